@@ -1,0 +1,165 @@
+# Sourced by lab: everything that comes before a boot. prepare sets $boot, a folder with vmlinuz and initrd.img.
+# The folder is named after the content of everything it was built from, is put in place by one rename, and is never
+# written again: a run needs no lock, and work trees with different labs share one cache.
+# shellcheck shell=bash disable=SC2154
+
+kernel_modules=(9p 9pnet_virtio overlay igb igbvf ib_uverbs macvlan ipvlan 8021q dummy veth bridge bonding)
+
+prepare() {
+  boot=$cache/boot-$(fingerprint "$here"/{prepare.sh,guest,rdmasim} "${SILKRAIL_LAB_KERNEL:-}")
+  ready && return
+  mkdir -p "$cache" 2>/dev/null && [ -w "$cache" ] || die "cannot write $cache; be root, or set SILKRAIL_LAB_CACHE"
+  exec 9>"$cache/lock"
+  flock -n 9 || { say "another lab is preparing; waiting for it"; flock 9; }
+  if ! ready; then
+    [ "$(uname -m)" = x86_64 ] || die "the lab wants an x86_64 machine (QEMU's igb and Debian's amd64 kernel)"
+    install_tools
+    find_kernel
+    fetch_kernel
+    build_rdmasim
+    build_boot
+  fi
+  exec 9>&-
+}
+
+ready() { [ -e "$boot/initrd.img" ] && command -v qemu-system-x86_64 >/dev/null; }
+
+# Hashes files, folders (their files) and words.
+fingerprint() {
+  local i
+  for i; do
+    if [ -e "$i" ]; then find "$i" -type f -print0 | sort -z | xargs -0 cat; else echo "$i"; fi
+  done | sha256sum | cut -c1-16
+}
+
+# --- Debian -------------------------------------------------------------------------------------------------------
+
+apt_updated=''
+update() {
+  [ -z "$apt_updated" ] || return 0
+  say "reading Debian's package lists"
+  apt-get update -qq >&2 || die "apt-get update failed; are apt's sources right?"
+  apt_updated=yes
+}
+
+installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# want [-t SUITE] PACKAGE... installs those that are not there yet.
+want() {
+  local suite=() missing=() p
+  [ "$1" != -t ] || { suite=(-t "$2"); shift 2; }
+  for p; do installed "$p" || missing+=("$p"); done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  [ "$(id -u)" = 0 ] || die "not installed: ${missing[*]}; run 'lab prepare' as root once"
+  update
+  say "installing ${missing[*]}"
+  DEBIAN_FRONTEND=noninteractive apt-get install -qqy --no-install-recommends "${suite[@]}" "${missing[@]}" </dev/null \
+    >"$cache/apt.log" 2>&1 || { tail -n 20 "$cache/apt.log" >&2; die "could not install ${missing[*]}"; }
+}
+
+# Sets $suite to the suite that has a 6.12 kernel and a QEMU with igb: Debian 12 has them in its backports only.
+find_suite() {
+  local version uri options=''
+  suite=''
+  # shellcheck source=/dev/null
+  version=$(. /etc/os-release && echo "${ID:-}-${VERSION_ID:-}")
+  case $version in
+  debian-12) ;;
+  debian-*) return 0 ;;
+  *) die "the lab installs itself on Debian 12 or newer only; this is $version" ;;
+  esac
+  suite=bookworm-backports
+  apt-get indextargets --format '$(RELEASE)' 'Created-By: Packages' | grep -qx $suite && return
+  uri=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' | sed -n 's/^bookworm //p' | head -n 1)
+  [ -n "$uri" ] || die "apt's sources have no 'bookworm', so its backports cannot be found; add bookworm-backports to them"
+  [ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ] || options='signed-by=/usr/share/keyrings/debian-archive-keyring.gpg'
+  [[ $uri != *snapshot* ]] || options+=' check-valid-until=no'
+  [ -w /etc/apt/sources.list.d ] || die "apt's sources lack $suite; run 'lab prepare' as root once"
+  say "adding $suite to apt's sources"
+  echo "deb ${options:+[$options] }$uri $suite main" >/etc/apt/sources.list.d/silkrail-lab.list
+  apt_updated=''
+}
+
+install_tools() {
+  find_suite
+  want ${suite:+-t $suite} qemu-system-x86
+  want busybox-static cpio xz-utils kmod gcc make iproute2 jq
+}
+
+# --- kernel -------------------------------------------------------------------------------------------------------
+
+# Sets $kernel to a release, such as 6.12.95+deb12-amd64. The choice is remembered, or a new kernel in Debian would
+# replace the one whose headers are installed.
+find_kernel() {
+  kernel=${SILKRAIL_LAB_KERNEL:-$(cat "$cache/release" 2>/dev/null || true)}
+  [ -z "$kernel" ] || return 0
+  update
+  kernel=$(apt-cache ${suite:+-o APT::Default-Release=$suite} show --no-all-versions linux-image-amd64 |
+    sed -n 's/^Depends: linux-image-\([^ ,]*\).*/\1/p')
+  [ -n "$kernel" ] || die "apt knows no linux-image-amd64; is Debian's main section in its sources?"
+  echo "$kernel" >"$cache/release"
+}
+
+# Unpacks the kernel's package to $tree without installing it: no boot loader, no initramfs hooks.
+fetch_kernel() {
+  tree=$cache/kernel-$kernel
+  [ ! -d "$tree" ] || return 0
+  local new=$tree.new m
+  rm -rf "$new" && mkdir -p "$new/deb"
+  chmod 777 "$new/deb" # apt downloads as a user of its own
+  update
+  say "fetching kernel $kernel"
+  (cd "$new/deb" && apt-get download -qq "linux-image-$kernel" >&2) || die "no package linux-image-$kernel; see SILKRAIL_LAB_KERNEL, or 'lab clean' for a newer one"
+  say "unpacking it"
+  dpkg -x "$new"/deb/*.deb "$new"
+  rm -rf "$new/deb"
+  [ -d "$new/lib/modules" ] || mv "$new/usr/lib" "$new/lib"
+  depmod -b "$new" "$kernel"
+  for m in $(modules_of "$new"); do xz -d "$m"; done # emulated, xz costs a second per module
+  depmod -b "$new" "$kernel"
+  mv "$new" "$tree"
+}
+
+# Files of the kernel modules that a guest starts with, in the order to insert them.
+modules_of() {
+  local m
+  for m in "${kernel_modules[@]}"; do
+    modprobe -d "$1" -S "$kernel" --show-depends "$m" | awk '$1 == "insmod" { print $2 }'
+  done | awk '!seen[$0]++'
+}
+
+build_rdmasim() {
+  rdmasim=$cache/rdmasim-$(fingerprint "$here/rdmasim" "$kernel")
+  [ ! -e "$rdmasim/rdmasim.ko" ] || return 0
+  want ${suite:+-t $suite} "linux-headers-$kernel"
+  say "building rdmasim for $kernel"
+  rm -rf "$rdmasim" && mkdir -p "$rdmasim"
+  cp "$here"/rdmasim/* "$rdmasim/"
+  make -s -C "$rdmasim" KERNEL="/usr/src/linux-headers-$kernel" >"$rdmasim/log" 2>&1 || {
+    cat "$rdmasim/log" >&2
+    rm -f "$rdmasim/rdmasim.ko"
+    die "rdmasim does not build"
+  }
+}
+
+# --- boot folder --------------------------------------------------------------------------------------------------
+
+build_boot() {
+  say "building the initrd"
+  local new=$boot.new root=$boot.new/root n=0 m
+  rm -rf "$new" && mkdir -p "$root"/{bin,modules,proc,sys,dev,host,ram,root,job,lab}
+  cp /bin/busybox "$root/bin/"
+  for m in $(modules_of "$tree") "$rdmasim/rdmasim.ko"; do
+    n=$((n + 1))
+    objcopy --strip-debug "$m" "$root/modules/$(printf %02d $n)-$(basename "$m")"
+  done
+  cp "$here/guest/init" "$root/init"
+  cp -r "$here/guest/setup" "$here/guest/bin" "$root/lab/"
+  chmod -R +x "$root/init" "$root/lab"
+  ln -s "$tree/lib/modules" "$root/lab/modules"
+  (cd "$root" && find . | cpio -o -H newc --quiet) >"$new/initrd.img"
+  rm -rf "$root"
+  ln -s "$tree/boot/vmlinuz-$kernel" "$new/vmlinuz"
+  rm -rf "$boot" && mv "$new" "$boot"
+  find "$cache" -maxdepth 1 \( -name 'boot-*' -o -name 'rdmasim-*' \) -mtime +7 -exec rm -rf {} +
+}

@@ -1,0 +1,618 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * rdmasim: an RDMA device without a data path for every network function that igb or igbvf drives.
+ *
+ * What a container network needs of an RDMA device is the kernel's own: names, namespaces, GIDs, uverbs nodes, sysfs
+ * and netlink. This driver only registers with ib_core, follows its network device from namespace to namespace, and
+ * answers questions about counters. Tests set the answers, and faults, in debugfs:
+ *
+ *   /sys/kernel/debug/rdmasim/<pci address>[-twin]/
+ *     counters/<name>        a hardware counter (hw_counters in sysfs, rdma statistic); u64
+ *     port_counters/<name>   a standard counter of the port (counters in sysfs); u64
+ *     grow                   Y: every reading of the hardware counters adds 1 to each
+ *     slow_stats_ms          a reading of the hardware counters takes so long
+ *     gid_delay_ms           a new GID takes so long to appear; 0 ends a delay that has begun
+ *     gid_refuse             Y: new GIDs are refused
+ *     fail_move              Y: the device cannot change its network namespace (EOPNOTSUPP)
+ *     add_twin               Y: the PCI function has a second RDMA device; N: no longer
+ *
+ * Locks, outermost first: the PCI device's, RTNL, sims_lock.
+ */
+#include <linux/debugfs.h>
+#include <linux/delay.h>
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/pci.h>
+#include <linux/rtnetlink.h>
+#include <net/addrconf.h>
+#include <rdma/ib_addr.h>
+#include <rdma/ib_mad.h>
+#include <rdma/ib_pma.h>
+#include <rdma/ib_verbs.h>
+
+#define GID_TABLE_LEN	255
+#define MAX_DELAY_MS	60000
+
+/* Names and order are those of mlx5. */
+static const struct rdma_stat_desc counter_descs[] = {
+	{ "rx_write_requests" },
+	{ "rx_read_requests" },
+	{ "rx_atomic_requests" },
+	{ "rx_dct_connect" },
+	{ "out_of_buffer" },
+	{ "out_of_sequence" },
+	{ "duplicate_request" },
+	{ "rnr_nak_retry_err" },
+	{ "packet_seq_err" },
+	{ "implied_nak_seq_err" },
+	{ "local_ack_timeout_err" },
+	{ "resp_local_length_error" },
+	{ "resp_cqe_error" },
+	{ "req_cqe_error" },
+	{ "req_remote_invalid_request" },
+	{ "req_remote_access_errors" },
+	{ "resp_remote_access_errors" },
+	{ "resp_cqe_flush_error" },
+	{ "req_cqe_flush_error" },
+	{ "roce_adp_retrans" },
+	{ "roce_adp_retrans_to" },
+	{ "roce_slow_restart" },
+	{ "roce_slow_restart_cnps" },
+	{ "roce_slow_restart_trans" },
+	{ "rp_cnp_ignored" },
+	{ "rp_cnp_handled" },
+	{ "np_ecn_marked_roce_packets" },
+	{ "np_cnp_sent" },
+	{ "rx_icrc_encapsulated" },
+};
+
+/* As sysfs names them, in the order of struct ib_pma_portcounters_ext. */
+static const char * const port_counter_names[] = {
+	"port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets",
+	"unicast_xmit_packets", "unicast_rcv_packets", "multicast_xmit_packets", "multicast_rcv_packets",
+};
+
+struct sim {
+	struct ib_device ib;		/* first, as ib_alloc_device() wants it */
+	struct pci_dev *pdev;
+	struct list_head node;		/* in sims */
+	struct dentry *dir;
+	u64 counters[ARRAY_SIZE(counter_descs)];
+	u64 port_counters[ARRAY_SIZE(port_counter_names)];
+	u32 slow_stats_ms;
+	u32 gid_delay_ms;
+	bool gid_refuse;
+	bool grow;
+	bool twin;
+};
+
+struct sim_pd { struct ib_pd ib; };
+struct sim_ucontext { struct ib_ucontext ib; };
+
+static LIST_HEAD(sims);
+static DEFINE_MUTEX(sims_lock);
+static struct workqueue_struct *sim_wq;
+static struct dentry *sim_root;
+
+static struct sim *to_sim(struct ib_device *ib)
+{
+	return container_of(ib, struct sim, ib);
+}
+
+/* Sleeps while the value is larger than the time slept, so that writing 0 wakes the sleeper. */
+static void sim_sleep(const u32 *ms)
+{
+	u32 slept;
+
+	for (slept = 0; slept < min_t(u32, READ_ONCE(*ms), MAX_DELAY_MS); slept += 10)
+		msleep(10);
+}
+
+/* ---- what ib_core asks -------------------------------------------------------------------------------------- */
+
+static int sim_query_device(struct ib_device *ib, struct ib_device_attr *attr, struct ib_udata *udata)
+{
+	memset(attr, 0, sizeof(*attr));
+	attr->vendor_id = PCI_VENDOR_ID_MELLANOX;
+	attr->vendor_part_id = to_sim(ib)->pdev->is_virtfn ? 0x1018 : 0x1017;	/* ConnectX-5 */
+	attr->sys_image_guid = ib->node_guid;
+	attr->max_qp = 128;
+	attr->max_cq = 128;
+	attr->max_mr = 128;
+	attr->max_pd = 128;
+	attr->max_pkeys = 1;
+	return 0;
+}
+
+static int sim_query_port(struct ib_device *ib, u32 port, struct ib_port_attr *attr)
+{
+	struct net_device *nd = ib_device_get_netdev(ib, port);
+
+	attr->state = IB_PORT_DOWN;
+	attr->phys_state = IB_PORT_PHYS_STATE_DISABLED;
+	attr->active_mtu = IB_MTU_1024;
+	if (nd) {
+		attr->active_mtu = iboe_get_mtu(READ_ONCE(nd->mtu));
+		if (netif_running(nd) && netif_carrier_ok(nd)) {
+			attr->state = IB_PORT_ACTIVE;
+			attr->phys_state = IB_PORT_PHYS_STATE_LINK_UP;
+		}
+		dev_put(nd);
+	}
+	attr->max_mtu = IB_MTU_4096;
+	attr->gid_tbl_len = GID_TABLE_LEN;
+	attr->pkey_tbl_len = 1;
+	attr->max_msg_sz = 1 << 30;
+	attr->active_width = IB_WIDTH_4X;
+	attr->active_speed = IB_SPEED_EDR;
+	attr->ip_gids = 1;
+	return 0;
+}
+
+static int sim_get_port_immutable(struct ib_device *ib, u32 port, struct ib_port_immutable *immutable)
+{
+	immutable->gid_tbl_len = GID_TABLE_LEN;
+	immutable->pkey_tbl_len = 1;
+	immutable->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE | RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP;
+	return 0;
+}
+
+static enum rdma_link_layer sim_get_link_layer(struct ib_device *ib, u32 port)
+{
+	return IB_LINK_LAYER_ETHERNET;
+}
+
+static int sim_query_pkey(struct ib_device *ib, u32 port, u16 index, u16 *pkey)
+{
+	if (index)
+		return -EINVAL;
+	*pkey = 0xffff;
+	return 0;
+}
+
+/* Called from ib_core's GID work queue. It is one for all devices: a delay here delays the others' GIDs too. */
+static int sim_add_gid(const struct ib_gid_attr *attr, void **context)
+{
+	struct sim *sim = to_sim(attr->device);
+
+	sim_sleep(&sim->gid_delay_ms);
+	return READ_ONCE(sim->gid_refuse) ? -ENOSPC : 0;
+}
+
+static int sim_del_gid(const struct ib_gid_attr *attr, void **context)
+{
+	return 0;
+}
+
+static int sim_alloc_ucontext(struct ib_ucontext *context, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static void sim_dealloc_ucontext(struct ib_ucontext *context)
+{
+}
+
+/* Its presence is what allows a device to change namespaces. */
+static void sim_disassociate_ucontext(struct ib_ucontext *context)
+{
+}
+
+static int sim_alloc_pd(struct ib_pd *pd, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static int sim_dealloc_pd(struct ib_pd *pd, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static int sim_mmap(struct ib_ucontext *context, struct vm_area_struct *vma)
+{
+	return -EINVAL;
+}
+
+static struct rdma_hw_stats *sim_alloc_hw_port_stats(struct ib_device *ib, u32 port)
+{
+	struct rdma_hw_stats *stats;
+
+	stats = rdma_alloc_hw_stats_struct(counter_descs, ARRAY_SIZE(counter_descs), 0);
+	if (stats)
+		stats->lifespan = -1UL;	/* already over, even within the same jiffy: never a cached value */
+	return stats;
+}
+
+static int sim_get_hw_stats(struct ib_device *ib, struct rdma_hw_stats *stats, u32 port, int index)
+{
+	struct sim *sim = to_sim(ib);
+	int i;
+
+	if (!port)
+		return 0;
+	sim_sleep(&sim->slow_stats_ms);
+	for (i = 0; i < stats->num_counters; i++) {
+		if (sim->grow)
+			sim->counters[i]++;
+		stats->value[i] = sim->counters[i];
+	}
+	return stats->num_counters;
+}
+
+/* The only management datagrams answered are the two with which sysfs reads the counters of the port. */
+static int sim_process_mad(struct ib_device *ib, int flags, u32 port, const struct ib_wc *wc, const struct ib_grh *grh,
+			   const struct ib_mad *in, struct ib_mad *out, size_t *out_size, u16 *out_pkey_index)
+{
+	struct sim *sim = to_sim(ib);
+	void *data = out->data + 40;
+	__be64 *values;
+	int i;
+
+	if (in->mad_hdr.mgmt_class != IB_MGMT_CLASS_PERF_MGMT || in->mad_hdr.method != IB_MGMT_METHOD_GET)
+		return IB_MAD_RESULT_SUCCESS;
+	if (in->mad_hdr.attr_id == IB_PMA_CLASS_PORT_INFO) {
+		struct ib_class_port_info *info = data;
+
+		info->capability_mask = IB_PMA_CLASS_CAP_EXT_WIDTH;
+		return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
+	}
+	if (in->mad_hdr.attr_id == IB_PMA_PORT_COUNTERS_EXT) {
+		values = &((struct ib_pma_portcounters_ext *)data)->port_xmit_data;
+		for (i = 0; i < ARRAY_SIZE(port_counter_names); i++)
+			put_unaligned_be64(sim->port_counters[i], &values[i]);
+	}
+	return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
+}
+
+static const struct ib_device_ops sim_ops = {
+	.owner = THIS_MODULE,
+	.driver_id = RDMA_DRIVER_UNKNOWN,
+	.uverbs_abi_ver = 1,
+	.uverbs_no_driver_id_binding = 1,
+
+	.query_device = sim_query_device,
+	.query_port = sim_query_port,
+	.query_pkey = sim_query_pkey,
+	.get_port_immutable = sim_get_port_immutable,
+	.get_link_layer = sim_get_link_layer,
+	.add_gid = sim_add_gid,
+	.del_gid = sim_del_gid,
+	.alloc_ucontext = sim_alloc_ucontext,
+	.dealloc_ucontext = sim_dealloc_ucontext,
+	.disassociate_ucontext = sim_disassociate_ucontext,
+	.alloc_pd = sim_alloc_pd,
+	.dealloc_pd = sim_dealloc_pd,
+	.mmap = sim_mmap,
+	.alloc_hw_port_stats = sim_alloc_hw_port_stats,
+	.get_hw_stats = sim_get_hw_stats,
+	.process_mad = sim_process_mad,
+
+	INIT_RDMA_OBJ_SIZE(ib_pd, sim_pd, ib),
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, sim_ucontext, ib),
+};
+
+/* ---- debugfs ------------------------------------------------------------------------------------------------ */
+
+static void sim_queue(struct pci_dev *pdev, bool twin, bool wanted);
+
+static struct sim *sim_find(struct pci_dev *pdev, bool twin)
+{
+	struct sim *sim;
+
+	lockdep_assert_held(&sims_lock);
+	list_for_each_entry(sim, &sims, node)
+		if (sim->pdev == pdev && sim->twin == twin)
+			return sim;
+	return NULL;
+}
+
+static int sim_twin_get(void *data, u64 *value)
+{
+	struct sim *sim = data;
+
+	mutex_lock(&sims_lock);
+	*value = sim_find(sim->pdev, true) != NULL;
+	mutex_unlock(&sims_lock);
+	return 0;
+}
+
+static int sim_twin_set(void *data, u64 value)
+{
+	struct sim *sim = data;
+
+	sim_queue(sim->pdev, true, value);
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(sim_twin_fops, sim_twin_get, sim_twin_set, "%llu\n");
+
+static int sim_fail_move_get(void *data, u64 *value)
+{
+	struct sim *sim = data;
+
+	*value = !sim->ib.ops.disassociate_ucontext;
+	return 0;
+}
+
+/* Do not switch while a process has the device's uverbs node open: ib_uverbs looks at the same pointer. */
+static int sim_fail_move_set(void *data, u64 value)
+{
+	struct sim *sim = data;
+
+	WRITE_ONCE(sim->ib.ops.disassociate_ucontext, value ? NULL : sim_disassociate_ucontext);
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(sim_fail_move_fops, sim_fail_move_get, sim_fail_move_set, "%llu\n");
+
+static void sim_debugfs(struct sim *sim)
+{
+	struct dentry *dir;
+	char name[64];
+	int i;
+
+	snprintf(name, sizeof(name), "%s%s", pci_name(sim->pdev), sim->twin ? "-twin" : "");
+	sim->dir = debugfs_create_dir(name, sim_root);
+	debugfs_create_bool("grow", 0644, sim->dir, &sim->grow);
+	debugfs_create_bool("gid_refuse", 0644, sim->dir, &sim->gid_refuse);
+	debugfs_create_u32("gid_delay_ms", 0644, sim->dir, &sim->gid_delay_ms);
+	debugfs_create_u32("slow_stats_ms", 0644, sim->dir, &sim->slow_stats_ms);
+	debugfs_create_file("fail_move", 0644, sim->dir, sim, &sim_fail_move_fops);
+	if (!sim->twin)
+		debugfs_create_file("add_twin", 0644, sim->dir, sim, &sim_twin_fops);
+
+	dir = debugfs_create_dir("counters", sim->dir);
+	for (i = 0; i < ARRAY_SIZE(counter_descs); i++)
+		debugfs_create_u64(counter_descs[i].name, 0644, dir, &sim->counters[i]);
+	dir = debugfs_create_dir("port_counters", sim->dir);
+	for (i = 0; i < ARRAY_SIZE(port_counter_names); i++)
+		debugfs_create_u64(port_counter_names[i], 0644, dir, &sim->port_counters[i]);
+}
+
+/* ---- devices come and go ------------------------------------------------------------------------------------ */
+
+/*
+ * A PF's GUID is its MAC's EUI-64. A VF's is its PF's with the VF's number in place of the fe in the middle: a VF's
+ * MAC is random, and changes.
+ */
+static void sim_set_guid(struct sim *sim, struct net_device *nd)
+{
+	u8 *guid = (u8 *)&sim->ib.node_guid;
+	struct sim *pf;
+
+	addrconf_addr_eui48(guid, nd->dev_addr);
+	if (sim->pdev->is_virtfn) {
+		mutex_lock(&sims_lock);
+		pf = sim_find(pci_physfn(sim->pdev), false);
+		if (pf) {
+			memcpy(guid, &pf->ib.node_guid, sizeof(pf->ib.node_guid));
+			guid[4] = 1 + pci_iov_vf_id(sim->pdev);
+		}
+		mutex_unlock(&sims_lock);
+	}
+	if (sim->twin)
+		guid[3] = 0xfe;
+}
+
+static struct net_device *sim_netdev_of(struct pci_dev *pdev)
+{
+	struct net_device *nd;
+	struct net *net;
+
+	ASSERT_RTNL();
+	for_each_net(net)
+		for_each_netdev(net, nd)
+			if (nd->dev.parent == &pdev->dev)
+				return nd;
+	return NULL;
+}
+
+/* From here on netdev_event() follows the network device; in RTNL, so that it misses nothing. */
+static int sim_attach(struct sim *sim)
+{
+	struct net_device *nd;
+	int ret = -ENODEV;
+
+	rtnl_lock();
+	down_read(&net_rwsem);
+	nd = sim_netdev_of(sim->pdev);
+	up_read(&net_rwsem);
+	if (nd) {
+		sim_set_guid(sim, nd);
+		ret = ib_device_set_netdev(&sim->ib, nd, 1);
+	}
+	if (!ret) {
+		mutex_lock(&sims_lock);
+		list_add_tail(&sim->node, &sims);
+		mutex_unlock(&sims_lock);
+	}
+	rtnl_unlock();
+	return ret;
+}
+
+static void sim_create(struct pci_dev *pdev, bool twin)
+{
+	struct sim *sim;
+	int ret;
+
+	sim = ib_alloc_device(sim, ib);
+	if (!sim)
+		return;
+	sim->pdev = pdev;
+	sim->twin = twin;
+	sim->ib.dev.parent = &pdev->dev;
+	sim->ib.node_type = RDMA_NODE_IB_CA;
+	sim->ib.phys_port_cnt = 1;
+	sim->ib.num_comp_vectors = 1;
+	ib_set_device_ops(&sim->ib, &sim_ops);
+
+	ret = sim_attach(sim);
+	if (ret)
+		goto free;
+	ret = ib_register_device(&sim->ib, "mlx5_%d", NULL);
+	if (ret)
+		goto detach;
+	sim_debugfs(sim);
+	return;
+
+detach:
+	mutex_lock(&sims_lock);
+	list_del(&sim->node);
+	mutex_unlock(&sims_lock);
+free:
+	pr_err("rdmasim: no RDMA device for %s: %d\n", pci_name(pdev), ret);
+	ib_dealloc_device(&sim->ib);
+}
+
+static void sim_destroy(struct pci_dev *pdev, bool twin)
+{
+	struct sim *sim;
+
+	mutex_lock(&sims_lock);
+	sim = sim_find(pdev, twin);
+	if (sim)
+		list_del(&sim->node);
+	mutex_unlock(&sims_lock);
+	if (!sim)
+		return;
+	if (sim_root)
+		debugfs_remove_recursive(sim->dir);
+	sim->gid_delay_ms = 0;
+	sim->slow_stats_ms = 0;
+	ib_unregister_device(&sim->ib);
+	ib_dealloc_device(&sim->ib);
+}
+
+static bool sim_wanted(struct pci_dev *pdev)
+{
+	const char *driver = pdev->driver ? pdev->driver->name : "";
+
+	return !strcmp(driver, "igb") || !strcmp(driver, "igbvf");
+}
+
+/* Devices are made in a work queue: a bus notifier runs inside the driver's probe, a debugfs file is pinned by its
+ * writer.
+ */
+struct sim_work {
+	struct work_struct work;
+	struct pci_dev *pdev;
+	bool twin;
+	bool wanted;
+};
+
+static void sim_worker(struct work_struct *work)
+{
+	struct sim_work *todo = container_of(work, struct sim_work, work);
+	bool there;
+
+	device_lock(&todo->pdev->dev);
+	if (sim_wanted(todo->pdev)) {
+		mutex_lock(&sims_lock);
+		there = sim_find(todo->pdev, todo->twin);
+		mutex_unlock(&sims_lock);
+		if (todo->wanted && !there)
+			sim_create(todo->pdev, todo->twin);
+		if (!todo->wanted && there)
+			sim_destroy(todo->pdev, todo->twin);
+	}
+	device_unlock(&todo->pdev->dev);
+	pci_dev_put(todo->pdev);
+	kfree(todo);
+}
+
+static void sim_queue(struct pci_dev *pdev, bool twin, bool wanted)
+{
+	struct sim_work *todo = kzalloc(sizeof(*todo), GFP_KERNEL);
+
+	if (!todo)
+		return;
+	INIT_WORK(&todo->work, sim_worker);
+	todo->pdev = pci_dev_get(pdev);
+	todo->twin = twin;
+	todo->wanted = wanted;
+	queue_work(sim_wq, &todo->work);
+}
+
+static int sim_bus_event(struct notifier_block *nb, unsigned long action, void *data)
+{
+	struct pci_dev *pdev = to_pci_dev(data);
+
+	if (action == BUS_NOTIFY_BOUND_DRIVER && sim_wanted(pdev))
+		sim_queue(pdev, false, true);
+	if (action == BUS_NOTIFY_UNBIND_DRIVER) {
+		sim_destroy(pdev, true);
+		sim_destroy(pdev, false);
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block sim_bus_nb = { .notifier_call = sim_bus_event };
+
+/* A network device that changes namespaces is unregistered in the old one and registered in the new one. */
+static int sim_netdev_event(struct notifier_block *nb, unsigned long action, void *info)
+{
+	struct net_device *nd = netdev_notifier_info_to_dev(info);
+	struct sim *sim;
+
+	if (action != NETDEV_REGISTER && action != NETDEV_UNREGISTER)
+		return NOTIFY_DONE;
+	mutex_lock(&sims_lock);
+	list_for_each_entry(sim, &sims, node)
+		if (nd->dev.parent == &sim->pdev->dev)
+			ib_device_set_netdev(&sim->ib, action == NETDEV_REGISTER ? nd : NULL, 1);
+	mutex_unlock(&sims_lock);
+	return NOTIFY_DONE;
+}
+
+/* Before ib_core's own, which looks for the network device of each RDMA device. */
+static struct notifier_block sim_netdev_nb = { .notifier_call = sim_netdev_event, .priority = 1 };
+
+static int __init sim_init(void)
+{
+	struct pci_dev *pdev = NULL;
+	int ret;
+
+	sim_wq = alloc_ordered_workqueue("rdmasim", 0);
+	if (!sim_wq)
+		return -ENOMEM;
+	sim_root = debugfs_create_dir("rdmasim", NULL);
+	ret = register_netdevice_notifier(&sim_netdev_nb);
+	if (ret)
+		goto free;
+	ret = bus_register_notifier(&pci_bus_type, &sim_bus_nb);
+	if (ret)
+		goto unregister;
+
+	for_each_pci_dev(pdev)	/* physical functions get the first names */
+		if (!pdev->is_virtfn && sim_wanted(pdev))
+			sim_queue(pdev, false, true);
+	for_each_pci_dev(pdev)
+		if (pdev->is_virtfn && sim_wanted(pdev))
+			sim_queue(pdev, false, true);
+	flush_workqueue(sim_wq);
+	return 0;
+
+unregister:
+	unregister_netdevice_notifier(&sim_netdev_nb);
+free:
+	debugfs_remove_recursive(sim_root);
+	destroy_workqueue(sim_wq);
+	return ret;
+}
+
+static void __exit sim_exit(void)
+{
+	bus_unregister_notifier(&pci_bus_type, &sim_bus_nb);
+	debugfs_remove_recursive(sim_root);
+	sim_root = NULL;
+	destroy_workqueue(sim_wq);
+	while (!list_empty(&sims)) {
+		struct sim *sim = list_last_entry(&sims, struct sim, node);
+
+		sim_destroy(sim->pdev, sim->twin);
+	}
+	unregister_netdevice_notifier(&sim_netdev_nb);
+}
+
+module_init(sim_init);
+module_exit(sim_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("RDMA devices without a data path, for tests of namespaces, GIDs and statistics");

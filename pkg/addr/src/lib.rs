@@ -1,0 +1,17 @@
+//! Identifiers of attachments, links and devices.
+//!
+//! Every type here is checked when it is made and prints as the kernel or the field writes it, so a value
+//! of one of these types may be used in a netlink message or as a file name without a second look.
+//! Nothing in this crate does I/O.
+
+mod attachment;
+mod link_name;
+mod mac;
+mod pci;
+mod vlan;
+
+pub use attachment::{Attachment, ContainerId, InvalidContainerId};
+pub use link_name::{InvalidLinkName, LinkName};
+pub use mac::{InvalidMac, MacAddr};
+pub use pci::{InvalidPciAddress, PciAddress};
+pub use vlan::{InvalidVlan, VlanId, VlanProto, VlanQos};

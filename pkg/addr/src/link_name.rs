@@ -1,0 +1,91 @@
+//! The name of a link, as the kernel allows it.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// A link's name: 1 to 15 bytes, no `/`, `:` or white space, not `.` or `..`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+#[doc(alias = "IFNAMSIZ")]
+pub struct LinkName(String);
+
+/// Why a text is no link name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidLinkName {
+    /// The empty text.
+    #[error("link name is empty")]
+    Empty,
+    /// 16 bytes or more.
+    #[error("link name is longer than 15 bytes")]
+    TooLong,
+    /// `.` or `..`.
+    #[error("link name is . or ..")]
+    Dots,
+    /// A character the kernel refuses.
+    #[error("link name contains / or : or whitespace characters")]
+    Character,
+}
+
+impl LinkName {
+    /// The longest name in bytes.
+    pub const MAX: usize = 15;
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for LinkName {
+    type Err = InvalidLinkName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "" => Err(InvalidLinkName::Empty),
+            _ if text.len() > Self::MAX => Err(InvalidLinkName::TooLong),
+            "." | ".." => Err(InvalidLinkName::Dots),
+            _ if text.chars().any(|c| matches!(c, '/' | ':' | '\0') || c.is_whitespace()) => {
+                Err(InvalidLinkName::Character)
+            }
+            _ => Ok(Self(text.to_owned())),
+        }
+    }
+}
+
+impl TryFrom<String> for LinkName {
+    type Error = InvalidLinkName;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<LinkName> for String {
+    fn from(name: LinkName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for LinkName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_as_the_kernel_does() {
+        assert_eq!("net1".parse::<LinkName>().unwrap().as_str(), "net1");
+        assert_eq!("a23456789012345".parse::<LinkName>().unwrap().as_str().len(), 15);
+        assert_eq!("a234567890123456".parse::<LinkName>(), Err(InvalidLinkName::TooLong));
+        assert_eq!("".parse::<LinkName>(), Err(InvalidLinkName::Empty));
+        assert_eq!("..".parse::<LinkName>(), Err(InvalidLinkName::Dots));
+        for bad in ["a/b", "a:b", "a b", "a\u{2003}b", "a\tb", "a\0b"] {
+            assert_eq!(bad.parse::<LinkName>(), Err(InvalidLinkName::Character), "{bad:?}");
+        }
+    }
+}

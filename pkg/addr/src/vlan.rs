@@ -1,0 +1,148 @@
+//! VLAN tag fields.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// A VLAN ID, 0 to 4094. 0 means "no VLAN" where a VF's VLAN is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
+pub struct VlanId(u16);
+
+/// A VLAN priority, 0 to 7.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
+#[doc(alias = "PCP")]
+pub struct VlanQos(u8);
+
+/// The tag's EtherType.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VlanProto {
+    /// 0x8100, a customer tag.
+    #[serde(rename = "802.1q")]
+    Dot1Q,
+    /// 0x88a8, a service tag.
+    #[serde(rename = "802.1ad")]
+    Dot1Ad,
+}
+
+/// A VLAN field out of range.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidVlan {
+    /// Not 0 to 4094.
+    #[error("vlan id {0} invalid: value must be in the range 0-4094")]
+    Id(i64),
+    /// Not 0 to 7.
+    #[error("vlan QoS {0} invalid: value must be in the range 0-7")]
+    Qos(i64),
+    /// Not a known EtherType name.
+    #[error("vlan Proto {0} invalid: value must be '802.1Q' or '802.1ad'")]
+    Proto(String),
+}
+
+impl VlanId {
+    /// No VLAN.
+    pub const NONE: Self = Self(0);
+
+    /// The ID as a number.
+    pub fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl TryFrom<i64> for VlanId {
+    type Error = InvalidVlan;
+
+    fn try_from(id: i64) -> Result<Self, Self::Error> {
+        u16::try_from(id).ok().filter(|id| *id <= 4094).map(Self).ok_or(InvalidVlan::Id(id))
+    }
+}
+
+impl TryFrom<u16> for VlanId {
+    type Error = InvalidVlan;
+
+    fn try_from(id: u16) -> Result<Self, Self::Error> {
+        i64::from(id).try_into()
+    }
+}
+
+impl From<VlanId> for u16 {
+    fn from(id: VlanId) -> Self {
+        id.0
+    }
+}
+
+impl VlanQos {
+    /// The priority as a number.
+    pub fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl TryFrom<i64> for VlanQos {
+    type Error = InvalidVlan;
+
+    fn try_from(qos: i64) -> Result<Self, Self::Error> {
+        u8::try_from(qos).ok().filter(|qos| *qos <= 7).map(Self).ok_or(InvalidVlan::Qos(qos))
+    }
+}
+
+impl TryFrom<u16> for VlanQos {
+    type Error = InvalidVlan;
+
+    fn try_from(qos: u16) -> Result<Self, Self::Error> {
+        i64::from(qos).try_into()
+    }
+}
+
+impl From<VlanQos> for u16 {
+    fn from(qos: VlanQos) -> Self {
+        qos.0.into()
+    }
+}
+
+impl VlanProto {
+    /// The EtherType as a number.
+    pub fn ether_type(self) -> u16 {
+        match self {
+            Self::Dot1Q => 0x8100,
+            Self::Dot1Ad => 0x88a8,
+        }
+    }
+}
+
+impl FromStr for VlanProto {
+    type Err = InvalidVlan;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.to_ascii_lowercase().as_str() {
+            "802.1q" => Ok(Self::Dot1Q),
+            "802.1ad" => Ok(Self::Dot1Ad),
+            _ => Err(InvalidVlan::Proto(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for VlanProto {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dot1Q => "802.1q",
+            Self::Dot1Ad => "802.1ad",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_hold() {
+        assert_eq!(VlanId::try_from(4094_i64).unwrap().get(), 4094);
+        assert_eq!(VlanId::try_from(4095_i64), Err(InvalidVlan::Id(4095)));
+        assert_eq!(VlanId::try_from(-1_i64), Err(InvalidVlan::Id(-1)));
+        assert_eq!(VlanQos::try_from(8_i64), Err(InvalidVlan::Qos(8)));
+        assert_eq!("802.1AD".parse::<VlanProto>().unwrap(), VlanProto::Dot1Ad);
+        assert!("802".parse::<VlanProto>().is_err());
+    }
+}

@@ -1,0 +1,145 @@
+//! ADD: where, on what, with what, and what comes back.
+
+use std::os::fd::AsFd;
+
+use cni::{Add, AddResult, Code, Interface, Plugin};
+use journal::Journal;
+use plugin::{
+    Error, Node, Pod,
+    attachment::{self, Beginning},
+    delegate::{self, Delegated},
+    entry::{self, Published},
+    interface,
+};
+use rtnl::{Link, NewLink};
+use tracing::info;
+
+use crate::{Kind, change::Change, conf::Conf, link::ChildLink, parent::Parent, sharing::Sharing};
+
+/// Gives a pod its link.
+pub(crate) fn add<K: Kind>(
+    kind: &K,
+    request: &Add<'_>,
+    builtin_ipam: &'static dyn Plugin,
+) -> Result<AddResult, cni::Error> {
+    let conf = Conf::of(kind, &request.common)?;
+    conf.needs_addresses(&request.common)?;
+    let node = Node::of(&request.common, builtin_ipam)?;
+    let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
+    let parent = Parent::find(&node, &pod, &conf)?;
+    let sharing = Sharing::find(&node, &parent, conf.settings.rdma)?;
+
+    let journal = attachment::begin(&node, &beginning::<K>(request, &pod))?;
+    let addition = Addition { kind, request, conf: &conf, node: &node, pod: &pod, parent: &parent };
+    attachment::all_or_nothing(journal, &node, |journal| addition.make(journal, sharing.as_ref()))
+}
+
+fn beginning<'a, K: Kind>(request: &'a Add<'_>, pod: &Pod) -> Beginning<'a> {
+    Beginning {
+        plugin: K::NAME,
+        attachment: &request.attachment,
+        network: &request.common.conf.name,
+        netns_path: &request.netns,
+        netns: Some(pod.id()),
+    }
+}
+
+/// An ADD whose preconditions hold.
+struct Addition<'a, 'r, K: Kind> {
+    kind: &'a K,
+    request: &'a Add<'r>,
+    conf: &'a Conf<K>,
+    node: &'a Node,
+    pod: &'a Pod,
+    parent: &'a Parent,
+}
+
+impl<K: Kind> Addition<'_, '_, K> {
+    fn make(&self, journal: &mut Journal<Change>, sharing: Option<&Sharing>) -> Result<AddResult, Error> {
+        self.name_is_free()?;
+        let (link, mut result) = if delegate::needs_link(&self.request.common)? {
+            (self.link(journal)?, self.addresses(journal)?)
+        } else {
+            let result = self.addresses(journal)?;
+            (self.link(journal)?, result)
+        };
+        self.complete(&link, &mut result)?;
+        interface::configure(self.pod, &link, &result)?;
+        self.publish(journal, sharing, &result)?;
+        info!(link = %link.name, master = %self.parent.link.name, "attached");
+        Ok(result)
+    }
+
+    fn name_is_free(&self) -> Result<(), Error> {
+        let ifname = &self.request.attachment.ifname;
+        let Some(link) = self.pod.links.find_link(ifname)? else { return Ok(()) };
+        let what = link.kind.map_or_else(|| "a".to_owned(), |kind| format!("a {kind}"));
+        let msg = format!(
+            "interface {ifname} already exists in the container: it is {what} link with index {}",
+            link.index
+        );
+        Err(cni::Error::new(Code::IN_USE, msg).with_details("nothing was changed").into())
+    }
+
+    /// The addresses: the IPAM plugin's, or the chain's.
+    fn addresses(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
+        match Delegated::of(self.request)? {
+            Some(call) => journal
+                .make(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node.builtin_ipam)?)),
+            None => Ok(self.conf.chained.clone().unwrap_or_default()),
+        }
+    }
+
+    fn link(&self, journal: &mut Journal<Change>) -> Result<Link, Error> {
+        let change = ChildLink::of::<K>(self.request, self.pod);
+        let index = change.index;
+        journal.make(Change::Link(change), |_| self.create(index))?;
+        Ok(self.pod.links.link_by_index(index)?)
+    }
+
+    fn create(&self, index: u32) -> Result<(), Error> {
+        let links = if self.conf.settings.link_in_container { &self.pod.links } else { self.node.links()? };
+        let name = &self.request.attachment.ifname;
+        let new = NewLink {
+            name,
+            index,
+            netns: self.pod.netns.as_fd(),
+            mtu: self.parent.mtu(self.conf)?,
+            mac: self.conf.mac,
+            message: self.kind.message(name, self.parent.link.index, &self.conf.mode),
+        };
+        links.create_link(new).map_err(|error| self.parent.explain::<K>(links, error))
+    }
+
+    /// What the result says besides addresses and routes.
+    fn complete(&self, link: &Link, result: &mut AddResult) -> Result<(), Error> {
+        result.interfaces = vec![Interface {
+            name: link.name.clone(),
+            mac: link.mac.map(|mac| mac.to_string()),
+            mtu: Some(link.mtu),
+            sandbox: Some(self.request.netns.display().to_string()),
+            ..Interface::default()
+        }];
+        for ip in &mut result.ips {
+            ip.interface = Some(0);
+        }
+        result.dns = self.request.common.conf.dns()?;
+        Ok(())
+    }
+
+    /// The pod map learns of the attachment when the pod's addresses are GIDs, or need not be.
+    fn publish(
+        &self,
+        journal: &mut Journal<Change>,
+        sharing: Option<&Sharing>,
+        result: &AddResult,
+    ) -> Result<(), Error> {
+        let mut entry = entry::describe(K::NAME, self.request, self.pod, result);
+        entry.rdma.master = Some(self.parent.link.name.clone());
+        if let Some(sharing) = sharing {
+            sharing.describe(self.node, result, &mut entry.rdma)?;
+        }
+        let change = Published::of(&self.request.attachment);
+        journal.make(Change::Published(change.clone()), |_| change.publish(self.node, &entry))
+    }
+}

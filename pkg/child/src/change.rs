@@ -1,0 +1,52 @@
+//! What a child link's ADD changes on the node.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+use std::fmt;
+
+use plugin::{Error, Node, delegate::Delegated, entry::Published};
+use serde::{Deserialize, Serialize};
+
+use crate::link::ChildLink;
+
+/// A change on the node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Change {
+    /// The IPAM plugin was called.
+    Delegated(Delegated),
+    /// The link was made.
+    Link(ChildLink),
+    /// The pod map has an entry.
+    Published(Published),
+}
+
+impl journal::Change for Change {
+    type Node = Node;
+    type Error = Error;
+
+    fn revert(&self, node: &Node) -> Result<(), Error> {
+        match self {
+            Self::Delegated(call) => call.revert(node),
+            Self::Link(link) => link.revert(),
+            Self::Published(entry) => entry.revert(node),
+        }
+    }
+
+    fn verify(&self, _: &Node) -> Result<(), Error> {
+        match self {
+            Self::Link(link) => link.verify(),
+            // The IPAM plugin's own CHECK is called; the pod map is a convenience.
+            Self::Delegated(_) | Self::Published(_) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delegated(call) => call.fmt(f),
+            Self::Link(link) => link.fmt(f),
+            Self::Published(entry) => entry.fmt(f),
+        }
+    }
+}

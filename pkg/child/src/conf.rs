@@ -1,0 +1,136 @@
+//! The configuration of a child link: what was written, checked and turned into what it means.
+
+use std::time::Duration;
+
+use addr::{LinkName, MacAddr};
+use cni::{AddResult, Common, Error};
+
+use crate::Kind;
+
+/// What a configuration means.
+pub(crate) struct Conf<K: Kind> {
+    pub(crate) settings: Settings,
+    pub(crate) mode: K::Mode,
+    pub(crate) mac: Option<MacAddr>,
+    /// The result of the chain before, where the kind takes its addresses from it.
+    pub(crate) chained: Option<AddResult>,
+}
+
+/// The settings every kind has.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The parent's name; absent means the link that has the default route.
+    pub master: Option<LinkName>,
+    /// The MTU in bytes; absent means the parent's. Not yet compared with the parent's.
+    pub mtu: Option<i64>,
+    /// Whether the parent is in the pod.
+    pub link_in_container: bool,
+    /// What the pod wants of RDMA.
+    pub rdma: RdmaWish,
+}
+
+/// What a pod wants of RDMA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RdmaWish {
+    /// To have it where it is there.
+    Welcome,
+    /// Not to start without it; and how long its address may take to become a GID.
+    Required(Duration),
+}
+
+/// How long a pod's address may take to become a GID, unless the configuration says otherwise. The kernel
+/// needs milliseconds; a card's firmware that is busy may need seconds.
+const GID_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl<K: Kind> Conf<K> {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// A wrong value, named with its key.
+    pub(crate) fn of(kind: &K, common: &Common<'_>) -> Result<Self, Error> {
+        let fields = common.conf.fields();
+        let chained = if K::CHAINED { common.conf.prev_result()? } else { None };
+        let master = match fields.text("master")? {
+            Some(name) => Some(
+                name.parse()
+                    .map_err(|why| fields.wrong("master", "a link's name", format!("{name:?} ({why})")))?,
+            ),
+            None => chained.as_ref().map(only_interface).transpose()?,
+        };
+        let settings = Settings {
+            master,
+            mtu: fields.integer("mtu")?.filter(|mtu| *mtu != 0),
+            link_in_container: fields.flag("linkInContainer")?.unwrap_or(false),
+            rdma: rdma(common)?,
+        };
+        if settings.link_in_container && settings.rdma != RdmaWish::Welcome {
+            let why = "rdma.require cannot be combined with linkInContainer: the parent's RDMA device is the node's";
+            return Err(Error::config(why));
+        }
+        let conf = Self { settings, mode: kind.mode(common)?, mac: kind.mac(common)?, chained };
+        Ok(conf)
+    }
+
+    /// Refuses a configuration whose link would have no addresses where it needs them. For ADD.
+    ///
+    /// # Errors
+    /// That there are none.
+    pub(crate) fn needs_addresses(&self, common: &Common<'_>) -> Result<(), Error> {
+        if common.conf.ipam_type()?.is_some()
+            || self.chained.as_ref().is_some_and(|prev| !prev.ips.is_empty())
+        {
+            return Ok(());
+        }
+        if !K::LAYER_2 {
+            return Err(Error::config(format!(
+                "ipam: {} needs an IPAM plugin, or a plugin before it in the chain that gives addresses",
+                K::NAME
+            )));
+        }
+        // These versions cannot express a result without addresses: say so before anything is made.
+        AddResult::default().to_value(common.conf.version).map(drop)
+    }
+}
+
+/// The parent of a chained link: the chain's one interface.
+fn only_interface(prev: &AddResult) -> Result<LinkName, Error> {
+    let chained = || Error::config("chained master failure. PrevResult lacks a single named interface");
+    match prev.interfaces.as_slice() {
+        [interface] => interface.name.parse().map_err(|_| chained()),
+        _ => Err(chained()),
+    }
+}
+
+fn rdma(common: &Common<'_>) -> Result<RdmaWish, Error> {
+    let Some(rdma) = common.conf.fields().object("rdma")? else { return Ok(RdmaWish::Welcome) };
+    if !rdma.flag("require")?.unwrap_or(false) {
+        return Ok(RdmaWish::Welcome);
+    }
+    let timeout = match rdma.integer("timeoutMs")? {
+        None => GID_TIMEOUT,
+        Some(ms) => match u32::try_from(ms) {
+            Ok(ms) if (1..=100_000).contains(&ms) => Duration::from_millis(ms.into()),
+            _ => return Err(rdma.wrong("timeoutMs", "milliseconds from 1 to 100000", ms)),
+        },
+    };
+    Ok(RdmaWish::Required(timeout))
+}
+
+/// The MAC address of a configuration: `runtimeConfig.mac`, else `MAC` of `CNI_ARGS`, else `mac`.
+///
+/// # Errors
+/// A text that is no address, or a group's.
+pub fn mac(common: &Common<'_>) -> Result<Option<MacAddr>, Error> {
+    let runtime = common.conf.runtime()?.map_or(Ok(None), |runtime| runtime.text("mac"))?;
+    let Some(text) = runtime.or_else(|| common.args.get("MAC")).or(common.conf.fields().text("mac")?) else {
+        return Ok(None);
+    };
+    let mac: MacAddr =
+        text.parse().map_err(|e| Error::config(format!("invalid args {text} for MAC addr: {e}")))?;
+    if mac.is_multicast() || mac.is_zero() {
+        return Err(Error::config(format!(
+            "mac: {mac} is no address of a single host (the kernel refuses it)"
+        )));
+    }
+    Ok(Some(mac))
+}

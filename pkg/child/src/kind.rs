@@ -1,0 +1,40 @@
+//! What one kind of child link has of its own.
+
+use addr::{LinkName, MacAddr};
+use cni::{Common, Error};
+use rtnl::{Link, LinkMessage};
+
+/// A kind of link that sits on a parent.
+pub trait Kind: Sync + 'static {
+    /// The plugin's name, which is also the kernel's name of the kind.
+    const NAME: &'static str;
+    /// Another kind that the kernel does not let sit on the same parent.
+    const RIVAL: &'static str;
+    /// Whether the link is of use without addresses.
+    const LAYER_2: bool;
+    /// Whether it can follow another plugin, whose addresses and whose interface as parent it then takes.
+    const CHAINED: bool;
+    /// Its settings, like the mode.
+    type Mode;
+
+    /// Reads its settings.
+    ///
+    /// # Errors
+    /// A wrong value.
+    fn mode(&self, common: &Common<'_>) -> Result<Self::Mode, Error>;
+
+    /// The address the configuration asks for, if it asks for one.
+    ///
+    /// # Errors
+    /// A wrong value.
+    fn mac(&self, common: &Common<'_>) -> Result<Option<MacAddr>, Error>;
+
+    /// The message that makes the link.
+    fn message(&self, name: &LinkName, parent: u32, mode: &Self::Mode) -> LinkMessage;
+
+    /// Whether a link is of this kind.
+    fn is(link: &Link) -> bool;
+
+    /// How a link of this kind differs from its settings.
+    fn difference(&self, link: &Link, mode: &Self::Mode) -> Option<String>;
+}

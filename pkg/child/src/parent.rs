@@ -1,0 +1,110 @@
+//! The parent of a child link.
+
+use cni::{Code, Error as CniError};
+use plugin::{Error, Node, Pod};
+use rtnl::{Handle, INFINIBAND, Link};
+
+use crate::{Kind, conf::Conf};
+
+/// The link a pod's link sits on.
+pub(crate) struct Parent {
+    pub(crate) link: Link,
+}
+
+impl Parent {
+    /// Finds the parent, on the node or in the pod, and looks whether it can be one.
+    ///
+    /// # Errors
+    /// That it is not there, or cannot be a parent, or has a smaller MTU than is asked for.
+    pub(crate) fn find<K: Kind>(node: &Node, pod: &Pod, conf: &Conf<K>) -> Result<Self, Error> {
+        if conf.settings.link_in_container {
+            Self::among(&pod.links, conf)
+        } else {
+            Self::of_node(node, conf)
+        }
+    }
+
+    /// Finds the parent on the node.
+    ///
+    /// # Errors
+    /// As [`Parent::find`].
+    pub(crate) fn of_node<K: Kind>(node: &Node, conf: &Conf<K>) -> Result<Self, Error> {
+        Self::among(node.links()?, conf)
+    }
+
+    fn among<K: Kind>(links: &Handle, conf: &Conf<K>) -> Result<Self, Error> {
+        let link = match &conf.settings.master {
+            Some(name) => links.link(name).map_err(|e| not_found(e, name.as_str()))?,
+            None => {
+                let index = links.default_route_link()?.ok_or_else(|| {
+                    CniError::config("no default route interface found")
+                        .with_details("set master to the name of the link to sit on")
+                })?;
+                links.link_by_index(index)?
+            }
+        };
+        let parent = Self { link };
+        parent.fits::<K>()?;
+        parent.mtu(conf)?;
+        Ok(parent)
+    }
+
+    fn fits<K: Kind>(&self) -> Result<(), Error> {
+        let Link { name, hardware, .. } = &self.link;
+        if *hardware != INFINIBAND {
+            return Ok(());
+        }
+        let msg = format!("master {name} is an InfiniBand link: {} needs Ethernet", K::NAME);
+        Err(CniError::config(msg).with_details("use the ipoib plugin on InfiniBand").into())
+    }
+
+    /// The MTU the configuration asks for, in bytes.
+    ///
+    /// # Errors
+    /// If it is below 0 or above the parent's.
+    pub(crate) fn mtu<K: Kind>(&self, conf: &Conf<K>) -> Result<Option<u32>, Error> {
+        let Some(mtu) = conf.settings.mtu else { return Ok(None) };
+        let valid = u32::try_from(mtu).ok().filter(|mtu| *mtu <= self.link.mtu);
+        valid.map(Some).ok_or_else(|| {
+            CniError::config(format!("invalid MTU {mtu}, must be [0, master MTU({})]", self.link.mtu)).into()
+        })
+    }
+
+    /// Explains why the kernel refused a link on this parent, where it is known.
+    pub(crate) fn explain<K: Kind>(&self, links: &Handle, error: rtnl::Error) -> Error {
+        let busy = matches!(&error, rtnl::Error::Netlink(e) if e.errno() == Some(nix::errno::Errno::EBUSY));
+        let rivals = if busy { self.rivals::<K>(links) } else { Vec::new() };
+        if rivals.is_empty() {
+            return error.into();
+        }
+        let (kind, rival, name) = (K::NAME, K::RIVAL, &self.link.name);
+        let msg = format!(
+            "master {name} has {rival} links ({}): a {kind} link cannot sit beside them",
+            rivals.join(", ")
+        );
+        let details = format!("use one of {kind} and {rival} on each master; the kernel's answer: {error}");
+        CniError::new(Code::IN_USE, msg).with_details(details).into()
+    }
+
+    /// The rival links on this parent that are in the node's namespace; those in pods cannot be seen from
+    /// here, and then the kernel's word is all there is.
+    fn rivals<K: Kind>(&self, links: &Handle) -> Vec<String> {
+        let of_rival = |link: &Link| link.kind.as_ref().is_some_and(|kind| kind.to_string() == K::RIVAL);
+        let all = links.links().unwrap_or_default();
+        let here: Vec<String> = all
+            .into_iter()
+            .filter(|link| link.parent == Some(self.link.index) && of_rival(link))
+            .map(|link| link.name)
+            .collect();
+        if here.is_empty() { vec!["in other namespaces".into()] } else { here }
+    }
+}
+
+fn not_found(error: rtnl::Error, name: &str) -> Error {
+    if !error.is_not_found() {
+        return error.into();
+    }
+    CniError::config(format!("failed to lookup master {name:?}: Link not found"))
+        .with_details("master must be the name of a link of the node (`ip link`), not an alternative name")
+        .into()
+}

@@ -1,0 +1,128 @@
+//! The environment variables of the protocol, as a table.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use addr::{ContainerId, InvalidLinkName, LinkName};
+
+use crate::{Args, Code, Error, Verb};
+
+/// What the runtime says in the environment. What a verb requires is there.
+#[derive(Debug, Default)]
+pub(crate) struct Environment {
+    /// `None` if `CNI_COMMAND` names no verb we know; it is reported only after the configuration is read.
+    pub(crate) verb: Option<Verb>,
+    pub(crate) command: String,
+    pub(crate) container_id: Option<ContainerId>,
+    pub(crate) netns: Option<PathBuf>,
+    pub(crate) ifname: Option<LinkName>,
+    pub(crate) args: String,
+    pub(crate) path: Vec<PathBuf>,
+    pub(crate) netns_override: bool,
+}
+
+/// A variable, the verbs that require it, and where its value goes.
+struct Variable {
+    name: &'static str,
+    required: &'static [Verb],
+    set: fn(&mut Environment, String) -> Result<(), Error>,
+}
+
+/// In the order in which they are examined: a wrong value ends the examination, missing ones are gathered.
+const TABLE: [Variable; 5] = [
+    Variable { name: "CNI_CONTAINERID", required: &[Verb::Add, Verb::Check, Verb::Del], set: container_id },
+    Variable { name: "CNI_NETNS", required: &[Verb::Add, Verb::Check], set: netns },
+    Variable { name: "CNI_IFNAME", required: &[Verb::Add, Verb::Check, Verb::Del], set: ifname },
+    Variable { name: "CNI_ARGS", required: &[], set: args },
+    Variable {
+        name: "CNI_PATH",
+        required: &[Verb::Add, Verb::Check, Verb::Del, Verb::Gc, Verb::Status],
+        set: path,
+    },
+];
+
+impl Environment {
+    /// Reads the environment through `variable`.
+    ///
+    /// # Errors
+    /// [`Code::INVALID_ENVIRONMENT`]: the missing variables, or the first wrong one.
+    pub(crate) fn read(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
+        let text = |name: &str| -> Result<Option<String>, Error> {
+            let Some(value) = variable(name).filter(|value| !value.is_empty()) else { return Ok(None) };
+            value
+                .into_string()
+                .map(Some)
+                .map_err(|value| invalid(format!("{name} is not UTF-8: {value:?}"), ""))
+        };
+        let mut environment = Self { command: text("CNI_COMMAND")?.unwrap_or_default(), ..Self::default() };
+        let mut missing = Vec::new();
+        if environment.command.is_empty() {
+            missing.push("CNI_COMMAND");
+        }
+        environment.verb = Verb::from_command(&environment.command);
+        for Variable { name, required, set } in TABLE {
+            let wanted = environment.verb.is_some_and(|verb| required.contains(&verb));
+            match text(name)? {
+                // What a verb does not need is not looked at, except for DEL's namespace and the arguments.
+                Some(value) if wanted || matches!(name, "CNI_NETNS" | "CNI_ARGS" | "CNI_PATH") => {
+                    set(&mut environment, value)?;
+                }
+                None if wanted => missing.push(name),
+                _ => {}
+            }
+        }
+        if !missing.is_empty() {
+            return Err(invalid(format!("required env variables [{}] missing", missing.join(",")), ""));
+        }
+        let same_netns = text("CNI_NETNS_OVERRIDE")?.unwrap_or_default();
+        environment.netns_override = same_netns == "1" || same_netns.eq_ignore_ascii_case("true");
+        Ok(environment)
+    }
+
+    /// The arguments, checked.
+    pub(crate) fn args(&self) -> Result<Args, Error> {
+        Args::parse(&self.args)
+    }
+}
+
+fn container_id(environment: &mut Environment, value: String) -> Result<(), Error> {
+    let id = value.parse().map_err(|_| match value.len() {
+        ..=ContainerId::MAX => invalid("invalid characters in containerID", &value),
+        _ => invalid(format!("containerID is longer than {} bytes", ContainerId::MAX), &value),
+    })?;
+    environment.container_id = Some(id);
+    Ok(())
+}
+
+fn netns(environment: &mut Environment, value: String) -> Result<(), Error> {
+    environment.netns = Some(value.into());
+    Ok(())
+}
+
+fn ifname(environment: &mut Environment, value: String) -> Result<(), Error> {
+    let name = value.parse().map_err(|why| match why {
+        InvalidLinkName::TooLong => {
+            invalid("interface name is too long", "interface name should be less than 16 characters")
+        }
+        InvalidLinkName::Dots => invalid("interface name is . or ..", ""),
+        InvalidLinkName::Empty => invalid("interface name is empty", ""),
+        InvalidLinkName::Character => {
+            invalid("interface name contains / or : or whitespace characters", &value)
+        }
+    })?;
+    environment.ifname = Some(name);
+    Ok(())
+}
+
+fn args(environment: &mut Environment, value: String) -> Result<(), Error> {
+    environment.args = value;
+    Ok(())
+}
+
+fn path(environment: &mut Environment, value: String) -> Result<(), Error> {
+    environment.path = value.split(':').filter(|part| !part.is_empty()).map(PathBuf::from).collect();
+    Ok(())
+}
+
+fn invalid(msg: impl Into<String>, details: &str) -> Error {
+    Error::new(Code::INVALID_ENVIRONMENT, msg).with_details(details)
+}

@@ -1,0 +1,177 @@
+//! One call, from the environment to the last byte of standard output.
+
+use std::{
+    ffi::OsString,
+    io::{Read, Write},
+};
+
+use addr::Attachment;
+use serde_json::{Value, json};
+
+use crate::{
+    Args, Code, Common, Error, Fields, Gc, NetConf, Plugin, Request, Status, Verb, Version,
+    environment::Environment, version::at_least,
+};
+
+/// Where a call's input comes from and its output goes to.
+pub struct Streams<'a> {
+    /// The environment.
+    pub environment: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The configuration.
+    pub stdin: &'a mut dyn Read,
+    /// The result, or the error: exactly one JSON object.
+    pub stdout: &'a mut dyn Write,
+    /// For people.
+    pub stderr: &'a mut dyn Write,
+}
+
+impl std::fmt::Debug for Streams<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Streams")
+    }
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Exit code 0.
+    Success,
+    /// Exit code 1; the error object is on standard output.
+    Failure,
+}
+
+/// Serves one call to `plugin`.
+pub fn serve(plugin: &dyn Plugin, streams: Streams<'_>) -> Outcome {
+    let Streams { environment, stdin, stdout, stderr } = streams;
+    if environment("CNI_COMMAND").is_none_or(|command| command.is_empty())
+        && let Some(about) = plugin.about()
+    {
+        let versions = Version::ALL.map(Version::as_str).join(", ");
+        let _ = writeln!(stderr, "{about}\nCNI protocol versions supported: {versions}");
+        return Outcome::Success;
+    }
+    let mut version = Version::LATEST;
+    let (text, outcome) = match call(plugin, environment, stdin, &mut version) {
+        Ok(text) => (text, Outcome::Success),
+        Err(error) => (error.to_json(version), Outcome::Failure),
+    };
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => outcome,
+        Err(e) => {
+            let _ = writeln!(stderr, "{}: standard output: {e}", plugin.name());
+            Outcome::Failure
+        }
+    }
+}
+
+/// What to print; `version` becomes the configuration's as soon as it is known.
+fn call(
+    plugin: &dyn Plugin,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+    stdin: &mut dyn Read,
+    version: &mut Version,
+) -> Result<String, Error> {
+    let environment = Environment::read(variable)?;
+    if environment.verb == Some(Verb::Version) {
+        return Ok(versions());
+    }
+    let mut input = Vec::new();
+    stdin
+        .read_to_end(&mut input)
+        .map_err(|e| Error::new(Code::IO, format!("error reading from stdin: {e}")))?;
+    let object = NetConf::object(&input)?;
+    let name = NetConf::name_of(&object)?;
+    let Some(verb) = environment.verb else {
+        return Err(unknown_command(&environment.command));
+    };
+    let written = Fields::new(&object, "").text("cniVersion")?.unwrap_or_default().to_owned();
+    refuse_too_old(verb, &written)?;
+    *version = Version::from_conf(&written)?;
+    let conf = NetConf::new(object, name, *version);
+    dispatch(plugin, verb, environment, conf, &input)
+}
+
+fn dispatch(
+    plugin: &dyn Plugin,
+    verb: Verb,
+    environment: Environment,
+    conf: NetConf,
+    stdin: &[u8],
+) -> Result<String, Error> {
+    let version = conf.version;
+    // DEL must work whatever the runtime says about the container: it reads what it can.
+    let args = match verb {
+        Verb::Del => environment.args().unwrap_or_else(|_| Args::unread(&environment.args)),
+        _ => environment.args()?,
+    };
+    let Environment { container_id, netns, ifname, path, netns_override, .. } = environment;
+    let common = Common { conf, args, cni_path: path, stdin };
+    let attachment =
+        container_id.zip(ifname).map(|(container_id, ifname)| Attachment { container_id, ifname });
+    match (verb, attachment, netns) {
+        (Verb::Add, Some(attachment), Some(netns)) => plugin
+            .add(&Request { attachment, netns, own_netns_allowed: netns_override, common })?
+            .to_json(version),
+        (Verb::Del, Some(attachment), netns) => plugin
+            .del(&Request { attachment, netns, own_netns_allowed: netns_override, common })
+            .map(|()| String::new()),
+        (Verb::Check, Some(attachment), Some(netns)) => plugin
+            .check(&Request { attachment, netns, own_netns_allowed: netns_override, common })
+            .map(|()| String::new()),
+        (Verb::Gc, ..) => {
+            let valid = valid_attachments(&common.conf.fields())?;
+            plugin.gc(&Gc { valid, common }).map(|()| String::new())
+        }
+        (Verb::Status, ..) => plugin.status(&Status { common }).map(|()| String::new()),
+        (Verb::Version, ..) => Ok(versions()),
+        // The environment's table requires them.
+        (Verb::Add | Verb::Del | Verb::Check, ..) => Err(unknown_command(verb.as_str())),
+    }
+}
+
+fn versions() -> String {
+    let supported = Version::ALL.map(Version::as_str);
+    format!("{}\n", json!({"cniVersion": Version::LATEST.as_str(), "supportedVersions": supported}))
+}
+
+fn unknown_command(command: &str) -> Error {
+    Error::new(Code::INVALID_ENVIRONMENT, format!("unknown CNI_COMMAND: {command}"))
+}
+
+/// CHECK came with 0.4.0, GC and STATUS with 1.1.0.
+fn refuse_too_old(verb: Verb, written: &str) -> Result<(), Error> {
+    let minimum = match verb {
+        Verb::Check => Version::V0_4_0,
+        Verb::Gc | Verb::Status => Version::V1_1_0,
+        Verb::Add | Verb::Del | Verb::Version => return Ok(()),
+    };
+    if at_least(written, minimum)? {
+        return Ok(());
+    }
+    let msg = format!("config version does not allow {}", verb.as_str());
+    let details = format!("cniVersion is {written:?}, {} needs {minimum} or later", verb.as_str());
+    Err(Error::new(Code::INCOMPATIBLE_VERSION, msg).with_details(details))
+}
+
+/// GC's list. An absent list must never be read as an empty one, which would take everything back.
+fn valid_attachments(fields: &Fields<'_>) -> Result<Vec<Attachment>, Error> {
+    const KEY: &str = "cni.dev/valid-attachments";
+    // libcni also sent the list under a second, misnamed key for a while.
+    let key = [KEY, "cni.dev/attachments"].into_iter().find(|key| fields.value(key).is_some());
+    let Some(key) = key else {
+        return Err(Error::config(format!("{KEY}: expected a list of what is still valid, found none")));
+    };
+    fields
+        .list(key)?
+        .iter()
+        .map(|item| {
+            let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default();
+            let container_id = text("containerID").parse().ok();
+            let ifname = text("ifname").parse().ok();
+            container_id
+                .zip(ifname)
+                .map(|(container_id, ifname)| Attachment { container_id, ifname })
+                .ok_or_else(|| fields.wrong(key, "objects with containerID and ifname", item))
+        })
+        .collect()
+}

@@ -1,0 +1,91 @@
+//! Versions of the protocol.
+
+use std::fmt;
+
+use crate::{Code, Error};
+
+/// A version of the CNI protocol that we speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "each variant is the version it names")]
+pub enum Version {
+    V0_1_0,
+    V0_2_0,
+    V0_3_0,
+    V0_3_1,
+    V0_4_0,
+    V1_0_0,
+    V1_1_0,
+}
+
+impl Version {
+    /// Every version we speak, oldest first.
+    pub const ALL: [Self; 7] =
+        [Self::V0_1_0, Self::V0_2_0, Self::V0_3_0, Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
+
+    /// The newest version.
+    pub const LATEST: Self = Self::V1_1_0;
+
+    /// The version as configurations write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V0_1_0 => "0.1.0",
+            Self::V0_2_0 => "0.2.0",
+            Self::V0_3_0 => "0.3.0",
+            Self::V0_3_1 => "0.3.1",
+            Self::V0_4_0 => "0.4.0",
+            Self::V1_0_0 => "1.0.0",
+            Self::V1_1_0 => "1.1.0",
+        }
+    }
+
+    /// The version a configuration names; the empty text means 0.1.0.
+    ///
+    /// # Errors
+    /// [`Code::INCOMPATIBLE_VERSION`]: the comparison is of the exact text, not of a range.
+    pub fn from_conf(text: &str) -> Result<Self, Error> {
+        if text.is_empty() {
+            return Ok(Self::V0_1_0);
+        }
+        Self::ALL.into_iter().find(|v| v.as_str() == text).ok_or_else(|| {
+            let supported: Vec<_> = Self::ALL.iter().map(|v| format!("{:?}", v.as_str())).collect();
+            let details = format!("config is {text:?}, plugin supports [{}]", supported.join(" "));
+            Error::new(Code::INCOMPATIBLE_VERSION, "incompatible CNI versions").with_details(details)
+        })
+    }
+
+    /// Whether results of the two versions have the same shape, so that one may be the other's `prevResult`.
+    pub(crate) fn same_family(self, other: Self) -> bool {
+        self.family() == other.family()
+    }
+
+    /// The versions whose results have this one's shape.
+    pub(crate) fn family(self) -> &'static [Self] {
+        match self {
+            Self::V0_1_0 | Self::V0_2_0 => &[Self::V0_1_0, Self::V0_2_0],
+            Self::V0_3_0 | Self::V0_3_1 | Self::V0_4_0 => &[Self::V0_3_0, Self::V0_3_1, Self::V0_4_0],
+            Self::V1_0_0 | Self::V1_1_0 => &[Self::V1_0_0, Self::V1_1_0],
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Whether `text` is at least `minimum`, also for versions that do not exist (yet).
+///
+/// # Errors
+/// [`Code::DECODE`] if the text is not of the form `x.y.z`.
+pub(crate) fn at_least(text: &str, minimum: Version) -> Result<bool, Error> {
+    let text = if text.is_empty() { Version::V0_1_0.as_str() } else { text };
+    Ok(triple(text)? >= triple(minimum.as_str())?)
+}
+
+fn triple(text: &str) -> Result<[u32; 3], Error> {
+    let parts: Option<Vec<u32>> = text.split('.').map(|part| part.parse().ok()).collect();
+    parts
+        .and_then(|parts| parts.try_into().ok())
+        .ok_or_else(|| Error::new(Code::DECODE, format!("cniVersion {text:?}: expected the form x.y.z")))
+}

@@ -1,0 +1,146 @@
+//! Wildcards in pool names, with the meaning they have in Go's `path/filepath`.
+
+use std::{iter::Peekable, str::Bytes};
+
+/// Whether a text has to be matched rather than compared.
+pub(crate) fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '[', '\\'])
+}
+
+/// A pattern ends in the middle of `[…]` or behind a `\`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BadPattern;
+
+/// Whether the whole name matches: `*` any characters, `?` one, `[a-c]` one of, `[^a-c]` none of, `\x` just x.
+///
+/// A `/` is never in a pool's name, so it needs no rule.
+pub(crate) fn matches(pattern: &str, name: &str) -> Result<bool, BadPattern> {
+    let atoms = parse(pattern)?;
+    // Where to go on if what follows the last star does not fit: one more character belongs to the star.
+    let (mut atom, mut at, mut star) = (0, 0, None);
+    let name = name.as_bytes();
+    loop {
+        match (atoms.get(atom), name.get(at)) {
+            (None, None) => return Ok(true),
+            (Some(Atom::Star), _) => {
+                star = Some((atom + 1, at));
+                atom += 1;
+                continue;
+            }
+            (Some(one), Some(byte)) if one.accepts(*byte) => {
+                (atom, at) = (atom + 1, at + 1);
+                continue;
+            }
+            _ => {}
+        }
+        match star {
+            Some((behind, from)) if from < name.len() => {
+                star = Some((behind, from + 1));
+                (atom, at) = (behind, from + 1);
+            }
+            _ => return Ok(false),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Atom {
+    Star,
+    Any,
+    Byte(u8),
+    Class { negated: bool, spans: Vec<(u8, u8)> },
+}
+
+impl Atom {
+    fn accepts(&self, byte: u8) -> bool {
+        match self {
+            Self::Star => false,
+            Self::Any => true,
+            Self::Byte(wanted) => *wanted == byte,
+            Self::Class { negated, spans } => {
+                spans.iter().any(|(low, high)| (*low..=*high).contains(&byte)) != *negated
+            }
+        }
+    }
+}
+
+fn parse(pattern: &str) -> Result<Vec<Atom>, BadPattern> {
+    let mut bytes = pattern.bytes().peekable();
+    let mut atoms = Vec::new();
+    while let Some(byte) = bytes.next() {
+        atoms.push(match byte {
+            b'*' => Atom::Star,
+            b'?' => Atom::Any,
+            b'\\' => Atom::Byte(bytes.next().ok_or(BadPattern)?),
+            b'[' => class(&mut bytes)?,
+            plain => Atom::Byte(plain),
+        });
+    }
+    Ok(atoms)
+}
+
+fn class(bytes: &mut Peekable<Bytes<'_>>) -> Result<Atom, BadPattern> {
+    let negated = bytes.next_if_eq(&b'^').is_some();
+    let mut spans = Vec::new();
+    loop {
+        if !spans.is_empty() && bytes.next_if_eq(&b']').is_some() {
+            return Ok(Atom::Class { negated, spans });
+        }
+        let low = class_byte(bytes)?;
+        let high = if bytes.next_if_eq(&b'-').is_some() { class_byte(bytes)? } else { low };
+        spans.push((low, high));
+    }
+}
+
+/// One end of a span; `-` and `]` stand for themselves only behind a `\`.
+fn class_byte(bytes: &mut Peekable<Bytes<'_>>) -> Result<u8, BadPattern> {
+    match bytes.next() {
+        None | Some(b'-' | b']') => Err(BadPattern),
+        Some(b'\\') => bytes.next().ok_or(BadPattern),
+        Some(byte) => Ok(byte),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_match_as_in_go() {
+        for (pattern, name) in [
+            ("rail*", "rail0"),
+            ("*", ""),
+            ("r*l?-*", "rail0-v4"),
+            ("*a*b", "aab-ab"),
+            ("rail[0-3]", "rail3"),
+            ("rail[^0-3]", "rail4"),
+            ("rail[0a-c]", "railb"),
+            (r"r\ail[\-x]", "rail-"),
+        ] {
+            assert_eq!(matches(pattern, name), Ok(true), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("rail?", "rail"),
+            ("rail", "rail0"),
+            ("rail[0-3]", "rail4"),
+            ("*b", "ba"),
+            ("", "a"),
+            ("?*x", "x"),
+        ] {
+            assert_eq!(matches(pattern, name), Ok(false), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        for pattern in ["[", "a[", "[]", "[^]", "[a-", "[a-]", "[-a]", "x\\", "[\\"] {
+            assert_eq!(matches(pattern, "a"), Err(BadPattern), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn many_stars_take_no_time() {
+        assert_eq!(matches(&"*a".repeat(120), &"a".repeat(119)), Ok(false));
+        assert_eq!(matches(&"*a".repeat(119), &"a".repeat(253)), Ok(true));
+    }
+}

@@ -1,0 +1,333 @@
+//! A pool: what a `SpiderIPPool` means, once its rules hold.
+
+use std::net::IpAddr;
+
+use ipnetwork::IpNetwork;
+
+use crate::{
+    Family, InvalidPool, PoolName, Problem, Range, Ranges,
+    spec::{Spec, mismatch},
+};
+
+/// Addresses of one subnet that may be given to attachments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// The name, unique among all pools of a node.
+    pub name: PoolName,
+    /// The subnet; a given address has its prefix length.
+    pub subnet: IpNetwork,
+    /// What may be given out: `ips` without `excludeIPs` and without reserved addresses.
+    pub ranges: Ranges,
+    /// The subnet's gateway; never given out.
+    pub gateway: Option<IpAddr>,
+    /// Routes for the pod besides the default route, in the order written.
+    pub routes: Vec<Route>,
+    /// Who may use the pool.
+    pub affinity: Affinity,
+    /// Used where a configuration names no pool.
+    pub default: bool,
+    /// Gives out nothing; addresses given stay valid.
+    pub disabled: bool,
+    /// Being deleted in the cluster: gives out nothing.
+    pub terminating: bool,
+}
+
+/// A route of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// Where to.
+    pub dst: IpNetwork,
+    /// By which gateway; it is in the pool's subnet.
+    pub gw: IpAddr,
+}
+
+/// Who may use a pool. An empty list and `false` say "everybody".
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Affinity {
+    /// Nodes by name. Where given, `node` is ignored.
+    pub node_names: Vec<String>,
+    /// Namespaces by name. Where given, `namespace` is ignored.
+    pub namespace_names: Vec<String>,
+    /// Networks as `namespace/name` or `name`.
+    pub multus_names: Vec<String>,
+    /// The pool selects pods by label.
+    pub pod: bool,
+    /// The pool selects nodes by label.
+    pub node: bool,
+    /// The pool selects namespaces by label.
+    pub namespace: bool,
+}
+
+impl Pool {
+    /// The pool that a specification describes; `spec` has the keys of a `SpiderIPPool`'s `spec`.
+    ///
+    /// # Errors
+    /// The first rule that does not hold, with its key.
+    pub(crate) fn from_spec(name: PoolName, spec: Spec<'_>) -> Result<Self, InvalidPool> {
+        let subnet = subnet(spec)?;
+        let family = Family::of(subnet.ip());
+        if let Some(version) = spec.value("ipVersion")
+            && version.as_u64() != Some(family.version().into())
+        {
+            return Err(Problem::Family { value: version.to_string(), family, subnet }.at("ipVersion"));
+        }
+        let listed = ranges_of(spec, "ips", subnet)?;
+        refuse_overlaps(&listed)?;
+        let ranges = Ranges::new(family, &listed, &ranges_of(spec, "excludeIPs", subnet)?);
+        let gateway = spec.parsed("gateway", "an address")?;
+        if let Some(gateway) = gateway {
+            inside(gateway, subnet).map_err(|problem| problem.at("gateway"))?;
+            if ranges.contains(gateway) {
+                return Err(Problem::GatewayAllocatable(gateway).at("gateway"));
+            }
+        }
+        Ok(Self {
+            name,
+            subnet,
+            ranges,
+            gateway,
+            routes: routes(spec, subnet)?,
+            affinity: Affinity::from_spec(spec)?,
+            default: spec.flag("default")?,
+            disabled: spec.flag("disable")?,
+            terminating: false,
+        })
+    }
+
+    /// The family of all its addresses.
+    pub fn family(&self) -> Family {
+        self.ranges.family()
+    }
+}
+
+impl Affinity {
+    fn from_spec(spec: Spec<'_>) -> Result<Self, InvalidPool> {
+        let owned = |key| spec.texts(key).map(|texts| texts.into_iter().map(str::to_owned).collect());
+        Ok(Self {
+            node_names: owned("nodeName")?,
+            namespace_names: owned("namespaceName")?,
+            multus_names: owned("multusName")?,
+            pod: spec.object("podAffinity")?.is_some(),
+            node: spec.object("nodeAffinity")?.is_some(),
+            namespace: spec.object("namespaceAffinity")?.is_some(),
+        })
+    }
+}
+
+fn subnet(spec: Spec<'_>) -> Result<IpNetwork, InvalidPool> {
+    let text = spec.text("subnet")?.ok_or_else(|| Problem::Missing.at("subnet"))?;
+    let subnet = network("subnet", text)?;
+    let canonical = canonical(subnet);
+    if subnet.ip() != canonical.ip() {
+        return Err(Problem::NotCanonical { written: text.to_owned(), canonical }.at("subnet"));
+    }
+    Ok(canonical)
+}
+
+/// `address/length`; the netmask form and a bare address are refused.
+fn network(key: &str, text: &str) -> Result<IpNetwork, InvalidPool> {
+    let parse = || {
+        let (address, length) = text.split_once('/')?;
+        let digits = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());
+        let length = digits.then(|| length.parse().ok())??;
+        IpNetwork::new(address.parse().ok()?, length).ok()
+    };
+    parse().ok_or_else(|| mismatch(key, "a subnet like 10.0.0.0/24", text))
+}
+
+/// The network without host bits.
+fn canonical(network: IpNetwork) -> IpNetwork {
+    // A length that an IpNetwork already has is valid for its address.
+    IpNetwork::new(network.network(), network.prefix()).unwrap_or(network)
+}
+
+fn ranges_of(spec: Spec<'_>, key: &str, subnet: IpNetwork) -> Result<Vec<Range>, InvalidPool> {
+    let parse = |text: &str| {
+        let range: Range = text.parse()?;
+        inside(range.first(), subnet)?;
+        inside(range.last(), subnet)?;
+        Ok(range)
+    };
+    let at = |index| move |problem: Problem| problem.at(format!("{key}[{index}]"));
+    spec.texts(key)?.into_iter().enumerate().map(|(index, text)| parse(text).map_err(at(index))).collect()
+}
+
+fn inside(address: IpAddr, subnet: IpNetwork) -> Result<(), Problem> {
+    let family = Family::of(subnet.ip());
+    if Family::of(address) != family {
+        return Err(Problem::Family { value: address.to_string(), family, subnet });
+    }
+    if !subnet.contains(address) {
+        return Err(Problem::Outside { value: address.to_string(), subnet });
+    }
+    Ok(())
+}
+
+fn refuse_overlaps(listed: &[Range]) -> Result<(), InvalidPool> {
+    let mut sorted: Vec<_> = listed.iter().collect();
+    sorted.sort_unstable_by_key(|range| range.first());
+    for pair in sorted.windows(2) {
+        if let [first, second] = pair
+            && first.overlaps(second)
+        {
+            return Err(Problem::Overlap { first: **first, second: **second }.at("ips"));
+        }
+    }
+    Ok(())
+}
+
+fn routes(spec: Spec<'_>, subnet: IpNetwork) -> Result<Vec<Route>, InvalidPool> {
+    let mut routes: Vec<Route> = Vec::new();
+    for (index, item) in spec.list("routes")?.iter().enumerate() {
+        let key = |name: &str| format!("routes[{index}]{name}");
+        let route = item.as_object().map(Spec).ok_or_else(|| mismatch(key(""), "an object", item))?;
+        let at = |error: InvalidPool| error.problem.at(key(&format!(".{}", error.key)));
+        let text = route.text("dst").map_err(at)?.ok_or_else(|| Problem::Missing.at(key(".dst")))?;
+        let dst = canonical(network(&key(".dst"), text)?);
+        let gw = route.parsed("gw", "an address").map_err(at)?;
+        let gw = gw.ok_or_else(|| Problem::Missing.at(key(".gw")))?;
+        let family = Family::of(subnet.ip());
+        if Family::of(dst.ip()) != family {
+            return Err(Problem::Family { value: dst.to_string(), family, subnet }.at(key(".dst")));
+        }
+        inside(gw, subnet).map_err(|problem| problem.at(key(".gw")))?;
+        if dst.prefix() == 0 {
+            return Err(Problem::DefaultRoute(dst).at(key(".dst")));
+        }
+        if routes.iter().any(|earlier| earlier.dst == dst) {
+            return Err(Problem::DuplicateRoute(dst).at(key(".dst")));
+        }
+        routes.push(Route { dst, gw });
+    }
+    Ok(routes)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A valid pool with some keys replaced.
+    fn read(more: Value) -> Result<Pool, InvalidPool> {
+        let mut spec = json!({"subnet": "10.0.0.0/24", "ips": ["10.0.0.10-10.0.0.20"]});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Pool::from_spec("p".parse().unwrap(), Spec(spec.as_object().unwrap()))
+    }
+
+    fn refused(more: Value) -> String {
+        read(more).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let pool = read(json!({
+            "ipVersion": 4, "gateway": "10.0.0.1", "vlan": 0, "default": true, "disable": false,
+            "excludeIPs": ["10.0.0.11-10.0.0.19"], "routes": [{"dst": "10.9.0.0/16", "gw": "10.0.0.2"}],
+            "nodeName": ["n"], "namespaceName": ["s"], "multusName": ["m"], "podAffinity": {}, "unheardOf": 1
+        }))
+        .unwrap();
+        assert_eq!(pool.ranges.len(), 2);
+        assert_eq!(pool.gateway, Some("10.0.0.1".parse().unwrap()));
+        let route = Route { dst: "10.9.0.0/16".parse().unwrap(), gw: "10.0.0.2".parse().unwrap() };
+        assert_eq!(pool.routes, [route]);
+        assert!(pool.default && !pool.disabled && pool.affinity.pod && !pool.affinity.node);
+        assert_eq!(pool.affinity.node_names, ["n"]);
+    }
+
+    #[test]
+    fn null_and_empty_values_say_nothing() {
+        let pool = read(
+            json!({"gateway": "", "routes": null, "excludeIPs": null, "podAffinity": null, "default": null}),
+        );
+        assert_eq!(pool.unwrap().gateway, None);
+        assert!(read(json!({"ips": null})).unwrap().ranges.is_empty());
+    }
+
+    #[test]
+    fn case_005_a_range_outside_the_subnet_is_refused() {
+        let text = refused(json!({"ips": ["10.0.0.9", "10.0.0.250-10.0.1.4"]}));
+        assert_eq!(text, "ips[1]: 10.0.1.4 is not inside the subnet 10.0.0.0/24");
+        assert!(refused(json!({"excludeIPs": ["10.0.1.4"]})).starts_with("excludeIPs[0]: "));
+        assert!(refused(json!({"ips": ["fd00::1"]})).contains("does not belong to the IPv4 subnet"));
+        assert!(
+            refused(json!({"ips": ["10.0.0.9-10.0.0.1"]})).starts_with("ips[0]: range \"10.0.0.9-10.0.0.1\"")
+        );
+    }
+
+    #[test]
+    fn case_006_overlapping_ranges_are_refused() {
+        let text = refused(json!({"ips": ["10.0.0.9-10.0.0.20", "10.0.0.1", "10.0.0.20-10.0.0.30"]}));
+        assert_eq!(text, "ips: 10.0.0.20-10.0.0.30 overlaps 10.0.0.9-10.0.0.20; merge the two");
+        assert!(
+            refused(json!({"ips": ["10.0.0.9", "10.0.0.9"]})).starts_with("ips: 10.0.0.9 overlaps 10.0.0.9")
+        );
+        assert!(read(json!({"ips": ["10.0.0.9", "10.0.0.10"]})).is_ok());
+    }
+
+    #[test]
+    fn case_010_an_excluded_gateway_is_never_given_out() {
+        let pool = read(json!({"gateway": "10.0.0.10", "excludeIPs": ["10.0.0.10"]})).unwrap();
+        assert!(!pool.ranges.contains("10.0.0.10".parse().unwrap()));
+    }
+
+    #[test]
+    fn case_011_an_allocatable_gateway_is_refused() {
+        let text = refused(json!({"gateway": "10.0.0.10"}));
+        assert_eq!(text, "gateway: 10.0.0.10 is one of the pool's ips; add it to excludeIPs");
+        assert!(refused(json!({"gateway": "10.0.1.1"})).contains("not inside the subnet"));
+        assert!(refused(json!({"gateway": "10.0.0"})).starts_with("gateway: expected an address"));
+    }
+
+    #[test]
+    fn case_012_a_subnet_with_host_bits_is_refused() {
+        let text = refused(json!({"subnet": "10.0.0.5/24"}));
+        assert_eq!(text, "subnet: \"10.0.0.5/24\" has host bits set; write 10.0.0.0/24");
+        for bad in ["10.0.0.0", "10.0.0.0/255.255.255.0", "10.0.0.0/33", "10.0.0.0/+8", "x/8", "10.0.0.0/"] {
+            assert!(refused(json!({"subnet": bad})).starts_with("subnet: expected a subnet"), "{bad}");
+        }
+        assert_eq!(refused(json!({"subnet": null})), "subnet: missing");
+    }
+
+    #[test]
+    fn case_016_routes_are_checked() {
+        let route = |dst: &str, gw: &str| refused(json!({"routes": [{"dst": dst, "gw": gw}]}));
+        assert!(route("0.0.0.0/0", "10.0.0.1").starts_with("routes[0].dst: 0.0.0.0/0 is a default route"));
+        assert!(route("fd00::/64", "10.0.0.1").starts_with("routes[0].dst: fd00::/64 does not belong"));
+        assert!(route("10.9.0.0/16", "10.9.0.1").starts_with("routes[0].gw: 10.9.0.1 is not inside"));
+        assert!(route("10.9.0.0", "10.0.0.1").starts_with("routes[0].dst: expected a subnet"));
+        assert_eq!(refused(json!({"routes": [{"dst": "10.9.0.0/16"}]})), "routes[0].gw: missing");
+        assert!(
+            refused(json!({"routes": [{"dst": 5, "gw": "10.0.0.1"}]}))
+                .starts_with("routes[0].dst: expected a text")
+        );
+        assert!(refused(json!({"routes": ["10.9.0.0/16"]})).starts_with("routes[0]: expected an object"));
+        let twice =
+            json!([{"dst": "10.9.0.0/16", "gw": "10.0.0.1"}, {"dst": "10.9.1.0/16", "gw": "10.0.0.2"}]);
+        assert!(
+            refused(json!({"routes": twice})).starts_with("routes[1].dst: 10.9.0.0/16 has a route already")
+        );
+    }
+
+    #[test]
+    fn the_ip_version_must_be_the_subnets() {
+        assert!(
+            refused(json!({"ipVersion": 6})).starts_with("ipVersion: 6 does not belong to the IPv4 subnet")
+        );
+        assert!(refused(json!({"ipVersion": "4"})).starts_with("ipVersion: "));
+    }
+
+    #[test]
+    fn values_of_another_type_are_refused() {
+        for (more, text) in [
+            (json!({"ips": "10.0.0.1"}), "ips: expected a list"),
+            (json!({"ips": ["10.0.0.1", 5]}), "ips[1]: expected a text, found \"5\""),
+            (json!({"default": "yes"}), "default: expected true or false"),
+            (json!({"podAffinity": "all"}), "podAffinity: expected an object"),
+            (json!({"subnet": 10}), "subnet: expected a text"),
+        ] {
+            let error = refused(more);
+            assert!(error.starts_with(text), "{error} must begin with {text}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What can be wrong with an object as written.
+
+use std::net::IpAddr;
+
+use ipnetwork::IpNetwork;
+
+use crate::{Family, InvalidPoolName, InvalidRange, Range};
+
+/// A pool's specification breaks a rule. Prints as `key: problem`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {problem}")]
+pub struct InvalidPool {
+    /// The key as written, with an index where it is a list's: `routes[1].gw`.
+    pub key: String,
+    /// What is wrong with its value.
+    pub problem: Problem,
+}
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// The key must be there.
+    #[error("missing")]
+    Missing,
+    /// Another type or form.
+    #[error("expected {expected}, found {found:?}")]
+    Type {
+        /// What it should be.
+        expected: &'static str,
+        /// What it is.
+        found: String,
+    },
+    /// See [`InvalidPoolName`].
+    #[error(transparent)]
+    Name(#[from] InvalidPoolName),
+    /// See [`InvalidRange`].
+    #[error(transparent)]
+    Range(#[from] InvalidRange),
+    /// Host bits are set in the subnet.
+    #[error("{written:?} has host bits set; write {canonical}")]
+    NotCanonical {
+        /// As written.
+        written: String,
+        /// The network itself.
+        canonical: IpNetwork,
+    },
+    /// `ipVersion` or an address contradicts the subnet.
+    #[error("{value} does not belong to the {family} subnet {subnet}")]
+    Family {
+        /// The value.
+        value: String,
+        /// The subnet's family.
+        family: Family,
+        /// The subnet.
+        subnet: IpNetwork,
+    },
+    /// Outside the subnet.
+    #[error("{value} is not inside the subnet {subnet}")]
+    Outside {
+        /// The value.
+        value: String,
+        /// The subnet.
+        subnet: IpNetwork,
+    },
+    /// Two entries share an address.
+    #[error("{second} overlaps {first}; merge the two")]
+    Overlap {
+        /// The earlier entry.
+        first: Range,
+        /// The later entry.
+        second: Range,
+    },
+    /// The gateway would be given to a pod.
+    #[error("{0} is one of the pool's ips; add it to excludeIPs")]
+    GatewayAllocatable(IpAddr),
+    /// A pool may not have a default route.
+    #[error("{0} is a default route; set the pool's gateway instead")]
+    DefaultRoute(IpNetwork),
+    /// Two routes to one destination.
+    #[error("{0} has a route already; remove one of the two")]
+    DuplicateRoute(IpNetwork),
+}
+
+impl Problem {
+    /// The problem with the key it is about.
+    pub(crate) fn at(self, key: impl Into<String>) -> InvalidPool {
+        InvalidPool { key: key.into(), problem: self }
+    }
+}

@@ -1,0 +1,189 @@
+//! A range of addresses as a pool's `ips` and `excludeIPs` write it.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
+};
+
+use crate::Family;
+
+/// An inclusive range of addresses of one family: `172.81.0.100-172.81.0.120` or a single `172.18.40.10`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Range {
+    first: IpAddr,
+    last: IpAddr,
+}
+
+/// Why a text is no range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRange {
+    /// Neither an address nor two of them.
+    #[error("range {0:?}: expected an address like 10.0.0.5 or a range like 10.0.0.5-10.0.0.9")]
+    Text(String),
+    /// White space, which would be dropped by one reader and refused by the next.
+    #[error("range {0:?} contains blanks; write the two addresses with only a '-' between them")]
+    Blanks(String),
+    /// A subnet.
+    #[error("range {0:?} is a subnet; write its first and last address with a '-' between them")]
+    Subnet(String),
+    /// The ends are of two families.
+    #[error("range {0:?} mixes IPv4 and IPv6")]
+    Mixed(String),
+    /// The first address is behind the last.
+    #[error("range {text:?} is reversed; write {last}-{first}")]
+    Reversed {
+        /// The range as written.
+        text: String,
+        /// What it wrote first.
+        first: IpAddr,
+        /// What it wrote last.
+        last: IpAddr,
+    },
+    /// An IPv4 address in IPv6 form, which some readers take for the one and some for the other.
+    #[error("range {0:?} has an IPv4-mapped IPv6 address; write the IPv4 address itself")]
+    Mapped(String),
+}
+
+impl Range {
+    /// The lowest address.
+    pub fn first(&self) -> IpAddr {
+        self.first
+    }
+
+    /// The highest address; it belongs to the range.
+    pub fn last(&self) -> IpAddr {
+        self.last
+    }
+
+    /// The family of all addresses.
+    pub fn family(&self) -> Family {
+        Family::of(self.first)
+    }
+
+    /// Whether the address is in the range.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        Family::of(address) == self.family() && self.first <= address && address <= self.last
+    }
+
+    /// Whether the two ranges share an address.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.family() == other.family() && self.first <= other.last && other.first <= self.last
+    }
+}
+
+impl FromStr for Range {
+    type Err = InvalidRange;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidRange::Text(text.to_owned());
+        if text.contains(char::is_whitespace) {
+            return Err(InvalidRange::Blanks(text.to_owned()));
+        }
+        if text.contains('/') {
+            return Err(InvalidRange::Subnet(text.to_owned()));
+        }
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let first: IpAddr = first.parse().map_err(|_| invalid())?;
+        let last: IpAddr = last.parse().map_err(|_| invalid())?;
+        let mapped = |address| matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
+        if mapped(first) || mapped(last) {
+            return Err(InvalidRange::Mapped(text.to_owned()));
+        }
+        if Family::of(first) != Family::of(last) {
+            return Err(InvalidRange::Mixed(text.to_owned()));
+        }
+        if first > last {
+            return Err(InvalidRange::Reversed { text: text.to_owned(), first, last });
+        }
+        Ok(Self { first, last })
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last {
+            write!(f, "{}", self.first)
+        } else {
+            write!(f, "{}-{}", self.first, self.last)
+        }
+    }
+}
+
+/// The address as a number. Only numbers of one family can be compared.
+pub(crate) fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u32::from(v4).into(),
+        IpAddr::V6(v6) => v6.into(),
+    }
+}
+
+/// The address of that number; `None` if the family has no such address.
+pub(crate) fn address(family: Family, number: u128) -> Option<IpAddr> {
+    match family {
+        Family::V4 => u32::try_from(number).ok().map(|number| Ipv4Addr::from(number).into()),
+        Family::V6 => Some(Ipv6Addr::from(number).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> InvalidRange {
+        let error = text.parse::<Range>().unwrap_err();
+        assert!(error.to_string().contains(&format!("{text:?}")), "{error} must name {text:?}");
+        error
+    }
+
+    #[test]
+    fn ranges_are_read_and_printed_canonically() {
+        for (text, printed) in [
+            ("172.18.40.10", "172.18.40.10"),
+            ("172.81.0.100-172.81.0.120", "172.81.0.100-172.81.0.120"),
+            ("10.0.0.1-10.0.0.1", "10.0.0.1"),
+            ("FD00:0::A-fd00:0:0::00ff", "fd00::a-fd00::ff"),
+        ] {
+            assert_eq!(text.parse::<Range>().unwrap().to_string(), printed);
+        }
+    }
+
+    #[test]
+    fn case_003_a_reversed_range_is_refused() {
+        let error = refused("10.0.0.10-10.0.0.1");
+        assert!(error.to_string().contains("write 10.0.0.1-10.0.0.10"), "{error}");
+        assert!(matches!(refused("fd00::2-fd00::1"), InvalidRange::Reversed { .. }));
+    }
+
+    #[test]
+    fn case_004_a_subnet_is_refused() {
+        assert!(matches!(refused("172.18.40.0/24"), InvalidRange::Subnet(_)));
+        assert!(matches!(refused("10.0.0.1-10.0.0.9/24"), InvalidRange::Subnet(_)));
+    }
+
+    #[test]
+    fn case_007_blanks_are_refused() {
+        for text in ["10.0.0.1 - 10.0.0.9", "10.0.0.1 -10.0.0.9", " 10.0.0.1", "10.0.0.1\n", "10.0.0.1\u{a0}"]
+        {
+            assert!(matches!(refused(text), InvalidRange::Blanks(_)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn case_008_ipv4_mapped_ipv6_is_refused() {
+        assert!(matches!(refused("::ffff:1.2.3.4"), InvalidRange::Mapped(_)));
+        assert!(matches!(refused("::fffe:0:0-::ffff:0:1"), InvalidRange::Mapped(_)));
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in ["", "-", "10.0.0", "10.0.0.1-", "-10.0.0.1", "10.0.0.1-9", "10.0.0.1-10.0.0.2-10.0.0.3"]
+        {
+            assert!(matches!(refused(text), InvalidRange::Text(_)), "{text:?}");
+        }
+        for text in ["10.0.0.01", "fe80::1%eth0", "256.0.0.1", "node1"] {
+            assert!(matches!(refused(text), InvalidRange::Text(_)), "{text:?}");
+        }
+        assert!(matches!(refused("10.0.0.1-fd00::1"), InvalidRange::Mixed(_)));
+    }
+}

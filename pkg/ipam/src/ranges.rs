@@ -1,0 +1,276 @@
+//! The addresses a pool may give out.
+//!
+//! Kept as intervals and never listed, so a /64 costs what a single address costs. The intervals stand in
+//! the order in which the pool's author wrote them, because addresses are tried in that order; a second
+//! index, sorted by address, answers "which ordinal has this address".
+
+use std::net::IpAddr;
+
+use crate::{
+    Family, Range,
+    range::{address, number},
+};
+
+/// Disjoint ranges of one family in list order. Their addresses are numbered from 0: the *ordinals*.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ranges {
+    family: Family,
+    intervals: Vec<Interval>,
+    /// Indices into `intervals`, by address.
+    by_address: Vec<usize>,
+}
+
+/// Addresses `first..=last`, of which `first` has the ordinal `ordinal`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub(crate) first: u128,
+    pub(crate) last: u128,
+    pub(crate) ordinal: u128,
+}
+
+impl Interval {
+    /// The number of addresses. `::/0` has one more than fits; nobody gives out that one.
+    fn len(&self) -> u128 {
+        (self.last - self.first).saturating_add(1)
+    }
+}
+
+impl Ranges {
+    /// The addresses of `listed`, in that order, that are in none of `excluded`.
+    ///
+    /// Ranges of the other family are ignored. An address listed twice keeps its first place.
+    pub fn new(family: Family, listed: &[Range], excluded: &[Range]) -> Self {
+        let listed = listed.iter().filter(|range| range.family() == family);
+        let mut taken = merged(family, excluded);
+        let mut spans = Vec::new();
+        for range in listed {
+            let span = (number(range.first()), number(range.last()));
+            let left = subtract(span, &taken);
+            if !left.is_empty() {
+                insert(&mut taken, span);
+            }
+            spans.extend(left);
+        }
+        Self::from_spans(family, spans)
+    }
+
+    /// What is left without the excluded addresses, in the same order.
+    pub fn without(&self, excluded: &[Range]) -> Self {
+        let taken = merged(self.family, excluded);
+        let spans =
+            self.intervals.iter().flat_map(|interval| subtract((interval.first, interval.last), &taken));
+        Self::from_spans(self.family, spans)
+    }
+
+    /// Numbers disjoint spans in their order.
+    pub(crate) fn from_spans(family: Family, spans: impl IntoIterator<Item = (u128, u128)>) -> Self {
+        let mut ordinal = 0_u128;
+        let mut intervals = Vec::new();
+        for (first, last) in spans {
+            let interval = Interval { first, last, ordinal };
+            ordinal = ordinal.saturating_add(interval.len());
+            intervals.push(interval);
+        }
+        let mut by_address: Vec<usize> = (0..intervals.len()).collect();
+        by_address.sort_unstable_by_key(|index| intervals[*index].first);
+        Self { family, intervals, by_address }
+    }
+
+    /// The family of all addresses.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// How many addresses there are. `::/0` counts as `u128::MAX`.
+    pub fn len(&self) -> u128 {
+        self.intervals.last().map_or(0, |interval| interval.ordinal.saturating_add(interval.len()))
+    }
+
+    /// Whether there is no address.
+    pub fn is_empty(&self) -> bool {
+        self.intervals.is_empty()
+    }
+
+    /// The address with that ordinal; `None` from [`Ranges::len`] on.
+    pub fn nth(&self, ordinal: u128) -> Option<IpAddr> {
+        let index = self.intervals.partition_point(|interval| interval.ordinal <= ordinal).checked_sub(1)?;
+        let interval = self.intervals.get(index)?;
+        let number = interval.first.checked_add(ordinal - interval.ordinal)?;
+        if number > interval.last {
+            return None;
+        }
+        address(self.family, number)
+    }
+
+    /// The ordinal of an address; `None` if it is not among these.
+    pub fn ordinal(&self, address: IpAddr) -> Option<u128> {
+        if Family::of(address) != self.family {
+            return None;
+        }
+        let number = number(address);
+        let at =
+            self.by_address.partition_point(|index| self.intervals[*index].first <= number).checked_sub(1)?;
+        let interval = self.intervals.get(*self.by_address.get(at)?)?;
+        (number <= interval.last).then(|| interval.ordinal + (number - interval.first))
+    }
+
+    /// Whether the address is among these.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.ordinal(address).is_some()
+    }
+
+    pub(crate) fn intervals(&self) -> &[Interval] {
+        &self.intervals
+    }
+}
+
+/// The ranges of that family as sorted, disjoint spans.
+fn merged(family: Family, ranges: &[Range]) -> Vec<(u128, u128)> {
+    let mut spans: Vec<_> = ranges
+        .iter()
+        .filter(|range| range.family() == family)
+        .map(|range| (number(range.first()), number(range.last())))
+        .collect();
+    spans.sort_unstable();
+    let mut merged: Vec<(u128, u128)> = Vec::with_capacity(spans.len());
+    for (first, last) in spans {
+        match merged.last_mut() {
+            Some(previous) if first <= previous.1 => previous.1 = previous.1.max(last),
+            _ => merged.push((first, last)),
+        }
+    }
+    merged
+}
+
+/// The parts of a span that lie outside `taken` (sorted and disjoint).
+fn subtract((first, last): (u128, u128), taken: &[(u128, u128)]) -> Vec<(u128, u128)> {
+    let mut left = Vec::new();
+    let mut from = first;
+    for &(start, end) in &taken[taken.partition_point(|(_, end)| *end < first)..] {
+        if start > last {
+            break;
+        }
+        if start > from {
+            left.push((from, start - 1));
+        }
+        match end.checked_add(1) {
+            Some(next) if next <= last => from = next,
+            _ => return left, // nothing lies behind, even at the end of the number line
+        }
+    }
+    left.push((from, last));
+    left
+}
+
+/// Adds a span to sorted, disjoint ones, swallowing those it overlaps.
+fn insert(taken: &mut Vec<(u128, u128)>, (first, last): (u128, u128)) {
+    let from = taken.partition_point(|(_, end)| *end < first);
+    let to = taken.partition_point(|(start, _)| *start <= last);
+    let start = taken[from..to].first().map_or(first, |span| span.0.min(first));
+    let end = taken[from..to].last().map_or(last, |span| span.1.max(last));
+    taken.splice(from..to, [(start, end)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(texts: &[&str]) -> Vec<Range> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn ranges(listed: &[&str], excluded: &[&str]) -> Ranges {
+        let (listed, excluded) = (parse(listed), parse(excluded));
+        Ranges::new(listed[0].family(), &listed, &excluded)
+    }
+
+    fn all(ranges: &Ranges) -> Vec<String> {
+        (0..ranges.len()).map(|ordinal| ranges.nth(ordinal).unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn addresses_stand_in_list_order_without_the_excluded() {
+        let ranges =
+            ranges(&["10.0.0.8-10.0.0.12", "10.0.0.1-10.0.0.2"], &["10.0.0.9-10.0.0.10", "10.0.0.2"]);
+        assert_eq!(all(&ranges), ["10.0.0.8", "10.0.0.11", "10.0.0.12", "10.0.0.1"]);
+        assert_eq!(ranges.ordinal("10.0.0.1".parse().unwrap()), Some(3));
+        assert_eq!(ranges.ordinal("10.0.0.9".parse().unwrap()), None);
+        assert_eq!(ranges.ordinal("::1".parse().unwrap()), None);
+        assert_eq!(ranges.nth(4), None);
+    }
+
+    #[test]
+    fn case_006_an_address_listed_twice_is_there_once() {
+        assert_eq!(all(&ranges(&["10.0.0.1-10.0.0.3", "10.0.0.2-10.0.0.4", "10.0.0.1"], &[])).len(), 4);
+    }
+
+    #[test]
+    fn case_009_everything_excluded_is_empty() {
+        let ranges = ranges(&["10.0.0.1-10.0.0.9"], &["10.0.0.0-10.0.0.5", "10.0.0.4-10.0.0.9"]);
+        assert!(ranges.is_empty());
+        assert_eq!((ranges.len(), ranges.nth(0)), (0, None));
+    }
+
+    #[test]
+    fn case_021_022_large_ranges_are_not_listed() {
+        let v6 = ranges(&["fd00::-fd00::ffff:ffff:ffff:ffff"], &["fd00::-fd00::ff"]);
+        assert_eq!(v6.len(), (1 << 64) - 256);
+        assert_eq!(v6.nth(v6.len() - 1), Some("fd00::ffff:ffff:ffff:ffff".parse().unwrap()));
+        let v4 = ranges(&["10.0.0.0-10.255.255.255"], &[]);
+        assert_eq!(v4.len(), 1 << 24);
+        assert_eq!(v4.ordinal("10.1.0.0".parse().unwrap()), Some(65536));
+    }
+
+    #[test]
+    fn case_023_nothing_wraps_at_the_last_address() {
+        let v4 = ranges(&["255.255.255.254-255.255.255.255"], &[]);
+        assert_eq!(all(&v4), ["255.255.255.254", "255.255.255.255"]);
+        assert_eq!(v4.nth(2), None);
+        let last = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
+        let v6 = ranges(&[&format!("ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe-{last}")], &[last]);
+        assert_eq!(v6.len(), 1);
+        let whole = ranges(&[&format!("::-{last}")], &[]);
+        assert_eq!(whole.len(), u128::MAX);
+        assert_eq!(whole.nth(u128::MAX), Some(last.parse().unwrap()));
+        assert!(ranges(&[&format!("::-{last}")], &[&format!("::-{last}")]).is_empty());
+    }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        fn range() -> impl Strategy<Value = Range> {
+            (0_u8..=255, 0_u8..32).prop_map(|(first, more)| {
+                format!("255.255.255.{first}-255.255.255.{}", first.saturating_add(more)).parse().unwrap()
+            })
+        }
+
+        proptest! {
+            #[test]
+            fn they_hold_what_a_plain_list_holds(
+                listed in prop::collection::vec(range(), 0..6),
+                excluded in prop::collection::vec(range(), 0..6),
+                reserved in prop::collection::vec(range(), 0..3),
+            ) {
+                let ranges = Ranges::new(Family::V4, &listed, &excluded).without(&reserved);
+                let mut plain: Vec<IpAddr> = Vec::new();
+                for range in &listed {
+                    for number in number(range.first())..=number(range.last()) {
+                        let address = address(Family::V4, number).unwrap();
+                        let out = excluded.iter().chain(&reserved).any(|range| range.contains(address));
+                        if !out && !plain.contains(&address) {
+                            plain.push(address);
+                        }
+                    }
+                }
+                prop_assert_eq!(ranges.len(), plain.len() as u128);
+                for (ordinal, address) in plain.iter().enumerate() {
+                    prop_assert_eq!(ranges.nth(ordinal as u128), Some(*address));
+                    prop_assert_eq!(ranges.ordinal(*address), Some(ordinal as u128));
+                }
+                prop_assert_eq!(ranges.nth(plain.len() as u128), None);
+            }
+        }
+    }
+}

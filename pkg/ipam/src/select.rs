@@ -1,0 +1,363 @@
+//! Which pools an attachment may use.
+
+use std::cmp::Reverse;
+
+use crate::{
+    Family, Names, Pool, Pools, Reason, Reasons, Request, SelectError, Selection, Skipped,
+    pattern::{is_pattern, matches},
+    pools::Entry,
+};
+
+impl Pools {
+    /// The pools a request may use, best first.
+    ///
+    /// The first of these that has any pool gives the candidates of both families:
+    /// 1. the names in `default_ipv4_ippool` and `default_ipv6_ippool`;
+    /// 2. the pools written in the configuration itself: those with `default: true`, or else all of them;
+    /// 3. every pool with `default: true`.
+    ///
+    /// # Errors
+    /// [`SelectError`], if a name is wrong or a family has candidates and none may be used.
+    pub fn select(&self, request: &Request<'_>) -> Result<Selection<'_>, SelectError> {
+        let mut selection = Selection::default();
+        for family in Family::ALL {
+            let candidates = self.candidates(family, request)?;
+            let (mut pools, mut skipped) = (Vec::new(), Vec::new());
+            for pool in &candidates {
+                match reason_to_skip(pool, family, request) {
+                    None => pools.push(*pool),
+                    Some(reason) => skipped.push(Skipped { pool: pool.name.clone(), reason }),
+                }
+            }
+            if pools.is_empty() && !candidates.is_empty() {
+                let ifname = request.ifname.to_owned();
+                let pools = names(candidates);
+                return Err(SelectError::Filtered { family, pools, ifname, skipped: Reasons(skipped) });
+            }
+            pools.sort_by_key(|pool| Reverse(priority(pool))); // stable: ties keep the list's order
+            selection.skipped.extend(skipped);
+            match family {
+                Family::V4 => selection.ipv4 = pools,
+                Family::V6 => selection.ipv6 = pools,
+            }
+        }
+        if selection.ipv4.is_empty() && selection.ipv6.is_empty() {
+            return Err(SelectError::None { known: names(self.iter()) });
+        }
+        Ok(selection)
+    }
+
+    fn candidates(&self, family: Family, request: &Request<'_>) -> Result<Vec<&Pool>, SelectError> {
+        let (key, listed) = match family {
+            Family::V4 => ("default_ipv4_ippool", request.default_ipv4_ippool),
+            Family::V6 => ("default_ipv6_ippool", request.default_ipv6_ippool),
+        };
+        if !request.default_ipv4_ippool.is_empty() || !request.default_ipv6_ippool.is_empty() {
+            return self.named(key, listed, family);
+        }
+        let inline: Vec<&Entry> = self.entries().iter().filter(|entry| entry.inline).collect();
+        let defaults_only = inline.is_empty() || inline.iter().any(|entry| entry.pool.default);
+        let from = if inline.is_empty() { self.entries().iter().collect() } else { inline };
+        let wanted = |pool: &&Pool| pool.family() == family && (pool.default || !defaults_only);
+        Ok(from.into_iter().map(|entry| &entry.pool).filter(wanted).collect())
+    }
+
+    /// The pools that a list names, in its order; those a pattern matches in the order they were read.
+    fn named(&self, key: &'static str, listed: &[String], family: Family) -> Result<Vec<&Pool>, SelectError> {
+        let mut found: Vec<&Pool> = Vec::new();
+        for (index, text) in listed.iter().enumerate() {
+            if listed.iter().take(index).any(|earlier| earlier == text) {
+                return Err(SelectError::Duplicate { key, name: text.clone() });
+            }
+            if !is_pattern(text) {
+                let unknown = || SelectError::Unknown { key, name: text.clone(), known: names(self.iter()) };
+                found.push(self.get(text).ok_or_else(unknown)?);
+                continue;
+            }
+            for pool in self.iter().filter(|pool| pool.family() == family) {
+                let malformed = |_| SelectError::Pattern { key, pattern: text.clone() };
+                if matches(text, pool.name.as_str()).map_err(malformed)? {
+                    found.push(pool);
+                }
+            }
+        }
+        if found.is_empty() && !listed.is_empty() {
+            return Err(SelectError::NoMatch {
+                key,
+                patterns: Names(listed.to_vec()),
+                known: names(self.iter()),
+            });
+        }
+        let mut once: Vec<&Pool> = Vec::with_capacity(found.len());
+        for pool in found {
+            if !once.iter().any(|earlier| earlier.name == pool.name) {
+                once.push(pool);
+            }
+        }
+        Ok(once)
+    }
+}
+
+fn names<'a>(pools: impl IntoIterator<Item = &'a Pool>) -> Names {
+    Names(pools.into_iter().map(|pool| pool.name.to_string()).collect())
+}
+
+fn reason_to_skip(pool: &Pool, family: Family, request: &Request<'_>) -> Option<Reason> {
+    let affinity = &pool.affinity;
+    if pool.terminating {
+        return Some(Reason::Terminating);
+    }
+    if pool.disabled {
+        return Some(Reason::Disabled);
+    }
+    if pool.family() != family {
+        return Some(Reason::Family(pool.family()));
+    }
+    if !affinity.node_names.is_empty() {
+        if !affinity.node_names.iter().any(|name| name == request.host_name) {
+            return Some(Reason::Node(request.host_name.to_owned()));
+        }
+    } else if affinity.node {
+        return Some(Reason::Labels("nodeAffinity"));
+    }
+    if !affinity.namespace_names.is_empty() {
+        let Some(namespace) = request.pod_namespace else { return Some(Reason::NoNamespace) };
+        if !affinity.namespace_names.iter().any(|name| name == namespace) {
+            return Some(Reason::Namespace(namespace.to_owned()));
+        }
+    } else if affinity.namespace {
+        return Some(Reason::Labels("namespaceAffinity"));
+    }
+    if affinity.pod {
+        return Some(Reason::Labels("podAffinity"));
+    }
+    if !affinity.multus_names.is_empty() {
+        let Some(network) = request.network else { return Some(Reason::NoNetwork) };
+        if !affinity.multus_names.iter().any(|name| is_network(name, network)) {
+            return Some(Reason::Network(network.to_owned()));
+        }
+    }
+    None
+}
+
+/// Whether two names may mean one network: a namespace counts only where both have one.
+fn is_network(listed: &str, network: &str) -> bool {
+    match (listed.split_once('/'), network.split_once('/')) {
+        (Some(listed), Some(network)) => listed == network,
+        (Some((_, listed)), None) => listed == network,
+        (None, Some((_, network))) => listed == network,
+        (None, None) => listed == network,
+    }
+}
+
+/// The more exactly a pool says whom it is for, the earlier it is tried. The first entry counts most.
+fn priority(pool: &Pool) -> [bool; 6] {
+    let affinity = &pool.affinity;
+    [
+        affinity.pod,
+        !affinity.node_names.is_empty(),
+        affinity.node,
+        !affinity.namespace_names.is_empty(),
+        affinity.namespace,
+        !affinity.multus_names.is_empty(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A pool of ten addresses; `more` are keys of its specification.
+    fn pool(name: &str, more: Value) -> Value {
+        let mut pool = json!({"name": name, "subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.10"]});
+        pool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        pool
+    }
+
+    fn v6(name: &str) -> Value {
+        json!({"name": name, "subnet": "fd00::/64", "ips": ["fd00::1-fd00::9"]})
+    }
+
+    fn inline(pools: Vec<Value>) -> Pools {
+        Pools::from_inline(&Value::Array(pools)).unwrap()
+    }
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    fn select(pools: &Pools, v4: &[&str], v6: &[&str]) -> Result<(Vec<String>, Vec<String>), SelectError> {
+        let (v4, v6) = (texts(v4), texts(v6));
+        let request = Request {
+            ifname: "net1",
+            default_ipv4_ippool: &v4,
+            default_ipv6_ippool: &v6,
+            host_name: "node1",
+            pod_namespace: Some("ai"),
+            network: Some("kube-system/macvlan"),
+        };
+        let selection = pools.select(&request)?;
+        Ok((names(selection.ipv4).0, names(selection.ipv6).0))
+    }
+
+    #[test]
+    fn case_062_wildcards_expand_within_their_family() {
+        let pools = inline(vec![
+            pool("rail1-b", json!({})),
+            v6("rail1-six"),
+            pool("rail0-a", json!({})),
+            pool("x", json!({})),
+        ]);
+        assert_eq!(select(&pools, &["x", "rail?-*"], &[]).unwrap().0, ["x", "rail1-b", "rail0-a"]);
+        assert_eq!(select(&pools, &["*", "x"], &[]).unwrap().0, ["rail1-b", "rail0-a", "x"]);
+        assert_eq!(select(&pools, &["rail0-a"], &["rail*"]).unwrap().1, ["rail1-six"]);
+        let error = select(&pools, &["nvl[0-9]"], &[]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("no IPPool available") && error.contains("[nvl[0-9]] of default_ipv4_ippool"),
+            "{error}"
+        );
+        assert!(select(&pools, &["x["], &[]).unwrap_err().to_string().starts_with("wrong input, "));
+    }
+
+    #[test]
+    fn case_063_a_pool_that_does_not_exist_is_named() {
+        let error =
+            select(&inline(vec![pool("a", json!({}))]), &["a", "rail9"], &[]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "no IPPool available: IPPool \"rail9\" of default_ipv4_ippool does not exist; known IPPools: [a]"
+        );
+    }
+
+    #[test]
+    fn case_064_a_pool_listed_twice_is_wrong_input() {
+        let error = select(&inline(vec![pool("a", json!({}))]), &["a", "a"], &[]).unwrap_err().to_string();
+        assert!(error.starts_with("wrong input, default_ipv4_ippool lists IPPool a twice"), "{error}");
+    }
+
+    #[test]
+    fn case_065_disabled_and_terminating_pools_are_skipped() {
+        let dying = json!({"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
+            "metadata": {"name": "dying", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"subnet": "10.0.0.0/24"}});
+        let pools = inline(vec![pool("off", json!({"disable": true})), dying, pool("on", json!({}))]);
+        assert_eq!(select(&pools, &["off", "dying", "on"], &[]).unwrap().0, ["on"]);
+        assert_eq!(
+            select(&pools, &["off", "dying"], &[]).unwrap_err().to_string(),
+            "no IPPool available, all IPv4 IPPools [off dying] of net1 filtered out: \
+             [off: it is disabled; dying: it is being deleted]"
+        );
+    }
+
+    #[test]
+    fn case_066_another_nodes_pool_is_filtered_out() {
+        let pools = inline(vec![
+            pool("a", json!({"nodeName": ["node2"]})),
+            pool("b", json!({"nodeName": ["node1"]})),
+        ]);
+        assert_eq!(select(&pools, &["a", "b"], &[]).unwrap().0, ["b"]);
+        let error = select(&pools, &["a"], &[]).unwrap_err().to_string();
+        assert!(error.contains("filtered out: [a: nodeName does not list this node, \"node1\"]"), "{error}");
+    }
+
+    #[test]
+    fn case_067_a_name_wins_over_the_selector_beside_it() {
+        let labels = json!({"matchLabels": {"a": "b"}});
+        let pools = inline(vec![
+            pool("node", json!({"nodeName": ["node1"], "nodeAffinity": labels})),
+            pool("namespace", json!({"namespaceName": ["ai"], "namespaceAffinity": labels})),
+        ]);
+        assert_eq!(select(&pools, &["node", "namespace"], &[]).unwrap().0, ["node", "namespace"]);
+    }
+
+    #[test]
+    fn case_068_every_filter_says_why() {
+        let filters = [
+            (json!({"podAffinity": {}}), "podAffinity needs labels"),
+            (json!({"nodeAffinity": {}}), "nodeAffinity needs labels"),
+            (json!({"namespaceAffinity": {}}), "namespaceAffinity needs labels"),
+            (
+                json!({"namespaceName": ["default"]}),
+                "namespaceName does not list the pod's namespace, \"ai\"",
+            ),
+            (
+                json!({"multusName": ["macvlan2", "ai/macvlan"]}),
+                "does not list this network, \"kube-system/macvlan\"",
+            ),
+            (json!({"subnet": "fd00::/64", "ips": []}), "it is an IPv6 pool"),
+        ];
+        for (more, reason) in filters {
+            let error = select(&inline(vec![pool("a", more)]), &["a"], &[]).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error} must say {reason}");
+        }
+        let nobody = Request { ifname: "net1", ..Request::default() };
+        for (more, reason) in [
+            (json!({"namespaceName": ["ai"]}), Reason::NoNamespace),
+            (json!({"multusName": ["a"]}), Reason::NoNetwork),
+        ] {
+            let pools = inline(vec![pool("a", more), pool("b", json!({}))]);
+            assert_eq!(pools.select(&nobody).unwrap().skipped[0].reason, reason);
+        }
+    }
+
+    #[test]
+    fn networks_are_matched_with_or_without_their_namespace() {
+        for (listed, network) in [("a/b", "a/b"), ("b", "a/b"), ("a/b", "b"), ("b", "b")] {
+            assert!(is_network(listed, network), "{listed} {network}");
+        }
+        for (listed, network) in [("a/b", "c/b"), ("b", "a/c"), ("a/b", "a"), ("b", "c")] {
+            assert!(!is_network(listed, network), "{listed} {network}");
+        }
+    }
+
+    #[test]
+    fn case_069_the_more_specific_pool_comes_first() {
+        let pools = inline(vec![
+            pool("plain", json!({})),
+            pool("network", json!({"multusName": ["macvlan"]})),
+            pool("namespace", json!({"namespaceName": ["ai"]})),
+            pool("both", json!({"namespaceName": ["ai"], "multusName": ["macvlan"]})),
+            pool("node", json!({"nodeName": ["node1"]})),
+        ]);
+        let order = ["node", "both", "namespace", "network", "plain"];
+        assert_eq!(select(&pools, &["*"], &[]).unwrap().0, order);
+    }
+
+    #[test]
+    fn case_070_equals_keep_the_lists_order() {
+        let pools = inline((0..9).map(|index| pool(&format!("p{index}"), json!({}))).collect());
+        for _ in 0..100 {
+            assert_eq!(select(&pools, &["p7", "p1", "p3", "p0"], &[]).unwrap().0, ["p7", "p1", "p3", "p0"]);
+        }
+    }
+
+    #[test]
+    fn case_075_a_family_without_pools_is_not_asked_for() {
+        let pools = inline(vec![pool("a", json!({})), v6("b")]);
+        assert_eq!(select(&pools, &["a"], &[]).unwrap(), (texts(&["a"]), vec![]));
+        assert_eq!(select(&pools, &[], &["b"]).unwrap(), (vec![], texts(&["b"])));
+        assert_eq!(select(&pools, &[], &[]).unwrap(), (texts(&["a"]), texts(&["b"])));
+    }
+
+    #[test]
+    fn without_names_inline_pools_come_before_default_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        let default = "name: cluster\nsubnet: 10.9.0.0/24\nips: [10.9.0.1]\ndefault: true\n---\nname: other\nsubnet: 10.8.0.0/24";
+        std::fs::write(directory.path().join("a.yaml"), default).unwrap();
+        let read = || Pools::read_dir(directory.path()).unwrap();
+        assert_eq!(select(&read(), &[], &[]).unwrap().0, ["cluster"]);
+        let plain = inline(vec![pool("a", json!({})), pool("b", json!({}))]).join(read()).unwrap();
+        assert_eq!(select(&plain, &[], &[]).unwrap().0, ["a", "b"]);
+        let chosen =
+            inline(vec![pool("a", json!({})), pool("b", json!({"default": true}))]).join(read()).unwrap();
+        assert_eq!(select(&chosen, &[], &[]).unwrap().0, ["b"]);
+        assert_eq!(select(&chosen, &["other"], &[]).unwrap().0, ["other"]);
+    }
+
+    #[test]
+    fn nothing_to_select_from_is_said() {
+        let error = select(&Pools::default(), &[], &[]).unwrap_err().to_string();
+        assert!(error.starts_with("no IPPool available: default_ipv4_ippool and"), "{error}");
+    }
+}

@@ -1,0 +1,157 @@
+//! What is asked of the pools, and what they answer.
+
+use std::fmt;
+
+use crate::{Family, Pool, PoolName};
+
+/// Who asks for an address.
+#[derive(Debug, Clone, Default)]
+pub struct Request<'a> {
+    /// The interface's name inside the container; it stands in error texts.
+    pub ifname: &'a str,
+    /// The configuration's `default_ipv4_ippool`.
+    pub default_ipv4_ippool: &'a [String],
+    /// The configuration's `default_ipv6_ippool`.
+    pub default_ipv6_ippool: &'a [String],
+    /// The node's name, compared with a pool's `nodeName`.
+    pub host_name: &'a str,
+    /// `K8S_POD_NAMESPACE` of `CNI_ARGS`, compared with a pool's `namespaceName`.
+    pub pod_namespace: Option<&'a str>,
+    /// The network's name as `namespace/name` or `name`, compared with a pool's `multusName`.
+    pub network: Option<&'a str>,
+}
+
+/// The pools to try, best first. A family without pools is not asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection<'a> {
+    /// IPv4 pools.
+    pub ipv4: Vec<&'a Pool>,
+    /// IPv6 pools.
+    pub ipv6: Vec<&'a Pool>,
+    /// Candidates that may not be used.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A candidate that may not be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// The pool.
+    pub pool: PoolName,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a pool may not be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// `metadata.deletionTimestamp` is set.
+    #[error("it is being deleted")]
+    Terminating,
+    /// `disable` is set.
+    #[error("it is disabled")]
+    Disabled,
+    /// It has addresses of the other family.
+    #[error("it is an {0} pool")]
+    Family(Family),
+    /// Its `nodeName` has other nodes.
+    #[error("nodeName does not list this node, {0:?}")]
+    Node(String),
+    /// Its `namespaceName` has other namespaces.
+    #[error("namespaceName does not list the pod's namespace, {0:?}")]
+    Namespace(String),
+    /// Its `namespaceName` cannot be compared.
+    #[error("namespaceName is set, and CNI_ARGS has no K8S_POD_NAMESPACE")]
+    NoNamespace,
+    /// Its `multusName` has other networks.
+    #[error("multusName does not list this network, {0:?}")]
+    Network(String),
+    /// Its `multusName` cannot be compared.
+    #[error("multusName is set, and the network's name is not known")]
+    NoNetwork,
+    /// It selects by labels.
+    #[error("{0} needs labels that only the Kubernetes API has")]
+    Labels(&'static str),
+}
+
+/// No pool can be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectError {
+    /// The configuration names no pool and none is a default.
+    #[error(
+        "no IPPool available: default_ipv4_ippool and default_ipv6_ippool are empty and no pool has default: true; \
+         known IPPools: {known}"
+    )]
+    None {
+        /// What there is.
+        known: Names,
+    },
+    /// A named pool does not exist.
+    #[error("no IPPool available: IPPool {name:?} of {key} does not exist; known IPPools: {known}")]
+    Unknown {
+        /// Which key names it.
+        key: &'static str,
+        /// The name.
+        name: String,
+        /// What there is.
+        known: Names,
+    },
+    /// No pool's name matches.
+    #[error("no IPPool available: no IPPool matches {patterns} of {key}; known IPPools: {known}")]
+    NoMatch {
+        /// Which key has the patterns.
+        key: &'static str,
+        /// The patterns.
+        patterns: Names,
+        /// What there is.
+        known: Names,
+    },
+    /// A name is there twice.
+    #[error("wrong input, {key} lists IPPool {name} twice; remove one")]
+    Duplicate {
+        /// Which key.
+        key: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A pattern is malformed.
+    #[error("wrong input, {key} has the malformed pattern {pattern:?}; close its [ or write \\[")]
+    Pattern {
+        /// Which key.
+        key: &'static str,
+        /// The pattern.
+        pattern: String,
+    },
+    /// All candidates of a family may not be used.
+    #[error("no IPPool available, all {family} IPPools {pools} of {ifname} filtered out: {skipped}")]
+    Filtered {
+        /// The family.
+        family: Family,
+        /// The candidates.
+        pools: Names,
+        /// The interface.
+        ifname: String,
+        /// Why each of them may not be used.
+        skipped: Reasons,
+    },
+}
+
+/// Names. Prints as `[a b]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names(pub Vec<String>);
+
+/// Pools and why they may not be used. Prints as `[a: why; b: why]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reasons(pub Vec<Skipped>);
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}]", self.0.join(" "))
+    }
+}
+
+impl fmt::Display for Reasons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<_> = self.0.iter().map(|skip| format!("{}: {}", skip.pool, skip.reason)).collect();
+        write!(f, "[{}]", texts.join("; "))
+    }
+}

@@ -1,0 +1,77 @@
+//! The keys of an object as written, each read with an error that names it.
+
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+
+use crate::{InvalidPool, Problem};
+
+/// A JSON object whose keys are read one by one. Keys nobody asks for are tolerated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spec<'a>(pub(crate) &'a Map<String, Value>);
+
+impl<'a> Spec<'a> {
+    /// The value of a key. `null` says the same as an absent key.
+    pub(crate) fn value(self, key: &str) -> Option<&'a Value> {
+        self.0.get(key).filter(|value| !value.is_null())
+    }
+
+    /// A text; an empty one says the same as an absent key.
+    pub(crate) fn text(self, key: &str) -> Result<Option<&'a str>, InvalidPool> {
+        match self.value(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
+            Some(other) => Err(mismatch(key, "a text", other)),
+        }
+    }
+
+    /// A text read as a `T`.
+    pub(crate) fn parsed<T: FromStr>(
+        self,
+        key: &str,
+        expected: &'static str,
+    ) -> Result<Option<T>, InvalidPool> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| mismatch(key, expected, text))
+    }
+
+    /// `true` or `false`, the latter if absent.
+    pub(crate) fn flag(self, key: &str) -> Result<bool, InvalidPool> {
+        match self.value(key) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(other) => Err(mismatch(key, "true or false", other)),
+        }
+    }
+
+    /// A list, empty if absent.
+    pub(crate) fn list(self, key: &str) -> Result<&'a [Value], InvalidPool> {
+        match self.value(key) {
+            None => Ok(&[]),
+            Some(Value::Array(items)) => Ok(items),
+            Some(other) => Err(mismatch(key, "a list", other)),
+        }
+    }
+
+    /// A list of texts, empty if absent.
+    pub(crate) fn texts(self, key: &str) -> Result<Vec<&'a str>, InvalidPool> {
+        let text = |(index, item): (usize, &'a Value)| {
+            item.as_str().ok_or_else(|| mismatch(format!("{key}[{index}]"), "a text", item))
+        };
+        self.list(key)?.iter().enumerate().map(text).collect()
+    }
+
+    /// An object.
+    pub(crate) fn object(self, key: &str) -> Result<Option<Spec<'a>>, InvalidPool> {
+        match self.value(key) {
+            None => Ok(None),
+            Some(Value::Object(map)) => Ok(Some(Spec(map))),
+            Some(other) => Err(mismatch(key, "an object", other)),
+        }
+    }
+}
+
+/// "key: expected …, found …".
+pub(crate) fn mismatch(key: impl Into<String>, expected: &'static str, found: impl ToString) -> InvalidPool {
+    Problem::Type { expected, found: found.to_string() }.at(key)
+}

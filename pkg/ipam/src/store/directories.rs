@@ -1,0 +1,77 @@
+//! The store's directories.
+
+use std::{
+    fs::{self, DirBuilder},
+    io,
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, open as open_file},
+    sys::stat::Mode,
+};
+
+use crate::StoreError;
+
+/// The boot ID, if it is one: it becomes a directory's name.
+pub(crate) fn checked(boot_id: &str) -> Result<&str, StoreError> {
+    let allowed = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f' | b'-');
+    let valid = boot_id.len() == 36 && boot_id.bytes().all(allowed);
+    if valid { Ok(boot_id) } else { Err(StoreError::BootId(boot_id.to_owned())) }
+}
+
+/// The store of one boot.
+pub(crate) fn root(state: &Path, boot_id: &str) -> PathBuf {
+    state.join("ipam").join(boot_id)
+}
+
+/// Opens a directory; `None` if it is missing.
+pub(crate) fn open(path: &Path) -> Result<Option<OwnedFd>, StoreError> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    match open_file(path, flags, Mode::empty()) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::ENOENT) => Ok(None),
+        Err(errno) => Err(StoreError::io("open", path)(errno)),
+    }
+}
+
+/// Makes the store's directories as far as they are missing; says whether this process made the boot's own.
+pub(crate) fn make(state: &Path, boot_id: &str) -> Result<bool, StoreError> {
+    let root = root(state, checked(boot_id)?);
+    let above = state.join("ipam");
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&above);
+    made.map_err(StoreError::io("make directory", above))?;
+    let first = make_one(&root)?;
+    make_one(&root.join("claims"))?;
+    make_one(&root.join("maps"))?;
+    Ok(first)
+}
+
+fn make_one(path: &Path) -> Result<bool, StoreError> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(StoreError::io("make directory", path)(error)),
+    }
+}
+
+/// Removes the directories beside this one that are named like boots.
+pub(crate) fn remove_siblings(root: &Path) -> Result<usize, StoreError> {
+    let Some(parent) = root.parent() else { return Ok(0) };
+    let mut removed = 0;
+    for entry in fs::read_dir(parent).map_err(StoreError::io("list", parent))? {
+        let path = entry.map_err(StoreError::io("list", parent))?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if path != root && name.is_some_and(|name| checked(name).is_ok()) {
+            match fs::remove_dir_all(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(StoreError::io("remove", path)(error));
+                }
+                _ => removed += 1,
+            }
+        }
+    }
+    Ok(removed)
+}

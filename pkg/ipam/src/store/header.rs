@@ -1,0 +1,177 @@
+//! The head of a map file: which ranges its bits stand for.
+
+use std::net::IpAddr;
+
+use crate::{Family, Ranges, ranges::Interval, store::map::MAX_ADDRESSES};
+
+const MAGIC: [u8; 8] = *b"silkmap\0";
+const VERSION: u32 = 1;
+/// Bytes of the fixed part.
+pub(crate) const FIXED: usize = 64;
+/// Where in the fixed part the rotor stands.
+pub(crate) const ROTOR_AT: u64 = 28;
+/// Bytes of one interval.
+const INTERVAL: usize = 32;
+
+/// The fixed part of a map file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    family: Family,
+    intervals: u32,
+    /// Of the intervals and the family.
+    hash: u64,
+    /// How many ordinals are used.
+    pub(crate) bits: u32,
+    /// The ordinal where the next search begins.
+    pub(crate) rotor: u32,
+    /// The claims' stamp when the map was last made from them.
+    pub(crate) stamp: u64,
+}
+
+impl Header {
+    /// The header of a map for these ranges, and its table of intervals.
+    pub(crate) fn of(ranges: &Ranges) -> (Self, Vec<u8>) {
+        let table = encode(ranges);
+        let bits = u32::try_from(ranges.len()).map_or(MAX_ADDRESSES, |len| len.min(MAX_ADDRESSES));
+        let intervals = u32::try_from(table.len() / INTERVAL).unwrap_or(u32::MAX);
+        let hash = hash(ranges.family(), &table);
+        (Self { family: ranges.family(), intervals, hash, bits, rotor: 0, stamp: 0 }, table)
+    }
+
+    /// Whether both are headers of maps for the same ranges.
+    pub(crate) fn fits(&self, other: &Self) -> bool {
+        let ranges = |header: &Self| (header.family, header.intervals, header.hash, header.bits);
+        ranges(self) == ranges(other)
+    }
+
+    /// Bytes of the table of intervals, which follows the fixed part.
+    pub(crate) fn table_len(&self) -> u64 {
+        u64::from(self.intervals) * INTERVAL as u64
+    }
+
+    /// Where the bitmap begins.
+    pub(crate) fn bitmap_at(&self) -> u64 {
+        FIXED as u64 + self.table_len()
+    }
+
+    /// Bytes of the bitmap: whole words of 64 bits.
+    pub(crate) fn bitmap_len(&self) -> u64 {
+        u64::from(self.bits).div_ceil(64) * 8
+    }
+
+    /// Bytes of the whole file.
+    pub(crate) fn file_len(&self) -> u64 {
+        self.bitmap_at() + self.bitmap_len()
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; FIXED] {
+        let mut bytes = [0; FIXED];
+        bytes[0..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.intervals.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.hash.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.bits.to_le_bytes());
+        bytes[28..32].copy_from_slice(&self.rotor.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.stamp.to_le_bytes());
+        bytes[40] = self.family.version();
+        bytes
+    }
+
+    /// `None` if these are not the bytes of a header.
+    pub(crate) fn from_bytes(bytes: &[u8; FIXED]) -> Option<Self> {
+        if field(bytes, 0)? != MAGIC || u32::from_le_bytes(field(bytes, 8)?) != VERSION {
+            return None;
+        }
+        let family = Family::ALL.into_iter().find(|family| family.version() == bytes[40])?;
+        let header = Self {
+            family,
+            intervals: u32::from_le_bytes(field(bytes, 12)?),
+            hash: u64::from_le_bytes(field(bytes, 16)?),
+            bits: u32::from_le_bytes(field(bytes, 24)?),
+            rotor: u32::from_le_bytes(field(bytes, 28)?),
+            stamp: u64::from_le_bytes(field(bytes, 32)?),
+        };
+        let sane = (1..=MAX_ADDRESSES).contains(&header.bits)
+            && header.rotor < header.bits
+            && header.intervals <= header.bits;
+        sane.then_some(header)
+    }
+
+    /// The ordinal of an address by a map's own table; `None` if it has none or the table is damaged.
+    pub(crate) fn ordinal(&self, table: &[u8], address: IpAddr) -> Option<u32> {
+        if hash(self.family, table) != self.hash {
+            return None;
+        }
+        let number = |bytes: &[u8]| bytes.try_into().ok().map(u128::from_le_bytes);
+        let spans: Option<Vec<_>> = table
+            .chunks_exact(INTERVAL)
+            .map(|pair| Some((number(&pair[..16])?, number(&pair[16..])?)))
+            .collect();
+        let ordinal = Ranges::from_spans(self.family, spans?).ordinal(address)?;
+        u32::try_from(ordinal).ok().filter(|ordinal| *ordinal < self.bits)
+    }
+}
+
+fn field<const N: usize>(bytes: &[u8; FIXED], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at + N)?.try_into().ok()
+}
+
+/// The intervals that have ordinals below the limit.
+fn encode(ranges: &Ranges) -> Vec<u8> {
+    let used = |interval: &&Interval| interval.ordinal < MAX_ADDRESSES.into();
+    let bytes = |interval: &Interval| [interval.first.to_le_bytes(), interval.last.to_le_bytes()];
+    ranges.intervals().iter().take_while(used).flat_map(bytes).flatten().collect()
+}
+
+/// FNV-1a. It tells ranges apart; it need not withstand an attacker, for a map is only a hint.
+fn hash(family: Family, table: &[u8]) -> u64 {
+    let bytes = std::iter::once(family.version()).chain(table.iter().copied());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(texts: &[&str]) -> Ranges {
+        let listed: Vec<crate::Range> = texts.iter().map(|text| text.parse().unwrap()).collect();
+        Ranges::new(listed[0].family(), &listed, &[])
+    }
+
+    #[test]
+    fn a_header_reads_back_what_it_writes() {
+        let (header, table) = Header::of(&ranges(&["fd00::5-fd00::9", "fd00::1"]));
+        let header = Header { rotor: 3, stamp: 7, ..header };
+        assert_eq!(Header::from_bytes(&header.to_bytes()), Some(header));
+        assert_eq!((header.bits, header.bitmap_at(), header.bitmap_len()), (6, 128, 8));
+        assert_eq!(header.ordinal(&table, "fd00::1".parse().unwrap()), Some(5));
+        assert_eq!(header.ordinal(&table, "fd00::2".parse().unwrap()), None);
+        assert_eq!(header.ordinal(&table[..32], "fd00::5".parse().unwrap()), None, "damaged");
+    }
+
+    #[test]
+    fn other_ranges_or_another_order_do_not_fit() {
+        let header = |texts: &[&str]| Header::of(&ranges(texts)).0;
+        let ours = header(&["10.0.0.1-10.0.0.9", "10.0.1.1"]);
+        assert!(ours.fits(&Header { rotor: 5, stamp: 1, ..ours }));
+        assert!(!ours.fits(&header(&["10.0.1.1", "10.0.0.1-10.0.0.9"])));
+        assert!(!ours.fits(&header(&["10.0.0.1-10.0.0.9"])));
+    }
+
+    #[test]
+    fn a_large_range_uses_its_first_addresses() {
+        let (header, _) = Header::of(&ranges(&["fd00::-fd00::ffff:ffff:ffff:ffff"]));
+        assert_eq!((header.bits, header.bitmap_len()), (MAX_ADDRESSES, 2 << 20));
+    }
+
+    #[test]
+    fn damaged_bytes_are_no_header() {
+        let (header, _) = Header::of(&ranges(&["10.0.0.1-10.0.0.9"]));
+        assert_eq!(Header::from_bytes(&[0; FIXED]), None);
+        for (at, value) in [(0, b'S'), (8, 2), (24, 0), (27, 255), (28, 9), (40, 5), (15, 1)] {
+            let mut bytes = header.to_bytes();
+            bytes[at] = value;
+            assert_eq!(Header::from_bytes(&bytes), None, "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! A pool's map: which of its addresses are worth trying.
+//!
+//! One bit per ordinal, set where an address was found taken. The map is a hint and never the truth: a bit
+//! wrongly clear costs one failed attempt, a bit wrongly set hides an address until the map is made anew
+//! from the claims. So nothing about it has to be atomic, and whatever does not look right is made anew.
+//!
+//! ```text
+//!   0  magic "silkmap\0"                          24  bits             u32
+//!   8  format version  u32                        28  rotor            u32
+//!  12  intervals       u32                        32  stamp of claims  u64
+//!  16  hash            u64                        40  family 4 or 6, then zeros
+//!  64  intervals, each its first and last address as u128
+//!   …  bitmap, padded to 8 bytes                  all numbers little-endian
+//! ```
+//! The intervals are there for a release: it must find its bit even if the pool's definition is gone.
+
+use std::{
+    fs::File,
+    io,
+    net::IpAddr,
+    os::{fd::OwnedFd, unix::fs::FileExt},
+    path::PathBuf,
+    time::Instant,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, openat},
+    sys::stat::Mode,
+};
+
+use crate::{
+    PoolName, Ranges, StoreError,
+    store::{
+        header::{FIXED, Header, ROTOR_AT},
+        lock::lock,
+    },
+};
+
+/// The most addresses of one pool that are given out: its first 2^24. Their map has 2 MiB.
+pub const MAX_ADDRESSES: u32 = 1 << 24;
+
+/// The directory of maps.
+#[derive(Debug)]
+pub(crate) struct Maps {
+    pub(crate) directory: OwnedFd,
+    pub(crate) path: PathBuf,
+}
+
+/// A pool's map, locked until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Map {
+    file: File,
+    header: Header,
+}
+
+impl Maps {
+    /// Locks a pool's map file, made if need be.
+    pub(crate) fn lock(&self, pool: &PoolName, deadline: Instant) -> Result<File, StoreError> {
+        let file = self.open(pool, OFlag::O_CREAT)?;
+        let path = self.path.join(pool.as_str());
+        let file =
+            file.ok_or_else(|| StoreError::io("open map", &path)(io::Error::from(io::ErrorKind::NotFound)))?;
+        lock(&file, &path, deadline)?;
+        Ok(file)
+    }
+
+    /// Locks a pool's map, if there is one, and finds an address in it by the map's own table.
+    pub(crate) fn find(
+        &self,
+        pool: &PoolName,
+        address: IpAddr,
+        deadline: Instant,
+    ) -> Result<Option<(Map, u32)>, StoreError> {
+        let Some(file) = self.open(pool, OFlag::empty())? else { return Ok(None) };
+        let path = self.path.join(pool.as_str());
+        lock(&file, &path, deadline)?;
+        let found = || -> io::Result<Option<(Map, u32)>> {
+            let Some(header) = read_header(&file)? else { return Ok(None) };
+            if file.metadata()?.len() < header.file_len() {
+                return Ok(None);
+            }
+            let mut table = vec![0; usize::try_from(header.table_len()).unwrap_or(0)];
+            file.read_exact_at(&mut table, FIXED as u64)?;
+            let ordinal = header.ordinal(&table, address);
+            Ok(ordinal.map(|ordinal| (Map { file, header }, ordinal)))
+        };
+        found().map_err(StoreError::io("read map", path))
+    }
+
+    fn open(&self, pool: &PoolName, more: OFlag) -> Result<Option<File>, StoreError> {
+        let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | more;
+        match openat(&self.directory, pool.as_str(), flags, Mode::from_bits_truncate(0o600)) {
+            Ok(file) => Ok(Some(file.into())),
+            Err(Errno::ENOENT) if !more.contains(OFlag::O_CREAT) => Ok(None),
+            Err(errno) => Err(StoreError::io("open map", self.path.join(pool.as_str()))(errno)),
+        }
+    }
+}
+
+impl Map {
+    /// The map in a locked file; the file back if it holds no map of these ranges.
+    pub(crate) fn read(file: File, ranges: &Ranges) -> io::Result<Result<Self, File>> {
+        let (wanted, _) = Header::of(ranges);
+        Ok(match read_header(&file)? {
+            Some(header) if header.fits(&wanted) && file.metadata()?.len() >= header.file_len() => {
+                Ok(Self { file, header })
+            }
+            _ => Err(file),
+        })
+    }
+
+    /// Writes a map in which just these addresses are taken.
+    ///
+    /// The header is written last: a kill in between leaves a file that holds no map.
+    pub(crate) fn write(
+        file: File,
+        ranges: &Ranges,
+        rotor: u32,
+        stamp: u64,
+        taken: &[IpAddr],
+    ) -> io::Result<Self> {
+        let (mut header, table) = Header::of(ranges);
+        (header.rotor, header.stamp) = (rotor, stamp);
+        let mut bitmap = vec![0_u8; usize::try_from(header.bitmap_len()).unwrap_or(0)];
+        for address in taken {
+            let ordinal = ranges.ordinal(*address).and_then(|ordinal| usize::try_from(ordinal).ok());
+            if let Some(ordinal) = ordinal
+                && let Some(byte) = bitmap.get_mut(ordinal / 8)
+            {
+                *byte |= 1 << (ordinal % 8);
+            }
+        }
+        file.set_len(0)?;
+        file.set_len(header.file_len())?;
+        file.write_all_at(&table, FIXED as u64)?;
+        let mut at = header.bitmap_at();
+        for chunk in bitmap.chunks(4096) {
+            if chunk.iter().any(|byte| *byte != 0) {
+                file.write_all_at(chunk, at)?; // the rest stays a hole
+            }
+            at += chunk.len() as u64;
+        }
+        file.write_all_at(&header.to_bytes(), 0)?;
+        Ok(Self { file, header })
+    }
+
+    /// The map anew, with its rotor kept.
+    pub(crate) fn rewrite(self, ranges: &Ranges, stamp: u64, taken: &[IpAddr]) -> io::Result<Self> {
+        let rotor = self.header.rotor;
+        Self::write(self.file, ranges, rotor, stamp, taken)
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Reads a part of the bitmap from that byte on.
+    pub(crate) fn read_bits(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+        count(bytes.len());
+        self.file.read_exact_at(bytes, self.header.bitmap_at() + at)
+    }
+
+    /// Writes one byte of the bitmap.
+    pub(crate) fn write_bits(&self, at: u64, byte: u8) -> io::Result<()> {
+        self.file.write_all_at(&[byte], self.header.bitmap_at() + at)
+    }
+
+    /// Marks an address as free.
+    pub(crate) fn clear(&self, ordinal: u32) -> io::Result<()> {
+        let at = u64::from(ordinal / 8);
+        let mut byte = [0];
+        self.read_bits(at, &mut byte)?;
+        self.write_bits(at, byte[0] & !(1 << (ordinal % 8)))
+    }
+
+    /// Lets the next search begin behind that ordinal.
+    pub(crate) fn advance(&mut self, ordinal: u32) -> io::Result<()> {
+        self.header.rotor = (ordinal + 1) % self.header.bits;
+        self.file.write_all_at(&self.header.rotor.to_le_bytes(), ROTOR_AT)
+    }
+}
+
+fn read_header(file: &File) -> io::Result<Option<Header>> {
+    let mut bytes = [0; FIXED];
+    count(bytes.len());
+    match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => Ok(Header::from_bytes(&bytes)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(test))]
+fn count(_bytes: usize) {}
+
+#[cfg(test)]
+pub(crate) use counter::count;
+
+#[cfg(test)]
+pub(crate) mod counter {
+    //! How much of maps this thread has read.
+
+    use std::cell::Cell;
+
+    thread_local! {
+        static BYTES: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(crate) fn count(bytes: usize) {
+        BYTES.set(BYTES.get() + bytes);
+    }
+
+    /// The bytes read since the last call.
+    pub(crate) fn take() -> usize {
+        BYTES.replace(0)
+    }
+}

@@ -1,0 +1,284 @@
+//! Who has which address on this node.
+//!
+//! ```text
+//! <state>/ipam/<boot id>/claims/<address> -> <container>@<ifname>     the truth, one link per address
+//! <state>/ipam/<boot id>/maps/<pool>                                  a hint, one bitmap per pool
+//! ```
+//! Several processes work here at once and each may be killed at any instruction. Claims are made and removed
+//! by single system calls and belong to an address, not to a pool, so two pools that overlap never give one
+//! address twice. The maps make the cost of a claim independent of how many there are.
+//!
+//! After a reboot there is another boot ID and so an empty store: no container outlives its node.
+
+mod claims;
+mod directories;
+mod error;
+mod header;
+mod lock;
+mod map;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fs::File,
+    io,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use addr::Attachment;
+
+pub use claims::{Claim, Owner, Release};
+pub use error::StoreError;
+pub use map::MAX_ADDRESSES;
+
+use crate::{Names, Pool, PoolName};
+use claims::{Attempt, Claims};
+use map::{Map, Maps};
+use search::Search;
+
+/// How long a release waits for a pool's map. Without it the release still succeeds, only the hint is stale.
+const MAP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The claims of one node since its last boot.
+#[derive(Debug)]
+pub struct LocalStore {
+    root: PathBuf,
+    claims: Claims,
+    maps: Maps,
+}
+
+impl LocalStore {
+    /// Opens the store below a state directory, making it if need be; only root may look inside.
+    ///
+    /// `boot_id` is the text of `/proc/sys/kernel/random/boot_id`. Whoever makes the store of a new boot
+    /// removes those of earlier ones.
+    ///
+    /// # Errors
+    /// [`StoreError::BootId`] and [`StoreError::Io`].
+    pub fn open(state: &Path, boot_id: &str) -> Result<Self, StoreError> {
+        if let Some(store) = Self::open_existing(state, boot_id)? {
+            return Ok(store);
+        }
+        let made = directories::make(state, boot_id)?;
+        let store = Self::open_existing(state, boot_id)?.ok_or_else(|| {
+            let vanished = io::Error::from(io::ErrorKind::NotFound);
+            StoreError::io("open", directories::root(state, boot_id))(vanished)
+        })?;
+        if made {
+            // Stale directories do no harm; the next boot tries again.
+            let _ = store.remove_other_boots();
+        }
+        Ok(store)
+    }
+
+    /// Opens the store if there is one. Without it nobody has an address.
+    ///
+    /// # Errors
+    /// [`StoreError::BootId`] and [`StoreError::Io`].
+    pub fn open_existing(state: &Path, boot_id: &str) -> Result<Option<Self>, StoreError> {
+        let boot_id = directories::checked(boot_id)?;
+        let root = directories::root(state, boot_id);
+        let open = |name| directories::open(&root.join(name));
+        let (Some(claims), Some(maps)) = (open("claims")?, open("maps")?) else { return Ok(None) };
+        let claims = Claims::new(claims, root.join("claims"));
+        Ok(Some(Self { claims, maps: Maps { directory: maps, path: root.join("maps") }, root }))
+    }
+
+    /// Removes the stores of earlier boots and says how many there were.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn remove_other_boots(&self) -> Result<usize, StoreError> {
+        directories::remove_siblings(&self.root)
+    }
+
+    /// Claims a free address of a pool.
+    ///
+    /// Just before an address is claimed it is told to `note`, whose error ends the attempt with nothing
+    /// claimed. `note` may be told several addresses if other processes are faster; only the last one told
+    /// is claimed. A pool of more than [`MAX_ADDRESSES`] uses its first ones.
+    ///
+    /// # Errors
+    /// [`StoreError::Exhausted`]; [`StoreError::Busy`] if another process holds the pool's lock until
+    /// `deadline`; [`StoreError::Io`]; and whatever `note` returns.
+    pub fn claim<E: From<StoreError>>(
+        &self,
+        pool: &Pool,
+        owner: &Attachment,
+        deadline: Instant,
+        mut note: impl FnMut(IpAddr) -> Result<(), E>,
+    ) -> Result<IpAddr, E> {
+        if pool.ranges.is_empty() {
+            return Err(exhausted(pool).into());
+        }
+        let owner = owner.to_string();
+        let (mut map, mut fresh) = self.lock_map(pool, deadline)?;
+        loop {
+            if let Some(address) = self.try_clear_bits(&mut map, pool, &owner, &mut note)? {
+                return Ok(address);
+            }
+            // All bits are set. Some may be so wrongly, but only if claims went since the map was made.
+            let stamp = self.claims.stamp()?;
+            if fresh || (stamp != 0 && stamp == map.header().stamp) {
+                return Err(exhausted(pool).into());
+            }
+            let taken = self.claims.addresses()?;
+            map = map.rewrite(&pool.ranges, stamp, &taken).map_err(self.map_failed(pool))?;
+            fresh = true;
+        }
+    }
+
+    /// Claims a free address of the first of these pools that has one, and says which.
+    ///
+    /// Only exhaustion leads to the next pool: contention is waited out.
+    ///
+    /// # Errors
+    /// As [`LocalStore::claim`], with [`StoreError::AllExhausted`] for several pools.
+    pub fn claim_first<'p, E: From<StoreError>>(
+        &self,
+        pools: &[&'p Pool],
+        owner: &Attachment,
+        deadline: Instant,
+        mut note: impl FnMut(&PoolName, IpAddr) -> Result<(), E>,
+    ) -> Result<(&'p Pool, IpAddr), E> {
+        for pool in pools {
+            let note = |address| note(&pool.name, address).map_err(Failure::Note);
+            match self.claim(pool, owner, deadline, note) {
+                Ok(address) => return Ok((pool, address)),
+                Err(Failure::Store(StoreError::Exhausted { .. })) if pools.len() > 1 => {}
+                Err(Failure::Store(error)) => return Err(error.into()),
+                Err(Failure::Note(error)) => return Err(error),
+            }
+        }
+        let family = pools.first().map_or(crate::Family::V4, |pool| pool.family());
+        let pools = Names(pools.iter().map(|pool| pool.name.to_string()).collect());
+        Err(StoreError::AllExhausted { family, ifname: owner.ifname.to_string(), pools }.into())
+    }
+
+    /// Gives an address back if it is this owner's.
+    ///
+    /// `pool` is the name of the pool it came from; neither the pool nor its map need exist any more. With
+    /// `None` the address is given back all the same and offered again when its pool looks full.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] and [`StoreError::Io`]; the address is then still claimed.
+    pub fn release(
+        &self,
+        pool: Option<&str>,
+        address: IpAddr,
+        owner: &Attachment,
+    ) -> Result<Release, StoreError> {
+        let deadline = Instant::now() + MAP_PATIENCE;
+        let name: Option<PoolName> = pool.and_then(|name| name.parse().ok());
+        // A map that cannot be had is no reason to keep the address.
+        let found = name.and_then(|name| self.maps.find(&name, address, deadline).ok().flatten());
+        self.claims.remove(address, &owner.to_string(), || {
+            // First the bit, then the claim: a kill in between leaves a clear bit, which heals by itself.
+            if let Some((map, ordinal)) = &found {
+                let _ = map.clear(*ordinal);
+            }
+        })
+    }
+
+    /// Gives an address of one owner to another, without it being free in between.
+    ///
+    /// # Errors
+    /// [`StoreError::NotOwner`] if neither of them has it; [`StoreError::Busy`] and [`StoreError::Io`].
+    pub fn reassign(&self, address: IpAddr, from: &Attachment, to: &Attachment) -> Result<(), StoreError> {
+        self.claims.replace(address, &from.to_string(), &to.to_string())
+    }
+
+    /// Who has an address.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn owner(&self, address: IpAddr) -> Result<Option<Owner>, StoreError> {
+        self.claims.owner(address)
+    }
+
+    /// The addresses of an owner. Looks at every claim; the journal of an attachment knows faster.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn owned_by(&self, owner: &Attachment) -> Result<Vec<IpAddr>, StoreError> {
+        let ours = |claim: &Claim| matches!(&claim.owner, Owner::Attachment(other) if other == owner);
+        Ok(self.claims.list()?.into_iter().filter(ours).map(|claim| claim.address).collect())
+    }
+
+    /// All claims, sorted by address. Those that come or go meanwhile may or may not be among them.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn claims(&self) -> Result<Vec<Claim>, StoreError> {
+        let mut claims = self.claims.list()?;
+        claims.sort_unstable_by_key(|claim| claim.address);
+        Ok(claims)
+    }
+
+    /// The directory of the claims, for messages.
+    pub fn path(&self) -> &Path {
+        self.claims.path()
+    }
+
+    /// The pool's map under its lock, and whether it was made just now.
+    fn lock_map(&self, pool: &Pool, deadline: Instant) -> Result<(Map, bool), StoreError> {
+        let file = self.maps.lock(&pool.name, deadline)?;
+        match Map::read(file, &pool.ranges).map_err(self.map_failed(pool))? {
+            Ok(map) => Ok((map, false)),
+            Err(file) => Ok((self.new_map(file, pool)?, true)),
+        }
+    }
+
+    fn new_map(&self, file: File, pool: &Pool) -> Result<Map, StoreError> {
+        // The stamp is taken first: what changes during the listing must count as a later change.
+        let stamp = self.claims.stamp()?;
+        let taken = self.claims.addresses()?;
+        Map::write(file, &pool.ranges, 0, stamp, &taken).map_err(self.map_failed(pool))
+    }
+
+    /// Tries the addresses whose bits are clear until one is claimed.
+    fn try_clear_bits<E: From<StoreError>>(
+        &self,
+        map: &mut Map,
+        pool: &Pool,
+        owner: &str,
+        note: &mut impl FnMut(IpAddr) -> Result<(), E>,
+    ) -> Result<Option<IpAddr>, E> {
+        let mut search = Search::new(map);
+        while let Some(ordinal) = search.next().map_err(self.map_failed(pool))? {
+            let Some(address) = pool.ranges.nth(ordinal.into()) else { continue };
+            note(address)?;
+            let attempt = self.claims.take(address, owner)?;
+            // The claim is made or refused; if the hint cannot be written (a full disk), it heals later.
+            let _ = search.set(ordinal);
+            if attempt == Attempt::Ours {
+                let _ = map.advance(ordinal);
+                return Ok(Some(address));
+            }
+        }
+        Ok(None)
+    }
+
+    fn map_failed(&self, pool: &Pool) -> impl FnOnce(io::Error) -> StoreError + use<> {
+        StoreError::io("use map", self.maps.path.join(pool.name.as_str()))
+    }
+}
+
+/// What ends a claim: the store, or the caller's own note.
+enum Failure<E> {
+    Store(StoreError),
+    Note(E),
+}
+
+impl<E> From<StoreError> for Failure<E> {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+fn exhausted(pool: &Pool) -> StoreError {
+    StoreError::Exhausted { pool: pool.name.clone(), addresses: pool.ranges.len().min(MAX_ADDRESSES.into()) }
+}

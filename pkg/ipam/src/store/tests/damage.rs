@@ -1,0 +1,131 @@
+//! Maps that are damaged, gone or stale, and file systems that refuse.
+
+use std::{fs, io};
+
+use super::*;
+use crate::{Owner, Release};
+
+/// A pool of ten, five of them claimed.
+fn half_full() -> (Node, Pool) {
+    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.10"]));
+    for n in 0..5 {
+        node.claim(&pool, &format!("c{n}@net1")).unwrap();
+    }
+    (node, pool)
+}
+
+/// No address twice, and all of the rest can be had.
+fn rest_is_five(node: &Node, pool: &Pool, what: &str) {
+    node.touch_claims();
+    let rest = node.fill(pool, "rest");
+    assert_eq!(rest.len(), 5, "{what}");
+    assert_eq!(node.store.claims().unwrap().len(), 10, "{what}");
+}
+
+#[test]
+fn case_049_a_truncated_map_is_made_anew() {
+    for len in [0, 1, 63, 64, 95, 96, 103] {
+        let (node, pool) = half_full();
+        let map = fs::OpenOptions::new().write(true).open(node.map_path(&pool)).unwrap();
+        map.set_len(len).unwrap();
+        rest_is_five(&node, &pool, &format!("{len} bytes"));
+    }
+}
+
+#[test]
+fn case_050_any_damaged_byte_is_survived() {
+    for at in 0..104 {
+        for flip in [0x01, 0x80, 0xff] {
+            let (node, pool) = half_full();
+            let mut bytes = fs::read(node.map_path(&pool)).unwrap();
+            assert_eq!(bytes.len(), 104);
+            bytes[at] ^= flip;
+            fs::write(node.map_path(&pool), bytes).unwrap();
+            assert!(matches!(
+                node.store.release(Some("p"), address("10.0.0.1"), &attachment("x@net1")).unwrap(),
+                Release::NotOurs(_)
+            ));
+            rest_is_five(&node, &pool, &format!("byte {at} by {flip:#x}"));
+        }
+    }
+}
+
+#[test]
+fn zeros_noise_and_missing_maps_are_made_anew() {
+    for bytes in [vec![0; 104], vec![0xff; 104], b"silkmap\0".repeat(20)] {
+        let (node, pool) = half_full();
+        fs::write(node.map_path(&pool), &bytes).unwrap();
+        rest_is_five(&node, &pool, "other bytes");
+    }
+    let (node, pool) = half_full();
+    fs::remove_file(node.map_path(&pool)).unwrap();
+    node.release(&pool, address("10.0.0.1"), "c0@net1");
+    node.claim(&pool, "again@net1").unwrap();
+    rest_is_five(&node, &pool, "no map");
+}
+
+#[test]
+fn case_109_ranges_may_grow_and_shrink() {
+    let (node, small) = half_full();
+    let large = pool("p", &["10.0.0.4-10.0.0.12"]);
+    let given = node.fill(&large, "d");
+    assert_eq!(given.len(), 7, "4 and 5 are still claimed");
+    node.release(&large, address("10.0.0.1"), "c0@net1");
+    assert_eq!(node.claim(&small, "e@net1").unwrap(), address("10.0.0.1"));
+}
+
+#[test]
+fn case_046_a_kill_between_two_steps_loses_nothing() {
+    let (node, pool) = half_full();
+    node.store.claims.take(address("10.0.0.6"), "killed@net1").unwrap(); // a link without its bit
+    let (map, ordinal) = node.store.maps.find(&pool.name, address("10.0.0.1"), soon()).unwrap().unwrap();
+    map.clear(ordinal).unwrap(); // a release that cleared the bit and not the link
+    drop(map);
+    assert_eq!(node.fill(&pool, "rest").len(), 4);
+    assert_eq!(node.store.claims().unwrap().len(), 10);
+    assert_eq!(
+        node.store.owner(address("10.0.0.1")).unwrap(),
+        Some(Owner::Attachment(attachment("c0@net1")))
+    );
+}
+
+#[test]
+fn something_else_under_an_addresss_name_is_left_alone() {
+    let (node, pool) = half_full();
+    fs::write(node.link("10.0.0.6"), "not a link").unwrap();
+    fs::create_dir(node.link("10.0.0.7")).unwrap();
+    std::os::unix::fs::symlink("what is this", node.link("10.0.0.8")).unwrap();
+    std::os::unix::fs::symlink("x@net1", node.link("010.0.0.9")).unwrap();
+    assert_eq!(node.fill(&pool, "rest").len(), 2);
+    let owner = node.store.owner(address("10.0.0.8")).unwrap();
+    assert_eq!(owner, Some(Owner::Unknown("what is this".to_owned())));
+    assert_eq!(node.store.claims().unwrap().len(), 10);
+}
+
+#[test]
+fn case_052_a_directory_that_cannot_be_made_is_an_error() {
+    let state = tempfile::tempdir().unwrap();
+    let file = state.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = LocalStore::open(&file, BOOT_ID).unwrap_err();
+    assert!(matches!(error, StoreError::Io { .. }) && error.to_string().contains("/file"), "{error}");
+    assert!(matches!(LocalStore::open(std::path::Path::new("/proc"), BOOT_ID), Err(StoreError::Io { .. })));
+    for (kind, advice) in [
+        (io::ErrorKind::StorageFull, "free space"),
+        (io::ErrorKind::ReadOnlyFilesystem, "stateDir"),
+        (io::ErrorKind::PermissionDenied, "root"),
+    ] {
+        let error = StoreError::io("make claim", "/run/x")(io::Error::from(kind)).to_string();
+        assert!(error.starts_with("make claim /run/x (") && error.contains(advice), "{error}");
+    }
+}
+
+#[test]
+fn a_link_in_place_of_a_directory_is_not_followed() {
+    let (state, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = state.path().join("ipam").join(BOOT_ID);
+    fs::create_dir_all(&root).unwrap();
+    fs::create_dir(root.join("maps")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), root.join("claims")).unwrap();
+    assert!(matches!(LocalStore::open(state.path(), BOOT_ID), Err(StoreError::Io { .. })));
+}

@@ -1,0 +1,232 @@
+//! The journal of one attachment.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Change, Error, Failed, Head, Left, fault, head::boot_id};
+
+/// The journal of one attachment. While this value lives, nobody else works on the attachment.
+#[derive(Debug)]
+pub struct Journal<C> {
+    path: PathBuf,
+    file: File,
+    head: Head,
+    changes: Vec<C>,
+    complete: bool,
+}
+
+/// A line after the header.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Line<C> {
+    Change(C),
+    Complete(bool),
+}
+
+impl<C: Change> Journal<C> {
+    /// Begins the journal of a new attachment.
+    ///
+    /// # Errors
+    /// [`Error::File`] with [`statefile::Error::Exists`] if there is one.
+    pub fn create(path: &Path, head: Head) -> Result<Self, Error> {
+        let mut line = serde_json::to_vec(&head).map_err(Error::Encode)?;
+        line.push(b'\n');
+        let lock = |file: &File| file.try_lock().map_err(io::Error::from);
+        let file = statefile::create(path, 0o600, &line, lock)?;
+        Ok(Self { path: path.to_owned(), file, head, changes: Vec::new(), complete: false })
+    }
+
+    /// Opens the journal of an attachment; `None` if there is none. Waits until `deadline` for whoever is
+    /// at work on it.
+    ///
+    /// # Errors
+    /// [`Error::SetAside`] if the file was unreadable: it is out of the way then.
+    pub fn open(path: &Path, deadline: Instant) -> Result<Option<Self>, Error> {
+        loop {
+            let Some(mut file) = statefile::open(path)? else { return Ok(None) };
+            statefile::lock(&file, path, deadline)?;
+            let io = |source| statefile::Error::Io { operation: "read", path: path.to_owned(), source };
+            // Whoever held the lock may have removed the file, and a new one may stand in its place.
+            if file.metadata().map_err(io)?.nlink() == 0 {
+                continue;
+            }
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).map_err(io)?;
+            let whole = whole_lines(&bytes);
+            if whole < bytes.len() {
+                file.set_len(whole as u64).and_then(|()| file.rewind()).map_err(io)?;
+            }
+            return match parse(&bytes[..whole]) {
+                Ok((head, changes, complete)) => {
+                    Ok(Some(Self { path: path.to_owned(), file, head, changes, complete }))
+                }
+                Err(why) => {
+                    let aside = statefile::set_aside(path)?;
+                    Err(Error::SetAside { path: path.to_owned(), aside, why })
+                }
+            };
+        }
+    }
+
+    /// Whose journal it is.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The changes noted, in order.
+    pub fn changes(&self) -> &[C] {
+        &self.changes
+    }
+
+    /// Whether the ADD was completed.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Whether the journal was written before the kernel was last booted: what it tells of is gone.
+    pub fn is_from_another_boot(&self) -> bool {
+        self.head.boot_id != boot_id()
+    }
+
+    /// Notes a change, then makes it.
+    ///
+    /// # Errors
+    /// What `make` failed with; or that the change could not be noted, and so was not made.
+    pub fn make<T, E: From<Error>>(
+        &mut self,
+        change: C,
+        make: impl FnOnce(&C) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.note(change)?;
+        let made = self.changes.last().map(make).transpose()?;
+        fault::point()?;
+        made.ok_or(Error::Injected).map_err(E::from)
+    }
+
+    /// Notes a change that will be made later.
+    ///
+    /// # Errors
+    /// If it cannot be written down.
+    pub fn note(&mut self, change: C) -> Result<(), Error> {
+        self.append(&Line::Change(&change))?;
+        self.changes.push(change);
+        fault::point()
+    }
+
+    /// Says that the attachment is as it should be.
+    ///
+    /// # Errors
+    /// If that cannot be written down.
+    pub fn complete(&mut self) -> Result<(), Error> {
+        fault::point()?;
+        self.append(&Line::<&C>::Complete(true))?;
+        self.complete = true;
+        Ok(())
+    }
+
+    fn append(&mut self, line: &Line<&C>) -> Result<(), Error> {
+        let mut bytes = serde_json::to_vec(line).map_err(Error::Encode)?;
+        bytes.push(b'\n');
+        let end = self.file.metadata().map(|meta| meta.len());
+        let written = end.and_then(|end| {
+            self.file.write_all(&bytes).inspect_err(|_| {
+                // The disk is full: half a line must not stand before the next one.
+                let _ = self.file.set_len(end);
+            })
+        });
+        let io = |source| statefile::Error::Io { operation: "write", path: self.path.clone(), source };
+        Ok(written.map_err(io)?)
+    }
+
+    /// Does `body`, all or nothing: if it fails, what it noted is taken back.
+    ///
+    /// # Errors
+    /// What `body` failed with, and what could not be taken back.
+    pub fn all_or_nothing<T, E: From<Error>>(
+        mut self,
+        node: &C::Node,
+        body: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, Failed<E>> {
+        let done = body(&mut self).and_then(|value| self.complete().map(|()| value).map_err(E::from));
+        done.map_err(|cause| {
+            let left = self.revert(node).err().unwrap_or_default();
+            Failed { cause, left }
+        })
+    }
+
+    /// Takes every change back, the newest first, and goes on past failures. When nothing is left the
+    /// journal goes too; otherwise it stays as it is, for the next call.
+    ///
+    /// # Errors
+    /// What is left.
+    pub fn revert(self, node: &C::Node) -> Result<(), Vec<Left>> {
+        let mut left = Vec::new();
+        for change in self.changes.iter().rev() {
+            if change.guards_later_ones() && !left.is_empty() {
+                continue;
+            }
+            if let Err(why) = change.revert(node) {
+                left.push(Left { change: change.to_string(), why: why.to_string() });
+            }
+        }
+        if left.is_empty() { self.forget() } else { Err(left) }
+    }
+
+    /// Removes the journal without taking anything back.
+    ///
+    /// # Errors
+    /// If the file cannot be removed.
+    pub fn forget(self) -> Result<(), Vec<Left>> {
+        statefile::remove(&self.path)
+            .map_err(|why| vec![Left { change: "the attachment's journal".into(), why: why.to_string() }])
+    }
+
+    /// Looks whether every change is in place.
+    ///
+    /// # Errors
+    /// How the first that is not differs.
+    pub fn verify(&self, node: &C::Node) -> Result<(), C::Error> {
+        self.changes.iter().try_for_each(|change| change.verify(node))
+    }
+}
+
+/// The length of the lines that were written to their end.
+fn whole_lines(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1)
+}
+
+fn parse<C: Change>(bytes: &[u8]) -> Result<(Head, Vec<C>, bool), String> {
+    #[derive(Deserialize)]
+    struct Format {
+        version: u32,
+    }
+
+    let mut lines = bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    let first = lines.next().ok_or("the file has no whole line")?;
+    let Format { version } = serde_json::from_slice(first).map_err(|e| format!("header: {e}"))?;
+    if version > Head::VERSION {
+        return Err(format!(
+            "format version {version} is newer than {}: written by a newer Silkrail",
+            Head::VERSION
+        ));
+    }
+    let head = serde_json::from_slice(first).map_err(|e| format!("header: {e}"))?;
+    let (mut changes, mut complete) = (Vec::new(), false);
+    for line in lines {
+        match serde_json::from_slice(line).map_err(|e| format!("change {}: {e}", changes.len() + 1))? {
+            Line::Change(change) => changes.push(change),
+            Line::Complete(is) => complete = is,
+        }
+    }
+    Ok((head, changes, complete))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! A node that is a set of names, and changes that put one in.
+
+use std::{cell::RefCell, collections::BTreeSet, fmt, fs, time::Duration};
+
+use super::*;
+
+#[derive(Default)]
+struct Node {
+    present: RefCell<BTreeSet<String>>,
+    stuck: RefCell<Option<String>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Put(String);
+
+impl fmt::Display for Put {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "put {}", self.0)
+    }
+}
+
+impl Change for Put {
+    type Node = Node;
+    type Error = String;
+
+    fn revert(&self, node: &Node) -> Result<(), String> {
+        if node.stuck.borrow().as_ref() == Some(&self.0) {
+            return Err("it is stuck".into());
+        }
+        node.present.borrow_mut().remove(&self.0);
+        Ok(())
+    }
+
+    fn verify(&self, node: &Node) -> Result<(), String> {
+        let present = node.present.borrow().contains(&self.0);
+        if present { Ok(()) } else { Err(format!("{} is missing", self.0)) }
+    }
+
+    fn guards_later_ones(&self) -> bool {
+        self.0 == "guard"
+    }
+}
+
+fn head() -> Head {
+    Head {
+        version: Head::VERSION,
+        plugin: "test".into(),
+        attachment: "f00d@net1".parse().unwrap(),
+        network: "rail0".into(),
+        netns_path: "/run/netns/pod".into(),
+        netns: None,
+        boot_id: boot_id(),
+    }
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_millis(50)
+}
+
+fn put(journal: &mut Journal<Put>, node: &Node, name: &str) -> Result<(), Error> {
+    journal.make(Put(name.into()), |change| {
+        node.present.borrow_mut().insert(change.0.clone());
+        Ok(())
+    })
+}
+
+fn open(path: &Path) -> Journal<Put> {
+    Journal::open(path, soon()).unwrap().unwrap()
+}
+
+#[test]
+fn a_failing_add_leaves_nothing() {
+    let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
+    let path = dir.path().join("j");
+    let journal = Journal::create(&path, head()).unwrap();
+    let failed = journal.all_or_nothing::<(), Error>(&node, |journal| {
+        put(journal, &node, "a")?;
+        put(journal, &node, "b")?;
+        assert_eq!(node.present.borrow().len(), 2);
+        Err(Error::Injected)
+    });
+    assert!(failed.unwrap_err().left.is_empty());
+    assert!(node.present.borrow().is_empty());
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_killed_add_is_taken_back_by_the_next_call() {
+    let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
+    let path = dir.path().join("j");
+    let mut journal = Journal::create(&path, head()).unwrap();
+    put(&mut journal, &node, "a").unwrap();
+    journal.note(Put("never made".into())).unwrap();
+    drop(journal);
+    let journal = open(&path);
+    assert!(!journal.is_complete());
+    journal.revert(&node).unwrap();
+    assert!(node.present.borrow().is_empty());
+    assert!(Journal::<Put>::open(&path, soon()).unwrap().is_none());
+}
+
+#[test]
+fn check_names_what_is_missing() {
+    let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
+    let mut journal = Journal::create(&dir.path().join("j"), head()).unwrap();
+    put(&mut journal, &node, "a").unwrap();
+    journal.verify(&node).unwrap();
+    node.present.borrow_mut().clear();
+    assert_eq!(journal.verify(&node).unwrap_err(), "a is missing");
+}
+
+#[test]
+fn what_is_left_stays_noted_with_its_guard() {
+    let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
+    let path = dir.path().join("j");
+    let mut journal = Journal::create(&path, head()).unwrap();
+    for name in ["guard", "a", "b"] {
+        put(&mut journal, &node, name).unwrap();
+    }
+    *node.stuck.borrow_mut() = Some("a".into());
+    let left = journal.revert(&node).unwrap_err();
+    assert_eq!(left, [Left { change: "put a".into(), why: "it is stuck".into() }]);
+    assert_eq!(node.present.borrow().iter().collect::<Vec<_>>(), ["a", "guard"]);
+    *node.stuck.borrow_mut() = None;
+    open(&path).revert(&node).unwrap();
+    assert!(node.present.borrow().is_empty());
+}
+
+#[test]
+fn a_torn_last_line_was_not_made_and_does_not_spoil_the_next() {
+    let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
+    let path = dir.path().join("j");
+    let mut journal = Journal::create(&path, head()).unwrap();
+    put(&mut journal, &node, "a").unwrap();
+    drop(journal);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes.extend_from_slice(b"{\"change\":\"ha");
+    fs::write(&path, bytes).unwrap();
+    let mut journal = open(&path);
+    assert_eq!(journal.changes().len(), 1);
+    put(&mut journal, &node, "b").unwrap();
+    drop(journal);
+    assert_eq!(open(&path).changes().len(), 2);
+}
+
+#[test]
+fn unreadable_and_future_files_are_set_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    for content in ["", "garbage\n", "{\"version\":99}\n", "{}\n"] {
+        let path = dir.path().join("j");
+        fs::write(&path, content).unwrap();
+        let error = Journal::<Put>::open(&path, soon()).unwrap_err();
+        assert!(matches!(error, Error::SetAside { .. }), "{content:?}: {error}");
+        assert_eq!(fs::read_to_string(dir.path().join("j.bad")).unwrap(), content);
+        assert!(!path.exists());
+    }
+}
+
+#[test]
+fn one_at_a_time_and_a_second_create_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("j");
+    let held = Journal::<Put>::create(&path, head()).unwrap();
+    assert!(matches!(
+        Journal::<Put>::create(&path, head()),
+        Err(Error::File(statefile::Error::Exists { .. }))
+    ));
+    assert!(matches!(Journal::<Put>::open(&path, soon()), Err(Error::File(statefile::Error::Busy { .. }))));
+    drop(held);
+    assert!(Journal::<Put>::open(&path, soon()).unwrap().is_some());
+}
+
+#[test]
+fn another_boot_is_recognised() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("j");
+    let old = Head { boot_id: "00000000-0000-0000-0000-000000000000".into(), ..head() };
+    drop(Journal::<Put>::create(&path, old).unwrap());
+    assert!(open(&path).is_from_another_boot());
+}

@@ -1,0 +1,247 @@
+//! One attribute of a message.
+
+use netlink_packet_core::{DecodeError, DefaultNla, Emitable, NLA_F_NESTED, Nla, NlaBuffer, Parseable};
+
+use crate::{HwCounter, NetnsMode, NodeType, PhysState, PortState, uapi::*};
+
+/// An attribute of the nldev client.
+///
+/// A text must not hold a NUL; numbers are in the machine's byte order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NldevAttribute {
+    /// The device's number: it stays for the device's life, also across moves.
+    DevIndex(u32),
+    /// The device's name, unique on the node whatever the namespace.
+    DevName(String),
+    /// A port's number, from 1. In a device's answer: how many ports it has.
+    PortIndex(u32),
+    /// Capabilities of the device or the port.
+    CapFlags(u64),
+    /// The firmware's version.
+    FwVersion(String),
+    /// The device's GUID.
+    NodeGuid(u64),
+    /// The card's GUID.
+    SysImageGuid(u64),
+    /// InfiniBand's subnet prefix.
+    SubnetPrefix(u64),
+    /// The port's LID. Only InfiniBand ports have one.
+    Lid(u32),
+    /// The subnet manager's LID.
+    SmLid(u32),
+    /// The LID mask control.
+    Lmc(u8),
+    /// The port's logical state.
+    PortState(PortState),
+    /// The port's physical state.
+    PortPhysState(PhysState),
+    /// What kind of device it is.
+    DevNodeType(NodeType),
+    /// The index of the port's link, if that is in the asking namespace.
+    NdevIndex(u32),
+    /// The name of the port's link, if that is in the asking namespace.
+    NdevName(String),
+    /// The kind of a software device to make: `rxe`, `siw`.
+    LinkType(String),
+    /// Who sees the RDMA devices.
+    NetnsMode(NetnsMode),
+    /// `roce`, `ib`, `iw`, `opa`, `usnic`, `usnic_udp`.
+    DevProtocol(String),
+    /// A file descriptor of the namespace to move to.
+    NetNsFd(u32),
+    /// A client: `uverbs`, `umad`, `issm`, `rdma_cm`.
+    ChardevType(String),
+    /// Its character device, like `uverbs3`.
+    ChardevName(String),
+    /// Its ABI.
+    ChardevAbi(u64),
+    /// Its device number, as `dev_t` of the kernel's new encoding.
+    Chardev(u64),
+    /// The driver: see [`driver_name`](crate::driver_name). (The header's comment says u64; the kernel sends u32.)
+    UverbsDriverId(u32),
+    /// How counters are bound.
+    StatMode(u32),
+    /// The kind of resource whose counters are meant.
+    StatRes(u32),
+    /// By what counters are bound automatically.
+    StatAutoModeMask(u32),
+    /// A bound counter.
+    StatCounterId(u32),
+    /// The hardware counters of a port.
+    StatHwCounters(Vec<HwCounter>),
+    /// Whether interrupts are moderated adaptively.
+    DevDim(u8),
+    /// Whether pinned memory is copied at a fork.
+    CopyOnFork(u8),
+    /// Whether an unprivileged process may set a privileged Q_Key.
+    PrivilegedQkeyMode(u8),
+    /// Asks for the driver's own attributes too.
+    DriverDetails(u8),
+    /// The kind of a sub-device.
+    DevType(u8),
+    /// The device a sub-device belongs to.
+    ParentName(String),
+    /// Who gave the name: 0 unknown, 1 a user.
+    NameAssignType(u8),
+    /// What a notification is about: 0 came, 1 went, 2 link attached, 3 link detached.
+    EventType(u8),
+    /// Whether this kernel sends notifications.
+    MonitorMode(u8),
+    /// An attribute this crate does not know, or whose value does not fit its type.
+    Other(DefaultNla),
+}
+
+/// What an attribute's value is made of.
+enum Value<'a> {
+    U8(u8),
+    U32(u32),
+    U64(u64),
+    Text(&'a str),
+    Counters(&'a [HwCounter]),
+    Other(&'a DefaultNla),
+}
+
+impl NldevAttribute {
+    fn parts(&self) -> (u16, Value<'_>) {
+        use Value::{Counters, Other, Text, U8, U32, U64};
+        match self {
+            Self::DevIndex(v) => (RDMA_NLDEV_ATTR_DEV_INDEX, U32(*v)),
+            Self::DevName(v) => (RDMA_NLDEV_ATTR_DEV_NAME, Text(v)),
+            Self::PortIndex(v) => (RDMA_NLDEV_ATTR_PORT_INDEX, U32(*v)),
+            Self::CapFlags(v) => (RDMA_NLDEV_ATTR_CAP_FLAGS, U64(*v)),
+            Self::FwVersion(v) => (RDMA_NLDEV_ATTR_FW_VERSION, Text(v)),
+            Self::NodeGuid(v) => (RDMA_NLDEV_ATTR_NODE_GUID, U64(*v)),
+            Self::SysImageGuid(v) => (RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, U64(*v)),
+            Self::SubnetPrefix(v) => (RDMA_NLDEV_ATTR_SUBNET_PREFIX, U64(*v)),
+            Self::Lid(v) => (RDMA_NLDEV_ATTR_LID, U32(*v)),
+            Self::SmLid(v) => (RDMA_NLDEV_ATTR_SM_LID, U32(*v)),
+            Self::Lmc(v) => (RDMA_NLDEV_ATTR_LMC, U8(*v)),
+            Self::PortState(v) => (RDMA_NLDEV_ATTR_PORT_STATE, U8((*v).into())),
+            Self::PortPhysState(v) => (RDMA_NLDEV_ATTR_PORT_PHYS_STATE, U8((*v).into())),
+            Self::DevNodeType(v) => (RDMA_NLDEV_ATTR_DEV_NODE_TYPE, U8((*v).into())),
+            Self::NdevIndex(v) => (RDMA_NLDEV_ATTR_NDEV_INDEX, U32(*v)),
+            Self::NdevName(v) => (RDMA_NLDEV_ATTR_NDEV_NAME, Text(v)),
+            Self::LinkType(v) => (RDMA_NLDEV_ATTR_LINK_TYPE, Text(v)),
+            Self::NetnsMode(v) => (RDMA_NLDEV_SYS_ATTR_NETNS_MODE, U8((*v).into())),
+            Self::DevProtocol(v) => (RDMA_NLDEV_ATTR_DEV_PROTOCOL, Text(v)),
+            Self::NetNsFd(v) => (RDMA_NLDEV_NET_NS_FD, U32(*v)),
+            Self::ChardevType(v) => (RDMA_NLDEV_ATTR_CHARDEV_TYPE, Text(v)),
+            Self::ChardevName(v) => (RDMA_NLDEV_ATTR_CHARDEV_NAME, Text(v)),
+            Self::ChardevAbi(v) => (RDMA_NLDEV_ATTR_CHARDEV_ABI, U64(*v)),
+            Self::Chardev(v) => (RDMA_NLDEV_ATTR_CHARDEV, U64(*v)),
+            Self::UverbsDriverId(v) => (RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID, U32(*v)),
+            Self::StatMode(v) => (RDMA_NLDEV_ATTR_STAT_MODE, U32(*v)),
+            Self::StatRes(v) => (RDMA_NLDEV_ATTR_STAT_RES, U32(*v)),
+            Self::StatAutoModeMask(v) => (RDMA_NLDEV_ATTR_STAT_AUTO_MODE_MASK, U32(*v)),
+            Self::StatCounterId(v) => (RDMA_NLDEV_ATTR_STAT_COUNTER_ID, U32(*v)),
+            Self::StatHwCounters(v) => (RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, Counters(v)),
+            Self::DevDim(v) => (RDMA_NLDEV_ATTR_DEV_DIM, U8(*v)),
+            Self::CopyOnFork(v) => (RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, U8(*v)),
+            Self::PrivilegedQkeyMode(v) => (RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE, U8(*v)),
+            Self::DriverDetails(v) => (RDMA_NLDEV_ATTR_DRIVER_DETAILS, U8(*v)),
+            Self::DevType(v) => (RDMA_NLDEV_ATTR_DEV_TYPE, U8(*v)),
+            Self::ParentName(v) => (RDMA_NLDEV_ATTR_PARENT_NAME, Text(v)),
+            Self::NameAssignType(v) => (RDMA_NLDEV_ATTR_NAME_ASSIGN_TYPE, U8(*v)),
+            Self::EventType(v) => (RDMA_NLDEV_ATTR_EVENT_TYPE, U8(*v)),
+            Self::MonitorMode(v) => (RDMA_NLDEV_SYS_ATTR_MONITOR_MODE, U8(*v)),
+            Self::Other(nla) => (nla.kind(), Other(nla)),
+        }
+    }
+
+    fn read(kind: u16, value: &[u8]) -> Option<Self> {
+        let u8 = || value.try_into().ok().map(u8::from_ne_bytes);
+        let u32 = || value.try_into().ok().map(u32::from_ne_bytes);
+        let u64 = || value.try_into().ok().map(u64::from_ne_bytes);
+        let text = || text(value);
+        Some(match kind {
+            RDMA_NLDEV_ATTR_DEV_INDEX => Self::DevIndex(u32()?),
+            RDMA_NLDEV_ATTR_DEV_NAME => Self::DevName(text()?),
+            RDMA_NLDEV_ATTR_PORT_INDEX => Self::PortIndex(u32()?),
+            RDMA_NLDEV_ATTR_CAP_FLAGS => Self::CapFlags(u64()?),
+            RDMA_NLDEV_ATTR_FW_VERSION => Self::FwVersion(text()?),
+            RDMA_NLDEV_ATTR_NODE_GUID => Self::NodeGuid(u64()?),
+            RDMA_NLDEV_ATTR_SYS_IMAGE_GUID => Self::SysImageGuid(u64()?),
+            RDMA_NLDEV_ATTR_SUBNET_PREFIX => Self::SubnetPrefix(u64()?),
+            RDMA_NLDEV_ATTR_LID => Self::Lid(u32()?),
+            RDMA_NLDEV_ATTR_SM_LID => Self::SmLid(u32()?),
+            RDMA_NLDEV_ATTR_LMC => Self::Lmc(u8()?),
+            RDMA_NLDEV_ATTR_PORT_STATE => Self::PortState(u8()?.into()),
+            RDMA_NLDEV_ATTR_PORT_PHYS_STATE => Self::PortPhysState(u8()?.into()),
+            RDMA_NLDEV_ATTR_DEV_NODE_TYPE => Self::DevNodeType(u8()?.into()),
+            RDMA_NLDEV_ATTR_NDEV_INDEX => Self::NdevIndex(u32()?),
+            RDMA_NLDEV_ATTR_NDEV_NAME => Self::NdevName(text()?),
+            RDMA_NLDEV_ATTR_LINK_TYPE => Self::LinkType(text()?),
+            RDMA_NLDEV_SYS_ATTR_NETNS_MODE => Self::NetnsMode(u8()?.into()),
+            RDMA_NLDEV_ATTR_DEV_PROTOCOL => Self::DevProtocol(text()?),
+            RDMA_NLDEV_NET_NS_FD => Self::NetNsFd(u32()?),
+            RDMA_NLDEV_ATTR_CHARDEV_TYPE => Self::ChardevType(text()?),
+            RDMA_NLDEV_ATTR_CHARDEV_NAME => Self::ChardevName(text()?),
+            RDMA_NLDEV_ATTR_CHARDEV_ABI => Self::ChardevAbi(u64()?),
+            RDMA_NLDEV_ATTR_CHARDEV => Self::Chardev(u64()?),
+            RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID => Self::UverbsDriverId(u32()?),
+            RDMA_NLDEV_ATTR_STAT_MODE => Self::StatMode(u32()?),
+            RDMA_NLDEV_ATTR_STAT_RES => Self::StatRes(u32()?),
+            RDMA_NLDEV_ATTR_STAT_AUTO_MODE_MASK => Self::StatAutoModeMask(u32()?),
+            RDMA_NLDEV_ATTR_STAT_COUNTER_ID => Self::StatCounterId(u32()?),
+            RDMA_NLDEV_ATTR_STAT_HWCOUNTERS => Self::StatHwCounters(HwCounter::table(value)),
+            RDMA_NLDEV_ATTR_DEV_DIM => Self::DevDim(u8()?),
+            RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK => Self::CopyOnFork(u8()?),
+            RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE => Self::PrivilegedQkeyMode(u8()?),
+            RDMA_NLDEV_ATTR_DRIVER_DETAILS => Self::DriverDetails(u8()?),
+            RDMA_NLDEV_ATTR_DEV_TYPE => Self::DevType(u8()?),
+            RDMA_NLDEV_ATTR_PARENT_NAME => Self::ParentName(text()?),
+            RDMA_NLDEV_ATTR_NAME_ASSIGN_TYPE => Self::NameAssignType(u8()?),
+            RDMA_NLDEV_ATTR_EVENT_TYPE => Self::EventType(u8()?),
+            RDMA_NLDEV_SYS_ATTR_MONITOR_MODE => Self::MonitorMode(u8()?),
+            _ => return None,
+        })
+    }
+}
+
+/// A text with its terminator, and with nothing after it.
+pub(crate) fn text(value: &[u8]) -> Option<String> {
+    let (end, text) = value.split_last()?;
+    let whole = *end == 0 && !text.contains(&0);
+    whole.then(|| String::from_utf8(text.to_vec()).ok())?
+}
+
+impl Nla for NldevAttribute {
+    fn kind(&self) -> u16 {
+        self.parts().0
+    }
+
+    fn value_len(&self) -> usize {
+        match self.parts().1 {
+            Value::U8(_) => 1,
+            Value::U32(_) => 4,
+            Value::U64(_) => 8,
+            Value::Text(text) => text.len() + 1,
+            Value::Counters(counters) => counters.buffer_len(),
+            Value::Other(nla) => nla.value_len(),
+        }
+    }
+
+    fn emit_value(&self, buffer: &mut [u8]) {
+        match self.parts().1 {
+            Value::U8(number) => buffer.copy_from_slice(&number.to_ne_bytes()),
+            Value::U32(number) => buffer.copy_from_slice(&number.to_ne_bytes()),
+            Value::U64(number) => buffer.copy_from_slice(&number.to_ne_bytes()),
+            Value::Text(text) => {
+                buffer[..text.len()].copy_from_slice(text.as_bytes());
+                buffer[text.len()] = 0;
+            }
+            Value::Counters(counters) => counters.emit(buffer),
+            Value::Other(nla) => nla.emit_value(buffer),
+        }
+    }
+}
+
+impl<'a, T: AsRef<[u8]> + ?Sized> Parseable<NlaBuffer<&'a T>> for NldevAttribute {
+    fn parse(buffer: &NlaBuffer<&'a T>) -> Result<Self, DecodeError> {
+        match Self::read(buffer.kind(), buffer.value()) {
+            Some(attribute) => Ok(attribute),
+            None => DefaultNla::parse(buffer).map(Self::Other),
+        }
+    }
+}

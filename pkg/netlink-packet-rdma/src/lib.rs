@@ -1,0 +1,40 @@
+//! The RDMA netlink wire format (`NETLINK_RDMA`, client `RDMA_NL_NLDEV`), without I/O.
+//!
+//! Built like `netlink-packet-route`: a message is a command and a list of attributes, an attribute this
+//! crate does not know is kept as [`NldevAttribute::Other`], and enums may grow. Decoding never panics, and an
+//! attribute whose value does not fit its type is kept as `Other` too: one odd attribute of a new kernel
+//! never costs the whole answer.
+//!
+//! What is special about this family:
+//! * A message's type is `client << 10 | command`, and the attributes follow the netlink header at once:
+//!   there is no family header.
+//! * The answer to [`NldevCommand::PortGet`] carries the type of [`NldevCommand::Get`]. Match answers by
+//!   their sequence number only.
+//! * `PORT_INDEX` in a device's answer is its *number of ports*.
+//! * `NLM_F_EXCL` and `NLM_F_REPLACE` are the bits of `NLM_F_DUMP`, and any of them makes a request a dump.
+
+#![forbid(unsafe_code)]
+
+mod attribute;
+mod command;
+mod counter;
+mod driver;
+mod message;
+mod state;
+mod uapi;
+
+pub use attribute::NldevAttribute;
+pub use command::NldevCommand;
+pub use counter::HwCounter;
+pub use driver::driver_name;
+pub use message::{NldevMessage, RdmaMessage};
+pub use state::{NetnsMode, NodeType, PhysState, PortState};
+
+/// The protocol number of a socket of this family.
+pub const NETLINK_RDMA: isize = uapi::NETLINK_RDMA as isize;
+
+/// The group, as a bit of the mask a socket binds to, that hears when RDMA devices come and go.
+///
+/// # Kernel
+/// `RDMA_NL_GROUP_NOTIFY`, since 6.12. Before, binding to it is accepted and nothing is ever said.
+pub const GROUP_NOTIFY: u32 = 1 << (uapi::RDMA_NL_GROUP_NOTIFY - 1);

@@ -1,0 +1,262 @@
+//! Request, answer, dump.
+
+use std::{
+    fmt,
+    fmt::Debug,
+    io,
+    marker::PhantomData,
+    time::{Duration, Instant},
+};
+
+use netlink_packet_core::{
+    DecodeError, ErrorMessage, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable,
+    NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+};
+use netlink_sys::SocketAddr;
+use nix::{
+    errno::Errno,
+    libc,
+    sys::{
+        socket::{setsockopt, sockopt::ReceiveTimeout},
+        time::TimeVal,
+    },
+};
+
+use crate::{Error, Extack, extack::ACK_TLVS};
+
+/// A netlink family: which protocol, and what its messages are.
+pub trait Family {
+    /// The protocol number, like `NETLINK_ROUTE`.
+    const PROTOCOL: isize;
+    /// The messages of this family.
+    type Message: NetlinkSerializable + NetlinkDeserializable + Debug;
+}
+
+/// A socket of one netlink family, in the namespace of the thread that opened it.
+#[derive(Debug)]
+pub struct Socket<F> {
+    socket: netlink_sys::Socket,
+    sequence: u32,
+    patience: Duration,
+    buffer: Vec<u8>,
+    family: PhantomData<F>,
+}
+
+/// How long the kernel may take for one request. Firmware can hold RTNL for seconds.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// An answer's datagram is at most this long, except for a PF with many VFs: see [`Socket::get`].
+const BUFFER: usize = 32 * 1024;
+
+/// How often a dump is started again when the kernel says that it changed meanwhile.
+const DUMP_TRIES: usize = 5;
+
+/// What one receive call brought.
+enum Step<M> {
+    Answer(M),
+    Done,
+}
+
+/// Why a receive call ended a request.
+enum Stop {
+    Refused(Errno, Extack),
+    TooLong(usize),
+    Interrupted,
+    Late,
+    Decode(DecodeError),
+    Socket(io::Error),
+}
+
+impl<F: Family> Socket<F> {
+    /// Opens a socket in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`Error::Socket`].
+    pub fn open() -> Result<Self, Error> {
+        let failed = |source: io::Error| Error::Socket { operation: "open", object: "socket".into(), source };
+        let socket = netlink_sys::Socket::new(F::PROTOCOL).map_err(failed)?;
+        // Kernels before 4.12 have neither; their refusals then simply carry no text.
+        let _ = socket.set_cap_ack(true).and_then(|()| socket.set_ext_ack(true));
+        let timeout = TimeVal::new(PATIENCE.as_secs().cast_signed(), 0);
+        setsockopt(&socket, ReceiveTimeout, &timeout).map_err(|errno| failed(errno.into()))?;
+        let buffer = Vec::with_capacity(BUFFER);
+        Ok(Self { socket, sequence: 0, patience: PATIENCE, buffer, family: PhantomData })
+    }
+
+    /// Sends a change and waits for the kernel's word that it is made.
+    ///
+    /// `flags` are added to `NLM_F_REQUEST | NLM_F_ACK`.
+    ///
+    /// # Errors
+    /// Any variant of [`Error`], named after `operation` and `object`.
+    pub fn execute(
+        &mut self,
+        operation: &'static str,
+        object: &dyn fmt::Display,
+        message: F::Message,
+        flags: u16,
+    ) -> Result<(), Error> {
+        self.exchange(message, NLM_F_ACK | flags, |_| {}).map_err(|stop| self.error(operation, object, stop))
+    }
+
+    /// Asks for one object.
+    ///
+    /// # Errors
+    /// Any variant of [`Error`], named after `operation` and `object`; [`Error::NotFound`] also if the
+    /// kernel's answer is empty.
+    pub fn get(
+        &mut self,
+        operation: &'static str,
+        object: &dyn fmt::Display,
+        message: F::Message,
+    ) -> Result<F::Message, Error>
+    where
+        F::Message: Clone,
+    {
+        let mut answer = None;
+        let mut result = self.exchange(message.clone(), NLM_F_ACK, |m| answer = Some(m));
+        if let Err(Stop::TooLong(needed)) = result {
+            self.buffer.clear();
+            self.buffer.reserve(needed);
+            result = self.exchange(message, NLM_F_ACK, |m| answer = Some(m));
+        }
+        result.map_err(|stop| self.error(operation, object, stop))?;
+        answer.ok_or_else(|| Error::NotFound { operation, object: object.to_string() })
+    }
+
+    /// Asks for all objects of a kind; `visit` gathers each into the value that is returned.
+    ///
+    /// A dump that the kernel calls inconsistent is started again, with a new value.
+    ///
+    /// # Errors
+    /// Any variant of [`Error`], named after `operation` and `object`.
+    pub fn dump<T: Default>(
+        &mut self,
+        operation: &'static str,
+        object: &dyn fmt::Display,
+        message: F::Message,
+        mut visit: impl FnMut(&mut T, F::Message),
+    ) -> Result<T, Error>
+    where
+        F::Message: Clone,
+    {
+        let mut tries = 0;
+        loop {
+            let mut found = T::default();
+            match self.exchange(message.clone(), NLM_F_DUMP, |m| visit(&mut found, m)) {
+                Ok(()) => return Ok(found),
+                Err(Stop::Interrupted) if tries < DUMP_TRIES => tries += 1,
+                Err(stop) => return Err(self.error(operation, object, stop)),
+            }
+        }
+    }
+
+    fn exchange(
+        &mut self,
+        message: F::Message,
+        flags: u16,
+        mut visit: impl FnMut(F::Message),
+    ) -> Result<(), Stop> {
+        let deadline = Instant::now() + self.patience;
+        self.send(message, NLM_F_REQUEST | flags).map_err(Stop::Socket)?;
+        let mut interrupted = false;
+        loop {
+            for step in self.receive(deadline, &mut interrupted)? {
+                match step {
+                    Step::Answer(message) => visit(message),
+                    Step::Done if interrupted => return Err(Stop::Interrupted),
+                    Step::Done => return Ok(()),
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, message: F::Message, flags: u16) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut packet = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+        packet.finalize();
+        let mut bytes = vec![0; packet.buffer_len()];
+        packet.serialize(&mut bytes);
+        self.socket.send_to(&bytes, &SocketAddr::new(0, 0), 0).map(drop)
+    }
+
+    /// Receives one datagram and takes its messages apart, leaving out what answers an earlier request.
+    fn receive(&mut self, deadline: Instant, interrupted: &mut bool) -> Result<Vec<Step<F::Message>>, Stop> {
+        self.buffer.clear();
+        let (length, sender) = match self.socket.recv_from(&mut self.buffer, libc::MSG_TRUNC) {
+            Ok(received) => received,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(Vec::new()),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(Stop::Late),
+            Err(e) => return Err(Stop::Socket(e)),
+        };
+        if Instant::now() > deadline {
+            return Err(Stop::Late);
+        }
+        if length > self.buffer.len() {
+            return Err(Stop::TooLong(length));
+        }
+        // Only the kernel's word counts: another process may send to this socket's port.
+        if sender.port_number() != 0 {
+            return Ok(Vec::new());
+        }
+        self.take_apart(interrupted)
+    }
+
+    fn take_apart(&self, interrupted: &mut bool) -> Result<Vec<Step<F::Message>>, Stop> {
+        let mut steps = Vec::new();
+        let mut rest = self.buffer.as_slice();
+        while rest.len() >= 16 {
+            let packet = NetlinkMessage::<F::Message>::deserialize(rest).map_err(Stop::Decode)?;
+            let header = packet.header;
+            let length = usize::try_from(header.length).unwrap_or(usize::MAX).max(16);
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+            if header.sequence_number != self.sequence {
+                continue;
+            }
+            *interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
+            match packet.payload {
+                NetlinkPayload::InnerMessage(message) => steps.push(Step::Answer(message)),
+                NetlinkPayload::Error(error) => {
+                    steps.push(acknowledged(&error, header.flags)?);
+                }
+                NetlinkPayload::Done(done) if done.code != 0 => {
+                    return Err(Stop::Refused(Errno::from_raw(done.code.abs()), Extack::default()));
+                }
+                NetlinkPayload::Done(_) => steps.push(Step::Done),
+                _ => {}
+            }
+        }
+        Ok(steps)
+    }
+
+    fn error(&self, operation: &'static str, object: &dyn fmt::Display, stop: Stop) -> Error {
+        let object = object.to_string();
+        match stop {
+            Stop::Refused(errno, extack) => Error::refused(operation, object, errno, extack),
+            Stop::Late => Error::Deadline { operation, object, within: self.patience },
+            Stop::Decode(source) => Error::Decode { operation, object, source },
+            Stop::Socket(source) => Error::Socket { operation, object, source },
+            Stop::TooLong(length) => {
+                let source =
+                    DecodeError::from(format!("the answer has {length} bytes, too long for the buffer"));
+                Error::Decode { operation, object, source }
+            }
+            Stop::Interrupted => {
+                let source =
+                    DecodeError::from(format!("the list changed during each of {DUMP_TRIES} readings"));
+                Error::Decode { operation, object, source }
+            }
+        }
+    }
+}
+
+fn acknowledged<M>(error: &ErrorMessage, flags: u16) -> Result<Step<M>, Stop> {
+    if error.code.is_none() {
+        return Ok(Step::Done);
+    }
+    let extack = if flags & ACK_TLVS == 0 { Extack::default() } else { Extack::parse(&error.header) };
+    Err(Stop::Refused(Errno::from_raw(error.raw_code().abs()), extack))
+}

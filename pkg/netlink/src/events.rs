@@ -1,0 +1,64 @@
+//! Waiting for the kernel to say that something changed.
+
+use std::{
+    io,
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
+use netlink_sys::{Socket, SocketAddr};
+use nix::{
+    libc,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
+
+/// A socket that hears notifications of one netlink protocol, in the namespace of the thread that opened it.
+///
+/// It says only *that* something happened: whoever waits looks at the state again. So a lost notification
+/// (`ENOBUFS`) is one more reason to look, and never an error.
+#[derive(Debug)]
+pub struct Events {
+    socket: Socket,
+}
+
+impl Events {
+    /// Opens a socket that hears the groups of the bit mask `groups`.
+    ///
+    /// # Errors
+    /// The system call's error; an unknown `protocol` is `EPROTONOSUPPORT`.
+    pub fn open(protocol: isize, groups: u32) -> io::Result<Self> {
+        let mut socket = Socket::new(protocol)?;
+        socket.bind(&SocketAddr::new(0, groups))?;
+        socket.set_non_blocking(true)?;
+        Ok(Self { socket })
+    }
+
+    /// Waits for a notification, until `deadline` at the latest and for `at_most` at a time.
+    /// Returns whether there was one.
+    ///
+    /// # Errors
+    /// The system call's error.
+    pub fn wait(&self, deadline: Instant, at_most: Duration) -> io::Result<bool> {
+        let left = deadline.saturating_duration_since(Instant::now()).min(at_most);
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, timeout) {
+            Ok(0) => Ok(false),
+            Ok(_) => Ok(self.drain()),
+            Err(nix::Error::EINTR) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn drain(&self) -> bool {
+        let mut buffer: Vec<u8> = Vec::with_capacity(8192);
+        loop {
+            buffer.clear();
+            match self.socket.recv(&mut buffer, libc::MSG_DONTWAIT) {
+                Ok(_) => {}
+                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {}
+                Err(_) => return true,
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A network namespace as a value.
+//!
+//! The kernel keeps the network namespace per *thread*, and a socket belongs for ever to the namespace it
+//! was created in. So a program never needs to switch: it asks a short-lived thread to enter the namespace,
+//! do one thing there (open a socket, write a sysctl) and end. [`NetNs::run`] is that thread, and the only
+//! place of the project that calls `setns`.
+//!
+//! Two traps:
+//! * `/proc/sys/net` shows the namespace of the thread that opens it; `/sys` shows that of whoever
+//!   *mounted* it. A pod's links and RDMA devices never appear in the node's `/sys/class`.
+//! * A path like `/proc/1234/ns/net` may come to mean another namespace when the process ends. Compare
+//!   [`NetNsId`]s, never paths.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    fmt,
+    fs::{File, OpenOptions},
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::{MetadataExt, OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+    thread,
+};
+
+use nix::{
+    libc,
+    sched::{CloneFlags, setns},
+    sys::statfs::{FsType, fstatfs},
+};
+use serde::{Deserialize, Serialize};
+
+/// `NSFS_MAGIC` of `linux/magic.h`.
+const NSFS: FsType = FsType(0x6e73_6673);
+
+/// The calling thread's own namespace. `/proc/self` would be the main thread's.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// What tells one living namespace from another: device and inode of its file.
+///
+/// The kernel uses an inode number again after the namespace has died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NetNsId {
+    /// Device of the nsfs.
+    pub dev: u64,
+    /// Inode, as in `net:[4026531840]`.
+    pub ino: u64,
+}
+
+impl fmt::Display for NetNsId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "net:[{}]", self.ino)
+    }
+}
+
+/// An open network namespace. It lives at least as long as this value.
+#[derive(Debug)]
+pub struct NetNs {
+    file: File,
+    id: NetNsId,
+    path: PathBuf,
+}
+
+/// A namespace could not be opened or entered.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no file at the path: the namespace is gone, or never was.
+    #[error("network namespace {}: not found", path.display())]
+    Missing {
+        /// The path that was tried.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error("network namespace {}: not a namespace file (unknown FS magic {magic:#x})", path.display())]
+    NotANamespace {
+        /// The path that was tried.
+        path: PathBuf,
+        /// The file system's magic number.
+        magic: i64,
+    },
+    /// The file could not be opened.
+    #[error("network namespace {}: {source}", path.display())]
+    Open {
+        /// The path that was tried.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A thread could not be started or could not enter.
+    #[error("enter network namespace {}: {source}", path.display())]
+    Enter {
+        /// The path the namespace was opened by.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl NetNs {
+    /// Opens the namespace that `path` names now.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if there is no such file, [`Error::NotANamespace`] if it is no namespace's.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        // O_NONBLOCK: a path from outside may be a FIFO, and opening one must not hang.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(path)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
+                _ => Error::Open { path: path.to_owned(), source },
+            })?;
+        let open = |source: io::Error| Error::Open { path: path.to_owned(), source };
+        let magic = fstatfs(&file).map_err(|errno| open(errno.into()))?.filesystem_type();
+        if magic != NSFS {
+            return Err(Error::NotANamespace { path: path.to_owned(), magic: magic.0 });
+        }
+        let meta = file.metadata().map_err(open)?;
+        Ok(Self { file, id: NetNsId { dev: meta.dev(), ino: meta.ino() }, path: path.to_owned() })
+    }
+
+    /// The namespace the calling thread is in.
+    ///
+    /// # Errors
+    /// As [`NetNs::open`]; `/proc` must be mounted.
+    pub fn current() -> Result<Self, Error> {
+        Self::open(Path::new(OWN))
+    }
+
+    /// What tells this namespace from others.
+    pub fn id(&self) -> NetNsId {
+        self.id
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs `work` on a thread of its own that is inside this namespace, and waits for it.
+    ///
+    /// # Errors
+    /// [`Error::Enter`] if no thread could be started or `setns` was refused (it needs `CAP_SYS_ADMIN`).
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        let enter = |source| Error::Enter { path: self.path.clone(), source };
+        thread::scope(|scope| {
+            let inside = move || {
+                #[expect(clippy::disallowed_methods, reason = "this thread ends here; see the module's doc")]
+                setns(&self.file, CloneFlags::CLONE_NEWNET)?;
+                Ok(work())
+            };
+            let thread = thread::Builder::new().spawn_scoped(scope, inside).map_err(enter)?;
+            match thread.join() {
+                Ok(result) => result.map_err(|errno: nix::Error| enter(errno.into())),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+}
+
+impl AsFd for NetNs {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_namespace_has_the_inode_the_kernel_shows() {
+        let own = NetNs::current().unwrap();
+        let shown = std::fs::read_link(OWN).unwrap();
+        assert_eq!(shown.to_str().unwrap(), own.id().to_string());
+    }
+
+    #[test]
+    fn a_missing_path_and_a_foreign_file_are_told_apart() {
+        assert!(matches!(NetNs::open(Path::new("/nonexistent/ns")), Err(Error::Missing { .. })));
+        assert!(matches!(NetNs::open(Path::new("/proc/self/status")), Err(Error::NotANamespace { .. })));
+        assert!(matches!(NetNs::open(Path::new("/")), Err(Error::NotANamespace { .. })));
+    }
+
+    #[test]
+    fn another_kind_of_namespace_cannot_be_entered() {
+        let mount = NetNs::open(Path::new("/proc/self/ns/mnt")).unwrap();
+        assert!(matches!(mount.run(|| ()), Err(Error::Enter { .. })));
+    }
+}

@@ -1,0 +1,178 @@
+//! Beginning an attachment's journal, taking attachments back, collecting lost ones.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use addr::Attachment;
+use cni::{Common, Plugin};
+use journal::{Change, Head, Journal, boot_id};
+use netns::NetNsId;
+use tracing::{info, warn};
+
+use crate::{Error, Node, error::left_behind};
+
+/// How long a call waits for another one that is at work on the same attachment. Runtimes give a call about
+/// two minutes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A change that any of our plugins makes: on a node, failing as plugins fail.
+pub trait NodeChange: Change<Node = Node, Error = Error> {}
+impl<C: Change<Node = Node, Error = Error>> NodeChange for C {}
+
+/// Whose journal is begun.
+#[derive(Debug)]
+pub struct Beginning<'a> {
+    /// The plugin.
+    pub plugin: &'static str,
+    /// The attachment.
+    pub attachment: &'a Attachment,
+    /// The network.
+    pub network: &'a str,
+    /// `CNI_NETNS`.
+    pub netns_path: &'a Path,
+    /// The namespace it names, for plugins that have a use for it.
+    pub netns: Option<NetNsId>,
+}
+
+/// Begins the journal of a new attachment.
+///
+/// What an earlier ADD of the same attachment left is taken back first, if that ADD was killed, was made in
+/// another namespace, or before the last boot.
+///
+/// # Errors
+/// [`journal::Error::Exists`] if the attachment is there: a second ADD without a DEL changes nothing.
+pub fn begin<C: NodeChange>(node: &Node, beginning: &Beginning<'_>) -> Result<Journal<C>, Error> {
+    node.state.make_dir("attachments")?;
+    let path = node.state.journal(beginning.attachment, beginning.plugin);
+    let head = Head {
+        version: Head::VERSION,
+        plugin: beginning.plugin.into(),
+        attachment: beginning.attachment.clone(),
+        network: beginning.network.into(),
+        netns_path: beginning.netns_path.into(),
+        netns: beginning.netns,
+        boot_id: boot_id(),
+    };
+    loop {
+        match Journal::create(&path, head.clone()) {
+            Ok(journal) => return Ok(journal),
+            Err(journal::Error::File(statefile::Error::Exists { .. })) => make_room::<C>(node, &path, &head)?,
+            Err(error) => return Err(error.into()),
+        }
+        // What was in the way is gone.
+    }
+}
+
+fn make_room<C: NodeChange>(node: &Node, path: &Path, new: &Head) -> Result<(), Error> {
+    let Some(old) = open::<C>(path)? else { return Ok(()) };
+    let same_netns = old.head().netns == new.netns && old.head().netns_path == new.netns_path;
+    if old.is_complete() && same_netns && !old.is_from_another_boot() {
+        let head = Box::new(old.head().clone());
+        return Err(journal::Error::Exists { path: path.to_owned(), head }.into());
+    }
+    info!(attachment = %new.attachment, "taking back what an earlier ADD left");
+    take_back_journal(node, old)
+}
+
+/// Takes an attachment back by its journal. Returns whether there was one.
+///
+/// # Errors
+/// What is left.
+pub fn take_back<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
+    let Some(journal) = open::<C>(&node.state.journal(attachment, plugin))? else { return Ok(false) };
+    take_back_journal(node, journal)?;
+    Ok(true)
+}
+
+/// The journal of an attachment, if there is one.
+///
+/// # Errors
+/// If it is locked by another call for too long, or cannot be read.
+pub fn find<C: NodeChange>(
+    node: &Node,
+    plugin: &str,
+    attachment: &Attachment,
+) -> Result<Option<Journal<C>>, Error> {
+    open(&node.state.journal(attachment, plugin))
+}
+
+/// Runs an ADD's changes, all or nothing.
+///
+/// # Errors
+/// What failed, with what is left of it.
+pub fn all_or_nothing<C: NodeChange, T>(
+    journal: Journal<C>,
+    node: &Node,
+    body: impl FnOnce(&mut Journal<C>) -> Result<T, Error>,
+) -> Result<T, cni::Error> {
+    journal.all_or_nothing(node, body).map_err(crate::error::failed)
+}
+
+/// Takes back every attachment of a network that is not listed as valid, and goes on past failures.
+///
+/// # Errors
+/// What is left.
+pub fn collect<C: NodeChange>(
+    node: &Node,
+    plugin: &dyn Plugin,
+    common: &Common<'_>,
+    valid: &[Attachment],
+) -> Result<(), Error> {
+    let suffix = format!(".{}.journal", plugin.name());
+    let mut failures = Vec::new();
+    for name in names(&node.state.attachments()) {
+        let Some(attachment) = name.strip_suffix(&suffix).and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        if valid.contains(&attachment) {
+            continue;
+        }
+        if let Err(error) = collect_one::<C>(node, plugin.name(), &common.conf.name, &attachment) {
+            failures.push(format!("{attachment}: {error}"));
+        }
+    }
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(cni::Error::new(cni::Code::TRY_AGAIN, format!("could not take back: {}", failures.join("; "))).into())
+}
+
+fn collect_one<C: NodeChange>(
+    node: &Node,
+    plugin: &str,
+    network: &str,
+    attachment: &Attachment,
+) -> Result<(), Error> {
+    let Some(journal) = find::<C>(node, plugin, attachment)? else { return Ok(()) };
+    if journal.head().network != network {
+        return Ok(());
+    }
+    info!(%attachment, "taking back an attachment that is not valid any more");
+    take_back_journal(node, journal)
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let Ok(list) = fs::read_dir(dir) else { return Vec::new() };
+    list.filter_map(|item| item.ok()?.file_name().into_string().ok()).collect()
+}
+
+/// Opens a journal. One that cannot be understood is moved out of the way and counts as none: DEL must not
+/// fail for ever because of it.
+fn open<C: NodeChange>(path: &Path) -> Result<Option<Journal<C>>, Error> {
+    match Journal::open(path, Instant::now() + PATIENCE) {
+        Err(error @ journal::Error::SetAside { .. }) => {
+            warn!(%error, "a journal cannot be read");
+            Ok(None)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+fn take_back_journal<C: NodeChange>(node: &Node, journal: Journal<C>) -> Result<(), Error> {
+    // Links, namespaces and settings of another boot are gone; today's may be somebody else's.
+    let done = if journal.is_from_another_boot() { journal.forget() } else { journal.revert(node) };
+    done.map_err(|left| left_behind(&left).into())
+}

@@ -1,0 +1,69 @@
+//! That the IPAM plugin was called, as a change that can be taken back.
+
+use std::{fmt, path::PathBuf};
+
+use addr::Attachment;
+use cni::{Add, Args, Common, Del, NetConf};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Node};
+
+/// The IPAM plugin was asked for addresses.
+///
+/// It holds the call, so that the addresses can be given back when nobody tells us the configuration: by GC,
+/// or by the next ADD that needs the device.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Delegated {
+    attachment: Attachment,
+    netns: PathBuf,
+    cni_path: Vec<PathBuf>,
+    args: String,
+    configuration: String,
+}
+
+impl Delegated {
+    /// The call that an ADD will make; `None` if its configuration has no IPAM plugin.
+    ///
+    /// # Errors
+    /// If the configuration's `ipam` is wrong.
+    pub fn of(request: &Add<'_>) -> Result<Option<Self>, Error> {
+        if request.common.conf.ipam_type()?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            attachment: request.attachment.clone(),
+            netns: request.netns.clone(),
+            cni_path: request.common.cni_path.clone(),
+            args: request.common.args.as_str().to_owned(),
+            configuration: String::from_utf8_lossy(request.common.stdin).into_owned(),
+        }))
+    }
+
+    /// Gives the addresses back.
+    ///
+    /// # Errors
+    /// The delegate's error.
+    pub fn revert(&self, node: &Node) -> Result<(), Error> {
+        let stdin = self.configuration.as_bytes();
+        let common = Common {
+            conf: NetConf::parse(stdin)?,
+            args: Args::parse(&self.args).unwrap_or_else(|_| Args::unread(&self.args)),
+            cni_path: self.cni_path.clone(),
+            stdin,
+        };
+        let request = Del {
+            attachment: self.attachment.clone(),
+            netns: Some(self.netns.clone()),
+            own_netns_allowed: false,
+            common,
+        };
+        Ok(super::del(&request, node.builtin_ipam)?)
+    }
+}
+
+impl fmt::Display for Delegated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "addresses of {}", self.attachment)
+    }
+}

@@ -1,0 +1,97 @@
+//! Calling the IPAM plugin: in this process if it is this executable, as another process otherwise.
+
+mod change;
+mod exec;
+mod find;
+
+use cni::{Add, AddResult, Check, Code, Common, Del, Error, Gc, Plugin, Status, Verb};
+
+pub use change::Delegated;
+
+use self::{exec::Call, find::Delegate};
+
+/// Asks the IPAM plugin for addresses.
+///
+/// # Errors
+/// The delegate's own error, with its code; or that there is no such plugin.
+pub fn add(request: &Add<'_>, builtin: &'static dyn Plugin) -> Result<AddResult, Error> {
+    let result = match find::find(&request.common, builtin)? {
+        Delegate::None => return Ok(AddResult::default()),
+        Delegate::Builtin(plugin) => plugin.add(request)?,
+        Delegate::Executable(path) => {
+            let call = Call::new(Verb::Add, &request.common).about(&request.attachment, Some(&request.netns));
+            AddResult::from_delegate(&exec::run(&path, &call)?, request.common.conf.version)?
+        }
+    };
+    if result.ips.is_empty() {
+        return Err(Error::new(Code::INTERNAL, "IPAM plugin returned missing IP config"));
+    }
+    Ok(result)
+}
+
+/// Gives an attachment's addresses back.
+///
+/// # Errors
+/// The delegate's own error; or that there is no such plugin.
+pub fn del(request: &Del<'_>, builtin: &'static dyn Plugin) -> Result<(), Error> {
+    match find::find(&request.common, builtin)? {
+        Delegate::None => Ok(()),
+        Delegate::Builtin(plugin) => plugin.del(request),
+        Delegate::Executable(path) => {
+            let call =
+                Call::new(Verb::Del, &request.common).about(&request.attachment, request.netns.as_deref());
+            exec::run(&path, &call).map(drop)
+        }
+    }
+}
+
+/// Has the IPAM plugin look at an attachment's addresses.
+///
+/// # Errors
+/// What differs, in the delegate's words.
+pub fn check(request: &Check<'_>, builtin: &'static dyn Plugin) -> Result<(), Error> {
+    match find::find(&request.common, builtin)? {
+        Delegate::None => Ok(()),
+        Delegate::Builtin(plugin) => plugin.check(request),
+        Delegate::Executable(path) => {
+            let call =
+                Call::new(Verb::Check, &request.common).about(&request.attachment, Some(&request.netns));
+            exec::run(&path, &call).map(drop)
+        }
+    }
+}
+
+/// Has the IPAM plugin take back what is not valid any more.
+///
+/// # Errors
+/// What is left, in the delegate's words.
+pub fn gc(request: &Gc<'_>, builtin: &'static dyn Plugin) -> Result<(), Error> {
+    match find::find(&request.common, builtin)? {
+        Delegate::None => Ok(()),
+        Delegate::Builtin(plugin) => plugin.gc(request),
+        Delegate::Executable(path) => exec::run(&path, &Call::new(Verb::Gc, &request.common)).map(drop),
+    }
+}
+
+/// Asks the IPAM plugin whether it could serve.
+///
+/// # Errors
+/// Why not, in the delegate's words.
+pub fn status(request: &Status<'_>, builtin: &'static dyn Plugin) -> Result<(), Error> {
+    match find::find(&request.common, builtin)? {
+        Delegate::None => Ok(()),
+        Delegate::Builtin(plugin) => plugin.status(request),
+        Delegate::Executable(path) => exec::run(&path, &Call::new(Verb::Status, &request.common)).map(drop),
+    }
+}
+
+/// Whether a configuration's IPAM plugin needs the link while it works, as `dhcp` does.
+///
+/// Any other is asked before the link is made and told after it is gone: an address is free only when
+/// nobody answers to it any more.
+///
+/// # Errors
+/// If the configuration's `ipam` is wrong.
+pub fn needs_link(common: &Common<'_>) -> Result<bool, Error> {
+    Ok(common.conf.ipam_type()? == Some("dhcp"))
+}

@@ -1,0 +1,67 @@
+//! An attachment's entry in the pod map, as a change that can be taken back.
+
+use std::fmt;
+
+use addr::Attachment;
+use cni::{Add, AddResult};
+use podmap::{Entry, Pod as PodName};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Node, Pod};
+
+/// An attachment's entry was put into the pod map.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Published {
+    attachment: Attachment,
+}
+
+impl Published {
+    /// The entry of an attachment.
+    pub fn of(attachment: &Attachment) -> Self {
+        Self { attachment: attachment.clone() }
+    }
+
+    /// Writes the entry.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn publish(&self, node: &Node, entry: &Entry) -> Result<(), Error> {
+        Ok(node.state.podmap().write(&self.attachment, entry)?)
+    }
+
+    /// Removes the entry.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn revert(&self, node: &Node) -> Result<(), Error> {
+        Ok(node.state.podmap().remove(&self.attachment)?)
+    }
+}
+
+impl fmt::Display for Published {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pod map entry of {}", self.attachment)
+    }
+}
+
+/// What an ADD knows about its attachment before any RDMA device is looked at.
+pub fn describe(plugin: &str, request: &Add<'_>, pod: &Pod, result: &AddResult) -> Entry {
+    let mut entry = Entry::new(plugin, request.attachment.clone());
+    let args = &request.common.args;
+    let id = pod.id();
+    entry.boot_id = journal::boot_id();
+    entry.pod = args.get("K8S_POD_NAME").map(|name| PodName {
+        namespace: args.get("K8S_POD_NAMESPACE").unwrap_or_default().to_owned(),
+        name: name.to_owned(),
+        uid: args.get("K8S_POD_UID").map(str::to_owned),
+    });
+    entry.container.netns_path.clone_from(&request.netns);
+    (entry.container.netns_dev, entry.container.netns_ino) = (id.dev, id.ino);
+    entry.network.name.clone_from(&request.common.conf.name);
+    if let Some(interface) = result.interfaces.first() {
+        entry.network.mac.clone_from(&interface.mac);
+        entry.network.mtu = interface.mtu;
+    }
+    entry.network.ips = result.ips.iter().map(|ip| ip.address.to_string()).collect();
+    entry
+}

@@ -1,0 +1,25 @@
+//! What the plugins share.
+//!
+//! [`Node`] and [`Pod`] are the two sides of an attachment: where it is made and where it goes.
+//! [`attachment`] begins, takes back and collects journals; [`delegate`] calls the IPAM plugin;
+//! [`interface`] gives a pod's link its addresses and routes; [`entry`] fills the pod map; [`Error`] is where
+//! a failure gets its code. [`run`] is what an executable's `main` calls.
+
+#![forbid(unsafe_code)]
+
+pub mod attachment;
+pub mod delegate;
+pub mod entry;
+mod error;
+pub mod interface;
+pub mod log;
+mod node;
+mod pod;
+mod run;
+mod state;
+
+pub use error::Error;
+pub use node::Node;
+pub use pod::Pod;
+pub use run::run;
+pub use state::State;

@@ -1,0 +1,123 @@
+//! Log lines for people: one `key=value` line each, on standard error or in the configuration's `logFile`.
+//!
+//! Runtimes throw standard error away when a call fails, so nothing that matters is only logged.
+
+use std::{
+    fmt::{self, Write as _},
+    fs::{File, OpenOptions},
+    io::{self, Write as _},
+    path::Path,
+    sync::Mutex,
+    time::SystemTime,
+};
+
+use addr::Attachment;
+use cni::{Common, Error};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+/// How to log. It is learned from the configuration, after logging has begun.
+struct Settings {
+    plugin: &'static str,
+    level: Level,
+    file: Option<File>,
+    context: String,
+}
+
+static SETTINGS: Mutex<Settings> =
+    Mutex::new(Settings { plugin: "", level: Level::INFO, file: None, context: String::new() });
+
+/// Starts logging at level `info` to standard error.
+pub(crate) fn start(plugin: &'static str) {
+    change(|settings| settings.plugin = plugin);
+    let _ = tracing::subscriber::set_global_default(Log);
+}
+
+/// Takes level and file from a call's configuration, and `context` for every line to come.
+///
+/// # Errors
+/// A `logFile` that is no absolute path. A level that does not exist is `info`, as in the Go plugins.
+pub fn configure(common: &Common<'_>, context: String) -> Result<(), Error> {
+    let fields = common.conf.fields();
+    let level = match fields.text("logLevel")?.map(str::to_ascii_lowercase).as_deref() {
+        Some("panic" | "error") => Level::ERROR,
+        Some("warning" | "warn") => Level::WARN,
+        Some("debug") => Level::DEBUG,
+        _ => Level::INFO,
+    };
+    let file = match fields.text("logFile")? {
+        Some(path) if path.starts_with('/') => OpenOptions::new().append(true).create(true).open(path).ok(),
+        Some(path) => return Err(fields.wrong("logFile", "an absolute path", format!("{path:?}"))),
+        None => None,
+    };
+    change(|settings| {
+        settings.level = level;
+        settings.file = file;
+        settings.context = context;
+    });
+    Ok(())
+}
+
+fn change(change: impl FnOnce(&mut Settings)) {
+    if let Ok(mut settings) = SETTINGS.lock() {
+        change(&mut settings);
+    }
+}
+
+struct Log;
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        SETTINGS.lock().is_ok_and(|settings| *metadata.level() <= settings.level)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        let level = event.metadata().level().as_str().to_ascii_lowercase();
+        let time = podmap::rfc3339(SystemTime::now());
+        change(|Settings { plugin, file, context, .. }| {
+            let Line { message, fields } = &line;
+            let text =
+                format!("time={time} level={level} msg={message:?} cniName={plugin}{context}{fields}\n");
+            let _ = match file {
+                Some(file) => file.write_all(text.as_bytes()),
+                None => io::stderr().write_all(text.as_bytes()),
+            };
+        });
+    }
+
+    // We log events only.
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// An event's message and its other fields.
+#[derive(Default)]
+struct Line {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.fields, " {name}={:?}", format!("{value:?}")),
+        };
+    }
+}
+
+/// What every line of a call about an attachment says.
+pub fn about(attachment: &Attachment, netns: Option<&Path>) -> String {
+    let Attachment { container_id, ifname } = attachment;
+    format!(" containerID={container_id} netns={} ifname={ifname}", netns.unwrap_or(Path::new("")).display())
+}

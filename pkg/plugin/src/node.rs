@@ -1,0 +1,49 @@
+//! The node: where attachments are made.
+
+use std::cell::OnceCell;
+
+use cni::{Common, Plugin};
+use rtnl::Handle;
+use sysfs::Sysfs;
+
+use crate::{Error, State};
+
+/// The node's side of a call: its links, its devices, our state.
+pub struct Node {
+    /// Where we remember.
+    pub state: State,
+    /// The node's devices.
+    pub sysfs: Sysfs,
+    /// The IPAM plugin that is part of this executable.
+    pub builtin_ipam: &'static dyn Plugin,
+    links: OnceCell<Handle>,
+}
+
+impl Node {
+    /// The node as a call's configuration describes it.
+    ///
+    /// # Errors
+    /// If the configuration's `stateDir` is wrong.
+    pub fn of(common: &Common<'_>, builtin_ipam: &'static dyn Plugin) -> Result<Self, Error> {
+        let state = State::of(common)?;
+        Ok(Self { state, sysfs: Sysfs::system(), builtin_ipam, links: OnceCell::new() })
+    }
+
+    /// The node's links, addresses and routes.
+    ///
+    /// # Errors
+    /// If no socket can be had.
+    pub fn links(&self) -> Result<&Handle, Error> {
+        if let Some(handle) = self.links.get() {
+            return Ok(handle);
+        }
+        let handle = Handle::open()?;
+        Ok(self.links.get_or_init(|| handle))
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("state", &self.state).finish_non_exhaustive()
+    }
+}

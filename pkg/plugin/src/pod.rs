@@ -1,0 +1,71 @@
+//! The pod: where attachments go.
+
+use std::{fs, io, path::Path};
+
+use netns::{NetNs, NetNsId};
+use rtnl::Handle;
+
+use crate::Error;
+
+/// The pod's side of a call: its namespace and the links in it.
+#[derive(Debug)]
+pub struct Pod {
+    /// The namespace.
+    pub netns: NetNs,
+    /// Its links, addresses and routes.
+    pub links: Handle,
+}
+
+impl Pod {
+    /// Opens the namespace `CNI_NETNS` names. It is looked at before anything is touched: a stale path like
+    /// `/proc/1234/ns/net` may have come to mean the node's own.
+    ///
+    /// # Errors
+    /// [`Error::OwnNetNs`] unless `own_allowed`; [`Error::NetNs`] if it is gone or no namespace.
+    pub fn open(path: &Path, own_allowed: bool) -> Result<Self, Error> {
+        let netns = NetNs::open(path)?;
+        if !own_allowed && netns.id() == NetNs::current()?.id() {
+            return Err(Error::OwnNetNs { path: path.to_owned() });
+        }
+        let links = Handle::open_in(&netns)?;
+        Ok(Self { netns, links })
+    }
+
+    /// The namespace of a journal, if it still lives. Another one under the same path is not it, and the
+    /// node's own never is.
+    ///
+    /// # Errors
+    /// If it is there and cannot be entered.
+    pub fn find(path: &Path, id: NetNsId) -> Result<Option<Self>, Error> {
+        match NetNs::open(path) {
+            Ok(netns) if netns.id() == id && id != NetNs::current()?.id() => {
+                let links = Handle::open_in(&netns)?;
+                Ok(Some(Self { netns, links }))
+            }
+            // A path that names something else, or nothing, names no pod of ours.
+            Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What tells this pod's namespace from others.
+    pub fn id(&self) -> NetNsId {
+        self.netns.id()
+    }
+
+    /// Writes sysctls in the pod, given as `net/ipv4/…` and value, every one that can be written.
+    ///
+    /// # Errors
+    /// Outer: if the namespace cannot be entered. Inner: the first that could not be written.
+    pub fn write_sysctls(&self, sysctls: &[(String, &str)]) -> Result<io::Result<()>, Error> {
+        let write = || {
+            let mut result = Ok(());
+            for (name, value) in sysctls {
+                let written = fs::write(format!("/proc/sys/{name}"), value);
+                result = result.and(written);
+            }
+            result
+        };
+        Ok(self.netns.run(write)?)
+    }
+}

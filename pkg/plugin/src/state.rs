@@ -1,0 +1,77 @@
+//! Where a plugin keeps what it must remember.
+
+use std::path::{Path, PathBuf};
+
+use addr::Attachment;
+use cni::{Common, Error, Fields};
+use podmap::PodMap;
+
+/// The state directory: `/run/silkrail`, or the configuration's `stateDir`.
+#[derive(Debug, Clone)]
+pub struct State {
+    root: PathBuf,
+}
+
+impl State {
+    /// Where state is kept unless a configuration says otherwise: on a file system that dies with the boot,
+    /// as namespaces and links do.
+    pub const DEFAULT: &'static str = "/run/silkrail";
+
+    /// The state directory of a configuration.
+    ///
+    /// # Errors
+    /// If `stateDir` is no absolute path.
+    pub fn of(common: &Common<'_>) -> Result<Self, Error> {
+        let fields = common.conf.fields();
+        // An IPAM plugin is called with the whole configuration and may have a key of its own.
+        let own = fields.object("ipam").ok().flatten().and_then(|ipam| dir(&ipam).transpose());
+        let dir = match dir(&fields)? {
+            Some(dir) => Some(dir),
+            None => own.transpose()?,
+        };
+        Ok(Self { root: dir.unwrap_or_else(|| Self::DEFAULT.into()) })
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Makes a directory below the state directory. Only root may look into it.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn make_dir(&self, name: &str) -> Result<PathBuf, statefile::Error> {
+        // The pod map is for everybody, so the way to it is open.
+        statefile::make_dir(&self.root, 0o755)?;
+        let path = self.root.join(name);
+        statefile::make_dir(&path, 0o700)?;
+        Ok(path)
+    }
+
+    /// The directory of the journals.
+    pub(crate) fn attachments(&self) -> PathBuf {
+        self.root.join("attachments")
+    }
+
+    /// The journal of an attachment and a plugin.
+    pub(crate) fn journal(&self, attachment: &Attachment, plugin: &str) -> PathBuf {
+        self.attachments().join(format!("{attachment}.{plugin}.journal"))
+    }
+
+    /// The pod map.
+    pub fn podmap(&self) -> PodMap {
+        PodMap::below(&self.root)
+    }
+}
+
+fn dir(fields: &Fields<'_>) -> Result<Option<PathBuf>, Error> {
+    let Some(text) = fields.text("stateDir")? else { return Ok(None) };
+    let path = PathBuf::from(text);
+    let plain = path.is_absolute() && path.components().all(|part| part != std::path::Component::ParentDir);
+    if plain {
+        Ok(Some(path))
+    } else {
+        Err(fields.wrong("stateDir", "an absolute path without ..", format!("{text:?}")))
+    }
+}

@@ -1,0 +1,163 @@
+//! Who has which device: one file for each attachment, for metrics and people.
+//!
+//! The map is derived, readable by everybody and volatile. What DEL needs to take an attachment back is the
+//! journal's, never the map's. A file appears when the attachment is as it should be and goes before
+//! anything of it is taken back, so that nobody attributes a device to a pod that is losing it.
+//!
+//! `<state>/podmap/v1/<container>@<ifname>.json`; readers ignore keys they do not know.
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod entry;
+
+use std::{
+    ffi::OsStr,
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use addr::Attachment;
+
+pub use clock::rfc3339;
+pub use entry::{Container, Entry, Gid, Mode, Network, Pod, Rdma, Writer};
+
+/// An entry could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file could not be read or written.
+    #[error(transparent)]
+    File(#[from] statefile::Error),
+    /// The file is no entry, or one of a newer major version.
+    #[error("{}: {why}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// The map's directory.
+#[derive(Debug, Clone)]
+pub struct PodMap {
+    dir: PathBuf,
+}
+
+impl PodMap {
+    /// The map below the state directory.
+    pub fn below(state: &Path) -> Self {
+        Self { dir: state.join("podmap/v1") }
+    }
+
+    /// Writes an attachment's entry, in place of a former one.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn write(&self, attachment: &Attachment, entry: &Entry) -> Result<(), Error> {
+        let path = self.path(attachment);
+        statefile::make_dir(&self.dir, 0o755)?;
+        let bytes = serde_json::to_vec(entry)
+            .map_err(|e| Error::Malformed { path: path.clone(), why: e.to_string() })?;
+        Ok(statefile::replace(&path, 0o644, &bytes)?)
+    }
+
+    /// Removes an attachment's entry. It may be gone already.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn remove(&self, attachment: &Attachment) -> Result<(), Error> {
+        Ok(statefile::remove(&self.path(attachment))?)
+    }
+
+    /// An attachment's entry; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Malformed`].
+    pub fn read(&self, attachment: &Attachment) -> Result<Option<Entry>, Error> {
+        read(&self.path(attachment))
+    }
+
+    /// Every entry, by file name. One that cannot be read does not hide the others.
+    ///
+    /// # Errors
+    /// If the directory cannot be listed; that it is not there means that there are no entries.
+    pub fn read_all(&self) -> Result<Vec<Result<Entry, Error>>, Error> {
+        let failed = |source| statefile::Error::Io { operation: "list", path: self.dir.clone(), source };
+        let list = match fs::read_dir(&self.dir) {
+            Ok(list) => list,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(failed(e).into()),
+        };
+        let mut paths = Vec::new();
+        for item in list {
+            let path = item.map_err(failed)?.path();
+            let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            if !hidden && path.extension() == Some(OsStr::new("json")) {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        // A file that went between the listing and the reading was taken back meanwhile.
+        Ok(paths.iter().filter_map(|path| read(path).transpose()).collect())
+    }
+
+    fn path(&self, attachment: &Attachment) -> PathBuf {
+        self.dir.join(format!("{attachment}.json"))
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Entry>, Error> {
+    let Some(bytes) = statefile::read(path)? else { return Ok(None) };
+    let malformed = |why: String| Error::Malformed { path: path.to_owned(), why };
+    let entry: Entry = serde_json::from_slice(&bytes).map_err(|e| malformed(e.to_string()))?;
+    if entry.schema.starts_with("podmap/1.") {
+        return Ok(Some(entry));
+    }
+    Err(malformed(format!("schema is {:?}, expected podmap/1.x", entry.schema)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry {
+        Entry::new("test", "f00d@net1".parse().unwrap())
+    }
+
+    #[test]
+    fn an_entry_is_written_read_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (map, attachment) = (PodMap::below(dir.path()), "f00d@net1".parse().unwrap());
+        assert!(map.read(&attachment).unwrap().is_none());
+        map.write(&attachment, &entry()).unwrap();
+        assert_eq!(map.read(&attachment).unwrap().unwrap(), entry_like(&map, &attachment));
+        assert_eq!(map.read_all().unwrap().len(), 1);
+        map.remove(&attachment).unwrap();
+        map.remove(&attachment).unwrap();
+        assert!(map.read_all().unwrap().is_empty());
+    }
+
+    fn entry_like(map: &PodMap, attachment: &Attachment) -> Entry {
+        let written = map.read(attachment).unwrap().unwrap();
+        Entry { created_at: written.created_at, ..entry() }
+    }
+
+    #[test]
+    fn unknown_keys_are_ignored_and_unknown_majors_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let map = PodMap::below(dir.path());
+        statefile::make_dir(&map.dir, 0o755).unwrap();
+        let mut value = serde_json::to_value(entry()).unwrap();
+        value["new"] = "key".into();
+        fs::write(map.dir.join("a@net1.json"), value.to_string()).unwrap();
+        value["schema"] = "podmap/2.0".into();
+        fs::write(map.dir.join("b@net1.json"), value.to_string()).unwrap();
+        fs::write(map.dir.join(".c@net1.json.1"), "half").unwrap();
+        let all = map.read_all().unwrap();
+        assert_eq!(all.len(), 2);
+        assert!(all[0].is_ok());
+        assert!(all[1].as_ref().unwrap_err().to_string().contains("podmap/2.0"));
+    }
+}

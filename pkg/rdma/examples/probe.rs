@@ -1,0 +1,125 @@
+//! Prints what this crate sees and does, one JSON object a line: to be held beside `rdma -j` on a real kernel.
+//!
+//! ```text
+//! probe                         devices, ports, counters, GIDs, mode
+//! probe mode MODE               set it
+//! probe move DEVICE FROM TO     FROM and TO are names below /run/netns, or - for the own namespace
+//! probe on INDEX...             ports of links
+//! probe of FUNCTION             the device of a PCI function
+//! probe wait FUNCTION MILLIS    until its device is back
+//! ```
+
+#![expect(clippy::print_stdout, reason = "its output is what it is for")]
+
+use std::{
+    error::Error,
+    os::fd::AsFd,
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use netns::NetNs;
+use rdma::{Device, Port, Socket};
+use serde_json::json;
+use sysfs::Sysfs;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let begin = Instant::now();
+    let outcome = run(&arguments);
+    let micros = begin.elapsed().as_micros();
+    match outcome {
+        Ok(()) => {
+            println!("{}", json!({"done": arguments, "micros": micros}));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("{}", json!({"failed": arguments, "error": error.to_string(), "micros": micros}));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> Outcome {
+    let sysfs = Sysfs::system();
+    let mut socket = rdma::open(&sysfs)?;
+    match arguments {
+        [] => everything(&mut socket, &sysfs),
+        ["mode", mode] => Ok(rdma::set_netns_mode(&mut socket, mode.parse()?)?),
+        ["move", device, from, to] => {
+            Ok(rdma::move_device_from(&namespace(from)?, device, namespace(to)?.as_fd())?)
+        }
+        ["on", links @ ..] => {
+            let links = links.iter().map(|link| link.parse()).collect::<Result<Vec<u32>, _>>()?;
+            rdma::ports_on(&mut socket, &links)?.iter().for_each(print_port);
+            Ok(())
+        }
+        ["of", function] => {
+            print_device(&rdma::device_of(&mut socket, &sysfs, &function.parse()?)?);
+            Ok(())
+        }
+        ["wait", function, millis] => {
+            let deadline = Instant::now() + Duration::from_millis(millis.parse()?);
+            print_device(&rdma::wait_for_return(&sysfs, &function.parse()?, deadline)?);
+            Ok(())
+        }
+        _ => Err("see the head of probe.rs".into()),
+    }
+}
+
+fn namespace(name: &str) -> Result<NetNs, netns::Error> {
+    if name == "-" { NetNs::current() } else { NetNs::open(&Path::new("/run/netns").join(name)) }
+}
+
+fn everything(socket: &mut Socket, sysfs: &Sysfs) -> Outcome {
+    println!("{}", json!({"mode": rdma::netns_mode(socket)?, "parameter": sysfs.shared_netns_parameter()?}));
+    for device in rdma::devices(socket)? {
+        print_device(&device);
+        for port in rdma::ports(socket, &device)? {
+            print_port(&port);
+            print_counters(socket, &device, &port)?;
+            print_gids(sysfs, &port);
+        }
+    }
+    Ok(())
+}
+
+fn print_device(device: &Device) {
+    let Device { index, name, node_guid, protocol, ports, .. } = device;
+    let kind = format!("{:?}", device.node_type);
+    println!(
+        "{}",
+        json!({"device": name, "ifindex": index, "node_guid": node_guid.to_string(), "protocol": protocol,
+               "ports": ports, "node_type": kind, "fw": device.fw_version})
+    );
+}
+
+fn print_port(port: &Port) {
+    let states = format!("{:?} {:?} {:?}", port.state, port.phys_state, port.link_layer);
+    println!(
+        "{}",
+        json!({"port": format!("{}/{}", port.device_name, port.port), "states": states,
+               "netdev": port.link_name, "netdev_index": port.link})
+    );
+}
+
+fn print_counters(socket: &mut Socket, device: &Device, port: &Port) -> Outcome {
+    for counter in rdma::hw_counters(socket, device, port.port)? {
+        println!("{}", json!({"counter": counter.name, "of": device.name, "value": counter.value}));
+    }
+    Ok(())
+}
+
+fn print_gids(sysfs: &Sysfs, port: &Port) {
+    match sysfs.gids(&port.device_name, port.port) {
+        Ok(gids) => gids.iter().for_each(|gid| {
+            let kind = format!("{:?}", gid.kind);
+            println!("{}", json!({"gid": gid.gid, "index": gid.index, "type": kind, "netdev": gid.link}));
+        }),
+        Err(error) => println!("{}", json!({"gids": port.device_name, "error": error.to_string()})),
+    }
+}

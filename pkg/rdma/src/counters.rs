@@ -1,0 +1,47 @@
+//! Hardware counters of a port.
+
+use netlink_packet_rdma::{HwCounter, NldevAttribute, NldevCommand};
+use nix::errno::Errno;
+
+use crate::{
+    Device, Error, Socket, devices,
+    family::{attributes, message},
+};
+
+/// The hardware counters of a port, in the driver's order and under the driver's names; empty if the driver has
+/// none.
+///
+/// They count for the whole port, whoever uses it.
+///
+/// # Errors
+/// [`Error::NoSuchDevice`] if it is not visible in the socket's namespace.
+///
+/// # Kernel
+/// `RDMA_NLDEV_CMD_STAT_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_PORT_INDEX`; `EINVAL` both for
+/// a device that is not there and for a driver without counters.
+#[doc(alias = "rdma statistic show")]
+pub fn hw_counters(socket: &mut Socket, device: &Device, port: u32) -> Result<Vec<HwCounter>, Error> {
+    let asked = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::PortIndex(port)];
+    let object = format!("counters of RDMA device {}, port {port}", device.name);
+    match socket.get("read", &object, message(NldevCommand::StatGet, asked)) {
+        Ok(answer) => Ok(table(attributes(answer))),
+        Err(error) if error.errno() == Some(Errno::EINVAL) => without_counters(socket, device),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn without_counters(socket: &mut Socket, device: &Device) -> Result<Vec<HwCounter>, Error> {
+    if devices(socket)?.iter().any(|other| other.index == device.index) {
+        Ok(Vec::new())
+    } else {
+        Err(Error::NoSuchDevice { device: device.name.clone() })
+    }
+}
+
+fn table(attributes: Vec<NldevAttribute>) -> Vec<HwCounter> {
+    let table = attributes.into_iter().find_map(|attribute| match attribute {
+        NldevAttribute::StatHwCounters(counters) => Some(counters),
+        _ => None,
+    });
+    table.unwrap_or_default()
+}

@@ -1,0 +1,155 @@
+//! RDMA devices, and how to find the right one.
+
+use netlink_packet_rdma::{NldevAttribute, NldevCommand, NodeType};
+use sysfs::{Function, Sysfs};
+
+use crate::{
+    Error, Guid, Socket,
+    family::{attributes, message},
+};
+
+/// An RDMA device that is visible in the socket's namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// The kernel's number for it. It stays across moves and renames, until the driver lets go of the card.
+    pub index: u32,
+    /// Its name, like `mlx5_3`: unique on the node, but not the same after a reboot.
+    pub name: String,
+    /// Its GUID.
+    pub node_guid: Guid,
+    /// The card's GUID.
+    pub sys_image_guid: Guid,
+    /// The firmware's version, if the driver tells.
+    pub fw_version: Option<String>,
+    /// What kind it is.
+    pub node_type: Option<NodeType>,
+    /// `roce`, `ib`, `iw`, `opa`; not every kernel tells.
+    pub protocol: Option<String>,
+    /// How many ports it has. Ports count from 1.
+    pub ports: u32,
+}
+
+/// All devices that are visible in the socket's namespace, by index.
+///
+/// # Errors
+/// [`Error::Netlink`].
+///
+/// # Kernel
+/// `RDMA_NLDEV_CMD_GET` as a dump.
+#[doc(alias = "rdma dev show")]
+pub fn devices(socket: &mut Socket) -> Result<Vec<Device>, Error> {
+    let request = message(NldevCommand::Get, Vec::new());
+    Ok(socket.dump("list", &"RDMA devices", request, |found: &mut Vec<Device>, answer| {
+        found.extend(Device::read(attributes(answer)));
+    })?)
+}
+
+/// The device of that name, if it is visible in the socket's namespace.
+///
+/// # Errors
+/// [`Error::Netlink`].
+pub fn find_device(socket: &mut Socket, name: &str) -> Result<Option<Device>, Error> {
+    Ok(devices(socket)?.into_iter().find(|device| device.name == name))
+}
+
+/// The devices of a PCI function or auxiliary device that are visible in the socket's namespace.
+///
+/// Which they are is read from sysfs, so that has to show the same namespace.
+///
+/// # Errors
+/// [`Error::Netlink`], [`Error::Sysfs`].
+pub fn devices_of(socket: &mut Socket, sysfs: &Sysfs, function: &Function) -> Result<Vec<Device>, Error> {
+    let names = sysfs.rdma_devices(function)?;
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut found = devices(socket)?;
+    found.retain(|device| names.contains(&device.name));
+    Ok(found)
+}
+
+/// The one device of a PCI function or auxiliary device.
+///
+/// # Errors
+/// [`Error::NoDeviceOf`] or [`Error::Elsewhere`] if there is none, [`Error::SeveralDevices`] if there are more.
+pub fn device_of(socket: &mut Socket, sysfs: &Sysfs, function: &Function) -> Result<Device, Error> {
+    let mut found = devices_of(socket, sysfs, function)?;
+    match (found.pop(), found.is_empty()) {
+        (Some(device), true) => Ok(device),
+        (Some(last), false) => {
+            let devices = found.into_iter().chain([last]).map(|device| device.name).collect();
+            Err(Error::SeveralDevices { function: function.clone(), devices })
+        }
+        (None, _) => Err(missing(sysfs, function)?),
+    }
+}
+
+/// Why a function has no RDMA device here.
+fn missing(sysfs: &Sysfs, function: &Function) -> Result<Error, Error> {
+    let function = function.clone();
+    Ok(match sysfs.uverbs(&function)?.into_iter().next() {
+        Some(uverbs) => Error::Elsewhere { function, uverbs },
+        None => Error::NoDeviceOf { driver: sysfs.driver(&function)?, function },
+    })
+}
+
+impl Device {
+    fn read(attributes: Vec<NldevAttribute>) -> Option<Self> {
+        let (mut index, mut name) = (None, None);
+        let mut device = Self {
+            index: 0,
+            name: String::new(),
+            node_guid: Guid(0),
+            sys_image_guid: Guid(0),
+            fw_version: None,
+            node_type: None,
+            protocol: None,
+            ports: 0,
+        };
+        for attribute in attributes {
+            match attribute {
+                NldevAttribute::DevIndex(v) => index = Some(v),
+                NldevAttribute::DevName(v) => name = Some(v),
+                NldevAttribute::PortIndex(v) => device.ports = v,
+                NldevAttribute::NodeGuid(v) => device.node_guid = Guid(v),
+                NldevAttribute::SysImageGuid(v) => device.sys_image_guid = Guid(v),
+                NldevAttribute::FwVersion(v) => device.fw_version = Some(v),
+                NldevAttribute::DevNodeType(v) => device.node_type = Some(v),
+                NldevAttribute::DevProtocol(v) => device.protocol = Some(v),
+                _ => {}
+            }
+        }
+        Some(Self { index: index?, name: name?, ..device })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_device_in_a_pod_is_not_called_missing() {
+        let tree = tempfile::tempdir().unwrap();
+        let dir = tree.path().join("bus/pci/devices/0000:af:00.2");
+        let sysfs = Sysfs::at(tree.path());
+        let function: Function = "0000:af:00.2".parse().unwrap();
+        fs::create_dir_all(dir.join("infiniband")).unwrap();
+        let none = missing(&sysfs, &function).unwrap().to_string();
+        assert!(none.starts_with("0000:af:00.2 has no RDMA device: its driver is none;"), "{none}");
+        fs::create_dir_all(dir.join("infiniband_verbs/uverbs2")).unwrap();
+        assert!(
+            matches!(missing(&sysfs, &function), Ok(Error::Elsewhere { uverbs, .. }) if uverbs == "uverbs2")
+        );
+    }
+
+    #[test]
+    fn an_answer_without_index_or_name_is_no_device() {
+        let name = NldevAttribute::DevName("mlx5_0".into());
+        assert_eq!(Device::read(vec![name.clone()]), None);
+        let device =
+            Device::read(vec![NldevAttribute::DevIndex(4), name, NldevAttribute::PortIndex(2)]).unwrap();
+        assert_eq!((device.index, device.name.as_str(), device.ports), (4, "mlx5_0", 2));
+    }
+}

@@ -1,0 +1,39 @@
+//! RDMA devices: which there are, which belongs to a link or a PCI function, in whose namespace they are.
+//!
+//! Two modes, a setting of the whole node ([`NetnsMode`]): in *shared* mode every network namespace sees every
+//! RDMA device; in *exclusive* mode a device is in one namespace, and only there visible and usable.
+//!
+//! Start with [`open`]: it gives a [`Socket`] that sees what the calling thread's namespace sees. On a node
+//! without RDMA it fails with [`Error::NoRdma`] after one system call.
+//!
+//! What the kernel does, and no manual says:
+//! * A device is looked up in the *socket's* namespace, but a move compares with the *calling thread's*. So a
+//!   device is moved out of a pod by a thread that is inside the pod: [`move_device_from`].
+//! * A move tears down every user context of the device, whoever holds it. It never fails because the device
+//!   is in use.
+//! * When a namespace dies, the kernel brings its devices home a little later: [`wait_for_return`].
+//! * A device keeps its index and its name wherever it goes; names are unique on the node. Its `uverbsN`
+//!   may change.
+
+#![forbid(unsafe_code)]
+
+mod counters;
+mod device;
+mod error;
+mod family;
+mod guid;
+mod mode;
+mod moving;
+mod port;
+mod wait;
+
+pub use counters::hw_counters;
+pub use device::{Device, device_of, devices, devices_of, find_device};
+pub use error::Error;
+pub use family::{RdmaFamily, Socket, open, open_in};
+pub use guid::Guid;
+pub use mode::{InvalidMode, ModeError, NetnsMode, netns_mode, set_netns_mode};
+pub use moving::{MoveError, move_device, move_device_from};
+pub use netlink_packet_rdma::{HwCounter, NodeType, PhysState, PortState};
+pub use port::{LinkLayer, Port, all_ports, ports, ports_on};
+pub use wait::wait_for_return;

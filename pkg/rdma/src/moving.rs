@@ -1,0 +1,135 @@
+//! Moving an RDMA device into another network namespace.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use netlink_packet_rdma::{NldevAttribute, NldevCommand, driver_name};
+use netns::NetNs;
+use nix::errno::Errno;
+
+use crate::{
+    Device, Error, NetnsMode, Socket, devices,
+    family::{attributes, message, open_here},
+    find_device, netns_mode,
+};
+
+/// A device could not be moved.
+#[derive(Debug, thiserror::Error)]
+pub enum MoveError {
+    /// Devices are in every namespace already.
+    #[error(
+        "move RDMA device {device}: the node is in shared RDMA mode; run `silkrail mode set exclusive --persist` \
+         and reboot"
+    )]
+    ModeIsShared {
+        /// The device's name.
+        device: String,
+    },
+    /// The driver cannot take its device away from those who have it open.
+    #[error(
+        "move RDMA device {device}: its driver{} cannot move a device to another network namespace; use such \
+         cards in shared mode, with macvlan or ipvlan",
+        driver.map(|name| format!(" ({name})")).unwrap_or_default()
+    )]
+    DriverCannotMove {
+        /// The device's name.
+        device: String,
+        /// The driver's name, if the kernel tells.
+        driver: Option<&'static str>,
+    },
+    /// The caller lacks the privilege.
+    #[error(
+        "move RDMA device {device}: not permitted: CAP_NET_ADMIN is needed in the host's user namespace and in \
+         the target's"
+    )]
+    NotPermitted {
+        /// The device's name.
+        device: String,
+    },
+    /// The device is not in the namespace it should leave.
+    #[error("move RDMA device {device}: it is not in the network namespace it should leave")]
+    NoSuchDevice {
+        /// The device's name.
+        device: String,
+    },
+    /// Anything else.
+    #[error(transparent)]
+    Other(#[from] Error),
+}
+
+/// Moves a device of the calling thread's namespace to another one; `socket` is of the same namespace.
+///
+/// Every user context of the device is torn down, whoever holds it: move before the pod's processes start. The
+/// device keeps its name and its index.
+///
+/// # Errors
+/// [`MoveError::ModeIsShared`] if the node is in shared mode, [`MoveError::DriverCannotMove`] if the driver lacks
+/// `disassociate_ucontext` (rxe, siw, efa and others do).
+///
+/// # Kernel
+/// `RDMA_NLDEV_CMD_SET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_NET_NS_FD`. A name in the same message
+/// would win, and the move be left out. No flag may be added to the request: `NLM_F_EXCL` and `NLM_F_REPLACE`
+/// are bits of `NLM_F_DUMP`, and a `SET` as a dump is `EINVAL`.
+#[doc(alias = "rdma dev set netns")]
+pub fn move_device(socket: &mut Socket, device: &Device, to: BorrowedFd<'_>) -> Result<(), MoveError> {
+    let fd = NldevAttribute::NetNsFd(to.as_raw_fd().cast_unsigned());
+    let request = message(NldevCommand::Set, vec![NldevAttribute::DevIndex(device.index), fd]);
+    let object = format!("RDMA device {}", device.name);
+    match socket.execute("move", &object, request, 0) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(explained(socket, device, error)),
+    }
+}
+
+/// Moves a device from the namespace it is in now to another one, and does it from inside.
+///
+/// # Errors
+/// As [`move_device`]; [`MoveError::NoSuchDevice`] if no device of that name is in `from`.
+///
+/// # Kernel
+/// The device is looked up in the namespace of the socket (`EINVAL` if it is not there), then compared with that
+/// of the calling thread (`ENODEV`). Both have to be the device's.
+pub fn move_device_from(from: &NetNs, name: &str, to: BorrowedFd<'_>) -> Result<(), MoveError> {
+    let inside = || {
+        let mut socket = open_here()?;
+        match find_device(&mut socket, name)? {
+            Some(device) => move_device(&mut socket, &device, to),
+            None => Err(MoveError::NoSuchDevice { device: name.to_owned() }),
+        }
+    };
+    from.run(inside).map_err(Error::from)?
+}
+
+/// One error number of the kernel has several causes here: ask which one it is.
+fn explained(socket: &mut Socket, device: &Device, error: netlink::Error) -> MoveError {
+    let name = device.name.clone();
+    match error.errno() {
+        Some(Errno::EOPNOTSUPP) => match netns_mode(socket) {
+            Ok(NetnsMode::Exclusive) => {
+                MoveError::DriverCannotMove { device: name, driver: driver(socket, device) }
+            }
+            Ok(NetnsMode::Shared) => MoveError::ModeIsShared { device: name },
+            Err(_) => Error::from(error).into(),
+        },
+        Some(Errno::EPERM) => MoveError::NotPermitted { device: name },
+        Some(Errno::ENODEV) => MoveError::NoSuchDevice { device: name },
+        Some(Errno::EINVAL) => match devices(socket) {
+            Ok(all) if all.iter().all(|other| other.index != device.index) => {
+                MoveError::NoSuchDevice { device: name }
+            }
+            _ => Error::from(error).into(),
+        },
+        _ => Error::from(error).into(),
+    }
+}
+
+/// The driver, by the number that goes with the device's uverbs node. Works in every namespace, unlike sysfs.
+fn driver(socket: &mut Socket, device: &Device) -> Option<&'static str> {
+    let asked =
+        vec![NldevAttribute::DevIndex(device.index), NldevAttribute::ChardevType("uverbs".to_owned())];
+    let object = format!("driver of RDMA device {}", device.name);
+    let answer = socket.get("read", &object, message(NldevCommand::GetChardev, asked)).ok()?;
+    attributes(answer).into_iter().find_map(|attribute| match attribute {
+        NldevAttribute::UverbsDriverId(id) => driver_name(id),
+        _ => None,
+    })
+}

@@ -1,0 +1,93 @@
+//! A handle to one namespace's links, addresses and routes.
+
+use std::{cell::RefCell, fmt};
+
+use netlink::Socket;
+use netns::NetNs;
+
+use crate::message::{Message, Rtnetlink};
+
+/// A request failed, or the namespace could not be entered.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel refused, or did not answer.
+    #[error(transparent)]
+    Netlink(#[from] netlink::Error),
+    /// The namespace could not be entered.
+    #[error(transparent)]
+    NetNs(#[from] netns::Error),
+}
+
+impl Error {
+    /// Whether the link, address or route is not there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Netlink(error) if error.is_not_found())
+    }
+
+    /// Whether a link, address or route of that name is there already.
+    pub fn is_exists(&self) -> bool {
+        matches!(self, Self::Netlink(netlink::Error::Exists { .. }))
+    }
+}
+
+/// A handle to the links, addresses and routes of one network namespace.
+#[derive(Debug)]
+pub struct Handle {
+    socket: RefCell<Socket<Rtnetlink>>,
+}
+
+impl Handle {
+    /// Opens a handle in the calling thread's namespace.
+    ///
+    /// # Errors
+    /// If no socket can be had.
+    pub fn open() -> Result<Self, Error> {
+        Ok(Self { socket: RefCell::new(Socket::open()?) })
+    }
+
+    /// Opens a handle in another namespace.
+    ///
+    /// # Errors
+    /// If the namespace cannot be entered, or no socket can be had in it.
+    pub fn open_in(netns: &NetNs) -> Result<Self, Error> {
+        Ok(Self { socket: RefCell::new(netns.run(Socket::open)??) })
+    }
+
+    pub(crate) fn execute(
+        &self,
+        operation: &'static str,
+        object: &dyn fmt::Display,
+        message: Message,
+        flags: u16,
+    ) -> Result<(), Error> {
+        Ok(self.socket.borrow_mut().execute(operation, object, message, flags)?)
+    }
+
+    pub(crate) fn get(
+        &self,
+        operation: &'static str,
+        object: &dyn fmt::Display,
+        message: Message,
+    ) -> Result<Message, Error> {
+        Ok(self.socket.borrow_mut().get(operation, object, message)?)
+    }
+
+    pub(crate) fn dump<T: Default>(
+        &self,
+        operation: &'static str,
+        object: &dyn fmt::Display,
+        message: Message,
+        visit: impl FnMut(&mut T, Message),
+    ) -> Result<T, Error> {
+        Ok(self.socket.borrow_mut().dump(operation, object, message, visit)?)
+    }
+}
+
+/// What an error names a link by.
+pub(crate) struct Index(pub(crate) u32);
+
+impl fmt::Display for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "link with index {}", self.0)
+    }
+}

@@ -1,0 +1,34 @@
+//! Links, VFs, addresses and routes, in our terms.
+//!
+//! Messages come from `rtnetlink`'s builders and are encoded by `netlink-packet-route`; they are sent by
+//! our blocking engine ([`netlink`]). A [`Handle`] works in the namespace it was opened in.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod handle;
+mod link;
+mod message;
+mod route;
+mod vf;
+
+pub use handle::{Error, Handle};
+pub use link::{ETHERNET, INFINIBAND, Kind, Link, NewLink, random_index};
+pub use route::{Route, Scope};
+pub use vf::{VfIndex, VfSettings, VfSettingsChange, VfVlanTag};
+
+/// Builders of links, for the kinds of link that plugins make.
+pub use netlink_packet_route::link::{InfoMacVlan, IpVlanMode, LinkMessage, MacVlanMode};
+pub use rtnetlink::{LinkIpVlan, LinkMacVlan, LinkMessageBuilder};
+
+/// Waits for changes of links, and of addresses with `addresses`, in the calling thread's namespace.
+///
+/// # Errors
+/// The system call's error.
+pub fn events(addresses: bool) -> std::io::Result<netlink::Events> {
+    const NETLINK_ROUTE: isize = 0;
+    const LINK: u32 = 1;
+    const IPV4_IFADDR: u32 = 0x10;
+    const IPV6_IFADDR: u32 = 0x100;
+    netlink::Events::open(NETLINK_ROUTE, if addresses { LINK | IPV4_IFADDR | IPV6_IFADDR } else { LINK })
+}

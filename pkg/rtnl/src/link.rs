@@ -1,0 +1,366 @@
+//! Links: find, make, change, move, delete.
+
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+};
+
+use addr::{LinkName, MacAddr};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::link::{
+    InfoData, InfoIpVlan, InfoKind, InfoMacVlan, IpVlanMode, LinkAttribute, LinkExtentMask, LinkFlags,
+    LinkInfo, LinkMessage, MacVlanMode, Prop, State,
+};
+use rtnetlink::LinkUnspec;
+
+use crate::{
+    Error, Handle,
+    handle::Index,
+    message::{DELLINK, DELLINKPROP, GETLINK, Message, NEWLINK},
+};
+
+/// `ARPHRD_ETHER`, the [`Link::hardware`] of Ethernet.
+pub const ETHERNET: u16 = 1;
+/// `ARPHRD_INFINIBAND`, the [`Link::hardware`] of IP over InfiniBand.
+pub const INFINIBAND: u16 = 32;
+
+/// `IFLA_ALT_IFNAME`, as a request attribute.
+const ALT_IFNAME: u16 = 53;
+
+/// A link, as the kernel shows it.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// Its index in its namespace. It may change when the link moves.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its other names.
+    pub altnames: Vec<String>,
+    /// What kind of virtual link it is; `None` for a physical one.
+    pub kind: Option<Kind>,
+    /// Its hardware type, an `ARPHRD_` number like [`ETHERNET`].
+    pub hardware: u16,
+    /// Its address; `None` unless it has six bytes.
+    pub mac: Option<MacAddr>,
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// Whether it is administratively up.
+    pub up: bool,
+    /// Whether it carries traffic.
+    pub running: bool,
+    /// The index of the link it sits on (`IFLA_LINK`), in that link's namespace.
+    pub parent: Option<u32>,
+    /// The index of the bond or bridge that owns it (`IFLA_MASTER`).
+    pub controller: Option<u32>,
+    /// The bus address of the device it belongs to (`IFLA_PARENT_DEV_NAME`, since Linux 5.14).
+    pub device: Option<String>,
+}
+
+/// The kind of a virtual link, with what we look at of its settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// macvlan.
+    MacVlan(Option<MacVlanMode>),
+    /// ipvlan.
+    IpVlan(Option<IpVlanMode>),
+    /// VLAN.
+    Vlan,
+    /// bond.
+    Bond,
+    /// Any other, by name.
+    Other(String),
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::MacVlan(_) => "macvlan",
+            Self::IpVlan(_) => "ipvlan",
+            Self::Vlan => "vlan",
+            Self::Bond => "bond",
+            Self::Other(name) => name,
+        })
+    }
+}
+
+/// A link to make.
+#[derive(Debug)]
+pub struct NewLink<'a> {
+    /// Its name, which `message` has too.
+    pub name: &'a LinkName,
+    /// Its index: see [`random_index`].
+    pub index: u32,
+    /// The namespace it is made in.
+    pub netns: BorrowedFd<'a>,
+    /// Its MTU in bytes; the kernel's choice if absent.
+    pub mtu: Option<u32>,
+    /// Its address; the kernel's choice if absent.
+    pub mac: Option<MacAddr>,
+    /// Its kind and settings, from one of `rtnetlink`'s builders.
+    pub message: LinkMessage,
+}
+
+/// An index that no link has: between 2^20 and 2^24, at random, far above those that the kernel counts up.
+pub fn random_index() -> u32 {
+    const LOW: u32 = 1 << 20;
+    const HIGH: u32 = 1 << 24;
+    // The standard library's hasher keys are the kernel's random numbers.
+    let random = RandomState::new().build_hasher().finish();
+    LOW + u32::try_from(random % u64::from(HIGH - LOW)).unwrap_or_default()
+}
+
+impl Handle {
+    /// The link of that name. A link that has it only as an altname is not meant.
+    ///
+    /// # Errors
+    /// Not found; or any other of [`Error`].
+    pub fn link(&self, name: &LinkName) -> Result<Link, Error> {
+        let message = LinkUnspec::new_with_name(name.as_str()).build();
+        let link = self.get_link(&format!("link {name}"), message)?;
+        if link.name == name.as_str() {
+            return Ok(link);
+        }
+        Err(netlink::Error::NotFound { operation: "find", object: format!("link {name}") }.into())
+    }
+
+    /// The link of that name, if there is one.
+    ///
+    /// # Errors
+    /// Any of [`Error`] but not found.
+    pub fn find_link(&self, name: &LinkName) -> Result<Option<Link>, Error> {
+        optional(self.link(name))
+    }
+
+    /// The link of that index.
+    ///
+    /// # Errors
+    /// Not found; or any other of [`Error`].
+    pub fn link_by_index(&self, index: u32) -> Result<Link, Error> {
+        self.get_link(&Index(index), LinkUnspec::new_with_index(index).build())
+    }
+
+    /// The link of that index, if there is one.
+    ///
+    /// # Errors
+    /// Any of [`Error`] but not found.
+    pub fn find_link_by_index(&self, index: u32) -> Result<Option<Link>, Error> {
+        optional(self.link_by_index(index))
+    }
+
+    fn get_link(&self, object: &dyn std::fmt::Display, message: LinkMessage) -> Result<Link, Error> {
+        match self.get("find", object, Message::Link(GETLINK, without_statistics(message)))? {
+            Message::Link(_, message) => Ok(read(&message)),
+            _ => Err(netlink::Error::NotFound { operation: "find", object: object.to_string() }.into()),
+        }
+    }
+
+    /// All links.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub fn links(&self) -> Result<Vec<Link>, Error> {
+        let message = Message::Link(GETLINK, without_statistics(LinkMessage::default()));
+        self.dump("list", &"links", message, |links: &mut Vec<Link>, message| {
+            if let Message::Link(_, message) = message {
+                links.push(read(&message));
+            }
+        })
+    }
+
+    /// Makes a link in another namespace, under its final name, in one step.
+    ///
+    /// The index is chosen by the caller: it is how the link is known again, whatever happens to its name.
+    /// It also keeps old kernels (before 6.15) from refusing the link because its name is taken in this
+    /// namespace: with an index they do not look for the name.
+    ///
+    /// # Errors
+    /// Exists; or any other of [`Error`].
+    pub fn create_link(&self, new: NewLink<'_>) -> Result<(), Error> {
+        let NewLink { name, index, netns, mtu, mac, mut message } = new;
+        message.header.index = index;
+        message.attributes.push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
+        message.attributes.extend(mtu.map(LinkAttribute::Mtu));
+        message.attributes.extend(mac.map(|mac| LinkAttribute::Address(mac.bytes().to_vec())));
+        let object = format!("link {name}");
+        self.execute("create", &object, Message::Link(NEWLINK, message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Deletes a virtual link.
+    ///
+    /// # Errors
+    /// Not found; or any other of [`Error`].
+    pub fn delete_link(&self, index: u32) -> Result<(), Error> {
+        let message = LinkUnspec::new_with_index(index).build();
+        self.execute("delete", &Index(index), Message::Link(DELLINK, message), 0)
+    }
+
+    /// Moves a link into another namespace under a name and an index that are free there, in one step: no
+    /// rename is seen in either namespace. The kernel brings the link down and drops its addresses.
+    ///
+    /// # Errors
+    /// Exists if the name is taken there; any other of [`Error`].
+    pub fn move_link(&self, index: u32, to: impl AsFd, name: &LinkName, new_index: u32) -> Result<(), Error> {
+        let message = LinkUnspec::new_with_index(index)
+            .name(name.as_str())
+            .setns_by_fd(to.as_fd().as_raw_fd())
+            .append_extra_attribute(LinkAttribute::NewIfIndex(new_index.cast_signed()))
+            .build();
+        self.change_link("move", index, message)
+    }
+
+    /// Sets a link up or down.
+    ///
+    /// # Errors
+    /// Not found; or any other of [`Error`].
+    pub fn set_up(&self, index: u32, up: bool) -> Result<(), Error> {
+        let builder = LinkUnspec::new_with_index(index);
+        let message = if up { builder.up().build() } else { builder.down().build() };
+        self.change_link(if up { "set up" } else { "set down" }, index, message)
+    }
+
+    /// Renames a link. Kernels before 6.2 refuse while it is up.
+    ///
+    /// # Errors
+    /// Exists if the name is taken; any other of [`Error`].
+    pub fn rename(&self, index: u32, name: &LinkName) -> Result<(), Error> {
+        self.change_link("rename", index, LinkUnspec::new_with_index(index).name(name.as_str()).build())
+    }
+
+    /// Sets a link's address.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub fn set_mac(&self, index: u32, mac: MacAddr) -> Result<(), Error> {
+        let message = LinkUnspec::new_with_index(index).address(mac.bytes().to_vec()).build();
+        self.change_link("set the MAC address of", index, message)
+    }
+
+    /// Sets a link's MTU in bytes.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub fn set_mtu(&self, index: u32, mtu: u32) -> Result<(), Error> {
+        self.change_link("set the MTU of", index, LinkUnspec::new_with_index(index).mtu(mtu).build())
+    }
+
+    /// Takes one of a link's altnames away.
+    ///
+    /// # Errors
+    /// Not found; or any other of [`Error`].
+    pub fn remove_altname(&self, index: u32, altname: &str) -> Result<(), Error> {
+        let message = LinkUnspec::new_with_index(index)
+            .append_extra_attribute(LinkAttribute::PropList(vec![Prop::AltIfName(altname.to_owned())]))
+            .build();
+        self.execute("remove an altname of", &Index(index), Message::Link(DELLINKPROP, message), 0)
+    }
+
+    /// The link that has `name` as an altname, if there is one.
+    ///
+    /// # Errors
+    /// Any of [`Error`] but not found.
+    pub fn find_link_by_altname(&self, name: &str) -> Result<Option<Link>, Error> {
+        let mut value = name.as_bytes().to_vec();
+        value.push(0);
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::Other(DefaultNla::new(ALT_IFNAME, value)));
+        let link = optional(self.get_link(&format!("altname {name}"), message))?;
+        Ok(link.filter(|link| link.name != name))
+    }
+
+    pub(crate) fn change_link(
+        &self,
+        operation: &'static str,
+        index: u32,
+        message: LinkMessage,
+    ) -> Result<(), Error> {
+        self.execute(operation, &Index(index), Message::Link(NEWLINK, message), 0)
+    }
+}
+
+fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Statistics make an answer three times as long, and some drivers ask their firmware for them.
+fn without_statistics(mut message: LinkMessage) -> LinkMessage {
+    message.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+    message
+}
+
+fn read(message: &LinkMessage) -> Link {
+    let flags = message.header.flags;
+    let mut link = Link {
+        index: message.header.index,
+        name: String::new(),
+        altnames: Vec::new(),
+        kind: None,
+        hardware: message.header.link_layer_type.into(),
+        mac: None,
+        mtu: 0,
+        up: flags.contains(LinkFlags::Up),
+        running: flags.contains(LinkFlags::Running),
+        parent: None,
+        controller: None,
+        device: None,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::PropList(props) => link.altnames.extend(props.iter().filter_map(altname)),
+            LinkAttribute::Address(bytes) => link.mac = MacAddr::from_bytes(bytes),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::Link(index) => link.parent = Some(*index),
+            LinkAttribute::Controller(index) => link.controller = Some(*index),
+            LinkAttribute::ParentDevName(name) => link.device = Some(name.clone()),
+            LinkAttribute::OperState(State::Up) => link.running = true,
+            LinkAttribute::LinkInfo(infos) => link.kind = kind(infos),
+            _ => {}
+        }
+    }
+    link
+}
+
+fn altname(prop: &Prop) -> Option<String> {
+    match prop {
+        Prop::AltIfName(name) => Some(name.clone()),
+        _ => None,
+    }
+}
+
+fn kind(infos: &[LinkInfo]) -> Option<Kind> {
+    let kind = infos.iter().find_map(|info| match info {
+        LinkInfo::Kind(kind) => Some(kind),
+        _ => None,
+    })?;
+    let data = infos.iter().find_map(|info| match info {
+        LinkInfo::Data(data) => Some(data),
+        _ => None,
+    });
+    Some(match kind {
+        InfoKind::MacVlan => Kind::MacVlan(data.and_then(macvlan_mode)),
+        InfoKind::IpVlan => Kind::IpVlan(data.and_then(ipvlan_mode)),
+        InfoKind::Vlan => Kind::Vlan,
+        InfoKind::Bond => Kind::Bond,
+        other => Kind::Other(other.to_string()),
+    })
+}
+
+fn macvlan_mode(data: &InfoData) -> Option<MacVlanMode> {
+    let InfoData::MacVlan(settings) = data else { return None };
+    settings.iter().find_map(|setting| match setting {
+        InfoMacVlan::Mode(mode) => Some(*mode),
+        _ => None,
+    })
+}
+
+fn ipvlan_mode(data: &InfoData) -> Option<IpVlanMode> {
+    let InfoData::IpVlan(settings) = data else { return None };
+    settings.iter().find_map(|setting| match setting {
+        InfoIpVlan::Mode(mode) => Some(*mode),
+        _ => None,
+    })
+}

@@ -1,0 +1,162 @@
+//! Routes.
+
+use std::net::IpAddr;
+
+use ipnetwork::IpNetwork;
+use netlink_packet_core::NLM_F_CREATE;
+use netlink_packet_route::{
+    AddressFamily,
+    route::{
+        RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
+        RouteType,
+    },
+};
+use rtnetlink::RouteMessageBuilder;
+
+use crate::{
+    Error, Handle,
+    message::{GETROUTE, Message, NEWROUTE},
+};
+
+/// A route through a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// The destination; a prefix length of 0 is the default route.
+    pub dst: IpNetwork,
+    /// The next hop; absent if the destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// The index of the link.
+    pub link: u32,
+    /// The metric.
+    pub priority: Option<u32>,
+    /// The table; absent is the main one.
+    pub table: Option<u32>,
+    /// The scope.
+    pub scope: Option<Scope>,
+    /// The path MTU in bytes.
+    pub mtu: Option<u32>,
+    /// The advertised TCP segment size in bytes.
+    pub advmss: Option<u32>,
+}
+
+/// A route's scope, as the kernel numbers it: 0 global, 253 link, 254 host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scope(pub u8);
+
+const MAIN_TABLE: u32 = RouteHeader::RT_TABLE_MAIN as u32;
+
+impl Handle {
+    /// Adds a route. A second next hop for the same destination is added beside the first.
+    ///
+    /// # Errors
+    /// Exists if the very route is there; any other of [`Error`].
+    pub fn add_route(&self, route: &Route) -> Result<(), Error> {
+        let object = format!("route to {}", route.dst);
+        self.execute("add", &object, Message::Route(NEWROUTE, message(route)), NLM_F_CREATE)
+    }
+
+    /// The unicast routes of the namespace, in every table.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub fn routes(&self) -> Result<Vec<Route>, Error> {
+        let message = Message::Route(GETROUTE, RouteMessage::default());
+        self.dump("list", &"routes", message, |routes: &mut Vec<Route>, message| {
+            if let Message::Route(_, message) = message {
+                routes.extend(read(&message));
+            }
+        })
+    }
+
+    /// The index of the link that has the first default route of the main table, in the kernel's order.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub fn default_route_link(&self) -> Result<Option<u32>, Error> {
+        let main = |route: &Route| route.dst.prefix() == 0 && route.table.is_none_or(|t| t == MAIN_TABLE);
+        Ok(self.routes()?.iter().find(|route| main(route)).map(|route| route.link))
+    }
+}
+
+fn message(route: &Route) -> RouteMessage {
+    let mut builder = RouteMessageBuilder::<IpAddr>::new()
+        .output_interface(route.link)
+        .table_id(route.table.unwrap_or(MAIN_TABLE))
+        .protocol(RouteProtocol::Boot)
+        .scope(scope(route))
+        .kind(RouteType::Unicast);
+    let message = builder.get_mut();
+    let ip = route.dst.network();
+    message.header.address_family = if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    message.header.destination_prefix_length = route.dst.prefix();
+    if route.dst.prefix() > 0 {
+        message.attributes.push(RouteAttribute::Destination(ip.into()));
+    }
+    if let Some(gateway) = route.gateway {
+        message.attributes.push(RouteAttribute::Gateway(gateway.into()));
+    }
+    if let Some(priority) = route.priority {
+        message.attributes.push(RouteAttribute::Priority(priority));
+    }
+    let mtu = route.mtu.map(RouteMetric::Mtu);
+    let metrics: Vec<_> = mtu.into_iter().chain(route.advmss.map(RouteMetric::Advmss)).collect();
+    if !metrics.is_empty() {
+        message.attributes.push(RouteAttribute::Metrics(metrics));
+    }
+    builder.build()
+}
+
+/// A destination without a next hop is on the link, unless the user says otherwise.
+fn scope(route: &Route) -> RouteScope {
+    match route.scope {
+        Some(Scope(number)) => number.into(),
+        None if route.gateway.is_none() && route.dst.is_ipv4() => RouteScope::Link,
+        None => RouteScope::Universe,
+    }
+}
+
+fn read(message: &RouteMessage) -> Option<Route> {
+    let header = &message.header;
+    if header.kind != RouteType::Unicast {
+        return None;
+    }
+    let any: IpAddr = match header.address_family {
+        AddressFamily::Inet => IpAddr::from([0; 4]),
+        AddressFamily::Inet6 => IpAddr::from([0; 16]),
+        _ => return None,
+    };
+    let mut route = Route {
+        dst: IpNetwork::new(any, header.destination_prefix_length).ok()?,
+        gateway: None,
+        link: 0,
+        priority: None,
+        table: Some(header.table.into()),
+        scope: Some(Scope(header.scope.into())),
+        mtu: None,
+        advmss: None,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Destination(address) => {
+                route.dst = IpNetwork::new(ip(address)?, header.destination_prefix_length).ok()?;
+            }
+            RouteAttribute::Gateway(address) => route.gateway = ip(address),
+            RouteAttribute::Oif(index) => route.link = *index,
+            RouteAttribute::Priority(priority) => route.priority = Some(*priority),
+            RouteAttribute::Table(table) => route.table = Some(*table),
+            RouteAttribute::MultiPath(hops) if route.link == 0 => {
+                route.link = hops.first().map_or(0, |hop| hop.interface_index);
+            }
+            _ => {}
+        }
+    }
+    Some(route)
+}
+
+fn ip(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(v4) => Some((*v4).into()),
+        RouteAddress::Inet6(v6) => Some((*v6).into()),
+        _ => None,
+    }
+}

@@ -1,0 +1,186 @@
+//! A VF's settings, which only its PF can show and change.
+
+use addr::{MacAddr, VlanId, VlanProto, VlanQos};
+use netlink_packet_route::link::{
+    LinkAttribute, LinkExtentMask, LinkVfInfo, VfInfo, VfInfoLinkState, VfInfoMac, VfInfoRate,
+    VfInfoSpoofCheck, VfInfoTrust, VfLinkState, VfVlan, VfVlanInfo, VlanProtocol,
+};
+use rtnetlink::LinkUnspec;
+
+use crate::{
+    Error, Handle,
+    handle::Index,
+    message::{GETLINK, Message},
+};
+
+/// A VF's number on its PF, from 0.
+pub type VfIndex = u32;
+
+/// A VF's VLAN tag. ID 0 is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VfVlanTag {
+    /// The VLAN's ID.
+    pub id: VlanId,
+    /// The priority.
+    pub qos: VlanQos,
+    /// The tag's EtherType.
+    pub proto: VlanProto,
+}
+
+/// A VF's settings as its PF shows them. What a driver does not show is `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VfSettings {
+    /// The administrative MAC; zero lets the VF choose.
+    pub mac: Option<MacAddr>,
+    /// The VLAN tag.
+    pub vlan: Option<VfVlanTag>,
+    /// Whether frames with another source MAC are dropped.
+    pub spoofchk: Option<bool>,
+    /// Whether the VF may change its MAC, be promiscuous, and the like.
+    pub trust: Option<bool>,
+    /// The guaranteed rate in Mbit/s; 0 is none.
+    pub min_tx_rate: Option<u32>,
+    /// The rate limit in Mbit/s; 0 is none.
+    pub max_tx_rate: Option<u32>,
+    /// 0 follows the port, 1 always up, 2 always down.
+    pub link_state: Option<u32>,
+}
+
+/// One setting to change. One message each, so that a refusal names its setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VfSettingsChange {
+    /// The VLAN tag.
+    Vlan(VfVlanTag),
+    /// The administrative MAC.
+    Mac(MacAddr),
+    /// The guaranteed rate and the limit, in Mbit/s.
+    Rate(u32, u32),
+    /// The spoof check.
+    SpoofCheck(bool),
+    /// Trust.
+    Trust(bool),
+    /// 0 follows the port, 1 always up, 2 always down.
+    LinkState(u32),
+}
+
+impl VfSettingsChange {
+    /// What the change does, for messages.
+    fn operation(self) -> &'static str {
+        match self {
+            Self::Vlan(_) => "set the VLAN of",
+            Self::Mac(_) => "set the administrative MAC of",
+            Self::Rate(..) => "set the rate of",
+            Self::SpoofCheck(_) => "set the spoof check of",
+            Self::Trust(_) => "set the trust of",
+            Self::LinkState(_) => "set the link state of",
+        }
+    }
+
+    fn attribute(self, vf: VfIndex) -> VfInfo {
+        match self {
+            Self::Vlan(VfVlanTag { id, qos, proto }) => {
+                let protocol = VlanProtocol::from(proto.ether_type());
+                VfInfo::VlanList(vec![VfVlan::Info(VfVlanInfo::new(
+                    vf,
+                    id.get().into(),
+                    qos.get().into(),
+                    protocol,
+                ))])
+            }
+            Self::Mac(mac) => VfInfo::Mac(VfInfoMac::new(vf, &mac.bytes())),
+            Self::Rate(min, max) => VfInfo::Rate(VfInfoRate::new(vf, min, max)),
+            Self::SpoofCheck(on) => VfInfo::SpoofCheck(VfInfoSpoofCheck::new(vf, on)),
+            Self::Trust(on) => VfInfo::Trust(VfInfoTrust::new(vf, on)),
+            Self::LinkState(state) => VfInfo::LinkState(VfInfoLinkState::new(vf, VfLinkState::from(state))),
+        }
+    }
+}
+
+impl Handle {
+    /// The settings of a VF of the PF whose link has the index `pf`.
+    ///
+    /// # Kernel
+    /// `RTM_GETLINK` with `RTEXT_FILTER_VF`. The kernel holds RTNL while the driver asks its firmware about
+    /// *every* VF: ask once, never in a loop.
+    ///
+    /// # Errors
+    /// Not found if the PF has no such VF; any other of [`Error`].
+    pub fn vf_settings(&self, pf: u32, vf: VfIndex) -> Result<VfSettings, Error> {
+        let mask = vec![LinkExtentMask::Vf, LinkExtentMask::SkipStats];
+        let message =
+            LinkUnspec::new_with_index(pf).append_extra_attribute(LinkAttribute::ExtMask(mask)).build();
+        let answer = self.get("read the VFs of", &Index(pf), Message::Link(GETLINK, message))?;
+        let vfs = match answer {
+            Message::Link(_, message) => {
+                message.attributes.into_iter().find_map(|attribute| match attribute {
+                    LinkAttribute::VfInfoList(vfs) => Some(vfs),
+                    _ => None,
+                })
+            }
+            _ => None,
+        };
+        vfs.unwrap_or_default()
+            .iter()
+            .find(|LinkVfInfo(infos)| number(infos) == Some(vf))
+            .map(read)
+            .ok_or_else(|| {
+                let object = format!("VF {vf} of the PF with index {pf}");
+                netlink::Error::NotFound { operation: "find", object }.into()
+            })
+    }
+
+    /// Changes one setting of a VF.
+    ///
+    /// # Errors
+    /// Refused with `EOPNOTSUPP` if the driver cannot; any other of [`Error`].
+    pub fn set_vf(&self, pf: u32, vf: VfIndex, change: VfSettingsChange) -> Result<(), Error> {
+        let infos = LinkAttribute::VfInfoList(vec![LinkVfInfo(vec![change.attribute(vf)])]);
+        let message = LinkUnspec::new_with_index(pf).append_extra_attribute(infos).build();
+        let object = format!("VF {vf} of the PF with index {pf}");
+        self.execute(change.operation(), &object, Message::Link(crate::message::NEWLINK, message), 0)
+    }
+}
+
+fn number(infos: &[VfInfo]) -> Option<VfIndex> {
+    infos.iter().find_map(|info| match info {
+        VfInfo::Mac(mac) => Some(mac.vf_id),
+        _ => None,
+    })
+}
+
+fn read(LinkVfInfo(infos): &LinkVfInfo) -> VfSettings {
+    let mut settings = VfSettings::default();
+    for info in infos {
+        match info {
+            // The kernel's field has room for 20 bytes of InfiniBand.
+            VfInfo::Mac(mac) => settings.mac = mac.mac.get(..6).and_then(MacAddr::from_bytes),
+            VfInfo::Vlan(vlan) if settings.vlan.is_none() => {
+                settings.vlan = tag(vlan.vlan_id, vlan.qos, VlanProto::Dot1Q);
+            }
+            VfInfo::VlanList(list) => settings.vlan = list.first().and_then(listed).or(settings.vlan),
+            VfInfo::SpoofCheck(check) => settings.spoofchk = Some(check.enabled),
+            VfInfo::Trust(trust) => settings.trust = Some(trust.enabled),
+            VfInfo::Rate(rate) => {
+                settings.min_tx_rate = Some(rate.min_tx_rate);
+                settings.max_tx_rate = Some(rate.max_tx_rate);
+            }
+            VfInfo::LinkState(state) => settings.link_state = Some(state.state.into()),
+            _ => {}
+        }
+    }
+    settings
+}
+
+fn listed(vlan: &VfVlan) -> Option<VfVlanTag> {
+    let VfVlan::Info(info) = vlan else { return None };
+    let proto = match u16::from(info.protocol) {
+        0x88a8 => VlanProto::Dot1Ad,
+        _ => VlanProto::Dot1Q,
+    };
+    tag(info.vlan_id, info.qos, proto)
+}
+
+fn tag(id: u32, qos: u32, proto: VlanProto) -> Option<VfVlanTag> {
+    let id = i64::from(id).try_into().ok()?;
+    Some(VfVlanTag { id, qos: i64::from(qos).try_into().ok()?, proto })
+}

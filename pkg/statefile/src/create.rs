@@ -1,0 +1,121 @@
+//! Making files of state.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{DirBuilderExt, OpenOptionsExt},
+    },
+    path::Path,
+    process,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{AT_FDCWD, AtFlags},
+    libc,
+    unistd::linkat,
+};
+
+use crate::Error;
+
+/// Makes `path` with `content` if nothing is there, and returns it open for reading and appending.
+///
+/// `prepare` sees the file before anybody else can: a lock taken there is held from the file's first moment.
+///
+/// # Errors
+/// [`Error::Exists`]; or [`Error::Io`].
+pub fn create(
+    path: &Path,
+    mode: u32,
+    content: &[u8],
+    prepare: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<File, Error> {
+    let io = |operation| move |source| Error::Io { operation, path: path.to_owned(), source };
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    let mut file = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .mode(mode)
+        .custom_flags(libc::O_TMPFILE | libc::O_CLOEXEC)
+        .open(dir)
+        .map_err(io("create a file for"))?;
+    file.write_all(content).map_err(io("write"))?;
+    prepare(&file).map_err(io("lock"))?;
+    let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
+    match linkat(AT_FDCWD, unnamed.as_str(), AT_FDCWD, path, AtFlags::AT_SYMLINK_FOLLOW) {
+        Ok(()) => Ok(file),
+        Err(Errno::EEXIST) => Err(Error::Exists { path: path.to_owned() }),
+        Err(errno) => Err(io("link")(errno.into())),
+    }
+}
+
+/// Makes `path` hold `content`, whatever it held before.
+///
+/// # Errors
+/// [`Error::Io`]; the former content is then untouched.
+pub fn replace(path: &Path, mode: u32, content: &[u8]) -> Result<(), Error> {
+    let io = |operation| move |source| Error::Io { operation, path: path.to_owned(), source };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.{}", process::id()));
+    // A process of this number that died here before may have left it.
+    let _ = fs::remove_file(&temporary);
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(&temporary)
+        .and_then(|mut file| file.write_all(content))
+        .and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|source| {
+        let _ = fs::remove_file(&temporary);
+        io("write")(source)
+    })
+}
+
+/// Makes a directory and those above it that are missing.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn make_dir(path: &Path, mode: u32) -> Result<(), Error> {
+    let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+    made.map_err(|source| Error::Io { operation: "create directory", path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_created_once_with_its_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        create(&path, 0o600, b"one", |_| Ok(())).unwrap();
+        assert!(matches!(create(&path, 0o600, b"two", |_| Ok(())), Err(Error::Exists { .. })));
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_a_link_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, target) = (dir.path().join("a"), dir.path().join("target"));
+        fs::write(&target, b"precious").unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        replace(&path, 0o644, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read(&target).unwrap(), b"precious");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_failure_names_the_file() {
+        let error = replace(Path::new("/proc/nowhere/x"), 0o600, b"").unwrap_err();
+        assert!(error.to_string().starts_with("write /proc/nowhere/x: "), "{error}");
+    }
+}

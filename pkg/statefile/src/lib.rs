@@ -1,0 +1,59 @@
+//! Files of state: each appears whole or not at all, and is never followed through a symbolic link.
+//!
+//! A plugin may be killed between any two system calls, and others may run beside it. So a file is written
+//! under no name and then linked to its own ([`create`]), or written under another name and then renamed
+//! ([`replace`]). Nothing is synced to the disk: state lives in `/run`, and what a power cut would lose
+//! describes a node that is gone with it.
+
+#![forbid(unsafe_code)]
+
+mod create;
+mod lock;
+mod read;
+
+pub use create::{create, make_dir, replace};
+pub use lock::lock;
+pub use read::{Content, open, read, remove, set_aside};
+
+use std::{io, path::PathBuf, time::Duration};
+
+/// A file of state could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file is there already.
+    #[error("{}: already exists", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Somebody else holds the file's lock.
+    #[error("{}: another process has held its lock for {waited:?}", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// A system call failed.
+    #[error("{operation} {}: {source}{}", path.display(), remedy(source))]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// What to do about the failures an operator meets.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull => " (the file system of the state directory is full: free space there)",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            " (the state directory must be writable: set stateDir, or mount it read-write)"
+        }
+        io::ErrorKind::PermissionDenied => " (the plugin must run as root)",
+        _ => "",
+    }
+}

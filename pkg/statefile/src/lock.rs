@@ -1,0 +1,37 @@
+//! Waiting for a file's lock, but not for ever.
+
+use std::{
+    fs::{File, TryLockError},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::Error;
+
+/// Takes the exclusive lock of `file` (`flock(2)`), waiting until `deadline` at the latest. The lock goes
+/// with the file, and so with the process.
+///
+/// `flock` has no time limit of its own, so this asks again and again, ever more slowly up to 10 ms.
+///
+/// # Errors
+/// [`Error::Busy`] says how long was waited.
+pub fn lock(file: &File, path: &Path, deadline: Instant) -> Result<(), Error> {
+    let started = Instant::now();
+    let mut pause = Duration::from_micros(100);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Busy { path: path.to_owned(), waited: started.elapsed() });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(Error::Io { operation: "lock", path: path.to_owned(), source });
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! PCI functions, their links and their RDMA devices, read from sysfs.
+//!
+//! Everything is read below a root that the caller gives ([`Sysfs`]), so a test uses a directory tree and a
+//! container its host's `/sys`.
+//!
+//! Two traps:
+//! * A sysfs mount shows the network namespace of whoever *mounted* it. A VF whose link or RDMA device is in
+//!   a pod has an empty `net/` or `infiniband/` here; its `infiniband_verbs/` stays, which is how
+//!   [`Sysfs::uverbs`] tells "in a pod" from "has no RDMA".
+//! * Names of links and RDMA devices are labels that udev and people change. The function's address is what
+//!   stays.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod function;
+mod gid;
+mod pci;
+mod rdma;
+mod root;
+#[cfg(test)]
+mod tree;
+
+pub use error::Error;
+pub use function::{AuxiliaryName, Function, InvalidFunction};
+pub use gid::{Gid, GidType};
+pub use root::Sysfs;

@@ -1,0 +1,129 @@
+//! RDMA devices of a function, and the RDMA core's own settings.
+
+use std::path::PathBuf;
+
+use crate::{
+    Error, Function, Sysfs,
+    root::{link, names, text},
+};
+
+impl Sysfs {
+    /// Whether the kernel's RDMA core is loaded.
+    ///
+    /// Costs one system call: a node without RDMA should pay no more.
+    pub fn has_rdma(&self) -> bool {
+        self.root().join("class/infiniband").exists()
+    }
+
+    /// The function's RDMA devices in the namespace this sysfs shows, sorted.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn rdma_devices(&self, function: &Function) -> Result<Vec<String>, Error> {
+        names(&self.dir(function).join("infiniband"))
+    }
+
+    /// The function's `uverbsN` devices, whichever namespace its RDMA devices are in, sorted.
+    ///
+    /// With [`Sysfs::rdma_devices`] empty, an entry here means: in another namespace.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    #[doc(alias = "infiniband_verbs")]
+    pub fn uverbs(&self, function: &Function) -> Result<Vec<String>, Error> {
+        names(&self.dir(function).join("infiniband_verbs"))
+    }
+
+    /// The function below an RDMA device that is visible here; a software device has none.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::NotFound`] if `device` is no name.
+    pub fn function_of_rdma(&self, device: &str) -> Result<Option<Function>, Error> {
+        let target = link(&self.rdma_dir(device)?.join("device"))?;
+        Ok(target.and_then(|target| target.parse().ok()))
+    }
+
+    /// The driver of the function below an RDMA device that is visible here.
+    ///
+    /// # Errors
+    /// As [`Sysfs::function_of_rdma`].
+    pub fn rdma_driver(&self, device: &str) -> Result<Option<String>, Error> {
+        link(&self.rdma_dir(device)?.join("device/driver"))
+    }
+
+    /// Whether `ib_core` says that every namespace shares the RDMA devices; `None` if it is not loaded or
+    /// older than the setting.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Malformed`] if it says neither `Y` nor `N`.
+    ///
+    /// # Kernel
+    /// `module_param_named(netns_mode, ib_devices_shared_netns, bool, 0444)`. It follows a change by
+    /// netlink, and needs no privilege.
+    #[doc(alias = "netns_mode")]
+    pub fn shared_netns_parameter(&self) -> Result<Option<bool>, Error> {
+        let path = self.root().join("module/ib_core/parameters/netns_mode");
+        match text(&path)?.as_deref() {
+            None => Ok(None),
+            Some("Y") => Ok(Some(true)),
+            Some("N") => Ok(Some(false)),
+            Some(other) => Err(Error::Malformed { path, text: other.to_owned(), expected: "Y or N" }),
+        }
+    }
+
+    /// The directory of an RDMA device. The name may come from a user: it must not leave the directory.
+    pub(crate) fn rdma_dir(&self, device: &str) -> Result<PathBuf, Error> {
+        let class = self.root().join("class/infiniband");
+        if matches!(device, "" | "." | "..") || device.contains(['/', '\0']) {
+            return Err(Error::NotFound { what: format!("RDMA device {device:?}"), path: class });
+        }
+        Ok(class.join(device))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crate::{Error, Function, tree::Tree};
+
+    fn function(text: &str) -> Function {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_device_in_a_pod_leaves_its_uverbs_behind() {
+        let tree = Tree::mlx5();
+        assert_eq!(tree.sysfs.rdma_devices(&function("0000:af:00.2")).unwrap(), ["mlx5_2"]);
+        assert!(tree.sysfs.rdma_devices(&function("0000:af:00.3")).unwrap().is_empty());
+        assert_eq!(tree.sysfs.uverbs(&function("0000:af:00.3")).unwrap(), ["uverbs3"]);
+    }
+
+    #[test]
+    fn scalable_functions_have_theirs_on_the_auxiliary_bus() {
+        let tree = Tree::mlx5();
+        assert_eq!(tree.sysfs.rdma_devices(&function("mlx5_core.sf.2")).unwrap(), ["mlx5_4"]);
+    }
+
+    #[test]
+    fn a_device_leads_to_its_function_and_driver() {
+        let tree = Tree::mlx5();
+        assert_eq!(tree.sysfs.function_of_rdma("mlx5_0").unwrap(), Some(function("0000:af:00.0")));
+        assert_eq!(tree.sysfs.rdma_driver("mlx5_0").unwrap().as_deref(), Some("mlx5_core"));
+        assert_eq!(tree.sysfs.rdma_driver("rxe0").unwrap(), None);
+        assert!(tree.sysfs.rdma_driver("../net/lo").unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn the_mode_parameter_is_y_or_n_or_absent() {
+        let tree = Tree::mlx5();
+        assert_eq!(tree.sysfs.shared_netns_parameter().unwrap(), Some(true));
+        let file = tree.sysfs.root().join("module/ib_core/parameters/netns_mode");
+        fs::write(&file, "N\n").unwrap();
+        assert_eq!(tree.sysfs.shared_netns_parameter().unwrap(), Some(false));
+        fs::write(&file, "?\n").unwrap();
+        assert!(matches!(tree.sysfs.shared_netns_parameter(), Err(Error::Malformed { .. })));
+        fs::remove_file(&file).unwrap();
+        assert_eq!(tree.sysfs.shared_netns_parameter().unwrap(), None);
+    }
+}

@@ -1,0 +1,51 @@
+//! `ipvlan`: a pod's own link, with the MAC address of the host NIC it is on.
+//!
+//! What it shares with macvlan, and that is nearly all, is in [`child`]. It may follow another plugin in a
+//! chain: then it sits on that plugin's interface and takes its addresses.
+
+#![forbid(unsafe_code)]
+
+use addr::{LinkName, MacAddr};
+use child::Kind;
+use cni::{Common, Error};
+use rtnl::{IpVlanMode, Kind as LinkKind, Link, LinkIpVlan, LinkMessage};
+
+/// The ipvlan kind of child link.
+#[derive(Debug)]
+pub struct Ipvlan;
+
+impl Kind for Ipvlan {
+    const NAME: &'static str = "ipvlan";
+    const RIVAL: &'static str = "macvlan";
+    const LAYER_2: bool = false;
+    const CHAINED: bool = true;
+    type Mode = IpVlanMode;
+
+    fn mode(&self, common: &Common<'_>) -> Result<IpVlanMode, Error> {
+        match common.conf.fields().text("mode")?.unwrap_or("l2") {
+            "l2" => Ok(IpVlanMode::L2),
+            "l3" => Ok(IpVlanMode::L3),
+            "l3s" => Ok(IpVlanMode::L3S),
+            other => Err(Error::config(format!("unknown ipvlan mode: {other:?}"))
+                .with_details("mode must be l2, l3 or l3s")),
+        }
+    }
+
+    /// The link has its parent's.
+    fn mac(&self, _: &Common<'_>) -> Result<Option<MacAddr>, Error> {
+        Ok(None)
+    }
+
+    fn message(&self, name: &LinkName, parent: u32, mode: &IpVlanMode) -> LinkMessage {
+        LinkIpVlan::new(name.as_str(), parent, *mode).build()
+    }
+
+    fn is(link: &Link) -> bool {
+        matches!(link.kind, Some(LinkKind::IpVlan(_)))
+    }
+
+    fn difference(&self, link: &Link, mode: &IpVlanMode) -> Option<String> {
+        let Some(LinkKind::IpVlan(Some(is))) = link.kind else { return None };
+        (is != *mode).then(|| format!("its ipvlan mode is {is}, the configuration's is {mode}"))
+    }
+}

@@ -1,0 +1,73 @@
+//! `macvlan`: a pod's own link, with its own MAC address, on a host NIC.
+//!
+//! What it shares with ipvlan, and that is nearly all, is in [`child`].
+
+#![forbid(unsafe_code)]
+
+use addr::{LinkName, MacAddr};
+use child::Kind;
+use cni::{Common, Error};
+use rtnl::{InfoMacVlan, Kind as LinkKind, Link, LinkMacVlan, LinkMessage, MacVlanMode};
+
+/// The macvlan kind of child link.
+#[derive(Debug)]
+pub struct Macvlan;
+
+/// What macvlan has of its own.
+#[derive(Debug)]
+pub struct Mode {
+    mode: MacVlanMode,
+    /// How many broadcast frames may wait; since Linux 5.11.
+    broadcast_queue: Option<u32>,
+}
+
+impl Kind for Macvlan {
+    const NAME: &'static str = "macvlan";
+    const RIVAL: &'static str = "ipvlan";
+    const LAYER_2: bool = true;
+    const CHAINED: bool = false;
+    type Mode = Mode;
+
+    fn mode(&self, common: &Common<'_>) -> Result<Mode, Error> {
+        let fields = common.conf.fields();
+        let mode = match fields.text("mode")?.unwrap_or("bridge") {
+            "bridge" => MacVlanMode::Bridge,
+            "private" => MacVlanMode::Private,
+            "vepa" => MacVlanMode::Vepa,
+            "passthru" => MacVlanMode::Passthrough,
+            other => {
+                return Err(Error::config(format!("unknown macvlan mode: {other:?}"))
+                    .with_details("mode must be bridge, private, vepa or passthru"));
+            }
+        };
+        let broadcast_queue = match fields.integer("bcqueuelen")? {
+            None | Some(0) => None,
+            Some(length) => match u32::try_from(length) {
+                Ok(length) => Some(length),
+                Err(_) => return Err(fields.wrong("bcqueuelen", "a number of frames", length)),
+            },
+        };
+        Ok(Mode { mode, broadcast_queue })
+    }
+
+    fn mac(&self, common: &Common<'_>) -> Result<Option<MacAddr>, Error> {
+        child::mac(common)
+    }
+
+    fn message(&self, name: &LinkName, parent: u32, mode: &Mode) -> LinkMessage {
+        let builder = LinkMacVlan::new(name.as_str(), parent, mode.mode);
+        match mode.broadcast_queue {
+            Some(length) => builder.append_info_data(InfoMacVlan::BcQueueLen(length)).build(),
+            None => builder.build(),
+        }
+    }
+
+    fn is(link: &Link) -> bool {
+        matches!(link.kind, Some(LinkKind::MacVlan(_)))
+    }
+
+    fn difference(&self, link: &Link, mode: &Mode) -> Option<String> {
+        let Some(LinkKind::MacVlan(Some(is))) = link.kind else { return None };
+        (is != mode.mode).then(|| format!("its macvlan mode is {is}, the configuration's is {}", mode.mode))
+    }
+}

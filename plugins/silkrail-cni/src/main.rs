@@ -1,0 +1,51 @@
+//! Every CNI plugin of Silkrail in one executable: the name it is called by says which.
+
+#![forbid(unsafe_code)]
+
+use std::{env, path::Path, process::ExitCode};
+
+use child::Child;
+use cni::Plugin;
+use ipam_plugin::SilkrailIpam;
+use ipvlan_plugin::Ipvlan;
+use macvlan_plugin::Macvlan;
+
+static IPAM: SilkrailIpam = SilkrailIpam;
+static MACVLAN: Child<Macvlan> = Child::new(Macvlan, &IPAM);
+static IPVLAN: Child<Ipvlan> = Child::new(Ipvlan, &IPAM);
+
+/// Names and plugins. Each name also counts with `silkrail-` before it.
+const PLUGINS: [(&str, &dyn Plugin); 4] =
+    [("macvlan", &MACVLAN), ("ipvlan", &IPVLAN), ("ipam", &IPAM), ("spiderpool", &IPAM)];
+
+fn main() -> ExitCode {
+    let called = env::args_os().next().unwrap_or_default();
+    let name = Path::new(&called).file_name().unwrap_or_default().to_string_lossy();
+    match find(name.strip_prefix("silkrail-").unwrap_or(&name)) {
+        Some(_) if env::args_os().nth(1).is_some() => describe(),
+        Some(plugin) => plugin::run(plugin),
+        None => usage(&name),
+    }
+}
+
+fn find(name: &str) -> Option<&'static dyn Plugin> {
+    PLUGINS.into_iter().find(|(known, _)| *known == name).map(|(_, plugin)| plugin)
+}
+
+/// A plugin takes no arguments; people who give it some want to know what it is.
+#[expect(clippy::print_stdout, reason = "no CNI call is being served")]
+fn describe() -> ExitCode {
+    println!("silkrail-cni {}", env!("CARGO_PKG_VERSION"));
+    println!(
+        "A CNI plugin: a container runtime calls it with CNI_COMMAND and a configuration on standard input."
+    );
+    ExitCode::SUCCESS
+}
+
+#[expect(clippy::print_stderr, reason = "no CNI call is being served")]
+fn usage(name: &str) -> ExitCode {
+    let names: Vec<_> = PLUGINS.iter().map(|(name, _)| *name).collect();
+    eprintln!("{name}: this executable serves CNI plugins under their names: {}", names.join(", "));
+    eprintln!("Link it to those names in /opt/cni/bin (hack/build leaves such links in target/dist/cni).");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,55 @@
+//! Replacing a file so that a crash at any moment leaves the old one or the new one.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::Path,
+};
+
+const MODE: u32 = 0o644;
+
+/// Makes `path` hold `text`, on the disk.
+///
+/// The caller holds a lock: the temporary file has a fixed name, so that what a killed process left of it is
+/// removed by the next one.
+pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".silkrail"); // modprobe reads only what ends in .conf
+    let temporary = dir.join(name);
+    match fs::remove_file(&temporary) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&temporary)?;
+    let written = file
+        .set_permissions(fs::Permissions::from_mode(MODE)) // whatever the umask
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written?;
+    File::open(dir)?.sync_all() // the rename itself
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_the_mode_is_0644() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ib_core.conf");
+        fs::write(&path, "old\n").unwrap();
+        fs::write(dir.path().join(".ib_core.conf.silkrail"), "half a fi").unwrap();
+        replace(&path, "new\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,69 @@
+//! How a command ends.
+
+use std::{io, process::ExitCode};
+
+use crate::modprobe;
+
+/// The exit status of a command that did what it could.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done, or nothing to do.
+    Done = 0,
+    /// An error.
+    Failed = 1,
+    /// No RDMA on this node, or a kernel too old.
+    Unsupported = 4,
+    /// A reboot, or an idle node, is needed.
+    NeedsReboot = 10,
+}
+
+/// A command that could not do it. Wrong usage (2) is found by clap.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(
+        "RDMA not available: this kernel has no module ib_core ({0}); install the kernel's RDMA modules or the \
+         vendor's driver (for Mellanox cards, then `modprobe mlx5_ib`)"
+    )]
+    NoModule(String),
+    #[error(
+        "RDMA not available: ib_core is not loaded; run `modprobe ib_core` (or the card's RDMA driver, like mlx5_ib)"
+    )]
+    NotLoaded,
+    #[error(transparent)]
+    Mode(#[from] rdma::ModeError),
+    #[error(transparent)]
+    Rdma(#[from] rdma::Error),
+    #[error(transparent)]
+    Sysfs(#[from] sysfs::Error),
+    #[error(transparent)]
+    Modprobe(#[from] modprobe::Error),
+    #[error(transparent)]
+    PodMap(#[from] podmap::Error),
+    #[error("write the output: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Failure {
+    pub(crate) fn exit(&self) -> Exit {
+        use rdma::{Error::NoRdma, Error::TooOld, ModeError::Other};
+        match self {
+            Self::NoModule(_) | Self::NotLoaded => Exit::Unsupported,
+            Self::Rdma(NoRdma | TooOld { .. }) => Exit::Unsupported,
+            Self::Mode(Other(NoRdma | TooOld { .. })) => Exit::Unsupported,
+            Self::Mode(rdma::ModeError::Busy { .. }) => Exit::NeedsReboot,
+            _ => Exit::Failed,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Output(error.into())
+    }
+}

@@ -1,0 +1,124 @@
+//! How the running kernel comes by `ib_core`: built in, as a module, or not at all.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The modules of the running kernel.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    root: PathBuf,
+    release: String,
+}
+
+/// Where `ib_core` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IbCore {
+    /// In the kernel's image: modprobe.d has no say.
+    BuiltIn,
+    /// A module.
+    Module,
+    /// Nowhere.
+    Missing,
+}
+
+impl Kernel {
+    pub(crate) fn running(root: &Path) -> Self {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Self::of(root, release.trim())
+    }
+
+    pub(crate) fn of(root: &Path, release: &str) -> Self {
+        Self { root: root.to_owned(), release: release.to_owned() }
+    }
+
+    pub(crate) fn ib_core(&self) -> IbCore {
+        if self.lists("modules.builtin") {
+            IbCore::BuiltIn
+        } else if self.lists("modules.dep") {
+            IbCore::Module
+        } else {
+            IbCore::Missing
+        }
+    }
+
+    /// Where the kernel's modules are looked for.
+    pub(crate) fn modules(&self) -> PathBuf {
+        self.root.join("lib/modules").join(&self.release)
+    }
+
+    /// What to do about an initramfs that may carry `ib_core`, and with it the old setting.
+    pub(crate) fn initramfs_hint(&self) -> Option<String> {
+        let images = fs::read_dir(self.root.join("boot")).ok()?;
+        let image = images
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .find(|name| name.starts_with("initr") && name.contains(&self.release))?;
+        let has = |program: &str| self.root.join(program).exists();
+        let command = if has("usr/sbin/update-initramfs") {
+            "update-initramfs -u"
+        } else if has("usr/bin/dracut") || has("usr/sbin/dracut") {
+            "dracut -f"
+        } else {
+            "your distribution's command"
+        };
+        Some(format!(
+            "if /boot/{image} holds ib_core, the old setting is in there too: rebuild it ({command}) before the reboot"
+        ))
+    }
+
+    /// A line is `kernel/drivers/infiniband/core/ib_core.ko`, in modules.dep followed by `.xz` and what it needs.
+    fn lists(&self, file: &str) -> bool {
+        let text = fs::read_to_string(self.modules().join(file)).unwrap_or_default();
+        text.lines().any(|line| {
+            let path = line.split(':').next().unwrap_or_default();
+            path.rsplit('/')
+                .next()
+                .is_some_and(|name| name == "ib_core.ko" || name.starts_with("ib_core.ko."))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(files: &[(&str, &str)]) -> (tempfile::TempDir, Kernel) {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let kernel = Kernel::of(root.path(), "6.12.0-test");
+        (root, kernel)
+    }
+
+    #[test]
+    fn a_module_is_told_from_one_that_is_built_in() {
+        let path = "lib/modules/6.12.0-test/modules";
+        let dep = "kernel/drivers/infiniband/core/ib_core.ko.xz: kernel/x.ko.xz\n";
+        let other =
+            "kernel/drivers/infiniband/core/rdma_cm.ko.xz: kernel/drivers/infiniband/core/ib_core.ko.xz\n";
+        let (_root, module) = kernel(&[(&format!("{path}.dep"), dep)]);
+        assert_eq!(module.ib_core(), IbCore::Module);
+        let (_root, missing) = kernel(&[(&format!("{path}.dep"), other)]);
+        assert_eq!(missing.ib_core(), IbCore::Missing);
+        let builtin = "kernel/drivers/infiniband/core/ib_core.ko\n";
+        let (_root, builtin) = kernel(&[(&format!("{path}.builtin"), builtin), (&format!("{path}.dep"), "")]);
+        assert_eq!(builtin.ib_core(), IbCore::BuiltIn);
+    }
+
+    #[test]
+    fn the_initramfs_of_this_kernel_is_named_with_the_command() {
+        let (_root, without) = kernel(&[("boot/initrd.img-5.10.0-other", "")]);
+        assert_eq!(without.initramfs_hint(), None);
+        let (_root, debian) =
+            kernel(&[("boot/initrd.img-6.12.0-test", ""), ("usr/sbin/update-initramfs", "")]);
+        let hint = debian.initramfs_hint().unwrap();
+        assert!(
+            hint.contains("/boot/initrd.img-6.12.0-test") && hint.contains("update-initramfs -u"),
+            "{hint}"
+        );
+    }
+}

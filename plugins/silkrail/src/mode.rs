@@ -1,0 +1,123 @@
+//! `silkrail mode`: the node's RDMA mode, now and at the next boot.
+
+use std::{fs, io::Write, path::Path};
+
+use rdma::{ModeError, NetnsMode, Socket};
+use sysfs::Sysfs;
+
+use crate::{
+    exit::{Exit, Failure},
+    kernel::{IbCore, Kernel},
+    modprobe::{self, Modprobe},
+    namespaces::{self, Namespace},
+};
+
+mod report;
+
+use report::{NextBoot, SetReport, Source, State};
+
+/// How many of the namespaces in the way are listed.
+const LISTED: usize = 5;
+
+pub(crate) fn get(root: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let sysfs = Sysfs::system();
+    let (mode, source) = match current(&sysfs)? {
+        Some((mode, source)) => (Some(mode), Some(source)),
+        None => (None, None),
+    };
+    let next = next_boot(root, &Kernel::running(root))?;
+    let state = State { mode, source, agree: mode.is_none_or(|mode| mode == next.mode), next_boot: next };
+    state.print(json, out)?;
+    Ok(if mode.is_some() { Exit::Done } else { Exit::Unsupported })
+}
+
+/// Persists first: a mode that is set and then lost at the next boot would be a surprise, a mode that is persisted
+/// and not yet set is the plan.
+pub(crate) fn set(
+    root: &Path,
+    mode: NetnsMode,
+    persist: bool,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let sysfs = Sysfs::system();
+    let kernel = Kernel::running(root);
+    let loaded = sysfs.has_rdma();
+    match kernel.ib_core() {
+        IbCore::Missing if !loaded => return Err(Failure::NoModule(kernel.modules().display().to_string())),
+        _ if !loaded && !persist => return Err(Failure::NotLoaded),
+        _ => {}
+    }
+    let mut report = SetReport::new(mode);
+    if persist {
+        keep(root, &kernel, mode, &mut report)?;
+    }
+    if loaded {
+        apply(&mut rdma::open(&sysfs)?, mode, &mut report)?
+    } else {
+        report.at_load()
+    }
+    report.print(json, out)?;
+    Ok(report.exit())
+}
+
+/// Sets the mode for the next boot.
+fn keep(root: &Path, kernel: &Kernel, mode: NetnsMode, report: &mut SetReport) -> Result<(), Failure> {
+    if kernel.ib_core() == IbCore::BuiltIn {
+        if next_boot(root, kernel)?.mode != mode {
+            report.kernel_argument();
+        }
+        return Ok(());
+    }
+    let modprobe = Modprobe::below(root);
+    let changed = modprobe.persist(mode)?;
+    report.persisted(&modprobe.file(), changed);
+    if changed {
+        report.notes.extend(kernel.initramfs_hint());
+    }
+    report.next_boot(next_boot(root, kernel)?);
+    Ok(())
+}
+
+/// Sets the mode of now.
+fn apply(socket: &mut Socket, mode: NetnsMode, report: &mut SetReport) -> Result<(), Failure> {
+    let before = match rdma::netns_mode(socket) {
+        // A kernel that knows no modes shares every device.
+        Err(rdma::Error::TooOld { .. }) if mode == NetnsMode::Shared => mode,
+        other => other?,
+    };
+    report.was = Some(before);
+    if before == mode {
+        return Ok(());
+    }
+    match rdma::set_netns_mode(socket, mode) {
+        Ok(()) => report.changed(rdma::netns_mode(socket)?),
+        Err(ModeError::Busy { .. }) => report.busy(before, namespaces::others(Path::new("/proc")), LISTED),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// The mode of now, and who says so: the kernel by netlink, or else its parameter in sysfs. `None` without RDMA.
+fn current(sysfs: &Sysfs) -> Result<Option<(NetnsMode, Source)>, Failure> {
+    let error = match rdma::open(sysfs).and_then(|mut socket| rdma::netns_mode(&mut socket)) {
+        Ok(mode) => return Ok(Some((mode, Source::Netlink))),
+        Err(rdma::Error::NoRdma) => return Ok(None),
+        Err(error) => error,
+    };
+    match sysfs.shared_netns_parameter()? {
+        Some(true) => Ok(Some((NetnsMode::Shared, Source::Sysfs))),
+        Some(false) => Ok(Some((NetnsMode::Exclusive, Source::Sysfs))),
+        None => Err(error.into()),
+    }
+}
+
+/// The mode that the next boot will have, and why.
+fn next_boot(root: &Path, kernel: &Kernel) -> Result<NextBoot, Failure> {
+    let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let settings = match kernel.ib_core() {
+        IbCore::BuiltIn => Vec::new(), // modprobe has nothing to load
+        IbCore::Module | IbCore::Missing => Modprobe::below(root).settings()?,
+    };
+    Ok(NextBoot::of(&settings, modprobe::command_line(&command_line)))
+}

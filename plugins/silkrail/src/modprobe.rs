@@ -1,0 +1,234 @@
+//! The RDMA mode of the next boot: `options ib_core netns_mode=0|1` in modprobe's configuration.
+//!
+//! Of all settings modprobe takes the last: files by name, whichever directory they are in, and then the
+//! kernel's command line. The file is always `ib_core.conf`: a vendor's driver container mounts that one and
+//! no other.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rdma::NetnsMode;
+
+use crate::durable;
+
+const DIR: &str = "etc/modprobe.d";
+const FILE: &str = "ib_core.conf";
+const KEY: &str = "netns_mode=";
+const MARK: &str = "# RDMA devices are 0: exclusive, 1: shared. Managed by silkrail: silkrail mode set\n";
+
+/// Where modprobe looks; a file hides those of the same name in later directories.
+const DIRS: [&str; 5] =
+    [DIR, "run/modprobe.d", "usr/local/lib/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d"];
+
+/// How long another `silkrail` may take for the same file.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The configuration could not be read or written. The mode is then not changed either.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{operation} {}: {source}; nothing was changed", path.display())]
+    Io { operation: &'static str, path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Lock(#[from] statefile::Error),
+}
+
+/// One setting in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// What it says; `None` if the kernel would not understand it.
+    pub(crate) mode: Option<NetnsMode>,
+}
+
+/// The configuration below a root directory.
+#[derive(Debug)]
+pub(crate) struct Modprobe {
+    root: PathBuf,
+}
+
+impl Modprobe {
+    pub(crate) fn below(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// The file that is ours.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.root.join(DIR).join(FILE)
+    }
+
+    /// All settings, in the order in which modprobe takes them: the last one counts.
+    pub(crate) fn settings(&self) -> Result<Vec<Setting>, Error> {
+        let mut files: BTreeMap<OsString, PathBuf> = BTreeMap::new();
+        for dir in DIRS.map(|dir| self.root.join(dir)) {
+            for path in conf_files(&dir)? {
+                files.entry(path.file_name().unwrap_or_default().to_owned()).or_insert(path);
+            }
+        }
+        let mut settings = Vec::new();
+        for path in files.into_values() {
+            let text = fs::read(&path).or_else(absent).map_err(|source| Error::Io {
+                operation: "read",
+                path: path.clone(),
+                source,
+            })?;
+            let found = values(&String::from_utf8_lossy(&text));
+            settings.extend(found.into_iter().map(|mode| Setting { path: path.clone(), mode }));
+        }
+        Ok(settings)
+    }
+
+    /// Makes our file say `mode`, and returns whether it had to be changed.
+    pub(crate) fn persist(&self, mode: NetnsMode) -> Result<bool, Error> {
+        let file = self.file();
+        let dir = self.root.join(DIR);
+        let failed = |operation, path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::Io { operation, path, source }
+        };
+        let before = own(&file)?;
+        if edited(&before, mode) == before {
+            return Ok(false);
+        }
+        fs::create_dir_all(&dir).map_err(failed("create directory", &dir))?;
+        let lock = File::open(&dir).map_err(failed("open", &dir))?;
+        statefile::lock(&lock, &dir, Instant::now() + PATIENCE)?;
+        let text = edited(&own(&file)?, mode); // as it is now that nobody else writes
+        durable::replace(&file, &text).map_err(failed("write", &file))?;
+        Ok(true)
+    }
+}
+
+/// What the kernel's command line says about the mode, if anything. It wins over every file.
+pub(crate) fn command_line(text: &str) -> Option<NetnsMode> {
+    let options = text.split_ascii_whitespace().filter_map(|word| word.strip_prefix("ib_core."));
+    options.filter_map(|option| option.strip_prefix(KEY)).filter_map(mode_of).next_back()
+}
+
+/// The text with `netns_mode` set to `mode` in one place, and everything else as it was.
+fn edited(text: &str, mode: NetnsMode) -> String {
+    let setting = format!("{KEY}{}", number(mode));
+    if text.trim().is_empty() {
+        return format!("{MARK}options ib_core {setting}\n");
+    }
+    let mut result = String::with_capacity(text.len() + 40);
+    let mut done = false;
+    for line in logical_lines(text) {
+        match options(line) {
+            Some(words) if words.iter().any(|word| word.starts_with(KEY)) => {
+                result.push_str(&with_setting(line, &words, &setting, done));
+                done = true;
+            }
+            _ => result.push_str(line),
+        }
+    }
+    if !done {
+        if !result.ends_with('\n') {
+            result.push('\n');
+        }
+        result.push_str(&format!("options ib_core {setting}\n"));
+    }
+    result
+}
+
+/// A line that sets the mode, with the setting in its first place, or without it if another line has it already.
+fn with_setting(line: &str, words: &[&str], setting: &str, done: bool) -> String {
+    let mut kept: Vec<&str> = words.to_vec();
+    let mut first = !done;
+    kept.retain_mut(|word| {
+        if !word.starts_with(KEY) {
+            return true;
+        }
+        *word = setting;
+        std::mem::take(&mut first)
+    });
+    match kept.as_slice() {
+        _ if kept == words => line.to_owned(), // also its spaces
+        [_, _] => String::new(),               // nothing but `options ib_core` is left
+        _ => kept.join(" ") + "\n",
+    }
+}
+
+/// Lines with their ends; one that ends in a backslash goes on in the next.
+fn logical_lines(text: &str) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut begin = 0;
+    for (end, _) in text.match_indices('\n') {
+        if !text[begin..end].ends_with('\\') {
+            lines.push(&text[begin..=end]);
+            begin = end + 1;
+        }
+    }
+    if begin < text.len() {
+        lines.push(&text[begin..]);
+    }
+    lines
+}
+
+/// The words of an `options ib_core` line, or `None` for any other.
+fn options(line: &str) -> Option<Vec<&str>> {
+    let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "\\").collect();
+    match words.as_slice() {
+        ["options", "ib_core" | "ib-core", ..] => Some(words),
+        _ => None,
+    }
+}
+
+fn values(text: &str) -> Vec<Option<NetnsMode>> {
+    let words = logical_lines(text).into_iter().filter_map(options).flatten();
+    words.filter_map(|word| word.strip_prefix(KEY)).map(mode_of).collect()
+}
+
+/// The kernel's spellings of a bool: true is shared.
+fn mode_of(value: &str) -> Option<NetnsMode> {
+    match value.as_bytes() {
+        [b'1' | b'y' | b'Y' | b't' | b'T', ..] => Some(NetnsMode::Shared),
+        [b'0' | b'n' | b'N' | b'f' | b'F', ..] => Some(NetnsMode::Exclusive),
+        [b'o' | b'O', b'n' | b'N', ..] => Some(NetnsMode::Shared),
+        [b'o' | b'O', b'f' | b'F', ..] => Some(NetnsMode::Exclusive),
+        _ => None,
+    }
+}
+
+fn number(mode: NetnsMode) -> u8 {
+    match mode {
+        NetnsMode::Exclusive => 0,
+        NetnsMode::Shared => 1,
+    }
+}
+
+fn conf_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| Error::Io { operation: "list", path: dir.to_owned(), source };
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(failed(e)),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "conf") {
+            paths.push(path);
+        }
+    }
+    Ok(paths)
+}
+
+/// The text of our file; empty if it is not there. What is no UTF-8 cannot be written back as it was.
+fn own(path: &Path) -> Result<String, Error> {
+    let text = fs::read_to_string(path).or_else(absent);
+    text.map_err(|source| Error::Io { operation: "read", path: path.to_owned(), source })
+}
+
+fn absent<T: Default>(error: io::Error) -> io::Result<T> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(T::default()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! `silkrail pods`: which pod has which RDMA device.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use podmap::{Entry, Mode, PodMap};
+use serde::Serialize;
+
+use crate::{
+    exit::{Exit, Failure},
+    table,
+};
+
+const HEAD: [&str; 10] =
+    ["NAMESPACE", "POD", "IFNAME", "NETWORK", "MODE", "RDMA-DEVICE", "PCI", "ADDRESSES", "GIDS", "STATE"];
+
+/// An entry as it is printed.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    entry: Entry,
+    /// Why the entry no longer describes anything.
+    stale: Option<Stale>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Stale {
+    /// It is of another boot.
+    Rebooted,
+    /// Its network namespace is gone.
+    NamespaceGone,
+}
+
+/// The node that entries are compared with.
+struct Node {
+    root: PathBuf,
+    boot_id: Option<String>,
+}
+
+pub(crate) fn list(root: &Path, state: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let node = Node {
+        root: root.to_owned(),
+        boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned()),
+    };
+    let mut entries = Vec::new();
+    for read in PodMap::below(state).read_all()? {
+        match read {
+            Ok(entry) => entries.push(entry),
+            Err(error) => eprintln!("silkrail: {error}"), // the others are still worth seeing
+        }
+    }
+    let rows = rows(entries, &node);
+    if json {
+        serde_json::to_writer_pretty(&mut *out, &rows)?;
+        writeln!(out)?;
+    } else {
+        table::print(out, HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The entries by namespace, pod and interface.
+fn rows(mut entries: Vec<Entry>, node: &Node) -> Vec<Row> {
+    let key = |entry: &Entry| {
+        let pod = entry.pod.clone();
+        let (namespace, name) = pod.map(|pod| (pod.namespace, pod.name)).unwrap_or_default();
+        (namespace, name, entry.container.sandbox_id.clone(), entry.network.ifname.clone())
+    };
+    entries.sort_by_cached_key(key);
+    entries.into_iter().map(|entry| Row { stale: node.stale(&entry), entry }).collect()
+}
+
+impl Node {
+    fn stale(&self, entry: &Entry) -> Option<Stale> {
+        if self.boot_id.as_ref().is_some_and(|id| *id != entry.boot_id) {
+            return Some(Stale::Rebooted);
+        }
+        let container = &entry.container;
+        let path = container.netns_path.strip_prefix("/").unwrap_or(&container.netns_path);
+        let same = fs::metadata(self.root.join(path))
+            .is_ok_and(|meta| (meta.dev(), meta.ino()) == (container.netns_dev, container.netns_ino));
+        (!same).then_some(Stale::NamespaceGone)
+    }
+}
+
+impl Row {
+    fn cells(&self) -> [String; HEAD.len()] {
+        let Entry { pod, container, network, rdma, .. } = &self.entry;
+        let short = || container.sandbox_id.chars().take(12).collect();
+        let (namespace, name) = pod
+            .as_ref()
+            .map_or_else(|| (String::new(), short()), |pod| (pod.namespace.clone(), pod.name.clone()));
+        let mode = match rdma.mode {
+            Mode::None => "none",
+            Mode::Shared => "shared",
+            Mode::Exclusive => "exclusive",
+        };
+        let gids: Vec<String> = rdma.gids.iter().map(|gid| format!("{}:{}", gid.index, gid.gid)).collect();
+        [
+            namespace,
+            name,
+            network.ifname.clone(),
+            network.name.clone(),
+            mode.to_owned(),
+            rdma.ibdev.clone().unwrap_or_default(),
+            rdma.pci.map(|pci| pci.to_string()).unwrap_or_default(),
+            network.ips.join(","),
+            gids.join(","),
+            self.stale.map_or("ok", Stale::text).to_owned(),
+        ]
+    }
+}
+
+impl Stale {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Rebooted => "stale (before the reboot)",
+            Self::NamespaceGone => "stale (pod is gone)",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use podmap::{Gid, Pod};
+
+    const BOOT: &str = "8d7c0000-0000-4000-8000-000000000000";
+
+    /// A node whose root holds one namespace file, and an entry of a pod in it.
+    fn node() -> (tempfile::TempDir, Node, Entry) {
+        let root = tempfile::tempdir().unwrap();
+        let node = Node { root: root.path().to_owned(), boot_id: Some(BOOT.into()) };
+        fs::create_dir_all(root.path().join("run/netns")).unwrap();
+        fs::write(root.path().join("run/netns/cni-1"), "").unwrap();
+        let meta = fs::metadata(root.path().join("run/netns/cni-1")).unwrap();
+        let mut entry = Entry::new("sriov", "f00dfeed0123456789@net1".parse().unwrap());
+        entry.boot_id = BOOT.into();
+        entry.container.netns_path = "/run/netns/cni-1".into();
+        (entry.container.netns_dev, entry.container.netns_ino) = (meta.dev(), meta.ino());
+        entry.pod = Some(Pod { namespace: "train".into(), name: "job-0".into(), uid: None });
+        entry.network.name = "rail0".into();
+        entry.network.ips = vec!["172.81.0.119/16".into()];
+        entry.rdma.mode = Mode::Exclusive;
+        entry.rdma.ibdev = Some("mlx5_5".into());
+        entry.rdma.pci = Some("0000:af:00.5".parse().unwrap());
+        entry.rdma.gids = vec![Gid { index: 3, kind: "RoCE v2".into(), gid: "::ffff:172.81.0.119".into() }];
+        (root, node, entry)
+    }
+
+    fn printed(entries: Vec<Entry>, node: &Node) -> String {
+        let mut out = Vec::new();
+        let rows = rows(entries, node);
+        table::print(&mut out, HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>()).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_pod_is_one_line_and_lines_are_sorted() {
+        let (_root, node, entry) = node();
+        let mut second = entry.clone();
+        second.pod = Some(Pod { namespace: "train".into(), name: "job-00".into(), uid: None });
+        let mut plain = entry.clone();
+        (plain.pod, plain.rdma) = (None, podmap::Rdma::default());
+        let text = printed(vec![second, entry, plain], &node);
+        let expected = "\
+NAMESPACE  POD           IFNAME  NETWORK  MODE       RDMA-DEVICE  PCI           ADDRESSES        GIDS                   STATE
+-          f00dfeed0123  net1    rail0    none       -            -             172.81.0.119/16  -                      ok
+train      job-0         net1    rail0    exclusive  mlx5_5       0000:af:00.5  172.81.0.119/16  3:::ffff:172.81.0.119  ok
+train      job-00        net1    rail0    exclusive  mlx5_5       0000:af:00.5  172.81.0.119/16  3:::ffff:172.81.0.119  ok
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_describes_nothing_any_more_is_marked() {
+        let (_root, node, entry) = node();
+        assert_eq!(node.stale(&entry), None);
+        let other = Entry { boot_id: "other".into(), ..entry.clone() };
+        assert_eq!(node.stale(&other), Some(Stale::Rebooted));
+        let mut reused = entry.clone();
+        reused.container.netns_ino += 1;
+        assert_eq!(node.stale(&reused), Some(Stale::NamespaceGone));
+        fs::remove_file(node.root.join("run/netns/cni-1")).unwrap();
+        assert_eq!(node.stale(&entry), Some(Stale::NamespaceGone));
+    }
+
+    #[test]
+    fn json_has_the_whole_entry_and_the_mark() {
+        let (_root, node, entry) = node();
+        let value = serde_json::to_value(rows(vec![entry], &node)).unwrap();
+        assert_eq!(value[0]["rdma"]["ibdev"], "mlx5_5");
+        assert_eq!(value[0]["stale"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn an_empty_state_directory_is_an_empty_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut out = Vec::new();
+        assert_eq!(list(Path::new("/"), dir.path(), true, &mut out).unwrap(), Exit::Done);
+        assert_eq!(String::from_utf8(out).unwrap(), "[]\n");
+    }
+}
