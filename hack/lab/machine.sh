@@ -26,7 +26,7 @@ finish() {
 
 # Starts QEMU with the options given and waits for it.
 boot() {
-  local i args=()
+  local i args=() status=0
   for i in 1 2; do # two ports on one hub: what leaves one card arrives at the other
     args+=(-device "pcie-root-port,id=slot$i,slot=$i,chassis=$i" -netdev "hubport,id=net$i,hubid=0"
       -device "igb,bus=slot$i,netdev=net$i,mac=52:54:00:00:0$i:01")
@@ -35,14 +35,15 @@ boot() {
   share host / ,readonly=on,multidevs=remap
   share job "$job" ''
   share out "$(realpath "$out")" ''
+  # A steady tick: QEMU loses a one-shot timer interrupt now and then, after which an idle CPU would sleep for ever.
+  local kernel="quiet panic=-1 oops=panic sysctl.kernel.panic_on_rcu_stall=1 nohz=off highres=off"
   setpriv --pdeathsig TERM timeout --foreground -k 5 "${timeout:-0}" \
     qemu-system-x86_64 -name silkrail-lab -no-user-config -nodefaults -display none -no-reboot \
     -accel tcg,thread=multi,tb-size=512 -machine q35,vmport=off,smm=off -cpu Nehalem,+rdrand -smp 2 -m "$memory" \
     -kernel "$boot/vmlinuz" -initrd "$boot/initrd.img" \
-    -append "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off audit=0 apparmor=0 selinux=0" \
+    -append "console=ttyS0 $kernel nokaslr mitigations=off audit=0" \
     -device virtio-serial-pci "${args[@]}" "$@" <&0 2>"$job/qemu" &
   guest=$!
-  local status=0
   wait "$guest" || status=$?
   guest=''
   return "$status"
@@ -80,7 +81,7 @@ run() {
     esac
   fi
   if [ "$status" != 0 ]; then
-    say "exit status $status; kept $job ($(cd "$job" && ls -d console qemu dmesg out 2>/dev/null | xargs))"
+    say "exit status $status; console, dmesg and output are kept in $job"
     job=''
   fi
   exit "$status"

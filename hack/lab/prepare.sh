@@ -1,14 +1,15 @@
 # Sourced by lab: everything that comes before a boot. prepare sets $boot, a folder with vmlinuz and initrd.img.
 # The folder is named after the content of everything it was built from, is put in place by one rename, and is never
 # written again: a run needs no lock, and work trees with different labs share one cache.
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2086,SC2154
 
 kernel_modules=(9p 9pnet_virtio overlay igb igbvf ib_uverbs macvlan ipvlan 8021q dummy veth bridge bonding)
 
 prepare() {
   boot=$cache/boot-$(fingerprint "$here"/{prepare.sh,guest,rdmasim} "${SILKRAIL_LAB_KERNEL:-}")
   ready && return
-  mkdir -p "$cache" 2>/dev/null && [ -w "$cache" ] || die "cannot write $cache; be root, or set SILKRAIL_LAB_CACHE"
+  mkdir -p "$cache" 2>/dev/null || true
+  [ -w "$cache" ] || die "cannot write $cache; be root, or set SILKRAIL_LAB_CACHE"
   exec 9>"$cache/lock"
   flock -n 9 || { say "another lab is preparing; waiting for it"; flock 9; }
   if ! ready; then
@@ -46,15 +47,22 @@ installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = i
 
 # want [-t SUITE] PACKAGE... installs those that are not there yet.
 want() {
-  local suite=() missing=() p
-  [ "$1" != -t ] || { suite=(-t "$2"); shift 2; }
+  local from=() missing=() p
+  [ "$1" != -t ] || { from=(-t "$2"); shift 2; }
   for p; do installed "$p" || missing+=("$p"); done
   [ ${#missing[@]} -gt 0 ] || return 0
   [ "$(id -u)" = 0 ] || die "not installed: ${missing[*]}; run 'lab prepare' as root once"
   update
   say "installing ${missing[*]}"
-  DEBIAN_FRONTEND=noninteractive apt-get install -qqy --no-install-recommends "${suite[@]}" "${missing[@]}" </dev/null \
+  DEBIAN_FRONTEND=noninteractive apt-get install -qqy --no-install-recommends "${from[@]}" "${missing[@]}" </dev/null \
     >"$cache/apt.log" 2>&1 || { tail -n 20 "$cache/apt.log" >&2; die "could not install ${missing[*]}"; }
+}
+
+# The mirror from which apt takes a suite, whatever the format of its sources.
+mirror_of() {
+  # shellcheck disable=SC2016
+  apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
+    awk -v suite="$1" '$1 == suite && !found++ { print $2 }'
 }
 
 # Sets $suite to the suite that has a 6.12 kernel and a QEMU with igb: Debian 12 has them in its backports only.
@@ -65,12 +73,13 @@ find_suite() {
   version=$(. /etc/os-release && echo "${ID:-}-${VERSION_ID:-}")
   case $version in
   debian-12) ;;
+  debian-1[01] | debian-[0-9]) die "the lab wants Debian 12 or newer; this is $version" ;;
   debian-*) return 0 ;;
   *) die "the lab installs itself on Debian 12 or newer only; this is $version" ;;
   esac
   suite=bookworm-backports
-  apt-get indextargets --format '$(RELEASE)' 'Created-By: Packages' | grep -qx $suite && return
-  uri=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' | sed -n 's/^bookworm //p' | head -n 1)
+  [ -z "$(mirror_of $suite)" ] || return 0
+  uri=$(mirror_of bookworm)
   [ -n "$uri" ] || die "apt's sources have no 'bookworm', so its backports cannot be found; add bookworm-backports to them"
   [ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ] || options='signed-by=/usr/share/keyrings/debian-archive-keyring.gpg'
   [[ $uri != *snapshot* ]] || options+=' check-valid-until=no'
@@ -95,7 +104,7 @@ find_kernel() {
   [ -z "$kernel" ] || return 0
   update
   kernel=$(apt-cache ${suite:+-o APT::Default-Release=$suite} show --no-all-versions linux-image-amd64 |
-    sed -n 's/^Depends: linux-image-\([^ ,]*\).*/\1/p')
+    sed -n 's/^Depends: linux-image-\([^ ,]*\).*/\1/p') || true
   [ -n "$kernel" ] || die "apt knows no linux-image-amd64; is Debian's main section in its sources?"
   echo "$kernel" >"$cache/release"
 }

@@ -1,7 +1,5 @@
 //! Which pools an attachment may use.
 
-use std::cmp::Reverse;
-
 use crate::{
     Family, Names, Pool, Pools, Reason, Reasons, Request, SelectError, Selection, Skipped,
     pattern::{is_pattern, matches},
@@ -22,10 +20,14 @@ impl Pools {
         let mut selection = Selection::default();
         for family in Family::ALL {
             let candidates = self.candidates(family, request)?;
-            let (mut pools, mut skipped) = (Vec::new(), Vec::new());
+            let (mut pools, mut skipped) = (Vec::<&Pool>::new(), Vec::new());
             for pool in &candidates {
                 match reason_to_skip(pool, family, request) {
-                    None => pools.push(*pool),
+                    None => {
+                        // Behind its equals: they keep the list's order.
+                        let at = pools.partition_point(|earlier| priority(earlier) >= priority(pool));
+                        pools.insert(at, pool);
+                    }
                     Some(reason) => skipped.push(Skipped { pool: pool.name.clone(), reason }),
                 }
             }
@@ -34,7 +36,6 @@ impl Pools {
                 let pools = names(candidates);
                 return Err(SelectError::Filtered { family, pools, ifname, skipped: Reasons(skipped) });
             }
-            pools.sort_by_key(|pool| Reverse(priority(pool))); // stable: ties keep the list's order
             selection.skipped.extend(skipped);
             match family {
                 Family::V4 => selection.ipv4 = pools,

@@ -6,7 +6,7 @@
 use std::{borrow::Cow, collections::HashMap, mem};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 /// The deepest nesting that is read.
 const MAX_DEPTH: usize = 64;
@@ -196,19 +196,9 @@ fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Value {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => Value::Bool(true),
         "false" | "False" | "FALSE" => Value::Bool(false),
-        plain => number(plain).map_or_else(|| Value::String(text.into_owned()), Value::Number),
+        // JSON's numbers; YAML's other spellings (0x10, .5, inf) mean nothing in a pool.
+        plain => serde_json::from_str(plain).map_or_else(|_| Value::String(text.into_owned()), Value::Number),
     }
-}
-
-fn number(text: &str) -> Option<Number> {
-    let starts = text.trim_start_matches(['-', '+', '.']).bytes().next()?;
-    if !starts.is_ascii_digit() {
-        return None; // "inf" and "nan" are numbers to Rust
-    }
-    if let Ok(number) = text.parse::<i64>() {
-        return Some(number.into());
-    }
-    text.parse::<f64>().ok().and_then(Number::from_f64)
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashSet, VecDeque},
     fs::{self, OpenOptions},
     io::Write,
     net::IpAddr,
+    os::unix::fs::FileExt,
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -16,7 +17,7 @@ use std::{
 };
 
 use addr::Attachment;
-use ipam::{LocalStore, Owner, Pools, Release, StoreError};
+use ipam::{Claim, LocalStore, Owner, Pools, Release, StoreError};
 use serde_json::json;
 
 const BOOT_ID: &str = "6f1d9a3e-5c1b-4f0e-9a53-0123456789ab";
@@ -74,45 +75,50 @@ fn child_churns() {
     let store = LocalStore::open(Path::new(&state), BOOT_ID).unwrap();
     let pools = pools("10.0.0.24");
     let log_path = Path::new(&state).join(format!("log{id}"));
-    let mut log = OpenOptions::new().append(true).create(true).open(log_path).unwrap();
-    let write = |mut log: &fs::File, mark: char, address: IpAddr| writeln!(log, "{mark}{address}");
-    let owner: Attachment = format!("c{id}@net1").parse().unwrap();
-    let mut held = Vec::new();
-    loop {
-        if held.len() < 6 {
-            let note = |address| {
-                write(&log, '?', address).unwrap();
-                Ok::<_, StoreError>(())
-            };
-            match store.claim(pools.get("p").unwrap(), &owner, soon(), note) {
-                Ok(address) => {
-                    write(&log, '+', address).unwrap();
-                    held.push(address);
-                    continue;
-                }
-                Err(StoreError::Exhausted { .. }) => {}
-                Err(error) => panic!("{error}"),
+    let log = OpenOptions::new().append(true).create(true).open(log_path).unwrap();
+    let write = |mut log: &fs::File, mark: char, address: IpAddr, owner: &Attachment| {
+        log.write_all(format!("{mark} {address} {owner}\n").as_bytes()).unwrap();
+    };
+    let mut held = VecDeque::new();
+    for n in 0.. {
+        let owner: Attachment = format!("c{id}-{n}@net1").parse().unwrap();
+        let note = |address| {
+            thread::sleep(Duration::from_micros(100)); // many kills shall hit here
+            write(&log, '?', address, &owner);
+            Ok::<_, StoreError>(())
+        };
+        match store.claim(pools.get("p").unwrap(), &owner, soon(), note) {
+            Ok(address) => {
+                write(&log, '+', address, &owner);
+                held.push_back((address, owner));
             }
+            Err(StoreError::Exhausted { .. }) => thread::sleep(Duration::from_millis(1)),
+            Err(error) => panic!("{error}"),
         }
-        let address = if held.is_empty() { continue } else { held.remove(0) };
-        write(&log, '-', address).unwrap();
-        assert_eq!(store.release(Some("p"), address, &owner).unwrap(), Release::Released);
-        log.flush().unwrap();
+        if held.len() > 3
+            && let Some((address, owner)) = held.pop_front()
+        {
+            write(&log, '-', address, &owner);
+            assert_eq!(store.release(Some("p"), address, &owner).unwrap(), Release::Released);
+        }
     }
 }
 
+/// An address and an owner.
+type Holding = (IpAddr, Attachment);
+
 /// What a child surely has, and what it may have, by its own account.
-fn account(state: &Path, id: usize) -> (HashSet<IpAddr>, HashSet<IpAddr>) {
+fn account(state: &Path, id: usize) -> (HashSet<Holding>, HashSet<Holding>) {
     let (mut has, mut may_have) = (HashSet::new(), HashSet::new());
     let log = fs::read_to_string(state.join(format!("log{id}"))).unwrap_or_default();
     for line in log.lines() {
-        // A kill may cut the last line short.
-        let Some(address) = line.get(1..).and_then(|text| text.parse::<IpAddr>().ok()) else { continue };
-        may_have.insert(address);
-        match line.as_bytes()[0] {
-            b'+' => drop(has.insert(address)),
-            b'-' => drop(has.remove(&address)),
-            _ => {}
+        let mut words = line.split(' ');
+        let mark = words.next().unwrap();
+        let holding = (words.next().unwrap().parse().unwrap(), words.next().unwrap().parse().unwrap());
+        match mark {
+            "+" => drop(has.insert(holding)),
+            "-" => drop(has.remove(&holding)),
+            _ => drop(may_have.insert(holding)),
         }
     }
     (has, may_have)
@@ -123,41 +129,50 @@ fn case_046_047_killed_processes_neither_lose_nor_double_an_address() {
     let state = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let mut children: Vec<(usize, Child)> =
         (0..4).map(|id| (id, child("child_churns", state.path(), id))).collect();
-    let mut accounts = HashMap::new();
     for round in 4..60 {
         thread::sleep(Duration::from_millis(8 + (round * 7) as u64 % 23));
         let (id, mut victim) = children.remove(round % children.len());
         assert_eq!(victim.try_wait().unwrap(), None, "child {id} ended by itself");
         victim.kill().unwrap();
         victim.wait().unwrap();
-        accounts.insert(id, account(state.path(), id));
         children.push((round, child("child_churns", state.path(), round)));
+        forget_taken_addresses(state.path());
         let store = LocalStore::open(state.path(), BOOT_ID).unwrap();
-        clean_up(&store, id, &accounts[&id]);
+        clean_up(&store, id, account(state.path(), id));
     }
     for (id, mut child) in children {
         child.kill().unwrap();
         child.wait().unwrap();
         let store = LocalStore::open(state.path(), BOOT_ID).unwrap();
-        clean_up(&store, id, &account(state.path(), id));
+        clean_up(&store, id, account(state.path(), id));
     }
     every_address_can_be_had(&LocalStore::open(state.path(), BOOT_ID).unwrap());
 }
 
+/// Clears the map's bits under the children's feet, so that they meet each other's claims.
+fn forget_taken_addresses(state: &Path) {
+    let map = state.join("ipam").join(BOOT_ID).join("maps/p");
+    if let Ok(map) = OpenOptions::new().write(true).open(map) {
+        map.write_all_at(&[0; 8], 64 + 32).unwrap(); // behind the header and its one interval
+    }
+}
+
 /// Does a DEL's work for a dead child. What it surely had must still be its own.
-fn clean_up(store: &LocalStore, id: usize, (has, may_have): &(HashSet<IpAddr>, HashSet<IpAddr>)) {
-    let owner: Attachment = format!("c{id}@net1").parse().unwrap();
-    for address in has {
-        let found = store.owner(*address).unwrap();
-        assert_eq!(found, Some(Owner::Attachment(owner.clone())), "{address} was taken from a living child");
+fn clean_up(store: &LocalStore, id: usize, (has, may_have): (HashSet<Holding>, HashSet<Holding>)) {
+    for (address, owner) in has {
+        let found = store.owner(address).unwrap();
+        assert_eq!(found, Some(Owner::Attachment(owner)), "{address} was taken from a living child");
     }
-    for address in store.owned_by(&owner).unwrap() {
-        assert!(may_have.contains(&address), "{address} was claimed and not noted");
+    let left = || {
+        let ours = |claim: &Claim| claim.owner.to_string().starts_with(&format!("c{id}-"));
+        store.claims().unwrap().into_iter().filter(ours).collect::<Vec<_>>()
+    };
+    for Claim { address, owner } in left() {
+        let Owner::Attachment(owner) = owner else { panic!("{owner} is no attachment") };
+        assert_eq!(store.release(Some("p"), address, &owner).unwrap(), Release::Released);
+        assert!(may_have.contains(&(address, owner)), "{address} was claimed and not noted");
     }
-    for address in may_have {
-        store.release(Some("p"), *address, &owner).unwrap();
-    }
-    assert_eq!(store.owned_by(&owner).unwrap(), [] as [IpAddr; 0]);
+    assert_eq!(left(), []);
 }
 
 fn every_address_can_be_had(store: &LocalStore) {

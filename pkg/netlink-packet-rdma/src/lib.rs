@@ -32,9 +32,3 @@ pub use state::{NetnsMode, NodeType, PhysState, PortState};
 
 /// The protocol number of a socket of this family.
 pub const NETLINK_RDMA: isize = uapi::NETLINK_RDMA as isize;
-
-/// The group, as a bit of the mask a socket binds to, that hears when RDMA devices come and go.
-///
-/// # Kernel
-/// `RDMA_NL_GROUP_NOTIFY`, since 6.12. Before, binding to it is accepted and nothing is ever said.
-pub const GROUP_NOTIFY: u32 = 1 << (uapi::RDMA_NL_GROUP_NOTIFY - 1);

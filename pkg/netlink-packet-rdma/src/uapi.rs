@@ -13,7 +13,6 @@ macro_rules! uapi {
 uapi! {
     NETLINK_RDMA = 20;
     RDMA_NL_NLDEV = 5;
-    RDMA_NL_GROUP_NOTIFY = 4;
 
     RDMA_NLDEV_CMD_GET = 1;
     RDMA_NLDEV_CMD_SET = 2;

@@ -2,12 +2,13 @@
 //!
 //! [`Node`] and [`Pod`] are the two sides of an attachment: where it is made and where it goes.
 //! [`attachment`] begins, takes back and collects journals; [`delegate`] calls the IPAM plugin;
-//! [`interface`] gives a pod's link its addresses and routes; [`entry`] fills the pod map; [`Error`] is where
+//! [`claim`] says whose a device is; [`interface`] gives a pod's link its addresses and routes; [`entry`] fills the pod map; [`Error`] is where
 //! a failure gets its code. [`run`] is what an executable's `main` calls.
 
 #![forbid(unsafe_code)]
 
 pub mod attachment;
+pub mod claim;
 pub mod delegate;
 pub mod entry;
 mod error;

@@ -6,6 +6,7 @@
 //! probe move DEVICE FROM TO     FROM and TO are names below /run/netns, or - for the own namespace
 //! probe on INDEX...             ports of links
 //! probe of FUNCTION             the device of a PCI function
+//! probe gid DEVICE ADDRESS      its GID index
 //! probe wait FUNCTION MILLIS    until its device is back
 //! ```
 
@@ -60,6 +61,10 @@ fn run(arguments: &[&str]) -> Outcome {
         }
         ["of", function] => {
             print_device(&rdma::device_of(&mut socket, &sysfs, &function.parse()?)?);
+            Ok(())
+        }
+        ["gid", device, address] => {
+            println!("{}", json!({"index": sysfs.find_gid(device, 1, address.parse()?)?}));
             Ok(())
         }
         ["wait", function, millis] => {

@@ -11,7 +11,7 @@ use crate::{Device, Error, Socket, devices_of, open};
 const UEVENT: isize = 15;
 const KERNEL: u32 = 1;
 
-/// Look again at least this often: an event may be lost, and a container may not hear any.
+/// Look again at least this often: an event may be lost, and the socket for them refused.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Waits until an RDMA device of `function` is in the calling thread's namespace, and returns it. At once if it
@@ -22,7 +22,8 @@ const TICK: Duration = Duration::from_millis(20);
 ///
 /// # Kernel
 /// When a namespace dies, a work queue moves its devices to the first namespace, milliseconds to seconds after
-/// the last process and file descriptor have let go of it. The device then says `KOBJ_ADD` there.
+/// the last process and file descriptor have let go of it. The device then says `KOBJ_ADD` there. The RDMA
+/// family's own notifications (`RDMA_NL_GROUP_NOTIFY`, since 6.12) leave moves out.
 pub fn wait_for_return(sysfs: &Sysfs, function: &Function, deadline: Instant) -> Result<Device, Error> {
     let begin = Instant::now();
     // Listen before the first look, or an event in between is lost.

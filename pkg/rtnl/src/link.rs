@@ -6,7 +6,7 @@ use std::{
 };
 
 use addr::{LinkName, MacAddr};
-use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::link::{
     InfoData, InfoIpVlan, InfoKind, InfoMacVlan, IpVlanMode, LinkAttribute, LinkExtentMask, LinkFlags,
     LinkInfo, LinkMessage, MacVlanMode, Prop, State,
@@ -16,16 +16,13 @@ use rtnetlink::LinkUnspec;
 use crate::{
     Error, Handle,
     handle::Index,
-    message::{DELLINK, DELLINKPROP, GETLINK, Message, NEWLINK},
+    message::{DELLINK, DELLINKPROP, GETLINK, Message, NEWLINK, NEWLINKPROP},
 };
 
 /// `ARPHRD_ETHER`, the [`Link::hardware`] of Ethernet.
 pub const ETHERNET: u16 = 1;
 /// `ARPHRD_INFINIBAND`, the [`Link::hardware`] of IP over InfiniBand.
 pub const INFINIBAND: u16 = 32;
-
-/// `IFLA_ALT_IFNAME`, as a request attribute.
-const ALT_IFNAME: u16 = 53;
 
 /// A link, as the kernel shows it.
 #[derive(Debug, Clone)]
@@ -42,6 +39,8 @@ pub struct Link {
     pub hardware: u16,
     /// Its address; `None` unless it has six bytes.
     pub mac: Option<MacAddr>,
+    /// The address its device was made with, as far as the driver knows.
+    pub permanent_mac: Option<MacAddr>,
     /// Its MTU in bytes.
     pub mtu: u32,
     /// Whether it is administratively up.
@@ -194,17 +193,23 @@ impl Handle {
         self.execute("delete", &Index(index), Message::Link(DELLINK, message), 0)
     }
 
-    /// Moves a link into another namespace under a name and an index that are free there, in one step: no
-    /// rename is seen in either namespace. The kernel brings the link down and drops its addresses.
+    /// Moves a link into another namespace under another name and, if one is given, an index that is free
+    /// there, in one step: no rename is seen in either namespace. The kernel brings the link down and drops
+    /// its addresses.
     ///
     /// # Errors
-    /// Exists if the name is taken there; any other of [`Error`].
-    pub fn move_link(&self, index: u32, to: impl AsFd, name: &LinkName, new_index: u32) -> Result<(), Error> {
-        let message = LinkUnspec::new_with_index(index)
-            .name(name.as_str())
-            .setns_by_fd(to.as_fd().as_raw_fd())
-            .append_extra_attribute(LinkAttribute::NewIfIndex(new_index.cast_signed()))
-            .build();
+    /// Exists if the name is taken there: the link has moved then, under its old name. Refused with `EBUSY`
+    /// if the index is taken there: the link has not moved. Any other of [`Error`].
+    pub fn move_link(
+        &self,
+        index: u32,
+        to: impl AsFd,
+        name: &LinkName,
+        new_index: Option<u32>,
+    ) -> Result<(), Error> {
+        let mut message =
+            LinkUnspec::new_with_index(index).name(name.as_str()).setns_by_fd(to.as_fd().as_raw_fd()).build();
+        message.attributes.extend(new_index.map(|index| LinkAttribute::NewIfIndex(index.cast_signed())));
         self.change_link("move", index, message)
     }
 
@@ -246,25 +251,19 @@ impl Handle {
     /// Takes one of a link's altnames away.
     ///
     /// # Errors
-    /// Not found; or any other of [`Error`].
+    /// Any of [`Error`].
     pub fn remove_altname(&self, index: u32, altname: &str) -> Result<(), Error> {
-        let message = LinkUnspec::new_with_index(index)
-            .append_extra_attribute(LinkAttribute::PropList(vec![Prop::AltIfName(altname.to_owned())]))
-            .build();
-        self.execute("remove an altname of", &Index(index), Message::Link(DELLINKPROP, message), 0)
+        let message = Message::Link(DELLINKPROP, altname_of(index, altname));
+        self.execute("remove an altname of", &Index(index), message, 0)
     }
 
-    /// The link that has `name` as an altname, if there is one.
+    /// Gives a link an altname.
     ///
     /// # Errors
-    /// Any of [`Error`] but not found.
-    pub fn find_link_by_altname(&self, name: &str) -> Result<Option<Link>, Error> {
-        let mut value = name.as_bytes().to_vec();
-        value.push(0);
-        let mut message = LinkMessage::default();
-        message.attributes.push(LinkAttribute::Other(DefaultNla::new(ALT_IFNAME, value)));
-        let link = optional(self.get_link(&format!("altname {name}"), message))?;
-        Ok(link.filter(|link| link.name != name))
+    /// Exists if any link has that name; any other of [`Error`].
+    pub fn add_altname(&self, index: u32, altname: &str) -> Result<(), Error> {
+        let message = Message::Link(NEWLINKPROP, altname_of(index, altname));
+        self.execute("add an altname to", &Index(index), message, NLM_F_CREATE | NLM_F_EXCL)
     }
 
     pub(crate) fn change_link(
@@ -275,6 +274,11 @@ impl Handle {
     ) -> Result<(), Error> {
         self.execute(operation, &Index(index), Message::Link(NEWLINK, message), 0)
     }
+}
+
+fn altname_of(index: u32, altname: &str) -> LinkMessage {
+    let names = LinkAttribute::PropList(vec![Prop::AltIfName(altname.to_owned())]);
+    LinkUnspec::new_with_index(index).append_extra_attribute(names).build()
 }
 
 fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
@@ -300,6 +304,7 @@ fn read(message: &LinkMessage) -> Link {
         kind: None,
         hardware: message.header.link_layer_type.into(),
         mac: None,
+        permanent_mac: None,
         mtu: 0,
         up: flags.contains(LinkFlags::Up),
         running: flags.contains(LinkFlags::Running),
@@ -312,6 +317,7 @@ fn read(message: &LinkMessage) -> Link {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::PropList(props) => link.altnames.extend(props.iter().filter_map(altname)),
             LinkAttribute::Address(bytes) => link.mac = MacAddr::from_bytes(bytes),
+            LinkAttribute::PermAddress(bytes) => link.permanent_mac = MacAddr::from_bytes(bytes),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Link(index) => link.parent = Some(*index),
             LinkAttribute::Controller(index) => link.controller = Some(*index),

@@ -36,6 +36,7 @@ pub(crate) const DELADDR: u16 = 21;
 pub(crate) const GETADDR: u16 = 22;
 pub(crate) const NEWROUTE: u16 = 24;
 pub(crate) const GETROUTE: u16 = 26;
+pub(crate) const NEWLINKPROP: u16 = 108;
 pub(crate) const DELLINKPROP: u16 = 109;
 
 impl NetlinkSerializable for Message {

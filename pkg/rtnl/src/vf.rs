@@ -6,6 +6,7 @@ use netlink_packet_route::link::{
     VfInfoSpoofCheck, VfInfoTrust, VfLinkState, VfVlan, VfVlanInfo, VlanProtocol,
 };
 use rtnetlink::LinkUnspec;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, Handle,
@@ -17,7 +18,7 @@ use crate::{
 pub type VfIndex = u32;
 
 /// A VF's VLAN tag. ID 0 is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VfVlanTag {
     /// The VLAN's ID.
     pub id: VlanId,
@@ -47,7 +48,8 @@ pub struct VfSettings {
 }
 
 /// One setting to change. One message each, so that a refusal names its setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum VfSettingsChange {
     /// The VLAN tag.
     Vlan(VfVlanTag),
@@ -63,6 +65,12 @@ pub enum VfSettingsChange {
     LinkState(u32),
 }
 
+impl VfSettings {
+    fn has_no_vlan(&self) -> bool {
+        self.vlan.is_none_or(|tag| tag.id == VlanId::NONE)
+    }
+}
+
 impl VfSettingsChange {
     /// What the change does, for messages.
     fn operation(self) -> &'static str {
@@ -73,6 +81,20 @@ impl VfSettingsChange {
             Self::SpoofCheck(_) => "set the spoof check of",
             Self::Trust(_) => "set the trust of",
             Self::LinkState(_) => "set the link state of",
+        }
+    }
+
+    /// Whether `settings` are already as the change would make them.
+    pub fn is_in_place(self, settings: &VfSettings) -> bool {
+        match self {
+            Self::Vlan(tag) => {
+                settings.vlan == Some(tag) || (tag.id == VlanId::NONE && settings.has_no_vlan())
+            }
+            Self::Mac(mac) => settings.mac == Some(mac),
+            Self::Rate(min, max) => settings.min_tx_rate == Some(min) && settings.max_tx_rate == Some(max),
+            Self::SpoofCheck(on) => settings.spoofchk == Some(on),
+            Self::Trust(on) => settings.trust == Some(on),
+            Self::LinkState(state) => settings.link_state == Some(state),
         }
     }
 

@@ -1,8 +1,8 @@
 //! A port's GID table: the addresses by which RDMA traffic finds it.
 //!
 //! For RoCE the kernel fills the table from the IP addresses of the port's link *and of the links above it*
-//! (VLAN, macvlan), twice each: RoCE v1 and RoCE v2. An address in use never moves to another index; a
-//! freed index is used again, so the table has holes and is read to its end.
+//! (VLAN, macvlan), twice each: RoCE v1 and RoCE v2. Entries come and go with the addresses, so the table may
+//! have holes and is read to its end.
 
 use std::{
     io,

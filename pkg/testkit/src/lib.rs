@@ -1,1 +1,46 @@
-//! Stub.
+//! Test nodes and pods: namespaces of the running kernel in which the built plugins are called and looked at
+//! with other people's tools (`ip`, `rdma`). Development only.
+//!
+//! Root is required. Without it every test that makes a [`TestNode`] **fails**; none is skipped.
+//!
+//! ```no_run
+//! let node = testkit::TestNode::new();                   // a network and a mount namespace for this thread
+//! let (pod, far) = (node.pod("a"), node.pod("far"));
+//! node.cable("rail0", &far, "far0");                     // a link of the node, and its other end
+//! let before = node.snapshot();
+//! let macvlan = node
+//!     .plugin("macvlan")
+//!     .conf(&serde_json::json!({"cniVersion": "1.1.0", "name": "rail", "type": "macvlan", "master": "rail0"}))
+//!     .pod(&pod);
+//! macvlan.add().ok();
+//! macvlan.del().done();
+//! node.snapshot().assert_is(&before);
+//! ```
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "it is part of tests: a panic is how they fail"
+)]
+
+mod answer;
+mod binaries;
+mod call;
+mod fake_ipam;
+mod node;
+mod observe;
+mod pod;
+mod snapshot;
+mod wait;
+
+pub use answer::{Answer, Refusal};
+pub use binaries::Binaries;
+pub use call::Call;
+pub use fake_ipam::{FakeIpam, Recorded};
+pub use node::TestNode;
+pub use observe::Observe;
+pub use pod::Pod;
+pub use snapshot::Snapshot;
+pub use wait::wait_until;

@@ -9,27 +9,51 @@ use cni::Plugin;
 use ipam_plugin::SilkrailIpam;
 use ipvlan_plugin::Ipvlan;
 use macvlan_plugin::Macvlan;
+use rdma_plugin::Rdma;
+use sriov_plugin::Sriov;
 
 static IPAM: SilkrailIpam = SilkrailIpam;
 static MACVLAN: Child<Macvlan> = Child::new(Macvlan, &IPAM);
 static IPVLAN: Child<Ipvlan> = Child::new(Ipvlan, &IPAM);
+static SRIOV: Sriov = Sriov::new(&IPAM);
+static RDMA: Rdma = Rdma::new(&IPAM);
 
-/// Names and plugins. Each name also counts with `silkrail-` before it.
-const PLUGINS: [(&str, &dyn Plugin); 4] =
-    [("macvlan", &MACVLAN), ("ipvlan", &IPVLAN), ("ipam", &IPAM), ("spiderpool", &IPAM)];
+/// Names and plugins. Each name also counts with `silkrail-` before it. `--names` prints them for hack/build.
+const PLUGINS: [(&str, &dyn Plugin); 6] = [
+    ("macvlan", &MACVLAN),
+    ("ipvlan", &IPVLAN),
+    ("sriov", &SRIOV),
+    ("rdma", &RDMA),
+    ("silkrail-ipam", &IPAM),
+    ("spiderpool", &IPAM),
+];
 
 fn main() -> ExitCode {
     let called = env::args_os().next().unwrap_or_default();
     let name = Path::new(&called).file_name().unwrap_or_default().to_string_lossy();
-    match find(name.strip_prefix("silkrail-").unwrap_or(&name)) {
-        Some(_) if env::args_os().nth(1).is_some() => describe(),
+    let argument = env::args_os().nth(1);
+    if argument.as_deref().is_some_and(|argument| argument == "--names") {
+        return names();
+    }
+    match find(&name) {
+        Some(_) if argument.is_some() => describe(),
         Some(plugin) => plugin::run(plugin),
         None => usage(&name),
     }
 }
 
 fn find(name: &str) -> Option<&'static dyn Plugin> {
-    PLUGINS.into_iter().find(|(known, _)| *known == name).map(|(_, plugin)| plugin)
+    let short = name.strip_prefix("silkrail-");
+    PLUGINS.into_iter().find(|(known, _)| *known == name || Some(*known) == short).map(|(_, plugin)| plugin)
+}
+
+/// The names to install the executable under, one per line.
+#[expect(clippy::print_stdout, reason = "no CNI call is being served")]
+fn names() -> ExitCode {
+    for (name, _) in PLUGINS {
+        println!("{name}");
+    }
+    ExitCode::SUCCESS
 }
 
 /// A plugin takes no arguments; people who give it some want to know what it is.

@@ -26,7 +26,7 @@ use crate::exit::{Exit, Failure};
 
 /// RDMA network interfaces for Kubernetes pods: the node's side.
 #[derive(Debug, Parser)]
-#[command(name = "silkrail", version, propagate_version = true, after_help = EXIT_CODES)]
+#[command(name = "silkrail", version, after_help = EXIT_CODES)]
 struct Cli {
     /// The node's root directory, when run in a container
     #[arg(long, global = true, hide = true, default_value = "/")]

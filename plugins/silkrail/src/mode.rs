@@ -1,20 +1,26 @@
 //! `silkrail mode`: the node's RDMA mode, now and at the next boot.
 
+mod next_boot;
+mod report;
+mod state;
+
 use std::{fs, io::Write, path::Path};
 
 use rdma::{ModeError, NetnsMode, Socket};
+use serde::Serialize;
 use sysfs::Sysfs;
 
+use self::{
+    next_boot::NextBoot,
+    report::SetReport,
+    state::{Source, State},
+};
 use crate::{
     exit::{Exit, Failure},
     kernel::{IbCore, Kernel},
     modprobe::{self, Modprobe},
     namespaces::{self, Namespace},
 };
-
-mod report;
-
-use report::{NextBoot, SetReport, Source, State};
 
 /// How many of the namespaces in the way are listed.
 const LISTED: usize = 5;
@@ -120,4 +126,9 @@ fn next_boot(root: &Path, kernel: &Kernel) -> Result<NextBoot, Failure> {
         IbCore::Module | IbCore::Missing => Modprobe::below(root).settings()?,
     };
     Ok(NextBoot::of(&settings, modprobe::command_line(&command_line)))
+}
+
+fn print_json(value: &impl Serialize, out: &mut dyn Write) -> Result<(), Failure> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    Ok(writeln!(out)?)
 }

@@ -10,7 +10,7 @@ use std::{
 use crate::StoreError;
 
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 
 /// Locks the file until it is closed.
 ///

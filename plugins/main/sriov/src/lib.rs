@@ -1,1 +1,86 @@
-//! Stub.
+//! `sriov`: a VF of a NIC into the pod, configured, and back as it was.
+//!
+//! Read [`add`] first. A VF is claimed ([`plugin::claim`]), so that nobody else takes it and a late DEL knows that
+//! it is not its own any more; configured through its PF ([`settings`]); and moved into the pod
+//! ([`passage`]). Each of these is a change that can be taken back, wherever the VF is by then: in the pod,
+//! on its way home from a namespace that died, or at home under a strange name.
+
+#![forbid(unsafe_code)]
+
+mod add;
+mod announce;
+mod change;
+mod check;
+mod conf;
+mod mac;
+mod passage;
+mod settings;
+mod vf;
+
+use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
+use plugin::{Node, attachment, delegate, log};
+
+use self::{change::Change, conf::Conf, vf::Vf};
+
+/// The sriov plugin.
+pub struct Sriov {
+    builtin_ipam: &'static dyn Plugin,
+}
+
+const NAME: &str = "sriov";
+
+impl Sriov {
+    /// The plugin; `builtin_ipam` is called in-process where a configuration means it.
+    pub const fn new(builtin_ipam: &'static dyn Plugin) -> Self {
+        Self { builtin_ipam }
+    }
+}
+
+impl Plugin for Sriov {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn add(&self, request: &Add<'_>) -> Result<AddResult, Error> {
+        log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
+        add::add(request, self.builtin_ipam)
+    }
+
+    fn del(&self, request: &Del<'_>) -> Result<(), Error> {
+        // A DEL never fails because of how it should log.
+        let _ = log::configure(&request.common, log::about(&request.attachment, request.netns.as_deref()));
+        let node = Node::of(&request.common, self.builtin_ipam)?;
+        if attachment::take_back::<Change>(&node, NAME, &request.attachment)? {
+            return Ok(());
+        }
+        delegate::del(request, self.builtin_ipam)
+    }
+
+    fn check(&self, request: &Check<'_>) -> Result<(), Error> {
+        log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
+        check::check(request, self.builtin_ipam)
+    }
+
+    fn gc(&self, request: &Gc<'_>) -> Result<(), Error> {
+        let node = Node::of(&request.common, self.builtin_ipam)?;
+        let collected = attachment::collect::<Change>(&node, self, &request.common, &request.valid);
+        delegate::gc(request, self.builtin_ipam)?;
+        Ok(collected?)
+    }
+
+    fn status(&self, request: &Status<'_>) -> Result<(), Error> {
+        let node = Node::of(&request.common, self.builtin_ipam)?;
+        let unavailable = |e: Error| Error { code: Code::NOT_AVAILABLE, ..e };
+        // Which VF is the device plugin's decision; only a fixed one can be looked at here.
+        if let Some(pci) = Conf::device(&request.common).map_err(unavailable)? {
+            Vf::exists(&node, pci).map_err(|e| unavailable(e.into()))?;
+        }
+        delegate::status(request, self.builtin_ipam)
+    }
+}
+
+impl std::fmt::Debug for Sriov {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sriov")
+    }
+}

@@ -1,1 +1,81 @@
-//! Stub.
+//! `rdma`: the RDMA device of the chain's function into the pod, and back.
+//!
+//! It follows `sriov` in a chain, in exclusive RDMA mode. Read [`add`] first; what it changes on the node is
+//! [`change::Change`].
+
+#![forbid(unsafe_code)]
+
+mod add;
+mod change;
+mod conf;
+mod passage;
+
+use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
+use plugin::{Node, Pod, attachment, log};
+use rdma::NetnsMode;
+
+use self::{change::Change, passage::in_pod};
+
+/// The rdma plugin.
+pub struct Rdma {
+    builtin_ipam: &'static dyn Plugin,
+}
+
+const NAME: &str = "rdma";
+
+impl Rdma {
+    /// The plugin. It calls no IPAM plugin.
+    pub const fn new(builtin_ipam: &'static dyn Plugin) -> Self {
+        Self { builtin_ipam }
+    }
+}
+
+impl Plugin for Rdma {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn add(&self, request: &Add<'_>) -> Result<AddResult, Error> {
+        log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
+        add::add(request, self.builtin_ipam)
+    }
+
+    fn del(&self, request: &Del<'_>) -> Result<(), Error> {
+        // A DEL never fails because of how it should log.
+        let _ = log::configure(&request.common, log::about(&request.attachment, request.netns.as_deref()));
+        let node = Node::of(&request.common, self.builtin_ipam)?;
+        Ok(attachment::take_back::<Change>(&node, NAME, &request.attachment).map(drop)?)
+    }
+
+    fn check(&self, request: &Check<'_>) -> Result<(), Error> {
+        let node = Node::of(&request.common, self.builtin_ipam)?;
+        let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
+        let Some(journal) = attachment::find::<Change>(&node, NAME, &request.attachment)? else {
+            let msg = format!("attachment {} has no RDMA device", request.attachment);
+            return Err(Error::new(Code::CHANGED, msg));
+        };
+        journal.verify(&node)?;
+        in_pod(&pod, journal.changes()).map_err(Into::into)
+    }
+
+    fn gc(&self, request: &Gc<'_>) -> Result<(), Error> {
+        let node = Node::of(&request.common, self.builtin_ipam)?;
+        Ok(attachment::collect::<Change>(&node, self, &request.common, &request.valid)?)
+    }
+
+    fn status(&self, request: &Status<'_>) -> Result<(), Error> {
+        let node = Node::of(&request.common, self.builtin_ipam)?;
+        let unavailable = |e: plugin::Error| Error { code: Code::NOT_AVAILABLE, ..e.into() };
+        let mut socket = rdma::open(&node.sysfs).map_err(|e| unavailable(e.into()))?;
+        match rdma::netns_mode(&mut socket).map_err(|e| unavailable(e.into()))? {
+            NetnsMode::Exclusive => Ok(()),
+            NetnsMode::Shared => Err(Error { code: Code::NOT_AVAILABLE, ..add::mode_is_shared() }),
+        }
+    }
+}
+
+impl std::fmt::Debug for Rdma {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Rdma")
+    }
+}

@@ -1,4 +1,4 @@
-//! What `silkrail mode` says, to people and as JSON.
+//! What `mode set` did, to people and as JSON.
 
 use std::{
     io::Write,
@@ -8,41 +8,8 @@ use std::{
 use rdma::NetnsMode;
 use serde::Serialize;
 
-use super::Namespace;
-use crate::{
-    exit::{Exit, Failure},
-    modprobe::Setting,
-};
-
-/// The answer to `mode get`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct State {
-    pub(super) mode: Option<NetnsMode>,
-    pub(super) source: Option<Source>,
-    pub(super) next_boot: NextBoot,
-    /// Whether the next boot will have the mode of now.
-    pub(super) agree: bool,
-}
-
-/// Who told the mode.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Source {
-    Netlink,
-    Sysfs,
-}
-
-/// The mode of the next boot.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct NextBoot {
-    pub(super) mode: NetnsMode,
-    /// The file that says so; none for the kernel's default or its command line.
-    pub(super) file: Option<PathBuf>,
-    pub(super) warnings: Vec<String>,
-    #[serde(skip)]
-    by: &'static str,
-}
+use super::{Namespace, next_boot::NextBoot, print_json};
+use crate::exit::{Exit, Failure};
 
 /// The answer to `mode set`.
 #[derive(Debug, Serialize)]
@@ -55,7 +22,9 @@ pub(super) struct SetReport {
     /// What keeps the kernel from changing the mode.
     namespaces: Option<InTheWay>,
     pub(super) notes: Vec<String>,
-    /// Whether the next boot needs more than this command can do.
+    /// What makes the next boot's mode another one, although the file is right.
+    overruled: Option<String>,
+    /// Whether the next boot needs what neither this command nor a file can do.
     #[serde(skip)]
     unfinished: bool,
 }
@@ -81,61 +50,6 @@ struct InTheWay {
     shown: Vec<Namespace>,
 }
 
-impl State {
-    pub(super) fn print(&self, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
-        if json {
-            return print_json(self, out);
-        }
-        match (self.mode, self.source) {
-            (Some(mode), Some(Source::Netlink)) => {
-                writeln!(out, "now:        {mode} (the kernel, by netlink)")?
-            }
-            (Some(mode), _) => writeln!(out, "now:        {mode} (the kernel's parameter in /sys)")?,
-            (None, _) => writeln!(out, "now:        RDMA not available: ib_core is not loaded")?,
-        }
-        let NextBoot { mode, file, by, .. } = &self.next_boot;
-        match file {
-            Some(file) => writeln!(out, "next boot:  {mode} ({})", file.display())?,
-            None => writeln!(out, "next boot:  {mode} ({by})")?,
-        }
-        for warning in &self.next_boot.warnings {
-            writeln!(out, "warning:    {warning}")?;
-        }
-        if let (false, Some(now)) = (self.agree, self.mode) {
-            writeln!(
-                out,
-                "They differ. To keep {now}: silkrail mode set {now} --persist. To have {mode} now: reboot."
-            )?;
-        }
-        Ok(())
-    }
-}
-
-impl NextBoot {
-    /// Of all settings the last counts, and the kernel's command line after them.
-    pub(super) fn of(settings: &[Setting], command_line: Option<NetnsMode>) -> Self {
-        let last = settings.iter().rev().find_map(|setting| Some((setting.mode?, setting.path.clone())));
-        let (mode, file, by) = match (command_line, last) {
-            (Some(mode), _) => (mode, None, "the kernel's command line, ib_core.netns_mode"),
-            (None, Some((mode, file))) => (mode, Some(file), ""),
-            (None, None) => (NetnsMode::Shared, None, "nothing is set; the kernel's default"),
-        };
-        let mut warnings = Vec::new();
-        for Setting { path, mode: said } in settings {
-            match said {
-                None => warnings
-                    .push(format!("{}: netns_mode has a value that is neither 0 nor 1", path.display())),
-                Some(said) if *said != mode => {
-                    let winner = file.as_ref().map_or(by.to_owned(), |file| file.display().to_string());
-                    warnings.push(format!("{} says {said}; {winner} wins with {mode}", path.display()));
-                }
-                Some(_) => {}
-            }
-        }
-        Self { mode, file, warnings, by }
-    }
-}
-
 impl SetReport {
     pub(super) fn new(wanted: NetnsMode) -> Self {
         Self {
@@ -145,6 +59,7 @@ impl SetReport {
             persisted: None,
             namespaces: None,
             notes: Vec::new(),
+            overruled: None,
             unfinished: false,
         }
     }
@@ -181,6 +96,7 @@ impl SetReport {
         let winner = next.file.map_or(next.by.to_owned(), |file| file.display().to_string());
         self.notes
             .push(format!("the next boot will not be in {} mode before {winner} is changed", self.wanted));
+        self.overruled = Some(winner);
     }
 
     pub(super) fn busy(&mut self, now: NetnsMode, mut namespaces: Vec<Namespace>, listed: usize) {
@@ -230,20 +146,22 @@ impl SetReport {
             writeln!(out, "  … and {} more", count - shown.len())?;
         }
         if *count == 0 {
-            writeln!(
-                out,
-                "  none in /proc: one may be just dying (run this again), or be held by an open file"
-            )?;
+            let why = "one may be dying (run this again) or be held by an open file";
+            writeln!(out, "  none in /proc: {why}; and is this shell in the host's network namespace?")?;
         }
         let wanted = self.wanted;
-        match self.persisted {
-            Some(_) => writeln!(
+        match (&self.persisted, &self.overruled) {
+            (None, _) if self.unfinished => {
+                writeln!(out, "To do: set the kernel argument (see below), drain the node and reboot it.")?;
+            }
+            (None, _) => {
+                writeln!(out, "To do: silkrail mode set {wanted} --persist, drain the node and reboot it.")?
+            }
+            (_, Some(winner)) => writeln!(out, "To do: change {winner}, drain the node and reboot it.")?,
+            (_, None) => writeln!(
                 out,
                 "To do: drain the node and reboot it; ib_core is then loaded in {wanted} mode."
             )?,
-            None => {
-                writeln!(out, "To do: silkrail mode set {wanted} --persist, drain the node and reboot it.")?
-            }
         }
         writeln!(
             out,
@@ -253,47 +171,10 @@ impl SetReport {
     }
 }
 
-fn print_json(value: &impl Serialize, out: &mut dyn Write) -> Result<(), Failure> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    Ok(writeln!(out)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use NetnsMode::{Exclusive, Shared};
-
-    fn setting(path: &str, mode: Option<NetnsMode>) -> Setting {
-        Setting { path: path.into(), mode }
-    }
-
-    #[test]
-    fn without_a_setting_the_next_boot_is_shared() {
-        let next = NextBoot::of(&[], None);
-        assert_eq!((next.mode, next.file, next.warnings.len()), (Shared, None, 0));
-    }
-
-    #[test]
-    fn the_last_setting_counts_and_the_others_are_warned_about() {
-        let settings =
-            [setting("/a.conf", Some(Exclusive)), setting("/b.conf", Some(Shared)), setting("/c.conf", None)];
-        let next = NextBoot::of(&settings, None);
-        assert_eq!((next.mode, next.file), (Shared, Some("/b.conf".into())));
-        assert_eq!(
-            next.warnings,
-            [
-                "/a.conf says exclusive; /b.conf wins with shared",
-                "/c.conf: netns_mode has a value that is neither 0 nor 1"
-            ]
-        );
-    }
-
-    #[test]
-    fn the_command_line_wins_over_every_file() {
-        let next = NextBoot::of(&[setting("/a.conf", Some(Exclusive))], Some(Shared));
-        assert_eq!((next.mode, next.file), (Shared, None));
-        assert!(next.warnings[0].contains("the kernel's command line, ib_core.netns_mode wins with shared"));
-    }
 
     #[test]
     fn a_refusal_says_what_is_in_the_way_and_what_to_do() {

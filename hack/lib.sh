@@ -1,0 +1,35 @@
+# Sourced by the scripts of this folder: where things are, and what to say when something is missing.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-$root/target}")
+export CARGO_TARGET_DIR
+cd "$root" || exit
+
+me=$(basename "$0")
+say() { echo "$me: $*" >&2; }
+die() { echo "$me: $*" >&2; exit 2; }
+
+# usage: prints the comment at the top of the script that is running.
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" | sed '/^set /d'; }
+
+# The platform this machine builds for, such as x86_64-unknown-linux-gnu.
+host_triple() { rustc -vV | sed -n 's/^host: //p'; }
+
+# debian FILE:PACKAGE...: installs the packages whose file or command is missing.
+debian() {
+  local pair missing=()
+  for pair; do
+    command -v "${pair%:*}" >/dev/null || [ -e "${pair%:*}" ] || missing+=("${pair#*:}")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  command -v apt-get >/dev/null || die "missing: ${missing[*]} (names of Debian's packages); install them"
+  [ "$(id -u)" = 0 ] || die "missing packages; run: sudo apt-get install ${missing[*]}"
+  say "installing ${missing[*]}"
+  apt_install "${missing[@]}" || { apt-get update -qq && apt_install "${missing[@]}"; } ||
+    die "apt-get cannot install ${missing[*]}; are its sources right?"
+}
+
+apt_install() {
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null </dev/null
+}

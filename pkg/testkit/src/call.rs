@@ -1,0 +1,217 @@
+//! A call of a plugin, as a container runtime makes it.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{Answer, Binaries, Pod};
+
+/// How long a call may take. Invariant: nothing waits for ever.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A call of a plugin: the environment and the configuration. It can be made again and again.
+#[derive(Debug, Clone)]
+pub struct Call {
+    executable: PathBuf,
+    environment: BTreeMap<OsString, OsString>,
+    stdin: Vec<u8>,
+    state_dir: Option<PathBuf>,
+}
+
+impl Call {
+    /// A call of a plugin with a valid environment about a pod that does not exist, and no configuration.
+    pub fn new(binaries: &Binaries, plugin: &str) -> Self {
+        let call = Self {
+            executable: binaries.dir().join(plugin),
+            environment: BTreeMap::new(),
+            stdin: Vec::new(),
+            state_dir: None,
+        };
+        call.env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("CNI_CONTAINERID", "c0ffee")
+            .env("CNI_NETNS", "/nonexistent/netns")
+            .env("CNI_IFNAME", "net1")
+            .env("CNI_PATH", binaries.dir())
+    }
+
+    /// Puts a `stateDir` into configurations that have none.
+    #[must_use]
+    pub fn state_dir(self, dir: &Path) -> Self {
+        Self { state_dir: Some(dir.to_owned()), ..self }
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.environment.insert(name.into(), value.as_ref().into());
+        self
+    }
+
+    /// Takes an environment variable away.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.environment.remove(OsStr::new(name));
+        self
+    }
+
+    /// About this pod.
+    #[must_use]
+    pub fn pod(self, pod: &Pod) -> Self {
+        self.env("CNI_NETNS", pod.path())
+    }
+
+    /// About this container.
+    #[must_use]
+    pub fn container(self, id: &str) -> Self {
+        self.env("CNI_CONTAINERID", id)
+    }
+
+    /// About this interface.
+    #[must_use]
+    pub fn ifname(self, name: &str) -> Self {
+        self.env("CNI_IFNAME", name)
+    }
+
+    /// With these `CNI_ARGS`.
+    #[must_use]
+    pub fn args(self, args: &str) -> Self {
+        self.env("CNI_ARGS", args)
+    }
+
+    /// Has delegates looked for here first.
+    #[must_use]
+    pub fn delegates_in(self, dir: &Path) -> Self {
+        let others = self.environment.get(OsStr::new("CNI_PATH")).cloned().unwrap_or_default();
+        let path = [dir.as_os_str(), &others].join(OsStr::new(":"));
+        self.env("CNI_PATH", path)
+    }
+
+    /// With this configuration. An object without `stateDir` gets the node's.
+    ///
+    /// # Panics
+    /// Never: JSON can be written.
+    #[must_use]
+    pub fn conf(self, conf: &Value) -> Self {
+        let mut conf = conf.clone();
+        if let (Value::Object(object), Some(dir)) = (&mut conf, &self.state_dir) {
+            object.entry("stateDir").or_insert_with(|| dir.display().to_string().into());
+        }
+        self.stdin(serde_json::to_vec(&conf).unwrap())
+    }
+
+    /// With these bytes as configuration.
+    #[must_use]
+    pub fn stdin(self, stdin: impl Into<Vec<u8>>) -> Self {
+        Self { stdin: stdin.into(), ..self }
+    }
+
+    /// The bytes of the configuration.
+    pub fn sent(&self) -> &[u8] {
+        &self.stdin
+    }
+
+    /// Has an ADD or DEL fail, or be killed, at the N-th step of its journal: `error:N`, `kill:N`.
+    #[must_use]
+    pub fn fault(self, order: &str) -> Self {
+        self.env("SILKRAIL_FAULT", order)
+    }
+
+    /// ADD.
+    pub fn add(&self) -> Answer {
+        self.verb("ADD")
+    }
+
+    /// DEL.
+    pub fn del(&self) -> Answer {
+        self.verb("DEL")
+    }
+
+    /// CHECK.
+    pub fn check(&self) -> Answer {
+        self.verb("CHECK")
+    }
+
+    /// CHECK, with the result of the ADD as `prevResult`.
+    ///
+    /// # Panics
+    /// If the configuration is no JSON.
+    pub fn check_after(&self, result: &Value) -> Answer {
+        self.with("prevResult", result).check()
+    }
+
+    /// The same call with one more key in the configuration.
+    ///
+    /// # Panics
+    /// If the configuration is no JSON.
+    #[must_use]
+    pub fn with(&self, key: &str, value: &Value) -> Self {
+        let mut conf: Value = serde_json::from_slice(&self.stdin).unwrap();
+        conf[key] = value.clone();
+        self.clone().conf(&conf)
+    }
+
+    /// GC.
+    pub fn gc(&self) -> Answer {
+        self.verb("GC")
+    }
+
+    /// STATUS.
+    pub fn status(&self) -> Answer {
+        self.verb("STATUS")
+    }
+
+    /// Any `CNI_COMMAND`.
+    pub fn verb(&self, command: &str) -> Answer {
+        self.clone().env("CNI_COMMAND", command).call()
+    }
+
+    /// Runs the plugin with the environment as it is.
+    ///
+    /// # Panics
+    /// If it does not end.
+    pub fn call(&self) -> Answer {
+        let mut command = Command::new(&self.executable);
+        command.env_clear().envs(&self.environment);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.executable.display()));
+        let stdin = self.stdin.clone();
+        let mut input = child.stdin.take().unwrap();
+        // A plugin need not read it all.
+        let feeder = thread::spawn(move || drop(input.write_all(&stdin)));
+        let (stdout, stderr) = (read(child.stdout.take().unwrap()), read(child.stderr.take().unwrap()));
+        let status = wait(&mut child);
+        feeder.join().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Answer { status, stdout: text(stdout.join().unwrap()), stderr: text(stderr.join().unwrap()) }
+    }
+}
+
+fn read(mut from: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+fn wait(child: &mut Child) -> ExitStatus {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if started.elapsed() > LIMIT {
+            let _ = child.kill();
+            panic!("the plugin did not end within {LIMIT:?}");
+        }
+        thread::sleep(Duration::from_micros(500));
+    }
+}

@@ -1,0 +1,137 @@
+//! An IPAM plugin that answers as a test tells it to.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use crate::TestNode;
+
+/// An executable that notes how it is called and prints what a test wants.
+#[derive(Debug)]
+pub struct FakeIpam {
+    home: PathBuf,
+    name: String,
+}
+
+/// A call of it.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The environment.
+    pub env: BTreeMap<String, String>,
+    /// The configuration.
+    pub stdin: Vec<u8>,
+}
+
+const SCRIPT: &str = r#"#!/bin/sh
+home="${0%/*}/data"
+n=0
+until mkdir "$home/calls/$(printf %04d $n)" 2>/dev/null; do n=$((n + 1)); done
+call="$home/calls/$(printf %04d $n)"
+env >"$call/env"
+cat >"$call/stdin"
+[ -f "$home/sleep" ] && sleep "$(cat "$home/sleep")"
+[ -f "$home/$CNI_COMMAND.stdout" ] && cat "$home/$CNI_COMMAND.stdout"
+[ -f "$home/$CNI_COMMAND.fails" ] && exit 1
+exit 0
+"#;
+
+impl FakeIpam {
+    /// Installs one that answers every call with success and prints nothing.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn install(node: &TestNode, name: &str) -> Self {
+        let home = node.ipam_dir(name);
+        fs::create_dir_all(home.join("data/calls")).unwrap();
+        let ipam = Self { home, name: name.to_owned() };
+        fs::write(ipam.path(), SCRIPT).unwrap();
+        fs::set_permissions(ipam.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        ipam
+    }
+
+    /// Installs one whose ADD prints this result.
+    pub fn giving(node: &TestNode, result: &Value) -> Self {
+        let ipam = Self::install(node, "fake");
+        ipam.answers("ADD", result);
+        ipam
+    }
+
+    /// The directory it is in, for `CNI_PATH`.
+    pub fn dir(&self) -> &Path {
+        &self.home
+    }
+
+    /// The executable.
+    pub fn path(&self) -> PathBuf {
+        self.home.join(&self.name)
+    }
+
+    /// Has a verb print this.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn answers(&self, verb: &str, result: &Value) {
+        fs::write(self.data(&format!("{verb}.stdout")), result.to_string()).unwrap();
+    }
+
+    /// Has a verb fail with an error object.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn fails(&self, verb: &str, code: u64, msg: &str) {
+        self.answers(verb, &json!({"cniVersion": "1.1.0", "code": code, "msg": msg}));
+        fs::write(self.data(&format!("{verb}.fails")), "").unwrap();
+    }
+
+    /// Has a verb succeed again and print nothing.
+    pub fn recovers(&self, verb: &str) {
+        let _ = fs::remove_file(self.data(&format!("{verb}.fails")));
+        let _ = fs::remove_file(self.data(&format!("{verb}.stdout")));
+    }
+
+    /// Has every call take so long.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn takes(&self, seconds: f32) {
+        fs::write(self.data("sleep"), seconds.to_string()).unwrap();
+    }
+
+    /// How it was called, in order.
+    ///
+    /// # Panics
+    /// If that cannot be read.
+    pub fn calls(&self) -> Vec<Recorded> {
+        let mut dirs: Vec<PathBuf> =
+            fs::read_dir(self.data("calls")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        dirs.sort();
+        dirs.iter().map(|dir| Recorded::read(dir)).collect()
+    }
+
+    /// The verbs it was called with, in order.
+    pub fn verbs(&self) -> Vec<String> {
+        self.calls().iter().map(|call| call.var("CNI_COMMAND").to_owned()).collect()
+    }
+
+    fn data(&self, name: &str) -> PathBuf {
+        self.home.join("data").join(name)
+    }
+}
+
+impl Recorded {
+    fn read(dir: &Path) -> Self {
+        let text = fs::read_to_string(dir.join("env")).unwrap();
+        let pair = |line: &str| line.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()));
+        Self { env: text.lines().filter_map(pair).collect(), stdin: fs::read(dir.join("stdin")).unwrap() }
+    }
+
+    /// An environment variable; empty if it was not set.
+    pub fn var(&self, name: &str) -> &str {
+        self.env.get(name).map_or("", String::as_str)
+    }
+}

@@ -1,0 +1,139 @@
+//! Looking at a namespace with other people's tools.
+
+use std::{ffi::OsStr, path::Path, process::Command};
+
+use serde_json::Value;
+
+use crate::Pod;
+
+/// A place with a network namespace: a node or a pod.
+pub trait Observe {
+    /// A command that runs there.
+    fn command(&self, program: &str) -> Command;
+
+    /// Runs a command, which must succeed, and returns what it printed.
+    ///
+    /// # Panics
+    /// If it fails.
+    fn run(&self, program: &str, args: &[impl AsRef<OsStr>]) -> String {
+        let output = self.command(program).args(args).output().expect(program);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{:?}: {stderr}",
+            args.iter().map(AsRef::as_ref).collect::<Vec<_>>()
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs `ip` with arguments separated by blanks.
+    ///
+    /// # Panics
+    /// If it fails.
+    fn run_ip(&self, args: &str) {
+        self.run("ip", &args.split(' ').collect::<Vec<_>>());
+    }
+
+    /// Runs `ip -json` and parses what it prints.
+    ///
+    /// # Panics
+    /// If it fails.
+    fn ip(&self, args: &str) -> Vec<Value> {
+        parse(&self.run("ip", &[&["-json"], args.split(' ').collect::<Vec<_>>().as_slice()].concat()))
+    }
+
+    /// Runs `rdma -json` and parses what it prints.
+    ///
+    /// # Panics
+    /// If it fails.
+    fn rdma(&self, args: &str) -> Vec<Value> {
+        parse(&self.run("rdma", &[&["-json"], args.split(' ').collect::<Vec<_>>().as_slice()].concat()))
+    }
+
+    /// Every link with its details.
+    fn links(&self) -> Vec<Value> {
+        self.ip("-details link show")
+    }
+
+    /// The names of the links.
+    fn link_names(&self) -> Vec<String> {
+        self.links().iter().map(|link| text(link, "ifname")).collect()
+    }
+
+    /// The link of that name.
+    fn link(&self, name: &str) -> Option<Value> {
+        self.links().into_iter().find(|link| link["ifname"] == name)
+    }
+
+    /// The addresses of a link, except those the kernel gives by itself, as `address/length`.
+    fn addresses(&self, name: &str) -> Vec<String> {
+        let of = |info: &Value| format!("{}/{}", text(info, "local"), info["prefixlen"]);
+        self.address_infos(name).iter().map(of).collect()
+    }
+
+    /// The same with everything the kernel says about them.
+    fn address_infos(&self, name: &str) -> Vec<Value> {
+        let links = self.ip("address show");
+        let link = links.iter().find(|link| link["ifname"] == name);
+        let infos = link.and_then(|link| link["addr_info"].as_array()).cloned().unwrap_or_default();
+        infos.into_iter().filter(|info| info["scope"] != "link").collect()
+    }
+
+    /// The routes of a link, except those the kernel makes by itself.
+    fn routes(&self, name: &str) -> Vec<Value> {
+        let mut routes = self.ip("-4 route show table all");
+        routes.extend(self.ip("-6 route show table all"));
+        routes.retain(|route| goes_through(route, name) && route["protocol"] != "kernel");
+        routes
+    }
+
+    /// A sysctl, like `net/ipv4/conf/net1/arp_notify`.
+    fn sysctl(&self, name: &str) -> String {
+        self.run("cat", &[format!("/proc/sys/{name}")]).trim().to_owned()
+    }
+
+    /// Sets a sysctl.
+    fn set_sysctl(&self, name: &str, value: &str) {
+        self.run("sh", &["-c", &format!("echo {value} >/proc/sys/{name}")]);
+    }
+}
+
+/// The inside of the namespace that a path names.
+pub(crate) struct Inside<'a>(pub(crate) &'a Path);
+
+impl Observe for Inside<'_> {
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.0.display())).arg(program);
+        command
+    }
+}
+
+impl Observe for Pod {
+    fn command(&self, program: &str) -> Command {
+        Inside(self.path()).command(program)
+    }
+}
+
+fn goes_through(route: &Value, name: &str) -> bool {
+    let hops = route["nexthops"].as_array();
+    route["dev"] == name || hops.is_some_and(|hops| hops.iter().any(|hop| hop["dev"] == name))
+}
+
+fn text(object: &Value, key: &str) -> String {
+    object[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// The tools print nothing at all where there is nothing to tell.
+fn parse(text: &str) -> Vec<Value> {
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    let parsed: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("no JSON ({e}): {text}"));
+    match parsed {
+        Value::Array(list) => {
+            list.into_iter().filter(|item| item != &Value::Object(Default::default())).collect()
+        }
+        object => vec![object],
+    }
+}

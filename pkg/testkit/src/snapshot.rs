@@ -1,0 +1,130 @@
+//! What there is on a node, to be compared with what there was.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::{Observe, TestNode, observe::Inside};
+
+/// Keys of the tools' output that change by themselves, or that a new link gets anew.
+const VOLATILE: [&str; 8] = [
+    "ifindex",
+    "link_index",
+    "link_netnsid",
+    "stats",
+    "stats64",
+    "valid_life_time",
+    "preferred_life_time",
+    "expires",
+];
+
+/// Links, addresses, routes and RDMA devices of a node and its pods, and the files of the state directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    facts: BTreeMap<String, String>,
+}
+
+impl Snapshot {
+    pub(crate) fn of(node: &TestNode) -> Self {
+        let mut snapshot = Self { facts: BTreeMap::new() };
+        snapshot.look_at("node", node);
+        for (name, path) in entries(&node.netns_dir()) {
+            snapshot.look_at(&format!("pod {name}"), &Inside(&path));
+        }
+        snapshot.list(&node.state_dir(), "state");
+        snapshot
+    }
+
+    fn look_at(&mut self, place: &str, there: &impl Observe) {
+        let mut facts = Vec::new();
+        facts.extend(there.links().into_iter().map(|link| ("link", link)));
+        facts.extend(there.ip("address show").into_iter().map(|link| ("addresses", link)));
+        facts.extend(there.ip("-4 route show table all").into_iter().map(|route| ("route", route)));
+        facts.extend(there.ip("-6 route show table all").into_iter().map(|route| ("route6", route)));
+        if Path::new("/sys/class/infiniband").exists() {
+            facts.extend(there.rdma("dev show").into_iter().map(|dev| ("rdma", dev)));
+        }
+        for (kind, mut fact) in facts {
+            calm(&mut fact);
+            let known =
+                ["ifname", "dst", "dev", "table", "gateway"].map(|key| fact[key].as_str().unwrap_or("-"));
+            // Two routes may have all of these in common.
+            let same = self.facts.entry(format!("{place}: {kind} {}", known.join(" "))).or_default();
+            same.push_str(&fact.to_string());
+        }
+    }
+
+    /// The files below a directory with their content. Maps of addresses are hints made from the claims.
+    fn list(&mut self, dir: &Path, name: &str) {
+        for (entry, path) in entries(dir) {
+            let name = format!("{name}/{entry}");
+            if path.is_dir() && !path.is_symlink() {
+                if entry != "maps" {
+                    self.list(&path, &name);
+                }
+                continue;
+            }
+            let content = fs::read_link(&path).map(|to| format!("-> {}", to.display()));
+            let content =
+                content.or_else(|_| fs::read(&path).map(|b| String::from_utf8_lossy(&b).into_owned()));
+            self.facts.insert(name, content.unwrap_or_else(|e| e.to_string()));
+        }
+    }
+
+    /// The files of the state directory, without `state/`.
+    pub fn state(&self) -> Vec<&str> {
+        self.facts.keys().filter_map(|key| key.strip_prefix("state/")).collect()
+    }
+
+    /// The addresses that are claimed.
+    pub fn claims(&self) -> Vec<&str> {
+        self.state().into_iter().filter_map(|path| path.split_once("/claims/").map(|(_, ip)| ip)).collect()
+    }
+
+    /// It is as it was.
+    ///
+    /// # Panics
+    /// If anything differs; the message says what.
+    pub fn assert_is(&self, before: &Self) {
+        let difference = self.difference(before);
+        assert!(difference.is_empty(), "the node is not as before:\n{difference}");
+    }
+
+    /// What is there now and was not before (`+`), and the other way round (`-`).
+    pub fn difference(&self, before: &Self) -> String {
+        let mut text = String::new();
+        for (sign, these, others) in [('-', before, self), ('+', self, before)] {
+            for (key, value) in
+                these.facts.iter().filter(|(key, value)| others.facts.get(*key) != Some(value))
+            {
+                let _ = writeln!(text, "{sign} {key}: {value}");
+            }
+        }
+        text
+    }
+}
+
+fn calm(fact: &mut Value) {
+    if let Value::Object(object) = fact {
+        object.retain(|key, _| !VOLATILE.contains(&key.as_str()));
+        object.values_mut().for_each(calm);
+    } else if let Value::Array(list) = fact {
+        list.iter_mut().for_each(calm);
+    }
+}
+
+fn entries(dir: &Path) -> Vec<(String, PathBuf)> {
+    let listed: io::Result<Vec<_>> = fs::read_dir(dir).and_then(Iterator::collect);
+    let mut entries: Vec<_> = listed
+        .unwrap_or_default()
+        .iter()
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
+        .collect();
+    entries.sort();
+    entries
+}

@@ -1,0 +1,184 @@
+//! ADD: claim the VF, configure it, move it, and give it its addresses.
+
+use addr::MacAddr;
+use cni::{Add, AddResult, Code, Error as CniError, Interface, Plugin};
+use journal::Journal;
+use plugin::{
+    Error, Node, Pod,
+    attachment::{self, Beginning},
+    claim::{Claim, Part},
+    delegate::{self, Delegated},
+    entry::{self, Published},
+    interface,
+};
+use podmap::Rdma;
+use rtnl::Link;
+use sysfs::Function;
+use tracing::info;
+
+use crate::{
+    NAME, announce,
+    change::Change,
+    conf::Conf,
+    mac::FormerMac,
+    passage::{Passage, set_mac},
+    settings::Configured,
+    vf::Vf,
+};
+
+/// Gives a pod its VF.
+pub(crate) fn add(request: &Add<'_>, builtin_ipam: &'static dyn Plugin) -> Result<AddResult, CniError> {
+    let conf = Conf::of(&request.common)?;
+    let node = Node::of(&request.common, builtin_ipam)?;
+    let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
+    Vf::exists(&node, conf.device)?;
+
+    let beginning = Beginning {
+        plugin: NAME,
+        attachment: &request.attachment,
+        network: &request.common.conf.name,
+        netns_path: &request.netns,
+        netns: Some(pod.id()),
+    };
+    let journal = attachment::begin(&node, &beginning)?;
+    let addition = Addition { request, conf: &conf, node: &node, pod: &pod };
+    attachment::all_or_nothing(journal, &node, |journal| addition.make(journal))
+}
+
+/// An ADD whose preconditions hold.
+struct Addition<'a, 'r> {
+    request: &'a Add<'r>,
+    conf: &'a Conf,
+    node: &'a Node,
+    pod: &'a Pod,
+}
+
+impl Addition<'_, '_> {
+    fn make(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
+        self.claim(journal)?;
+        self.name_is_free()?;
+        let vf = Vf::find(self.node, self.conf.device)?;
+        self.mtu_fits(&vf)?;
+        // A VF in user space has no link that a dhcp client could need.
+        let link_first = vf.link.is_some() && delegate::needs_link(&self.request.common)?;
+        let early = if link_first { None } else { Some(self.addresses(journal)?) };
+        let link = self.passage(journal, &vf)?;
+        let mut result = match early {
+            Some(result) => result,
+            None => self.addresses(journal)?,
+        };
+        self.complete(&vf, link.as_ref(), &mut result);
+        if let Some(link) = &link {
+            interface::configure(self.pod, link, &result)?;
+            announce::announce(self.pod, link, &result)?;
+        }
+        self.publish(journal, &vf, &result)?;
+        info!(vf = %vf.pci, pf = %vf.pf.link.name, "attached");
+        Ok(result)
+    }
+
+    fn claim(&self, journal: &mut Journal<Change>) -> Result<(), Error> {
+        let Add { attachment, netns, .. } = self.request;
+        let vf = Function::Pci(self.conf.device);
+        let claim = Claim::of(Part::Vf, vf, attachment, netns.clone(), self.pod.id());
+        journal.make(Change::Claim(claim.clone()), |_| {
+            claim.make(self.node, |former| attachment::take_back::<Change>(self.node, NAME, former))
+        })
+    }
+
+    fn name_is_free(&self) -> Result<(), Error> {
+        let ifname = &self.request.attachment.ifname;
+        if self.pod.links.find_link(ifname)?.is_none() {
+            return Ok(());
+        }
+        let msg = format!("interface {ifname} already exists in the container");
+        Err(CniError::new(Code::IN_USE, msg).with_details("nothing was changed").into())
+    }
+
+    fn mtu_fits(&self, vf: &Vf) -> Result<(), Error> {
+        let highest = vf.pf.link.mtu;
+        match self.conf.mtu {
+            Some(mtu) if mtu > highest => {
+                let msg = format!("invalid MTU {mtu}, must be [0, PF MTU({highest})]");
+                Err(CniError::config(msg)
+                    .with_details(format!("PF {} limits its VFs", vf.pf.link.name))
+                    .into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn addresses(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
+        match Delegated::of(self.request)? {
+            Some(call) => journal
+                .make(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node.builtin_ipam)?)),
+            None => Ok(AddResult::default()),
+        }
+    }
+
+    /// Configures the VF and moves its link; without a link it is only configured.
+    fn passage(&self, journal: &mut Journal<Change>, vf: &Vf) -> Result<Option<Link>, Error> {
+        let owner = &self.request.attachment;
+        if let Some(former) = FormerMac::of(owner, vf).filter(|_| self.conf.mac.is_some()) {
+            journal.note(Change::Mac(former))?;
+        }
+        let passage =
+            vf.link.as_ref().map(|link| Passage::of(self.request, self.pod, vf.pci, link)).transpose()?;
+        if let Some(passage) = &passage {
+            journal.note(Change::Passage(passage.clone()))?;
+        }
+        if let (Some(link), Some(mac)) = (&vf.link, self.conf.mac) {
+            // Some drivers take the address only while no administrative one is set, others only after.
+            let _ = self.node.links()?.set_mac(link.index, mac);
+        }
+        let settings = Configured::of(owner, vf, self.conf);
+        journal.make(Change::Configured(settings.clone()), |_| settings.apply(self.node, &vf.pf))?;
+        let Some(passage) = passage else { return Ok(None) };
+        let link = passage.carry(self.node, self.pod)?;
+        self.adjust(&link)?;
+        Ok(Some(self.pod.links.link_by_index(link.index)?))
+    }
+
+    /// What the configuration asks of the link itself.
+    fn adjust(&self, link: &Link) -> Result<(), Error> {
+        if let Some(mtu) = self.conf.mtu.filter(|mtu| *mtu != link.mtu) {
+            self.pod.links.set_mtu(link.index, mtu)?;
+        }
+        match self.conf.mac {
+            Some(mac) => set_mac(&self.pod.links, link.index, mac),
+            None => Ok(()),
+        }
+    }
+
+    /// What the result says besides addresses and routes.
+    fn complete(&self, vf: &Vf, link: Option<&Link>, result: &mut AddResult) {
+        let admin = vf.settings.mac.filter(|mac| !mac.is_zero());
+        let mac: Option<MacAddr> = link.map_or(self.conf.mac.or(admin), |link| link.mac);
+        result.interfaces = vec![Interface {
+            name: self.request.attachment.ifname.to_string(),
+            mac: mac.map(|mac| mac.to_string()),
+            mtu: Some(link.map_or(vf.pf.link.mtu, |link| link.mtu)),
+            sandbox: Some(self.request.netns.display().to_string()),
+            pci_id: Some(vf.pci.to_string()),
+            ..Interface::default()
+        }];
+        for ip in &mut result.ips {
+            ip.interface = Some(0);
+        }
+    }
+
+    fn publish(&self, journal: &mut Journal<Change>, vf: &Vf, result: &AddResult) -> Result<(), Error> {
+        let mut entry = entry::describe(NAME, self.request, self.pod, result);
+        entry.network.vlan = self.conf.vlan.map(|tag| tag.id.get()).filter(|id| *id != 0);
+        entry.rdma = Rdma {
+            pci: Some(vf.pci),
+            pf_pci: Some(vf.pf.pci),
+            vf_index: Some(vf.index),
+            host_netdev: vf.link.as_ref().map(|link| link.name.clone()),
+            master: Some(vf.pf.link.name.clone()),
+            ..Rdma::default()
+        };
+        let change = Published::of(&self.request.attachment);
+        journal.make(Change::Published(change.clone()), |_| change.publish(self.node, &entry))
+    }
+}

@@ -1,0 +1,71 @@
+//! What an ADD changes on the node.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+use std::fmt;
+
+use plugin::{Error, Node, claim::Claim, delegate::Delegated, entry::Published};
+use serde::{Deserialize, Serialize};
+
+use crate::{mac::FormerMac, passage::Passage, settings::Configured};
+
+/// A change on the node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Change {
+    /// The VF was claimed.
+    Claim(Claim),
+    /// The IPAM plugin was called.
+    Delegated(Delegated),
+    /// The VF's administrative MAC may have been changed.
+    Mac(FormerMac),
+    /// The VF's link was moved. It is noted before the settings, because the settings must be restored
+    /// first: some drivers refuse a VF that is not trusted its own former MAC.
+    Passage(Passage),
+    /// The VF was configured.
+    Configured(Configured),
+    /// The pod map has an entry.
+    Published(Published),
+}
+
+impl journal::Change for Change {
+    type Node = Node;
+    type Error = Error;
+
+    fn revert(&self, node: &Node) -> Result<(), Error> {
+        match self {
+            Self::Claim(claim) => claim.revert(node),
+            Self::Delegated(call) => call.revert(node),
+            Self::Mac(mac) => mac.revert(node),
+            Self::Passage(passage) => passage.revert(node),
+            Self::Configured(settings) => settings.revert(node),
+            Self::Published(entry) => entry.revert(node),
+        }
+    }
+
+    fn verify(&self, node: &Node) -> Result<(), Error> {
+        match self {
+            Self::Claim(claim) => claim.verify(node),
+            Self::Passage(passage) => passage.verify(),
+            Self::Configured(settings) => settings.verify(node),
+            // The IPAM plugin's own CHECK is called; the others change nothing that could differ.
+            Self::Delegated(_) | Self::Mac(_) | Self::Published(_) => Ok(()),
+        }
+    }
+
+    fn guards_later_ones(&self) -> bool {
+        matches!(self, Self::Claim(_))
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claim(claim) => claim.fmt(f),
+            Self::Delegated(call) => call.fmt(f),
+            Self::Mac(mac) => mac.fmt(f),
+            Self::Passage(passage) => passage.fmt(f),
+            Self::Configured(settings) => settings.fmt(f),
+            Self::Published(entry) => entry.fmt(f),
+        }
+    }
+}

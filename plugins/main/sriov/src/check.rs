@@ -1,0 +1,45 @@
+//! CHECK: is the attachment as ADD left it?
+
+use cni::{Check, Code, Error as CniError, Plugin};
+use plugin::{Error, Node, Pod, attachment, delegate, interface};
+
+use crate::{NAME, change::Change, conf::Conf};
+
+/// Compares claim, settings, link and addresses with the journal and the result of ADD.
+pub(crate) fn check(request: &Check<'_>, builtin_ipam: &'static dyn Plugin) -> Result<(), CniError> {
+    Conf::of(&request.common)?;
+    let node = Node::of(&request.common, builtin_ipam)?;
+    let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
+    delegate::check(request, builtin_ipam)?;
+    let prev =
+        request.common.conf.prev_result()?.ok_or_else(|| CniError::config("required prevResult missing"))?;
+    let journal = attachment::find::<Change>(&node, NAME, &request.attachment)?;
+    let Some(journal) = journal else {
+        return Err(changed(format!("there is no attachment {}", request.attachment)));
+    };
+    journal.verify(&node)?;
+    let ifname = request.attachment.ifname.as_str();
+    let Some(described) = prev.interfaces.iter().find(|i| i.name == ifname) else {
+        return Err(CniError::config(format!("prevResult has no interface {ifname}")));
+    };
+    if !journal.changes().iter().any(|change| matches!(change, Change::Passage(_))) {
+        return Ok(());
+    }
+    let link = pod.links.link(&request.attachment.ifname).map_err(Error::from)?;
+    let mac = link.mac.map(|mac| mac.to_string());
+    if described.mac.as_ref().map(|mac| mac.to_ascii_lowercase()) != mac {
+        return Err(changed(format!(
+            "link {ifname} has the MAC address {}, ADD left it with {}",
+            mac.unwrap_or_default(),
+            described.mac.clone().unwrap_or_default()
+        )));
+    }
+    let index = prev.interfaces.iter().position(|i| i == described);
+    let mut own = prev.clone();
+    own.ips.retain(|ip| ip.interface == index);
+    Ok(interface::verify(&pod, &link, &own)?)
+}
+
+fn changed(msg: String) -> CniError {
+    CniError::new(Code::CHANGED, msg)
+}

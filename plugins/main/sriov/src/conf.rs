@@ -1,0 +1,124 @@
+//! The configuration: what was written, checked and turned into what it means.
+
+use addr::{MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
+use cni::{Common, Error, Fields};
+use rtnl::VfVlanTag;
+
+/// What a configuration means.
+#[derive(Debug)]
+pub(crate) struct Conf {
+    pub(crate) device: PciAddress,
+    pub(crate) vlan: Option<VfVlanTag>,
+    pub(crate) mac: Option<MacAddr>,
+    pub(crate) mtu: Option<u32>,
+    /// Guaranteed and highest rate in Mbit/s.
+    pub(crate) rate: Option<(u32, u32)>,
+    pub(crate) spoofchk: Option<bool>,
+    pub(crate) trust: Option<bool>,
+    /// 0 follows the port, 1 always up, 2 always down.
+    pub(crate) link_state: Option<u32>,
+}
+
+impl Conf {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// A wrong value, named with its key.
+    pub(crate) fn of(common: &Common<'_>) -> Result<Self, Error> {
+        let fields = common.conf.fields();
+        let device = Self::device(common)?.ok_or_else(|| {
+            Error::config("deviceID: VF pci addr is required").with_details(
+                "Multus fills it in from the network's k8s.v1.cni.cncf.io/resourceName annotation when the pod \
+                 requests that resource: check both, and that the device plugin runs on this node",
+            )
+        })?;
+        Ok(Self {
+            device,
+            vlan: vlan(&fields)?,
+            mac: child::mac(common)?,
+            mtu: positive(&fields, "mtu")?.filter(|mtu| *mtu > 0),
+            rate: rate(&fields)?,
+            spoofchk: switch(&fields, "spoofchk")?,
+            trust: switch(&fields, "trust")?,
+            link_state: link_state(&fields)?,
+        })
+    }
+
+    /// The VF: `deviceID`, else `runtimeConfig.deviceID`, where Multus puts one from a pod's annotation.
+    ///
+    /// # Errors
+    /// If it is no PCI address.
+    pub(crate) fn device(common: &Common<'_>) -> Result<Option<PciAddress>, Error> {
+        let fields = common.conf.fields();
+        let runtime = common.conf.runtime()?;
+        let text = match fields.text("deviceID")? {
+            Some(text) => Some(text),
+            None => runtime.map_or(Ok(None), |runtime| runtime.text("deviceID"))?,
+        };
+        text.map(|text| text.parse().map_err(|e| Error::config(format!("deviceID: {e}")))).transpose()
+    }
+}
+
+fn vlan(fields: &Fields<'_>) -> Result<Option<VfVlanTag>, Error> {
+    let invalid = |e: addr::InvalidVlan| Error::config(e.to_string());
+    let (id, qos, proto) = (fields.integer("vlan")?, fields.integer("vlanQoS")?, fields.text("vlanProto")?);
+    let Some(id) = id else {
+        return match (qos, proto) {
+            (Some(_), _) => {
+                Err(Error::config("vlan id must be configured to set vlan QoS to a non-nil value"))
+            }
+            (_, Some(_)) => Err(Error::config("vlan id must be configured to set vlan proto")),
+            _ => Ok(None),
+        };
+    };
+    let id = VlanId::try_from(id).map_err(invalid)?;
+    let qos = VlanQos::try_from(qos.unwrap_or(0)).map_err(invalid)?;
+    let proto: VlanProto = proto.unwrap_or("802.1q").parse().map_err(invalid)?;
+    if id == VlanId::NONE && qos.get() != 0 {
+        return Err(Error::config(format!(
+            "non-zero vlan id must be configured to set vlan QoS to {}",
+            qos.get()
+        )));
+    }
+    if id == VlanId::NONE && proto == VlanProto::Dot1Ad {
+        return Err(Error::config("non-zero vlan id must be configured to set vlan proto 802.1ad"));
+    }
+    Ok(Some(VfVlanTag { id, qos, proto }))
+}
+
+fn rate(fields: &Fields<'_>) -> Result<Option<(u32, u32)>, Error> {
+    let (min, max) = (positive(fields, "min_tx_rate")?, positive(fields, "max_tx_rate")?);
+    if min.is_none() && max.is_none() {
+        return Ok(None);
+    }
+    let (min, max) = (min.unwrap_or(0), max.unwrap_or(0));
+    if max != 0 && min > max {
+        return Err(Error::config(format!("min_tx_rate {min} is above max_tx_rate {max}")));
+    }
+    Ok(Some((min, max)))
+}
+
+fn positive(fields: &Fields<'_>, key: &str) -> Result<Option<u32>, Error> {
+    let Some(value) = fields.integer(key)? else { return Ok(None) };
+    u32::try_from(value).map(Some).map_err(|_| fields.wrong(key, "a number of at least 0", value))
+}
+
+fn switch(fields: &Fields<'_>, key: &str) -> Result<Option<bool>, Error> {
+    match fields.text(key)? {
+        None => Ok(None),
+        Some("on") => Ok(Some(true)),
+        Some("off") => Ok(Some(false)),
+        Some(other) => Err(fields.wrong(key, "on or off", format!("{other:?}"))),
+    }
+}
+
+fn link_state(fields: &Fields<'_>) -> Result<Option<u32>, Error> {
+    match fields.text("link_state")? {
+        None => Ok(None),
+        Some("auto") => Ok(Some(0)),
+        Some("enable") => Ok(Some(1)),
+        Some("disable") => Ok(Some(2)),
+        Some(other) => Err(Error::config(format!("invalid link_state value: {other}"))
+            .with_details("link_state must be auto, enable or disable")),
+    }
+}

@@ -1,0 +1,53 @@
+//! A VF's administrative MAC address, restored last.
+//!
+//! A PF shows one address for a VF. On some drivers that is the administrative one alone (zero: the VF may
+//! choose); on others also what the VF reported. To give a VF its former address back, the administrative
+//! one is first taken away, then the VF's link gets its own back, and then, if the PF still does not show
+//! what it showed, the administrative one is set again: this change, noted first and so reverted after both.
+
+use std::fmt;
+
+use addr::{Attachment, MacAddr, PciAddress};
+use plugin::{Error, Node};
+use rtnl::{VfIndex, VfSettingsChange};
+use serde::{Deserialize, Serialize};
+use sysfs::Function;
+
+use crate::vf::{Pf, Vf, is_anothers};
+
+/// The address that a PF showed for a VF before its settings were changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FormerMac {
+    owner: Attachment,
+    vf: PciAddress,
+    pf: PciAddress,
+    index: VfIndex,
+    mac: MacAddr,
+}
+
+impl FormerMac {
+    /// What the PF shows now.
+    pub(crate) fn of(owner: &Attachment, vf: &Vf) -> Option<Self> {
+        let mac = vf.settings.mac?;
+        Some(Self { owner: owner.clone(), vf: vf.pci, pf: vf.pf.pci, index: vf.index, mac })
+    }
+
+    /// Has the PF show it again.
+    pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
+        if !node.sysfs.has(&Function::Pci(self.vf)) || is_anothers(node, self.vf, &self.owner)? {
+            return Ok(());
+        }
+        let pf = Pf::find(node, self.pf)?;
+        let now = node.links()?.vf_settings(pf.link.index, self.index)?;
+        if now.mac == Some(self.mac) || self.mac.is_zero() {
+            return Ok(());
+        }
+        Ok(node.links()?.set_vf(pf.link.index, self.index, VfSettingsChange::Mac(self.mac))?)
+    }
+}
+
+impl fmt::Display for FormerMac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "administrative MAC of VF {}", self.vf)
+    }
+}

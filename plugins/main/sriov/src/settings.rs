@@ -1,0 +1,144 @@
+//! A VF's settings on its PF, as a change that can be taken back.
+
+use std::fmt;
+
+use addr::{Attachment, PciAddress};
+use cni::{Code, Error as CniError};
+use nix::errno::Errno;
+use plugin::{Error, Node};
+use rtnl::{VfIndex, VfSettings, VfSettingsChange, VfVlanTag};
+use serde::{Deserialize, Serialize};
+use sysfs::Function;
+
+use crate::{
+    conf::Conf,
+    vf::{Pf, Vf, is_anothers},
+};
+
+/// A VF was configured through its PF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Configured {
+    owner: Attachment,
+    vf: PciAddress,
+    pf: PciAddress,
+    index: VfIndex,
+    /// What is set, in the order in which it is.
+    set: Vec<VfSettingsChange>,
+    /// What brings the former settings back.
+    restore: Vec<VfSettingsChange>,
+}
+
+impl Configured {
+    /// The changes that an ADD will make. What the VF has already, and what the configuration does not
+    /// mention, is left alone.
+    pub(crate) fn of(owner: &Attachment, vf: &Vf, conf: &Conf) -> Self {
+        let now = &vf.settings;
+        let mut wanted = Vec::new();
+        wanted.extend(conf.vlan.map(|tag| (VfSettingsChange::Vlan(tag), former_vlan(now, tag))));
+        wanted.extend(
+            conf.mac.map(|mac| (VfSettingsChange::Mac(mac), VfSettingsChange::Mac(addr::MacAddr::ZERO))),
+        );
+        wanted.extend(conf.rate.map(|(min, max)| (VfSettingsChange::Rate(min, max), former_rate(now))));
+        let former = now.spoofchk.unwrap_or_default();
+        wanted.extend(
+            conf.spoofchk.map(|on| (VfSettingsChange::SpoofCheck(on), VfSettingsChange::SpoofCheck(former))),
+        );
+        let former = now.trust.unwrap_or_default();
+        wanted.extend(conf.trust.map(|on| (VfSettingsChange::Trust(on), VfSettingsChange::Trust(former))));
+        let former = now.link_state.unwrap_or_default();
+        wanted.extend(
+            conf.link_state.map(|s| (VfSettingsChange::LinkState(s), VfSettingsChange::LinkState(former))),
+        );
+        wanted.retain(|(change, _)| !change.is_in_place(now));
+        let (set, restore) = wanted.into_iter().unzip();
+        Self { owner: owner.clone(), vf: vf.pci, pf: vf.pf.pci, index: vf.index, set, restore }
+    }
+
+    /// Makes the changes.
+    ///
+    /// # Errors
+    /// The first that the driver refused, by name.
+    pub(crate) fn apply(&self, node: &Node, pf: &Pf) -> Result<(), Error> {
+        self.set.iter().try_for_each(|change| self.set_one(node, pf, *change))
+    }
+
+    fn set_one(&self, node: &Node, pf: &Pf, change: VfSettingsChange) -> Result<(), Error> {
+        let Err(error) = node.links()?.set_vf(pf.link.index, self.index, change) else { return Ok(()) };
+        let unsupported = matches!(
+            &error,
+            rtnl::Error::Netlink(e) if matches!(e.errno(), Some(Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT))
+        );
+        if !unsupported {
+            return Err(error.into());
+        }
+        let driver = node.sysfs.driver(&Function::Pci(pf.pci))?.unwrap_or_else(|| "no driver".into());
+        let (key, name) = (key(change), &pf.link.name);
+        let msg = format!("{key}: the driver {driver} of PF {name} does not support it for VF {}", self.vf);
+        let details = format!("leave {key} out, or use another card; the kernel's answer: {error}");
+        Err(CniError::new(Code::UNSUPPORTED_FIELD, msg).with_details(details).into())
+    }
+
+    /// Brings the former settings back, unless the VF is another attachment's by now.
+    pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
+        if self.restore.is_empty() || is_anothers(node, self.vf, &self.owner)? {
+            return Ok(());
+        }
+        // With the PF's VFs, or the PF itself, the settings are gone.
+        if !node.sysfs.has(&Function::Pci(self.vf)) {
+            return Ok(());
+        }
+        let pf = Pf::find(node, self.pf)?;
+        let now = node.links()?.vf_settings(pf.link.index, self.index)?;
+        let mut result = Ok(());
+        for change in self.restore.iter().filter(|change| !change.is_in_place(&now)) {
+            // Kept going: one setting that cannot be restored must not keep the others from it.
+            result = result.and(self.set_one(node, &pf, *change));
+        }
+        result
+    }
+
+    /// Looks whether the settings are as they were made.
+    pub(crate) fn verify(&self, node: &Node) -> Result<(), Error> {
+        let pf = Pf::find(node, self.pf)?;
+        let now = node.links()?.vf_settings(pf.link.index, self.index)?;
+        match self.set.iter().find(|change| !change.is_in_place(&now)) {
+            None => Ok(()),
+            Some(change) => {
+                let msg = format!(
+                    "VF {}: {} is not as ADD set it ({change:?}); it is {now:?}",
+                    self.vf,
+                    key(*change)
+                );
+                Err(CniError::new(Code::CHANGED, msg).into())
+            }
+        }
+    }
+}
+
+/// The configuration's key of a setting.
+fn key(change: VfSettingsChange) -> &'static str {
+    match change {
+        VfSettingsChange::Vlan(VfVlanTag { proto: addr::VlanProto::Dot1Ad, .. }) => "vlanProto 802.1ad",
+        VfSettingsChange::Vlan(_) => "vlan",
+        VfSettingsChange::Mac(_) => "mac",
+        VfSettingsChange::Rate(..) => "min_tx_rate, max_tx_rate",
+        VfSettingsChange::SpoofCheck(_) => "spoofchk",
+        VfSettingsChange::Trust(_) => "trust",
+        VfSettingsChange::LinkState(_) => "link_state",
+    }
+}
+
+/// The former tag; without one, no tag of the present protocol.
+fn former_vlan(now: &VfSettings, wanted: VfVlanTag) -> VfSettingsChange {
+    VfSettingsChange::Vlan(now.vlan.unwrap_or(VfVlanTag { id: addr::VlanId::NONE, ..wanted }))
+}
+
+fn former_rate(now: &VfSettings) -> VfSettingsChange {
+    VfSettingsChange::Rate(now.min_tx_rate.unwrap_or_default(), now.max_tx_rate.unwrap_or_default())
+}
+
+impl fmt::Display for Configured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "settings of VF {}", self.vf)
+    }
+}

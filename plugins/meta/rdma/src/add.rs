@@ -1,0 +1,124 @@
+//! ADD: the function, its RDMA devices, into the pod.
+
+use std::time::{Duration, Instant};
+
+use cni::{Add, AddResult, Code, Error as CniError, Plugin};
+use journal::Journal;
+use plugin::{
+    Error, Node, Pod,
+    attachment::{self, Beginning},
+    claim::{Claim, Part},
+};
+use podmap::Mode;
+use rdma::{Device, NetnsMode};
+use sysfs::Function;
+use tracing::info;
+
+use crate::{
+    NAME,
+    change::{Change, Described},
+    conf,
+    passage::Passage,
+};
+
+/// How long a device may be on its way home from its former pod.
+const RETURN: Duration = Duration::from_secs(20);
+
+/// Gives a pod the RDMA devices of its function.
+pub(crate) fn add(request: &Add<'_>, builtin_ipam: &'static dyn Plugin) -> Result<AddResult, CniError> {
+    let Some(prev) = request.common.conf.prev_result()? else {
+        return Err(CniError::config("RDMA-CNI is expected to be called as part of a plugin chain")
+            .with_details("put rdma after sriov in the plugins of the network"));
+    };
+    let node = Node::of(&request.common, builtin_ipam)?;
+    let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
+    mode_is_exclusive(&node)?;
+    let function = conf::function(request, &pod, &prev)?;
+    let beginning = Beginning {
+        plugin: NAME,
+        attachment: &request.attachment,
+        network: &request.common.conf.name,
+        netns_path: &request.netns,
+        netns: Some(pod.id()),
+    };
+    let journal = attachment::begin(&node, &beginning)?;
+    attachment::all_or_nothing(journal, &node, |journal| make(journal, request, &node, &pod, &function))?;
+    Ok(prev)
+}
+
+fn make(
+    journal: &mut Journal<Change>,
+    request: &Add<'_>,
+    node: &Node,
+    pod: &Pod,
+    function: &Function,
+) -> Result<(), Error> {
+    let owner = &request.attachment;
+    let claim = Claim::of(Part::Rdma, function.clone(), owner, request.netns.clone(), pod.id());
+    journal.make(Change::Claim(claim.clone()), |_| {
+        claim.make(node, |former| attachment::take_back::<Change>(node, NAME, former))
+    })?;
+    let devices = devices(node, function)?;
+    for device in &devices {
+        let passage = Passage::of(owner, function, device, request.netns.clone(), pod);
+        journal.make(Change::Passage(passage.clone()), |_| passage.carry(node, device, pod))?;
+        info!(device = %device.name, function = %function, "moved");
+    }
+    describe(journal, request, node, &devices)
+}
+
+/// The RDMA devices of the function that are at home, or about to be.
+fn devices(node: &Node, function: &Function) -> Result<Vec<Device>, Error> {
+    let found = |node: &Node| -> Result<Vec<Device>, Error> {
+        let mut socket = rdma::open(&node.sysfs)?;
+        Ok(rdma::devices_of(&mut socket, &node.sysfs, function)?)
+    };
+    match found(node) {
+        Err(Error::Rdma(rdma::Error::Elsewhere { .. })) => {
+            // Its former pod is gone, or it could not have been claimed: it is on its way.
+            rdma::wait_for_return(&node.sysfs, function, Instant::now() + RETURN)?;
+            found(node)
+        }
+        Ok(devices) if devices.is_empty() => {
+            let driver = node.sysfs.driver(function)?;
+            Err(rdma::Error::NoDeviceOf { function: function.clone(), driver }.into())
+        }
+        devices => devices,
+    }
+}
+
+fn describe(
+    journal: &mut Journal<Change>,
+    request: &Add<'_>,
+    node: &Node,
+    devices: &[Device],
+) -> Result<(), Error> {
+    let (Some(described), Some(device)) = (Described::of(node, &request.attachment)?, devices.first()) else {
+        return Ok(());
+    };
+    let rdma = podmap::Rdma {
+        mode: Mode::Exclusive,
+        ibdev: Some(device.name.clone()),
+        port: Some(1),
+        node_guid: Some(device.node_guid.to_string()),
+        ..described.before().clone()
+    };
+    journal.make(Change::Described(described.clone()), |_| described.write(node, rdma))
+}
+
+fn mode_is_exclusive(node: &Node) -> Result<(), Error> {
+    let mut socket = rdma::open(&node.sysfs)?;
+    match rdma::netns_mode(&mut socket)? {
+        NetnsMode::Exclusive => Ok(()),
+        NetnsMode::Shared => Err(mode_is_shared().into()),
+    }
+}
+
+/// The error of a node in the wrong mode.
+pub(crate) fn mode_is_shared() -> CniError {
+    let msg = "RDMA subsystem namespace awareness mode is set to shared, expecting it to be set to exclusive, \
+               invalid system configurations";
+    let details = "run `silkrail mode set exclusive --persist`; the kernel allows it only while no other network \
+                   namespace exists, so at boot before the container runtime";
+    CniError::new(Code::NO_RDMA, msg).with_details(details)
+}

@@ -1,0 +1,40 @@
+//! Which function's RDMA device a configuration means.
+
+use cni::{Add, AddResult, Error as CniError};
+use plugin::{Error, Pod};
+use sysfs::Function;
+
+/// The function: `deviceID`, else `runtimeConfig.deviceID`, else that of the pod's interface.
+///
+/// # Errors
+/// If it is written wrongly, or cannot be found out.
+pub(crate) fn function(request: &Add<'_>, pod: &Pod, prev: &AddResult) -> Result<Function, Error> {
+    let conf = &request.common.conf;
+    let runtime = conf.runtime()?;
+    let written = match conf.fields().text("deviceID")? {
+        Some(text) => Some(text),
+        None => runtime.map_or(Ok(None), |runtime| runtime.text("deviceID"))?,
+    };
+    match written {
+        Some(text) => Ok(text.parse().map_err(|e| CniError::config(format!("deviceID: {e}")))?),
+        None => of_interface(request, pod, prev),
+    }
+}
+
+/// The function behind the interface that the chain put into the pod: the kernel knows it.
+fn of_interface(request: &Add<'_>, pod: &Pod, prev: &AddResult) -> Result<Function, Error> {
+    let unknown = |why: String| {
+        let msg = "\"DeviceID\" network configuration attribute is required for rdma CNI";
+        Error::from(CniError::config(msg).with_details(why))
+    };
+    let ifname = &request.attachment.ifname;
+    if let Some(pci) =
+        prev.interfaces.iter().find(|i| i.name == ifname.as_str()).and_then(|i| i.pci_id.as_ref())
+    {
+        return pci.parse().map_err(|e| unknown(format!("prevResult: {e}")));
+    }
+    let link =
+        pod.links.find_link(ifname)?.ok_or_else(|| unknown(format!("the pod has no interface {ifname}")))?;
+    let device = link.device.ok_or_else(|| unknown(format!("interface {ifname} belongs to no device")))?;
+    device.parse().map_err(|e| unknown(format!("interface {ifname}: {e}")))
+}

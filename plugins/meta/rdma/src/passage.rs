@@ -1,0 +1,159 @@
+//! An RDMA device into the pod and home again, as a change that can be taken back.
+
+use std::{
+    fmt,
+    os::fd::AsFd,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use addr::Attachment;
+use cni::{Code, Error as CniError};
+use netns::{NetNs, NetNsId};
+use plugin::{
+    Error, Node, Pod,
+    claim::{self, Part},
+};
+use rdma::{Device, MoveError};
+use serde::{Deserialize, Serialize};
+use sysfs::Function;
+
+use crate::change::Change;
+
+/// How long DEL waits for a device to come home from a namespace that died: the kernel does that in the
+/// background, in a tenth of a second when it is idle.
+const RETURN: Duration = Duration::from_secs(20);
+
+/// An RDMA device was moved into a pod. It is known again by its name, which no other device of the kernel
+/// has, and its GUID.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Passage {
+    owner: Attachment,
+    function: Function,
+    device: String,
+    node_guid: String,
+    netns: PathBuf,
+    netns_id: NetNsId,
+}
+
+impl Passage {
+    /// The passage that an ADD will make.
+    pub(crate) fn of(
+        owner: &Attachment,
+        function: &Function,
+        device: &Device,
+        netns: PathBuf,
+        pod: &Pod,
+    ) -> Self {
+        Self {
+            owner: owner.clone(),
+            function: function.clone(),
+            device: device.name.clone(),
+            node_guid: device.node_guid.to_string(),
+            netns,
+            netns_id: pod.id(),
+        }
+    }
+
+    /// Moves the device into the pod and sees that it is there.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or the device is not there afterwards.
+    pub(crate) fn carry(&self, node: &Node, device: &Device, pod: &Pod) -> Result<(), Error> {
+        let mut socket = rdma::open(&node.sysfs)?;
+        rdma::move_device(&mut socket, device, pod.netns.as_fd()).map_err(refused)?;
+        match self.find(pod)? {
+            Some(_) => Ok(()),
+            None => {
+                let msg = format!("RDMA device {} was moved and is not in the pod", self.device);
+                Err(CniError::new(Code::NO_RDMA, msg).into())
+            }
+        }
+    }
+
+    /// The device, if it is in the pod.
+    fn find(&self, pod: &Pod) -> Result<Option<Device>, Error> {
+        let mut socket = match rdma::open_in(&pod.netns) {
+            Err(rdma::Error::NoRdma) => return Ok(None),
+            opened => opened?,
+        };
+        let device = rdma::find_device(&mut socket, &self.device)?;
+        Ok(device.filter(|device| device.node_guid.to_string() == self.node_guid))
+    }
+
+    /// Brings the device home, unless it is another attachment's by now.
+    pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
+        if claim::is_anothers(node, Part::Rdma, &self.function, &self.owner)? || self.is_at_home(node)? {
+            return Ok(());
+        }
+        if let Some(pod) = Pod::find(&self.netns, self.netns_id)?
+            && self.find(&pod)?.is_some()
+        {
+            let home = NetNs::current()?;
+            match rdma::move_device_from(&pod.netns, &self.device, home.as_fd()) {
+                // It left in this very moment, with its namespace.
+                Err(MoveError::NoSuchDevice { .. }) => {}
+                moved => moved.map_err(refused)?,
+            }
+        }
+        // Without its function, or its driver, there is no device to wait for.
+        if !node.sysfs.has(&self.function)
+            || node.sysfs.driver(&self.function)?.is_none()
+            || !node.sysfs.has_rdma()
+        {
+            return Ok(());
+        }
+        Ok(rdma::wait_for_return(&node.sysfs, &self.function, Instant::now() + RETURN).map(drop)?)
+    }
+
+    fn is_at_home(&self, node: &Node) -> Result<bool, Error> {
+        if !node.sysfs.has(&self.function) {
+            return Ok(true);
+        }
+        Ok(node.sysfs.rdma_devices(&self.function)?.contains(&self.device))
+    }
+
+    /// Looks whether the device is in the pod.
+    pub(crate) fn verify(&self) -> Result<(), Error> {
+        let there = match Pod::find(&self.netns, self.netns_id)? {
+            Some(pod) => self.find(&pod)?.is_some(),
+            None => false,
+        };
+        if there {
+            return Ok(());
+        }
+        let msg = format!("RDMA device {} is not in the pod {} any more", self.device, self.netns.display());
+        Err(CniError::new(Code::CHANGED, msg).into())
+    }
+}
+
+/// Looks whether `pod` has the devices that were moved.
+///
+/// # Errors
+/// The first that is not there.
+pub(crate) fn in_pod(pod: &Pod, changes: &[Change]) -> Result<(), Error> {
+    for change in changes {
+        if let Change::Passage(passage) = change
+            && passage.find(pod)?.is_none()
+        {
+            let msg = format!("RDMA device {} is not in the pod", passage.device);
+            return Err(CniError::new(Code::CHANGED, msg).into());
+        }
+    }
+    Ok(())
+}
+
+fn refused(error: MoveError) -> Error {
+    let code = match error {
+        MoveError::ModeIsShared { .. } | MoveError::DriverCannotMove { .. } => Code::NO_RDMA,
+        _ => Code::INTERNAL,
+    };
+    CniError::new(code, error.to_string()).into()
+}
+
+impl fmt::Display for Passage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RDMA device {} of {} in {}", self.device, self.function, self.netns_id)
+    }
+}

@@ -1,0 +1,69 @@
+//! Input that nobody sends by accident.
+
+use serde_json::json;
+
+use crate::{Desk, valid, with};
+
+#[test]
+fn ten_megabytes_of_a_valid_configuration_are_read() {
+    let desk = Desk::new();
+    for (plugin, call) in desk.each() {
+        call.conf(&with(plugin, "comment", json!("x".repeat(10 << 20)))).status().done();
+    }
+}
+
+#[test]
+fn ten_megabytes_of_anything_else_are_refused() {
+    let desk = Desk::new();
+    for (_, call) in desk.each() {
+        for byte in [b' ', b'[', b'{', b'"', 0, 0xff] {
+            call.clone().stdin(vec![byte; 10 << 20]).add().error(6);
+        }
+    }
+    assert!(desk.is_untouched());
+}
+
+#[test]
+fn json_that_is_nested_deeply_does_not_exhaust_the_stack() {
+    let desk = Desk::new();
+    for (plugin, call) in desk.each() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        for key in ["comment", "ipam", "prevResult", "runtimeConfig"] {
+            let conf = valid(plugin).to_string();
+            let stdin = format!("{{{key:?}: {deep}, {}", &conf[1..]);
+            call.clone().stdin(stdin).add().error(6).says(&["recursion limit"]);
+        }
+    }
+}
+
+#[test]
+fn a_key_that_is_there_twice_counts_once_more() {
+    let desk = Desk::new();
+    let stdin =
+        r#"{"cniVersion": "1.1.0", "name": "a/b", "name": "rail", "type": "macvlan", "master": "lo"}"#;
+    desk.call("macvlan").stdin(stdin).status().done();
+}
+
+#[test]
+fn names_that_would_leave_the_state_directory_are_refused() {
+    let desk = Desk::new();
+    for (plugin, call) in desk.each() {
+        for dir in ["relative", "../up", "/run/../etc", ""] {
+            let answer = call.clone().conf(&with(plugin, "stateDir", json!(dir))).verb("DEL");
+            // The empty text is as good as none.
+            if !dir.is_empty() {
+                answer.error(7).says(&["stateDir", dir]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plugin_that_cannot_write_its_answer_fails() {
+    let desk = Desk::new();
+    for (plugin, _) in desk.each() {
+        let script = format!("CNI_COMMAND=VERSION {}/{plugin} >/dev/full", desk.binaries.dir().display());
+        let status = std::process::Command::new("sh").args(["-c", &script]).status().unwrap();
+        assert_eq!(status.code(), Some(1));
+    }
+}

@@ -1,0 +1,81 @@
+//! The protocol: what every plugin answers to an environment and a configuration.
+//!
+//! Numbered cases are the same for every plugin; a failure names the plugin.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod configuration;
+mod environment;
+mod golden;
+mod hostile;
+mod netns;
+mod types;
+mod verbs;
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::{Binaries, Call};
+
+/// Every plugin whose protocol is tested.
+const PLUGINS: [&str; 3] = ["macvlan", "ipvlan", "silkrail-ipam"];
+
+/// Those that say what they are when `CNI_COMMAND` is not set; for the others that is an error.
+const SPEAKING: [&str; 3] = ["macvlan", "ipvlan", "silkrail-ipam"];
+
+/// Every version, oldest first.
+const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
+
+/// The plugins, and a directory for their state.
+struct Desk {
+    binaries: Binaries,
+    state: TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self { binaries: Binaries::find(), state: tempfile::tempdir().unwrap() }
+    }
+
+    /// A valid call: environment and configuration.
+    fn call(&self, plugin: &str) -> Call {
+        Call::new(&self.binaries, plugin).state_dir(self.state.path()).conf(&valid(plugin))
+    }
+
+    /// A valid call of each plugin. Output of a failing test ends with the name of the plugin it was about.
+    fn each(&self) -> impl Iterator<Item = (&'static str, Call)> {
+        PLUGINS.into_iter().map(|plugin| {
+            println!("plugin: {plugin}");
+            (plugin, self.call(plugin))
+        })
+    }
+
+    /// Whether any plugin has left anything.
+    fn is_untouched(&self) -> bool {
+        is_empty(self.state.path())
+    }
+}
+
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).unwrap().next().is_none()
+}
+
+/// A valid configuration. Its parent is `lo`, which every node has.
+fn valid(plugin: &str) -> Value {
+    let pool = json!({"name": "rail", "subnet": "10.7.0.0/24", "ips": ["10.7.0.10-10.7.0.20"]});
+    json!({
+        "cniVersion": "1.1.0",
+        "name": "rail",
+        "type": plugin,
+        "master": "lo",
+        "ipam": {"type": "silkrail-ipam", "pools": [pool]},
+    })
+}
+
+/// The valid configuration with one key changed.
+fn with(plugin: &str, key: &str, value: Value) -> Value {
+    let mut conf = valid(plugin);
+    conf[key] = value;
+    conf
+}

@@ -1,0 +1,160 @@
+//! Every key with values of every wrong type: one error that names the key and the value.
+
+use serde_json::{Value, json};
+use testkit::Call;
+
+use crate::{Desk, valid};
+
+/// What a key's value should be.
+#[derive(Clone, Copy)]
+enum Is {
+    Text,
+    Number,
+    Flag,
+    Object,
+    Texts,
+    Objects,
+}
+
+const COMMON: [(&str, Is); 8] = [
+    ("cniVersion", Is::Text),
+    ("name", Is::Text),
+    ("ipam", Is::Object),
+    ("ipam/type", Is::Text),
+    ("stateDir", Is::Text),
+    ("logLevel", Is::Text),
+    ("logFile", Is::Text),
+    ("dns", Is::Object),
+];
+
+const LINKS: [(&str, Is); 11] = [
+    ("master", Is::Text),
+    ("mode", Is::Text),
+    ("mtu", Is::Number),
+    ("linkInContainer", Is::Flag),
+    ("rdma", Is::Object),
+    ("rdma/require", Is::Flag),
+    ("rdma/timeoutMs", Is::Number),
+    ("dns/nameservers", Is::Texts),
+    ("dns/domain", Is::Text),
+    ("dns/search", Is::Texts),
+    ("dns/options", Is::Texts),
+];
+
+const MACVLAN: [(&str, Is); 4] = [
+    ("mac", Is::Text),
+    ("bcqueuelen", Is::Number),
+    ("runtimeConfig", Is::Object),
+    ("runtimeConfig/mac", Is::Text),
+];
+
+const IPVLAN: [(&str, Is); 6] = [
+    ("prevResult", Is::Object),
+    ("prevResult/cniVersion", Is::Text),
+    ("prevResult/interfaces", Is::Objects),
+    ("prevResult/ips", Is::Objects),
+    ("prevResult/routes", Is::Objects),
+    ("prevResult/dns", Is::Object),
+];
+
+const IPAM: [(&str, Is); 20] = [
+    ("ipam/pools", Is::Objects),
+    ("ipam/pools/0/name", Is::Text),
+    ("ipam/pools/0/subnet", Is::Text),
+    ("ipam/pools/0/ips", Is::Texts),
+    ("ipam/pools/0/excludeIPs", Is::Texts),
+    ("ipam/pools/0/gateway", Is::Text),
+    ("ipam/pools/0/routes", Is::Objects),
+    ("ipam/pools/0/disable", Is::Flag),
+    ("ipam/pools/0/default", Is::Flag),
+    ("ipam/pools/0/ipVersion", Is::Number),
+    ("ipam/pools/0/nodeName", Is::Texts),
+    ("ipam/pools/0/namespaceName", Is::Texts),
+    ("ipam/pools/0/multusName", Is::Texts),
+    ("ipam/default_ipv4_ippool", Is::Texts),
+    ("ipam/default_ipv6_ippool", Is::Texts),
+    ("ipam/clean_gateway", Is::Flag),
+    ("ipam/match_master_subnet", Is::Flag),
+    ("ipam/poolsDir", Is::Text),
+    ("ipam/nodeName", Is::Text),
+    ("ipam/stateDir", Is::Text),
+];
+
+#[test]
+fn macvlan_names_key_and_value_of_a_wrong_type() {
+    let desk = Desk::new();
+    refuses_wrong_types("macvlan", &desk.call("macvlan"), &[&COMMON[..], &LINKS, &MACVLAN].concat());
+    assert!(desk.is_untouched());
+}
+
+#[test]
+fn ipvlan_names_key_and_value_of_a_wrong_type() {
+    let desk = Desk::new();
+    refuses_wrong_types("ipvlan", &desk.call("ipvlan"), &[&COMMON[..], &LINKS, &IPVLAN].concat());
+    assert!(desk.is_untouched());
+}
+
+#[test]
+fn silkrail_ipam_names_key_and_value_of_a_wrong_type() {
+    let desk = Desk::new();
+    // An IPAM plugin is called with a whole configuration of which these are not its own.
+    let not_its_own = ["ipam/type", "logLevel", "logFile", "dns"];
+    let keys: Vec<_> =
+        COMMON.iter().chain(&IPAM).filter(|(key, _)| !not_its_own.contains(key)).copied().collect();
+    // It takes the whole configuration's state directory first.
+    let mut conf = valid("silkrail-ipam");
+    conf["stateDir"] = Value::Null;
+    refuses_wrong_types("silkrail-ipam", &desk.call("silkrail-ipam").conf(&conf), &keys);
+    assert!(desk.is_untouched());
+}
+
+/// Any wrong value, with ADD and STATUS: exit code 1 and one error object.
+fn refuses_wrong_types(plugin: &str, call: &Call, keys: &[(&str, Is)]) {
+    for (path, is) in keys {
+        for value in wrong(*is) {
+            println!("{plugin}: {path} = {value}");
+            let conf = put(plugin, path, value.clone());
+            let refusal = call.clone().conf(&conf).add().refusal();
+            let key = path.rsplit('/').next().unwrap();
+            // The reading of versions comes first and has codes of its own.
+            assert!(matches!(refusal.code, 1 | 6 | 7), "{refusal:?}");
+            refusal.says(&[key]);
+            let (shown, bare) = (value.to_string(), value.as_str().unwrap_or("\0").to_owned());
+            assert!(
+                refusal.msg.contains(&shown) || refusal.msg.contains(&bare),
+                "value {shown}: {refusal:?}"
+            );
+        }
+    }
+}
+
+/// Values of another type. `null` is none: it is the same as absent.
+fn wrong(is: Is) -> Vec<Value> {
+    match is {
+        Is::Text => vec![json!(7), json!(true), json!(["a"]), json!({"a": 1})],
+        Is::Number => vec![json!("7"), json!(1.5), json!(1e30), json!(true), json!([7]), json!({"a": 1})],
+        Is::Flag => vec![json!("true"), json!(1), json!([true]), json!({"a": 1})],
+        Is::Object => vec![json!("a"), json!(7), json!(true), json!(["a"])],
+        Is::Texts => vec![json!("a"), json!(7), json!([7]), json!({"a": 1})],
+        Is::Objects => vec![json!("a"), json!(7), json!(["a"]), json!({"a": 1})],
+    }
+}
+
+/// The valid configuration with a value at a path, and what the value needs to be looked at.
+fn put(plugin: &str, path: &str, value: Value) -> Value {
+    let mut conf = valid(plugin);
+    if path == "rdma/timeoutMs" {
+        conf["rdma"]["require"] = json!(true);
+    }
+    let (parent, key) = path.rsplit_once('/').unwrap_or(("", path));
+    let parent = parent.split('/').filter(|part| !part.is_empty());
+    let mut at = &mut conf;
+    for part in parent {
+        at = match part.parse::<usize>() {
+            Ok(index) => &mut at[index],
+            Err(_) => &mut at[part],
+        };
+    }
+    at[key] = value;
+    conf
+}

@@ -1,0 +1,133 @@
+//! Verbs, and the versions that have them.
+
+use serde_json::{Value, json};
+use testkit::Call;
+
+use crate::{Desk, SPEAKING, VERSIONS, valid, with};
+
+#[test]
+fn case_006_an_unknown_verb_is_named() {
+    let desk = Desk::new();
+    for (_, call) in desk.each() {
+        for verb in ["NOPE", "add", "ADD ", "DELETE"] {
+            assert_eq!(call.verb(verb).error(4).msg, format!("unknown CNI_COMMAND: {verb}"));
+        }
+        // It is found out only after the configuration was read.
+        call.stdin("").verb("NOPE").error(6);
+    }
+}
+
+#[test]
+fn case_007_without_a_verb_a_plugin_says_what_it_is() {
+    let desk = Desk::new();
+    for (plugin, call) in desk.each() {
+        let answer = call.call();
+        if SPEAKING.contains(&plugin) {
+            answer.done();
+            let lines: Vec<_> = answer.stderr.lines().collect();
+            assert!(lines[0].starts_with(&format!("CNI {plugin} plugin ")), "{lines:?}");
+            assert_eq!(lines[1..], [format!("CNI protocol versions supported: {}", VERSIONS.join(", "))]);
+        } else {
+            assert_eq!(answer.error(4).msg, "required env variables [CNI_COMMAND] missing");
+        }
+    }
+}
+
+#[test]
+fn case_008_version_needs_no_environment_and_reads_no_input() {
+    let desk = Desk::new();
+    for (plugin, _) in desk.each() {
+        let bare = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH", "PATH"]
+            .into_iter()
+            .fold(Call::new(&desk.binaries, plugin), Call::without);
+        for stdin in ["", "{{{", "{\"cniVersion\": \"9.9.9\"}"] {
+            let answer = bare.clone().stdin(stdin).verb("VERSION");
+            assert_eq!(answer.ok(), json!({"cniVersion": "1.1.0", "supportedVersions": VERSIONS}));
+            assert_eq!(answer.stdout.matches('\n').count(), 1, "one line: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn case_013_a_version_that_has_no_such_verb_is_refused() {
+    let desk = Desk::new();
+    for (plugin, call) in desk.each() {
+        for (verb, old) in [("CHECK", "0.3.1"), ("GC", "1.0.0"), ("STATUS", "1.0.0")] {
+            let refusal = call.clone().conf(&with(plugin, "cniVersion", json!(old))).verb(verb).error(1);
+            assert_eq!(refusal.msg, format!("config version does not allow {verb}"));
+        }
+    }
+}
+
+#[test]
+fn case_015_gc_requires_the_path_and_nothing_else() {
+    let desk = Desk::new();
+    for (plugin, call) in desk.each() {
+        let call = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"].into_iter().fold(call, Call::without);
+        let conf = with(plugin, "cni.dev/valid-attachments", json!([]));
+        let call = call.conf(&conf);
+        call.gc().done();
+        let msg = call.without("CNI_PATH").gc().error(4).msg;
+        assert_eq!(msg, "required env variables [CNI_PATH] missing");
+    }
+}
+
+#[test]
+fn gc_knows_the_list_by_its_former_name() {
+    let desk = Desk::new();
+    for (plugin, call) in desk.each() {
+        call.conf(&with(plugin, "cni.dev/attachments", json!([]))).gc().done();
+    }
+}
+
+#[test]
+fn gc_without_a_list_is_refused_and_does_not_take_everything_back() {
+    let desk = Desk::new();
+    let ipam = desk.call("silkrail-ipam");
+    ipam.add().ok();
+    ipam.gc().error(7).says(&["cni.dev/valid-attachments"]);
+    ipam.check().done();
+}
+
+#[test]
+fn gc_refuses_a_list_it_does_not_understand() {
+    let desk = Desk::new();
+    for (plugin, call) in desk.each() {
+        for list in [
+            json!("all"),
+            json!([7]),
+            json!([{"containerID": "a"}]),
+            json!([{"containerID": "a", "ifname": ".."}]),
+        ] {
+            let conf = with(plugin, "cni.dev/valid-attachments", list);
+            call.clone().conf(&conf).gc().error(7).says(&["cni.dev/valid-attachments"]);
+        }
+    }
+}
+
+#[test]
+fn status_of_a_valid_configuration_is_success_and_prints_nothing() {
+    let desk = Desk::new();
+    for (plugin, call) in desk.each() {
+        ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"]
+            .into_iter()
+            .fold(call.conf(&valid(plugin)), Call::without)
+            .status()
+            .done();
+    }
+}
+
+#[test]
+fn a_plugin_answers_to_its_name_with_the_project_before_it() {
+    let desk = Desk::new();
+    for (plugin, _) in desk.each() {
+        let alias =
+            if plugin.starts_with("silkrail-") { "spiderpool".into() } else { format!("silkrail-{plugin}") };
+        let link = desk.binaries.dir().join(&alias);
+        if !link.exists() {
+            std::fs::hard_link(desk.binaries.dir().join(plugin), link).unwrap();
+        }
+        let versions: Value = Call::new(&desk.binaries, &alias).verb("VERSION").ok();
+        assert_eq!(versions["cniVersion"], "1.1.0");
+    }
+}
