@@ -63,7 +63,7 @@ impl<K: Kind> Addition<'_, '_, K> {
             let result = self.addresses(journal)?;
             (self.link(journal)?, result)
         };
-        self.complete(&link, &mut result)?;
+        self.complete(&link, &mut result);
         interface::configure(self.pod, &link, &result)?;
         self.publish(journal, sharing, &result)?;
         info!(link = %link.name, master = %self.parent.link.name, "attached");
@@ -112,7 +112,7 @@ impl<K: Kind> Addition<'_, '_, K> {
     }
 
     /// What the result says besides addresses and routes.
-    fn complete(&self, link: &Link, result: &mut AddResult) -> Result<(), Error> {
+    fn complete(&self, link: &Link, result: &mut AddResult) {
         result.interfaces = vec![Interface {
             name: link.name.clone(),
             mac: link.mac.map(|mac| mac.to_string()),
@@ -123,8 +123,7 @@ impl<K: Kind> Addition<'_, '_, K> {
         for ip in &mut result.ips {
             ip.interface = Some(0);
         }
-        result.dns = self.request.common.conf.dns()?;
-        Ok(())
+        result.dns = self.conf.dns.clone();
     }
 
     /// The pod map learns of the attachment when the pod's addresses are GIDs, or need not be.

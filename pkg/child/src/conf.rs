@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use addr::{LinkName, MacAddr};
-use cni::{AddResult, Common, Error};
+use cni::{AddResult, Common, Dns, Error};
 
 use crate::Kind;
 
@@ -14,6 +14,8 @@ pub(crate) struct Conf<K: Kind> {
     pub(crate) mac: Option<MacAddr>,
     /// The result of the chain before, where the kind takes its addresses from it.
     pub(crate) chained: Option<AddResult>,
+    /// The resolver settings of the result.
+    pub(crate) dns: Dns,
 }
 
 /// The settings every kind has.
@@ -67,8 +69,8 @@ impl<K: Kind> Conf<K> {
             let why = "rdma.require cannot be combined with linkInContainer: the parent's RDMA device is the node's";
             return Err(Error::config(why));
         }
-        let conf = Self { settings, mode: kind.mode(common)?, mac: kind.mac(common)?, chained };
-        Ok(conf)
+        let (mode, mac, dns) = (kind.mode(common)?, kind.mac(common)?, common.conf.dns()?);
+        Ok(Self { settings, mode, mac, chained, dns })
     }
 
     /// Refuses a configuration whose link would have no addresses where it needs them. For ADD.

@@ -81,6 +81,10 @@ pub(crate) fn remove_unknown<K: Kind>(request: &Del<'_>) -> Result<(), Error> {
         Ok(netns) => netns,
         Err(_) => return Ok(()),
     };
+    // The path may have come to mean the node's own, where a link of that name is somebody else's.
+    if !request.own_netns_allowed && netns.id() == NetNs::current()?.id() {
+        return Ok(());
+    }
     let Some(pod) = Pod::find(path, netns.id())? else { return Ok(()) };
     match pod.links.find_link(&request.attachment.ifname)? {
         Some(link) if K::is(&link) => Ok(pod.links.delete_link(link.index)?),

@@ -77,6 +77,15 @@ impl Error {
         }
     }
 
+    /// What happened, with the cause where the text alone does not have it.
+    fn text(&self) -> String {
+        let text = self.to_string();
+        match (self, std::error::Error::source(self)) {
+            (Self::Pools(_) | Self::Address(_), Some(cause)) => format!("{text}: {cause}"),
+            _ => text,
+        }
+    }
+
     fn details(&self) -> String {
         match self {
             Self::Cni(error) => error.details.clone(),
@@ -137,7 +146,7 @@ impl From<Error> for cni::Error {
     fn from(error: Error) -> Self {
         match error {
             Error::Cni(error) => error,
-            error => Self::new(error.code(), error.to_string()).with_details(error.details()),
+            error => Self::new(error.code(), error.text()).with_details(error.details()),
         }
     }
 }

@@ -99,7 +99,7 @@ fn case_019_keys_count_in_any_letter_case() {
     let runtime = with("macvlan", "RuntimeConfig", json!({"MAC": "zz"}));
     desk.call("macvlan").conf(&runtime).add().error(7).says(&["invalid args zz for MAC addr"]);
     let mut ipam = valid("silkrail-ipam");
-    ipam["IPAM"] = ipam["ipam"].take();
+    ipam["IPAM"] = ipam.as_object_mut().unwrap().remove("ipam").unwrap();
     ipam["IPAM"]["Clean_Gateway"] = json!("perhaps");
     desk.call("silkrail-ipam").conf(&ipam).add().error(7).says(&["clean_gateway", "perhaps"]);
 }

@@ -128,6 +128,15 @@ fn refuses_wrong_types(plugin: &str, call: &Call, keys: &[(&str, Is)]) {
     }
 }
 
+/// Whether a message has the value: as JSON, as plain text, or the one item of it that is wrong.
+fn names(msg: &str, value: &Value) -> bool {
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let item = value.as_array().and_then(|list| list.first());
+    msg.contains(&plain(value))
+        || msg.contains(&format!("{:?}", value.to_string()))
+        || item.is_some_and(|item| msg.contains(&plain(item)))
+}
+
 /// Values of another type. `null` is none: it is the same as absent.
 fn wrong(is: Is) -> Vec<Value> {
     match is {

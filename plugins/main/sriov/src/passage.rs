@@ -139,6 +139,7 @@ impl Passage {
 
     fn send_home(&self, pod: &Pod, link: &Link) -> Result<(), Error> {
         let home = NetNs::current()?;
+        self.home.restore_mac(&pod.links, link)?;
         if link.altnames.iter().any(|altname| altname == self.home.name.as_str()) {
             pod.links.remove_altname(link.index, self.home.name.as_str())?;
         }
@@ -189,11 +190,6 @@ impl Home {
         if let Some(mac) = self.mac {
             set_mac(links, link.index, mac)?;
         }
-        if link.permanent_mac != self.permanent_mac {
-            // igbvf takes what it last came up with for the permanent address.
-            links.set_up(link.index, true)?;
-            links.set_up(link.index, false)?;
-        }
         if let Some(altname) = &self.altname {
             // Somebody else may have the name by now; then it is theirs.
             let _ = links.add_altname(link.index, altname);
@@ -204,11 +200,26 @@ impl Home {
         Ok(())
     }
 
+    /// Gives a link that is still in the pod its former address.
+    ///
+    /// igbvf takes the address it last came up with for its permanent one: where that is a pod's, the link
+    /// goes up and down once more. Here nobody sees it, and the move home resets what else that changes.
+    fn restore_mac(&self, links: &Handle, link: &Link) -> Result<(), Error> {
+        if let Some(mac) = self.mac.filter(|mac| link.mac != Some(*mac)) {
+            links.set_up(link.index, false)?;
+            set_mac(links, link.index, mac)?;
+        }
+        if links.link_by_index(link.index)?.permanent_mac != self.permanent_mac {
+            links.set_up(link.index, true)?;
+            links.set_up(link.index, false)?;
+        }
+        Ok(())
+    }
+
     fn is_like(&self, link: &Link) -> bool {
         link.name == self.name.as_str()
             && link.mtu == self.mtu
             && link.mac == self.mac
-            && link.permanent_mac == self.permanent_mac
             && link.up == self.up
             && self.altname.as_ref().is_none_or(|altname| link.altnames.contains(altname))
     }

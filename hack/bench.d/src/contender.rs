@@ -1,0 +1,155 @@
+//! What is measured: programs that make an attachment and take it back.
+
+use std::{
+    error::Error,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::ipam_store;
+
+/// Where Debian puts the Go plugins.
+const GO: &str = "/usr/lib/cni";
+const POD: &str = "/run/netns/pod";
+const MASTER: &str = "eth0";
+/// Scratch, on a tmpfs as everything below `/run`.
+const SCRATCH: &str = "/run/bench";
+
+/// A program that is measured.
+pub(crate) struct Contender {
+    /// What it is called in the report.
+    pub(crate) name: &'static str,
+    program: PathBuf,
+    kind: Kind,
+    calls: u32,
+}
+
+enum Kind {
+    /// A CNI plugin and its configuration.
+    Plugin { conf: PathBuf },
+    /// The C program.
+    Floor,
+}
+
+/// What a contender is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Add,
+    Del,
+}
+
+impl Contender {
+    /// The C program.
+    pub(crate) fn floor(program: &Path) -> Self {
+        Self { name: "floor", program: program.to_owned(), kind: Kind::Floor, calls: 0 }
+    }
+
+    /// Our macvlan with our IPAM.
+    pub(crate) fn ours(dir: &Path) -> Result<Self, Box<dyn Error>> {
+        let pools = json!([{
+            "name": "v4-81", "subnet": "172.81.0.0/16", "gateway": "172.81.0.1",
+            "ips": ["172.81.0.100-172.81.0.120"],
+        }]);
+        let ipam = json!({"type": "silkrail-ipam", "pools": pools});
+        let conf = json!({"type": "macvlan", "master": MASTER, "ipam": ipam});
+        Self::plugin("silkrail", dir.join("macvlan"), conf)
+    }
+
+    /// The Go macvlan with host-local.
+    pub(crate) fn go() -> Result<Self, Box<dyn Error>> {
+        let ipam = json!({
+            "type": "host-local", "dataDir": format!("{SCRATCH}/host-local"),
+            "ranges": [[{
+                "subnet": "172.81.0.0/16", "gateway": "172.81.0.1",
+                "rangeStart": "172.81.0.100", "rangeEnd": "172.81.0.120",
+            }]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        });
+        let conf = json!({"type": "macvlan", "master": MASTER, "ipam": ipam});
+        Self::plugin("go", Path::new(GO).join("macvlan"), conf)
+    }
+
+    /// Our IPAM alone, with so many addresses taken.
+    pub(crate) fn our_ipam(dir: &Path, taken: u32) -> Result<Self, Box<dyn Error>> {
+        let state = format!("{SCRATCH}/silkrail-ipam-{taken}");
+        let pool = ipam_store::pool();
+        ipam_store::fill(Path::new(&state), &pool, taken)?;
+        let conf = json!({"stateDir": state, "ipam": {"type": "silkrail-ipam", "pools": [pool]}});
+        Self::plugin("silkrail-ipam", dir.join("silkrail-ipam"), conf)
+    }
+
+    /// The Go IPAM alone, with so many addresses taken.
+    pub(crate) fn host_local(taken: u32) -> Result<Self, Box<dyn Error>> {
+        let state = format!("{SCRATCH}/host-local-{taken}");
+        ipam_store::fill_host_local(Path::new(&state), taken)?;
+        let range = json!({"subnet": "10.0.0.0/8", "rangeStart": "10.0.0.1", "rangeEnd": "10.1.255.254"});
+        let conf = json!({"ipam": {"type": "host-local", "dataDir": state, "ranges": [[range]]}});
+        Self::plugin("host-local", Path::new(GO).join("host-local"), conf)
+    }
+
+    fn plugin(name: &'static str, program: PathBuf, mut conf: Value) -> Result<Self, Box<dyn Error>> {
+        fs::create_dir_all(SCRATCH)?;
+        conf["cniVersion"] = json!("1.0.0");
+        conf["name"] = json!(ipam_store::NETWORK);
+        let count = fs::read_dir(SCRATCH)?.count();
+        let path = PathBuf::from(format!("{SCRATCH}/{count}-{name}.json"));
+        fs::write(&path, conf.to_string())?;
+        Ok(Self { name, program, kind: Kind::Plugin { conf: path }, calls: 0 })
+    }
+
+    /// Makes the attachment or takes it back, and says how long the process lived.
+    pub(crate) fn call(&mut self, verb: Verb) -> Result<Duration, Box<dyn Error>> {
+        let mut command = self.command(verb, &self.program, &[])?;
+        let began = Instant::now();
+        let status = command.spawn()?.wait()?;
+        let took = began.elapsed();
+        self.calls += u32::from(verb == Verb::Del);
+        if status.success() {
+            return Ok(took);
+        }
+        let output = fs::read_to_string(output_path()).unwrap_or_default();
+        Err(format!("{} {verb:?}: {status}: {output}", self.name).into())
+    }
+
+    /// How many system calls an ADD makes, those of its children included.
+    pub(crate) fn syscalls(&mut self) -> Result<usize, Box<dyn Error>> {
+        let log = format!("{SCRATCH}/strace");
+        let program = self.program.display().to_string();
+        let arguments = ["--follow-forks", "--quiet=all", "--signal=none", "-o", &log, &program];
+        let status = self.command(Verb::Add, Path::new("strace"), &arguments)?.status()?;
+        if !status.success() {
+            return Err(format!("strace {program}: {status}").into());
+        }
+        self.call(Verb::Del)?;
+        // A call that another process's interrupts has two lines, the second with "resumed".
+        Ok(fs::read_to_string(&log)?.lines().filter(|line| !line.contains("resumed>")).count())
+    }
+
+    fn command(&self, verb: Verb, program: &Path, first: &[&str]) -> Result<Command, Box<dyn Error>> {
+        let mut command = Command::new(program);
+        command.args(first).env_clear().env("PATH", "/usr/bin:/bin");
+        command.stdout(File::create(output_path())?).stderr(File::create("/dev/null")?);
+        match &self.kind {
+            Kind::Floor if verb == Verb::Add => drop(command.args(["add", MASTER, POD])),
+            Kind::Floor => drop(command.args(["del", POD])),
+            Kind::Plugin { conf } => {
+                let cni_command = if verb == Verb::Add { "ADD" } else { "DEL" };
+                command
+                    .env("CNI_COMMAND", cni_command)
+                    .env("CNI_CONTAINERID", format!("{:064x}", self.calls));
+                command.env("CNI_NETNS", POD).env("CNI_IFNAME", "net1");
+                command.env("CNI_PATH", self.program.parent().unwrap_or(Path::new("/")));
+                command.stdin(File::open(conf)?);
+            }
+        }
+        Ok(command)
+    }
+}
+
+fn output_path() -> PathBuf {
+    PathBuf::from(format!("{SCRATCH}/output"))
+}

@@ -1,0 +1,91 @@
+//! Measures a macvlan ADD with IPAM: the floor, our plugins and the Go plugins, side by side in one run.
+//!
+//! `hack/bench` builds what is measured and starts this in namespaces of its own.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "it is what a measurement is for")]
+
+mod contender;
+mod ipam_store;
+mod race;
+mod report;
+
+use std::{env, error::Error, path::PathBuf, process::ExitCode};
+
+use crate::{contender::Contender, race::race, report::Report};
+
+/// What the command line says.
+struct Options {
+    /// The directory of our plugins.
+    ours: PathBuf,
+    /// The C program.
+    floor: PathBuf,
+    rounds: usize,
+    json: bool,
+    check: bool,
+}
+
+/// How many addresses are taken in a store that is nearly empty, and in one that is not.
+const FEW: u32 = 10;
+const MANY: u32 = 100_000;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("bench: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether the measurement passes its check, if one was asked for.
+fn run() -> Result<bool, Box<dyn Error>> {
+    let options = Options::read()?;
+    let mut report = Report::new(options.rounds);
+
+    let mut runners = [Contender::floor(&options.floor), Contender::ours(&options.ours)?, Contender::go()?];
+    report.macvlan(&race(&mut runners, options.rounds)?);
+    for runner in &mut runners {
+        report.syscalls(runner.name, runner.syscalls()?);
+    }
+
+    let mut ours = Vec::new();
+    for taken in [FEW, MANY] {
+        ours.push(Contender::our_ipam(&options.ours, taken)?);
+    }
+    report.ipam("silkrail-ipam", &race(&mut ours, options.rounds)?);
+    let mut go = Vec::new();
+    for taken in [FEW, MANY] {
+        go.push(Contender::host_local(taken)?);
+    }
+    // It reads every claim at every ADD.
+    report.ipam("host-local", &race(&mut go, (options.rounds / 50).max(3))?);
+
+    report.sizes(&options.ours)?;
+    if options.json {
+        println!("{:#}", report.json());
+    } else {
+        print!("{report}");
+    }
+    Ok(!options.check || report.holds())
+}
+
+impl Options {
+    fn read() -> Result<Self, Box<dyn Error>> {
+        let mut arguments = env::args().skip(1);
+        let mut path = |what| arguments.next().map(PathBuf::from).ok_or(format!("missing: {what}"));
+        let (ours, floor) = (path("the directory of our plugins")?, path("the floor")?);
+        let mut options = Self { ours, floor, rounds: 200, json: false, check: false };
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--json" => options.json = true,
+                "--check" => options.check = true,
+                "--rounds" => options.rounds = arguments.next().ok_or("--rounds wants a number")?.parse()?,
+                other => return Err(format!("unknown argument {other}; see hack/bench --help").into()),
+            }
+        }
+        Ok(options)
+    }
+}

@@ -1,0 +1,143 @@
+//! What was measured, for people and for programs.
+
+use std::{
+    collections::BTreeMap, error::Error, fmt, fs, os::unix::fs::MetadataExt, path::Path, time::Duration,
+};
+
+use serde_json::{Map, Value, json};
+
+use crate::race::Times;
+
+/// What hack/bench --check demands.
+const AT_MOST_FLOORS: f64 = 2.0;
+const AT_LEAST_FASTER_THAN_GO: f64 = 4.0;
+
+/// All that was measured.
+pub(crate) struct Report {
+    rounds: usize,
+    calls: Vec<Calls>,
+    syscalls: Vec<(&'static str, usize)>,
+    ipam: Vec<Growth>,
+    size: u64,
+    size_of_go: u64,
+}
+
+/// A contender's numbers in microseconds: median and 95th percentile.
+struct Calls {
+    name: &'static str,
+    add: [f64; 2],
+    del: [f64; 2],
+}
+
+/// An IPAM plugin's ADD with few and with many addresses taken, median in microseconds.
+struct Growth {
+    name: &'static str,
+    few: f64,
+    many: f64,
+}
+
+impl Report {
+    pub(crate) fn new(rounds: usize) -> Self {
+        Self { rounds, calls: Vec::new(), syscalls: Vec::new(), ipam: Vec::new(), size: 0, size_of_go: 0 }
+    }
+
+    /// The race of the macvlan plugins.
+    pub(crate) fn macvlan(&mut self, times: &[Times]) {
+        let two = |sample: &crate::race::Sample| [us(sample.median()), us(sample.p95())];
+        self.calls =
+            times.iter().map(|t| Calls { name: t.name, add: two(&t.add), del: two(&t.del) }).collect();
+    }
+
+    /// The number of system calls of an ADD.
+    pub(crate) fn syscalls(&mut self, name: &'static str, count: usize) {
+        self.syscalls.push((name, count));
+    }
+
+    /// An IPAM plugin against itself.
+    pub(crate) fn ipam(&mut self, name: &'static str, times: &[Times]) {
+        if let [few, many] = times {
+            self.ipam.push(Growth { name, few: us(few.add.median()), many: us(many.add.median()) });
+        }
+    }
+
+    /// The bytes of all our plugins, and of the Go plugins that do the same.
+    pub(crate) fn sizes(&mut self, ours: &Path) -> Result<(), Box<dyn Error>> {
+        let mut files = BTreeMap::new(); // hard links count once
+        for file in fs::read_dir(ours)? {
+            let meta = file?.metadata()?;
+            files.insert(meta.ino(), meta.len());
+        }
+        self.size = files.values().sum();
+        for name in ["macvlan", "ipvlan", "host-local"] {
+            self.size_of_go += fs::metadata(Path::new("/usr/lib/cni").join(name))?.len();
+        }
+        Ok(())
+    }
+
+    /// Whether an ADD is as fast as promised. What is compared was measured in one run; no absolute time is.
+    pub(crate) fn holds(&self) -> bool {
+        self.floors() <= AT_MOST_FLOORS && self.faster_than_go() >= AT_LEAST_FASTER_THAN_GO
+    }
+
+    fn floors(&self) -> f64 {
+        self.median("silkrail") / self.median("floor")
+    }
+
+    fn faster_than_go(&self) -> f64 {
+        self.median("go") / self.median("silkrail")
+    }
+
+    fn median(&self, name: &str) -> f64 {
+        self.calls.iter().find(|calls| calls.name == name).map_or(f64::NAN, |calls| calls.add[0])
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let object = |entries: Vec<(&str, Value)>| -> Map<String, Value> {
+            entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        };
+        let pair = |[median, p95]: [f64; 2]| json!({"median_us": median, "p95_us": p95});
+        let calls = self.calls.iter();
+        let calls = calls.map(|c| (c.name, json!({"add": pair(c.add), "del": pair(c.del)}))).collect();
+        let syscalls = self.syscalls.iter().map(|(name, count)| (*name, json!(count))).collect();
+        let growth =
+            |g: &Growth| json!({"add_us_at_10": g.few, "add_us_at_100000": g.many, "ratio": g.many / g.few});
+        let ipam = self.ipam.iter().map(|g| (g.name, growth(g))).collect();
+        json!({
+            "rounds": self.rounds,
+            "macvlan": object(calls),
+            "ratios": {"silkrail/floor": self.floors(), "go/silkrail": self.faster_than_go()},
+            "syscalls": object(syscalls),
+            "ipam": object(ipam),
+            "bytes": {"silkrail": self.size, "go": self.size_of_go},
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "macvlan with IPAM, whole process, {} rounds, ms", self.rounds)?;
+        writeln!(
+            f,
+            "  {:<10}{:>10}{:>8}{:>10}{:>8}{:>12}",
+            "", "ADD p50", "p95", "DEL p50", "p95", "syscalls"
+        )?;
+        for (Calls { name, add, del }, (_, syscalls)) in self.calls.iter().zip(&self.syscalls) {
+            write!(f, "  {name:<10}{:>10.2}{:>8.2}", add[0] / 1e3, add[1] / 1e3)?;
+            writeln!(f, "{:>10.2}{:>8.2}{syscalls:>12}", del[0] / 1e3, del[1] / 1e3)?;
+        }
+        writeln!(f, "  silkrail / floor {:.2} (at most {AT_MOST_FLOORS})", self.floors())?;
+        writeln!(f, "  go / silkrail    {:.2} (at least {AT_LEAST_FASTER_THAN_GO})", self.faster_than_go())?;
+        writeln!(f, "IPAM ADD, whole process, ms")?;
+        writeln!(f, "  {:<14}{:>10}{:>14}{:>8}", "addresses taken", "10", "100,000", "ratio")?;
+        for Growth { name, few, many } in &self.ipam {
+            writeln!(f, "  {name:<15}{:>10.2}{:>14.2}{:>8.2}", few / 1e3, many / 1e3, many / few)?;
+        }
+        writeln!(f, "bytes on disk")?;
+        writeln!(f, "  silkrail {} (all plugins)", self.size)?;
+        writeln!(f, "  go       {} (macvlan, ipvlan, host-local)", self.size_of_go)
+    }
+}
+
+fn us(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
