@@ -22,7 +22,7 @@ const SCRATCH: &str = "/run/bench";
 /// A program that is measured.
 pub(crate) struct Contender {
     /// What it is called in the report.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     program: PathBuf,
     kind: Kind,
     calls: u32,
@@ -45,18 +45,18 @@ pub(crate) enum Verb {
 impl Contender {
     /// The C program.
     pub(crate) fn floor(program: &Path) -> Self {
-        Self { name: "floor", program: program.to_owned(), kind: Kind::Floor, calls: 0 }
+        Self { name: "floor".to_owned(), program: program.to_owned(), kind: Kind::Floor, calls: 0 }
     }
 
     /// Our macvlan with our IPAM.
-    pub(crate) fn ours(dir: &Path) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn ours(name: &str, dir: &Path) -> Result<Self, Box<dyn Error>> {
         let pools = json!([{
             "name": "v4-81", "subnet": "172.81.0.0/16", "gateway": "172.81.0.1",
             "ips": ["172.81.0.100-172.81.0.120"],
         }]);
         let ipam = json!({"type": "silkrail-ipam", "pools": pools});
         let conf = json!({"type": "macvlan", "master": MASTER, "ipam": ipam});
-        Self::plugin("silkrail", dir.join("macvlan"), conf)
+        Self::plugin(name, dir.join("macvlan"), conf)
     }
 
     /// The Go macvlan with host-local.
@@ -91,13 +91,14 @@ impl Contender {
         Self::plugin("host-local", Path::new(GO).join("host-local"), conf)
     }
 
-    fn plugin(name: &'static str, program: PathBuf, mut conf: Value) -> Result<Self, Box<dyn Error>> {
+    fn plugin(name: &str, program: PathBuf, mut conf: Value) -> Result<Self, Box<dyn Error>> {
         fs::create_dir_all(SCRATCH)?;
         conf["cniVersion"] = json!("1.0.0");
         conf["name"] = json!(ipam_store::NETWORK);
         let count = fs::read_dir(SCRATCH)?.count();
-        let path = PathBuf::from(format!("{SCRATCH}/{count}-{name}.json"));
+        let path = PathBuf::from(format!("{SCRATCH}/{count}.json"));
         fs::write(&path, conf.to_string())?;
+        let name = name.to_owned();
         Ok(Self { name, program, kind: Kind::Plugin { conf: path }, calls: 0 })
     }
 

@@ -20,6 +20,8 @@ struct Options {
     ours: PathBuf,
     /// The C program.
     floor: PathBuf,
+    /// The directories of other builds of our plugins.
+    against: Vec<PathBuf>,
     rounds: usize,
     json: bool,
     check: bool,
@@ -45,10 +47,15 @@ fn run() -> Result<bool, Box<dyn Error>> {
     let options = Options::read()?;
     let mut report = Report::new(options.rounds);
 
-    let mut runners = [Contender::floor(&options.floor), Contender::ours(&options.ours)?, Contender::go()?];
+    let mut runners =
+        vec![Contender::floor(&options.floor), Contender::ours("silkrail", &options.ours)?, Contender::go()?];
+    for dir in &options.against {
+        runners.push(Contender::ours(&dir.display().to_string(), dir)?);
+    }
     report.macvlan(&race(&mut runners, options.rounds)?);
     for runner in &mut runners {
-        report.syscalls(runner.name, runner.syscalls()?);
+        let count = runner.syscalls()?;
+        report.syscalls(&runner.name, count);
     }
 
     let mut ours = Vec::new();
@@ -77,11 +84,14 @@ impl Options {
         let mut arguments = env::args().skip(1);
         let mut path = |what| arguments.next().map(PathBuf::from).ok_or(format!("missing: {what}"));
         let (ours, floor) = (path("the directory of our plugins")?, path("the floor")?);
-        let mut options = Self { ours, floor, rounds: 200, json: false, check: false };
+        let mut options = Self { ours, floor, against: Vec::new(), rounds: 200, json: false, check: false };
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--json" => options.json = true,
                 "--check" => options.check = true,
+                "--against" => {
+                    options.against.push(arguments.next().ok_or("--against wants a directory")?.into())
+                }
                 "--rounds" => options.rounds = arguments.next().ok_or("--rounds wants a number")?.parse()?,
                 other => return Err(format!("unknown argument {other}; see hack/bench --help").into()),
             }

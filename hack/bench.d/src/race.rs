@@ -13,7 +13,7 @@ const WARM_UP: usize = 5;
 
 /// How long a contender's calls took.
 pub(crate) struct Times {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) add: Sample,
     pub(crate) del: Sample,
 }
@@ -35,7 +35,9 @@ pub(crate) fn race(contenders: &mut [Contender], rounds: usize) -> Result<Vec<Ti
         }
     }
     let times = contenders.iter().zip(samples);
-    Ok(times.map(|(c, (add, del))| Times { name: c.name, add: add.into(), del: del.into() }).collect())
+    Ok(times
+        .map(|(c, (add, del))| Times { name: c.name.clone(), add: add.into(), del: del.into() })
+        .collect())
 }
 
 /// The numbers below `count` in an order that chance decides.

@@ -16,7 +16,7 @@ const AT_LEAST_FASTER_THAN_GO: f64 = 4.0;
 pub(crate) struct Report {
     rounds: usize,
     calls: Vec<Calls>,
-    syscalls: Vec<(&'static str, usize)>,
+    syscalls: Vec<(String, usize)>,
     ipam: Vec<Growth>,
     size: u64,
     size_of_go: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Report {
 
 /// A contender's numbers in microseconds: median and 95th percentile.
 struct Calls {
-    name: &'static str,
+    name: String,
     add: [f64; 2],
     del: [f64; 2],
 }
@@ -44,13 +44,15 @@ impl Report {
     /// The race of the macvlan plugins.
     pub(crate) fn macvlan(&mut self, times: &[Times]) {
         let two = |sample: &crate::race::Sample| [us(sample.median()), us(sample.p95())];
-        self.calls =
-            times.iter().map(|t| Calls { name: t.name, add: two(&t.add), del: two(&t.del) }).collect();
+        self.calls = times
+            .iter()
+            .map(|t| Calls { name: t.name.clone(), add: two(&t.add), del: two(&t.del) })
+            .collect();
     }
 
     /// The number of system calls of an ADD.
-    pub(crate) fn syscalls(&mut self, name: &'static str, count: usize) {
-        self.syscalls.push((name, count));
+    pub(crate) fn syscalls(&mut self, name: &str, count: usize) {
+        self.syscalls.push((name.to_owned(), count));
     }
 
     /// An IPAM plugin against itself.
@@ -97,8 +99,9 @@ impl Report {
         };
         let pair = |[median, p95]: [f64; 2]| json!({"median_us": median, "p95_us": p95});
         let calls = self.calls.iter();
-        let calls = calls.map(|c| (c.name, json!({"add": pair(c.add), "del": pair(c.del)}))).collect();
-        let syscalls = self.syscalls.iter().map(|(name, count)| (*name, json!(count))).collect();
+        let calls =
+            calls.map(|c| (c.name.as_str(), json!({"add": pair(c.add), "del": pair(c.del)}))).collect();
+        let syscalls = self.syscalls.iter().map(|(name, count)| (name.as_str(), json!(count))).collect();
         let growth =
             |g: &Growth| json!({"add_us_at_10": g.few, "add_us_at_100000": g.many, "ratio": g.many / g.few});
         let ipam = self.ipam.iter().map(|g| (g.name, growth(g))).collect();
@@ -118,15 +121,19 @@ impl fmt::Display for Report {
         writeln!(f, "macvlan with IPAM, whole process, {} rounds, ms", self.rounds)?;
         writeln!(
             f,
-            "  {:<10}{:>10}{:>8}{:>10}{:>8}{:>12}",
+            "  {:<20}{:>10}{:>8}{:>10}{:>8}{:>12}",
             "", "ADD p50", "p95", "DEL p50", "p95", "syscalls"
         )?;
         for (Calls { name, add, del }, (_, syscalls)) in self.calls.iter().zip(&self.syscalls) {
-            write!(f, "  {name:<10}{:>10.2}{:>8.2}", add[0] / 1e3, add[1] / 1e3)?;
+            write!(f, "  {name:<20}{:>10.2}{:>8.2}", add[0] / 1e3, add[1] / 1e3)?;
             writeln!(f, "{:>10.2}{:>8.2}{syscalls:>12}", del[0] / 1e3, del[1] / 1e3)?;
         }
-        writeln!(f, "  silkrail / floor {:.2} (at most {AT_MOST_FLOORS})", self.floors())?;
-        writeln!(f, "  go / silkrail    {:.2} (at least {AT_LEAST_FASTER_THAN_GO})", self.faster_than_go())?;
+        writeln!(f, "  silkrail / floor    {:.2} (at most {AT_MOST_FLOORS})", self.floors())?;
+        writeln!(
+            f,
+            "  go / silkrail       {:.2} (at least {AT_LEAST_FASTER_THAN_GO})",
+            self.faster_than_go()
+        )?;
         writeln!(f, "IPAM ADD, whole process, ms")?;
         writeln!(f, "  {:<14}{:>10}{:>14}{:>8}", "addresses taken", "10", "100,000", "ratio")?;
         for Growth { name, few, many } in &self.ipam {

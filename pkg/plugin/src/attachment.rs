@@ -77,14 +77,16 @@ fn make_room<C: NodeChange>(node: &Node, path: &Path, new: &Head) -> Result<(), 
     take_back_journal(node, old)
 }
 
-/// Takes an attachment back by its journal. Returns whether there was one.
+/// Takes an attachment back by its journal. Returns whether there was one of this boot: an older one is
+/// forgotten, and what it tells of may have to be looked for.
 ///
 /// # Errors
 /// What is left.
 pub fn take_back<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
     let Some(journal) = open::<C>(&node.state.journal(attachment, plugin))? else { return Ok(false) };
+    let of_this_boot = !journal.is_from_another_boot();
     take_back_journal(node, journal)?;
-    Ok(true)
+    Ok(of_this_boot)
 }
 
 /// The journal of an attachment, if there is one.

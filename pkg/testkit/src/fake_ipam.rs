@@ -35,6 +35,7 @@ call="$home/calls/$(printf %04d $n)"
 env >"$call/env"
 cat >"$call/stdin"
 [ -f "$home/sleep" ] && sleep "$(cat "$home/sleep")"
+[ -f "$home/$CNI_COMMAND.kills" ] && kill -9 $PPID
 [ -f "$home/$CNI_COMMAND.stdout" ] && cat "$home/$CNI_COMMAND.stdout"
 [ -f "$home/$CNI_COMMAND.fails" ] && exit 1
 exit 0
@@ -88,8 +89,17 @@ impl FakeIpam {
         fs::write(self.data(&format!("{verb}.fails")), "").unwrap();
     }
 
+    /// Has a verb kill the plugin that calls it.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn kills_its_caller_at(&self, verb: &str) {
+        fs::write(self.data(&format!("{verb}.kills")), "").unwrap();
+    }
+
     /// Has a verb succeed again and print nothing.
     pub fn recovers(&self, verb: &str) {
+        let _ = fs::remove_file(self.data(&format!("{verb}.kills")));
         let _ = fs::remove_file(self.data(&format!("{verb}.fails")));
         let _ = fs::remove_file(self.data(&format!("{verb}.stdout")));
     }

@@ -13,7 +13,7 @@ use nix::{
 };
 use tempfile::TempDir;
 
-use crate::{Binaries, Call, Observe, Pod, Snapshot, wait_until};
+use crate::{Binaries, Call, Observe, Pod, Snapshot};
 
 /// A node: its network namespace is the calling thread's, and so is that of every process it starts.
 #[derive(Debug)]
@@ -44,8 +44,7 @@ impl TestNode {
         let node = Self { binaries, home: "/run/testkit".into(), _temporary: None };
         node.furnish();
         node.run_ip("link set lo up");
-        // Addresses are not tentative for a second: a node's links were there long before any pod.
-        node.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
+
         node
     }
 
@@ -98,16 +97,6 @@ impl TestNode {
         let dir = self.home.join("ipam").join(name);
         fs::create_dir_all(&dir).unwrap();
         dir
-    }
-
-    /// Makes a link of the node whose other end is in a pod, sets both up and waits for the carrier.
-    pub fn cable(&self, name: &str, pod: &Pod, far: &str) {
-        let netns = pod.path().display();
-        self.run_ip(&format!("link add {name} mtu 1500 type veth peer name {far} netns {netns}"));
-        self.run_ip(&format!("link set {name} up"));
-        pod.run_ip(&format!("link set {far} up"));
-        let has_carrier = || self.link(name).is_some_and(|link| link["operstate"] == "UP");
-        wait_until("the cable has a carrier", has_carrier);
     }
 
     /// What there is on the node, in its pods and in the state directory.

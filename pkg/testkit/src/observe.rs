@@ -4,7 +4,7 @@ use std::{ffi::OsStr, path::Path, process::Command};
 
 use serde_json::Value;
 
-use crate::Pod;
+use crate::{Pod, wait_until};
 
 /// A place with a network namespace: a node or a pod.
 pub trait Observe {
@@ -42,12 +42,30 @@ pub trait Observe {
         parse(&self.run("ip", &[&["-json"], args.split(' ').collect::<Vec<_>>().as_slice()].concat()))
     }
 
-    /// Runs `rdma -json` and parses what it prints.
+    /// Runs `rdma -j` and parses what it prints.
     ///
     /// # Panics
     /// If it fails.
     fn rdma(&self, args: &str) -> Vec<Value> {
-        parse(&self.run("rdma", &[&["-json"], args.split(' ').collect::<Vec<_>>().as_slice()].concat()))
+        parse(&self.run("rdma", &[&["-j"], args.split(' ').collect::<Vec<_>>().as_slice()].concat()))
+    }
+
+    /// Makes a link here whose other end is in a pod, sets both up and waits until both are ready.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    fn cable(&self, name: &str, pod: &Pod, far: &str)
+    where
+        Self: Sized,
+    {
+        let netns = pod.path().display();
+        self.run_ip(&format!("link add {name} mtu 1500 type veth peer name {far} netns {netns}"));
+        // Neither end takes a second to see whether its own address is free.
+        self.set_sysctl(&format!("net/ipv6/conf/{name}/accept_dad"), "0");
+        pod.set_sysctl(&format!("net/ipv6/conf/{far}/accept_dad"), "0");
+        self.run_ip(&format!("link set {name} up"));
+        pod.run_ip(&format!("link set {far} up"));
+        wait_until("the cable is ready", || is_ready(self, name) && is_ready(pod, far));
     }
 
     /// Every link with its details.
@@ -113,6 +131,13 @@ impl Observe for Pod {
     fn command(&self, program: &str) -> Command {
         Inside(self.path()).command(program)
     }
+}
+
+/// Whether a link has a carrier, and the routes that the kernel makes last when it gets one.
+fn is_ready(place: &impl Observe, name: &str) -> bool {
+    let routes = place.ip(&format!("-6 route show table local dev {name}"));
+    let has = |kind: &str| routes.iter().any(|route| route["type"] == kind);
+    has("local") && has("multicast") && place.link(name).is_some_and(|link| link["operstate"] == "UP")
 }
 
 fn goes_through(route: &Value, name: &str) -> bool {

@@ -43,7 +43,7 @@ impl Snapshot {
     fn look_at(&mut self, place: &str, there: &impl Observe) {
         let mut facts = Vec::new();
         facts.extend(there.links().into_iter().map(|link| ("link", link)));
-        facts.extend(there.ip("address show").into_iter().map(|link| ("addresses", link)));
+        facts.extend(there.ip("address show").into_iter().map(|link| ("addresses of", link)));
         facts.extend(there.ip("-4 route show table all").into_iter().map(|route| ("route", route)));
         facts.extend(there.ip("-6 route show table all").into_iter().map(|route| ("route6", route)));
         if Path::new("/sys/class/infiniband").exists() {
@@ -51,8 +51,8 @@ impl Snapshot {
         }
         for (kind, mut fact) in facts {
             calm(&mut fact);
-            let known =
-                ["ifname", "dst", "dev", "table", "gateway"].map(|key| fact[key].as_str().unwrap_or("-"));
+            let keys = ["ifname", "dst", "dev", "table", "gateway"];
+            let known: Vec<_> = keys.into_iter().filter_map(|key| fact[key].as_str()).collect();
             // Two routes may have all of these in common.
             let same = self.facts.entry(format!("{place}: {kind} {}", known.join(" "))).or_default();
             same.push_str(&fact.to_string());

@@ -1,7 +1,7 @@
 //! What ADD of macvlan prints, byte for byte, in each version.
 
 use serde_json::json;
-use testkit::TestNode;
+use testkit::{Observe, TestNode};
 
 /// The version and what is printed.
 const GOLDEN: [(&str, &str); 7] = [

@@ -3,6 +3,7 @@
 //! Numbered cases are the same for every plugin; a failure names the plugin.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+#![allow(clippy::print_stdout, reason = "what a failing test was about")]
 
 mod configuration;
 mod environment;

@@ -26,9 +26,10 @@ impl Delegated {
     /// The call that an ADD will make; `None` if its configuration has no IPAM plugin.
     ///
     /// # Errors
-    /// If the configuration's `ipam` is wrong.
+    /// If the configuration's `ipam` is wrong, or there is no such plugin: a call that could not be made must
+    /// not be noted, for it could not be taken back either.
     pub fn of(request: &Add<'_>) -> Result<Option<Self>, Error> {
-        if request.common.conf.ipam_type()?.is_none() {
+        if super::find::executable(&request.common)?.is_none() {
             return Ok(None);
         }
         Ok(Some(Self {

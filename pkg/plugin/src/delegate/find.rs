@@ -17,26 +17,35 @@ pub(super) enum Delegate {
 /// The names our own IPAM plugin answers to.
 const BUILTIN_NAMES: [&str; 2] = ["silkrail-ipam", "spiderpool"];
 
-/// Finds the IPAM plugin of a configuration: the first file of its name in `CNI_PATH`.
+/// Finds the IPAM plugin of a configuration.
+///
+/// # Errors
+/// As [`executable`].
+pub(super) fn find(common: &Common<'_>, builtin: &'static dyn Plugin) -> Result<Delegate, Error> {
+    let Some(path) = executable(common)? else { return Ok(Delegate::None) };
+    let ours = path.file_name().and_then(|name| name.to_str()).is_some_and(|n| BUILTIN_NAMES.contains(&n));
+    if ours && is_this_executable(&path) {
+        return Ok(Delegate::Builtin(builtin));
+    }
+    Ok(Delegate::Executable(path))
+}
+
+/// The IPAM plugin's executable: the first file of its name in `CNI_PATH`; `None` if there is no IPAM.
 ///
 /// # Errors
 /// If there is no such file, or the name is a path.
-pub(super) fn find(common: &Common<'_>, builtin: &'static dyn Plugin) -> Result<Delegate, Error> {
-    let Some(name) = common.conf.ipam_type()? else { return Ok(Delegate::None) };
+pub(super) fn executable(common: &Common<'_>) -> Result<Option<PathBuf>, Error> {
+    let Some(name) = common.conf.ipam_type()? else { return Ok(None) };
     if name.contains('/') {
         return Err(Error::config(format!("invalid plugin name: {name}")));
     }
     let found = common.cni_path.iter().map(|dir| dir.join(name)).find(|path| path.is_file());
-    let Some(path) = found else {
+    found.map(Some).ok_or_else(|| {
         let dirs: Vec<_> = common.cni_path.iter().map(|dir| dir.display().to_string()).collect();
         let msg = format!("failed to find plugin {name:?} in path [{}]", dirs.join(" "));
-        return Err(Error::new(Code::INVALID_CONFIG, msg)
-            .with_details("ipam.type must be the name of a file in a directory of CNI_PATH"));
-    };
-    if BUILTIN_NAMES.contains(&name) && is_this_executable(&path) {
-        return Ok(Delegate::Builtin(builtin));
-    }
-    Ok(Delegate::Executable(path))
+        Error::new(Code::INVALID_CONFIG, msg)
+            .with_details("ipam.type must be the name of a file in a directory of CNI_PATH")
+    })
 }
 
 /// All our names are hard links of one file.

@@ -1,0 +1,54 @@
+//! The seed's exclusive chain: `sriov`, then `rdma`.
+
+use serde_json::{Value, json};
+use testkit::{Call, Pod};
+
+use crate::machine::{Machine, Vf};
+
+/// A pod's attachment by both plugins.
+pub(crate) struct Chain {
+    sriov: Call,
+    rdma: Call,
+}
+
+impl Chain {
+    /// The chain for a VF and a pod whose container is called like the VF.
+    pub(crate) fn new(machine: &Machine, vf: &Vf, pod: &Pod, settings: Value) -> Self {
+        let mut sriov = json!({"deviceID": vf.pci});
+        sriov.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        let container = format!("pod-{}-{}", vf.pf, vf.index);
+        let about = |call: Call| call.pod(pod).container(&container);
+        Self {
+            sriov: about(machine.plugin("sriov", &sriov)),
+            rdma: about(machine.plugin("rdma", &json!({"deviceID": vf.pci}))),
+        }
+    }
+
+    /// ADD of both; the result is the chain's.
+    pub(crate) fn add(&self) -> Value {
+        let result = self.sriov.add().ok();
+        let passed = self.rdma.with("prevResult", &result).add().ok();
+        assert_eq!(passed, result, "rdma passes the result on unchanged");
+        result
+    }
+
+    /// DEL of both, in the order of runtimes: the last first.
+    pub(crate) fn del(&self) {
+        self.rdma.del().done();
+        self.sriov.del().done();
+    }
+
+    /// CHECK of both.
+    pub(crate) fn check(&self, result: &Value) {
+        self.sriov.check_after(result).done();
+        self.rdma.check_after(result).done();
+    }
+
+    pub(crate) fn sriov(&self) -> &Call {
+        &self.sriov
+    }
+
+    pub(crate) fn rdma(&self) -> &Call {
+        &self.rdma
+    }
+}

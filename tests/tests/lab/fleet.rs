@@ -1,0 +1,119 @@
+//! All VFs of the machine at once.
+
+use std::{collections::BTreeSet, thread};
+
+use serde_json::{Value, json};
+use testkit::{Observe, Pod, wait_until};
+
+use crate::{
+    chain::Chain,
+    machine::{Machine, Vf, rdma_devices},
+};
+
+/// Everything `ip` and `rdma` say about the machine, but for what counts up by itself.
+fn facts(machine: &Machine) -> Vec<String> {
+    let mut facts = Vec::new();
+    for mut link in machine.node.links() {
+        let link_object = link.as_object_mut().unwrap();
+        link_object.remove("stats");
+        link_object.remove("stats64");
+        // A VF's counters on its PF count frames that the kernel sends by itself.
+        for vf in link_object.get_mut("vfinfo_list").and_then(Value::as_array_mut).into_iter().flatten() {
+            vf.as_object_mut().unwrap().remove("stats");
+        }
+        facts.push(link.to_string());
+    }
+    facts.extend(machine.node.rdma("dev show").iter().map(Value::to_string));
+    facts.extend(machine.node.rdma("link show").iter().map(Value::to_string));
+    facts
+}
+
+fn settings(index: usize) -> Value {
+    if index.is_multiple_of(2) {
+        return json!({});
+    }
+    json!({"vlan": 100 + index, "vlanQoS": 3, "spoofchk": "off", "trust": "on", "mtu": 1400})
+}
+
+fn attach(machine: &Machine) -> Vec<(Vf, Pod, Chain)> {
+    let pods: Vec<(Vf, Pod, Chain)> = machine
+        .vfs()
+        .into_iter()
+        .enumerate()
+        .map(|(index, vf)| {
+            let pod = machine.node.pod(&format!("pod{index}"));
+            let chain = Chain::new(machine, &vf, &pod, settings(index));
+            (vf, pod, chain)
+        })
+        .collect();
+    let addresses: BTreeSet<String> = thread::scope(|scope| {
+        let adds: Vec<_> = pods.iter().map(|(_, _, chain)| scope.spawn(|| chain.add())).collect();
+        adds.into_iter().map(|add| add.join().unwrap()["ips"][0]["address"].to_string()).collect()
+    });
+    assert_eq!(addresses.len(), 14, "every pod has an address of its own");
+    pods
+}
+
+fn each_sees_only_its_own(machine: &Machine, pods: &[(Vf, Pod, Chain)]) {
+    assert_eq!(machine.rdma_devices(), ["mlx5_0", "mlx5_1"], "the node keeps the PFs' devices only");
+    for (index, (vf, pod, _)) in pods.iter().enumerate() {
+        assert_eq!(rdma_devices(pod), std::slice::from_ref(&vf.rdma));
+        let link = pod.link("net1").unwrap();
+        assert_eq!(link["parentdev"], vf.pci);
+        let vlan = machine.vf_info(vf)["vlan_list"][0]["vlan"].as_u64().unwrap_or_default();
+        let expected = if index.is_multiple_of(2) { 0 } else { 100 + index as u64 };
+        assert_eq!(vlan, expected, "{vf:?}");
+    }
+}
+
+#[test]
+fn fourteen_vfs_at_once_and_back_in_another_order_and_again() {
+    let machine = Machine::exclusive();
+    let (before, state) = (facts(&machine), machine.node.snapshot());
+    let pods = attach(&machine);
+    each_sees_only_its_own(&machine, &pods);
+
+    // Another order than that of the ADDs: the last of the odd ones first.
+    let order = (0..14).rev().step_by(2).chain((0..14).step_by(2));
+    order.clone().for_each(|index| pods[index].2.del());
+    let away = wait_for(&machine, &before);
+    assert!(away.is_empty(), "not as before:\n{away}");
+    order.for_each(|index| pods[index].2.del());
+    drop(pods);
+    machine.node.snapshot().assert_is(&state);
+}
+
+#[test]
+fn fourteen_vfs_come_back_when_every_namespace_is_gone_before_the_del() {
+    let machine = Machine::exclusive();
+    let (before, state) = (facts(&machine), machine.node.snapshot());
+    let mut chains = Vec::new();
+    for (_, pod, chain) in attach(&machine) {
+        pod.end();
+        chains.push(chain);
+    }
+    thread::scope(|scope| {
+        for chain in &chains {
+            scope.spawn(|| chain.del());
+        }
+    });
+    let away = wait_for(&machine, &before);
+    assert!(away.is_empty(), "not as before:\n{away}");
+    chains.iter().rev().for_each(Chain::del);
+    machine.node.snapshot().assert_is(&state);
+}
+
+/// What differs from before, once the kernel has nothing left to do: the carrier of a VF that was set up
+/// comes by polling.
+fn wait_for(machine: &Machine, before: &[String]) -> String {
+    let difference = || {
+        let now = facts(machine);
+        let lost = before.iter().filter(|fact| !now.contains(fact)).map(|fact| format!("- {fact}\n"));
+        let new = now.iter().filter(|fact| !before.contains(fact)).map(|fact| format!("+ {fact}\n"));
+        lost.chain(new).collect::<String>()
+    };
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        wait_until("the machine is as before", || difference().is_empty());
+    }));
+    difference()
+}

@@ -1,0 +1,138 @@
+//! `ipvlan`: cases 57 to 66. The build machine's own kernel may not have it; the lab's has.
+
+use serde_json::{Value, json};
+use testkit::{FakeIpam, Observe};
+
+use crate::machine::Machine;
+
+fn linkinfo(link: &Value) -> (&Value, &Value) {
+    (&link["linkinfo"]["info_kind"], &link["linkinfo"]["info_data"]["mode"])
+}
+
+#[test]
+fn case_057_the_modes_are_the_kernels() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    for (settings, mode) in [
+        (json!({}), "l2"),
+        (json!({"mode": "l2"}), "l2"),
+        (json!({"mode": "l3"}), "l3"),
+        (json!({"mode": "l3s"}), "l3s"),
+    ] {
+        let mut conf = json!({"master": "eth0"});
+        conf.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        let call = machine.plugin("ipvlan", &conf).pod(&pod);
+        call.add().ok();
+        let link = pod.link("net1").unwrap();
+        assert_eq!(linkinfo(&link), (&json!("ipvlan"), &json!(mode)));
+        call.del().done();
+    }
+    let wrong = machine.plugin("ipvlan", &json!({"master": "eth0", "mode": "l4"})).pod(&pod);
+    wrong.add().error(7).says(&["unknown ipvlan mode: \"l4\""]);
+}
+
+#[test]
+fn case_058_add_check_del_and_the_masters_mac() {
+    let machine = Machine::shared();
+    let before = machine.node.snapshot();
+    let pod = machine.node.pod("a");
+    let call = machine.plugin("ipvlan", &json!({"master": "eth0"})).pod(&pod);
+    let result = call.add().ok();
+    assert_eq!(pod.link("net1").unwrap()["address"], machine.node.link("eth0").unwrap()["address"]);
+    assert_eq!(pod.addresses("net1"), ["172.81.0.100/16"]);
+    call.check_after(&result).done();
+    call.del().done();
+    call.del().done();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_059_in_a_chain_it_takes_the_addresses_and_the_interface_before_it() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    let prev = json!({
+        "cniVersion": "1.1.0",
+        "interfaces": [{"name": "eth0"}],
+        "ips": [{"address": "10.8.0.2/24", "interface": 0}],
+        "routes": [{"dst": "10.20.0.0/16", "gw": "10.8.0.1"}]
+    });
+    let call = machine.plugin("ipvlan", &json!({"ipam": {}, "prevResult": prev})).pod(&pod);
+    let result = call.add().ok();
+    assert_eq!(result["interfaces"].as_array().unwrap().len(), 1);
+    assert_eq!(result["interfaces"][0]["name"], "net1");
+    assert_eq!(result["routes"], prev["routes"]);
+    assert_eq!(pod.addresses("net1"), ["10.8.0.2/24"]);
+    call.del().done();
+}
+
+#[test]
+fn case_060_a_chain_with_two_interfaces_needs_a_master() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    let prev = json!({
+        "cniVersion": "1.1.0",
+        "interfaces": [{"name": "eth0"}, {"name": "eth1"}],
+        "ips": [{"address": "10.8.0.2/24"}]
+    });
+    let call = machine.plugin("ipvlan", &json!({"ipam": {}, "prevResult": prev})).pod(&pod);
+    call.add().error(7).says(&["chained master failure"]);
+    assert_eq!(pod.link_names(), ["lo"]);
+}
+
+#[test]
+fn case_061_without_any_address_nothing_is_made() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    let call = machine.plugin("ipvlan", &json!({"master": "eth0", "ipam": {}})).pod(&pod);
+    call.add().error(7).says(&["ipam"]);
+    assert_eq!(pod.link_names(), ["lo"]);
+}
+
+#[test]
+fn case_062_without_a_master_the_default_route_says_which() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    machine.node.run_ip("address add 10.77.0.1/24 dev eth1");
+    machine.node.run_ip("route add default via 10.77.0.254 dev eth1");
+    let call = machine.plugin("ipvlan", &json!({})).pod(&pod);
+    call.add().ok();
+    assert_eq!(pod.link("net1").unwrap()["address"], machine.node.link("eth1").unwrap()["address"]);
+    call.del().done();
+    machine.node.run_ip("address del 10.77.0.1/24 dev eth1");
+}
+
+#[test]
+fn case_063_and_064_del_needs_no_master() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
+    let call = machine.plugin("ipvlan", &json!({"ipam": {"type": "fake"}})).delegates_in(ipam.dir());
+    call.clone().pod(&pod).del().done();
+    let inside = call.with("linkInContainer", &json!(true)).pod(&pod);
+    pod.end();
+    inside.del().done();
+    assert_eq!(ipam.verbs(), ["DEL", "DEL"]);
+}
+
+#[test]
+fn case_065_an_mtu_above_the_masters_is_refused() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    let call = machine.plugin("ipvlan", &json!({"master": "eth0", "mtu": 9000})).pod(&pod);
+    call.add().error(7).says(&["invalid MTU 9000", "1500"]);
+    assert_eq!(pod.link_names(), ["lo"]);
+}
+
+#[test]
+fn case_066_a_macvlan_on_the_same_master_is_named() {
+    let machine = Machine::shared();
+    let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
+    let macvlan = machine.plugin("macvlan", &json!({"master": "eth0"})).pod(&first).container("first");
+    macvlan.add().ok();
+    let before = machine.node.snapshot();
+    let ipvlan = machine.plugin("ipvlan", &json!({"master": "eth0"})).pod(&second);
+    ipvlan.add().error(102).says(&["eth0", "macvlan"]);
+    machine.node.snapshot().assert_is(&before);
+    macvlan.del().done();
+}

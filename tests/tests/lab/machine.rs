@@ -1,0 +1,159 @@
+//! The lab's machine: two PFs with seven VFs each, an RDMA device for every function.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, MutexGuard},
+};
+
+use serde_json::{Value, json};
+use testkit::{Call, Observe, TestNode, wait_until};
+
+/// One test at a time has the machine, also when somebody forgets `--test-threads=1`.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// The machine in one of the two RDMA modes.
+pub(crate) struct Machine {
+    pub(crate) node: TestNode,
+    _one: MutexGuard<'static, ()>,
+}
+
+/// A VF at home.
+#[derive(Debug, Clone)]
+pub(crate) struct Vf {
+    pub(crate) pf: &'static str,
+    pub(crate) index: usize,
+    pub(crate) pci: String,
+    pub(crate) link: String,
+    pub(crate) rdma: String,
+}
+
+pub(crate) const PFS: [&str; 2] = ["eth0", "eth1"];
+
+impl Machine {
+    pub(crate) fn exclusive() -> Self {
+        Self::in_mode("exclusive")
+    }
+
+    pub(crate) fn shared() -> Self {
+        Self::in_mode("shared")
+    }
+
+    fn in_mode(mode: &str) -> Self {
+        assert!(std::env::var_os("SILKRAIL_LAB").is_some(), "these tests need the lab: run hack/test lab");
+        let one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let node = TestNode::of_this_machine();
+        // Link-local addresses of pods are not tentative for a second: snapshots do not change by themselves.
+        node.set_sysctl("net/core/devconf_inherit_init_net", "1");
+        node.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
+        for pf in PFS {
+            node.run_ip(&format!("link set {pf} up"));
+        }
+        // A namespace of an earlier test may still be dying.
+        wait_until("the RDMA mode can be set", || {
+            Command::new("rdma").args(["system", "set", "netns", mode]).status().unwrap().success()
+        });
+        node.run("lab-vfs", &["7", "eth0", "eth1"]);
+        let machine = Self { node, _one: one };
+        for vf in machine.vfs() {
+            assert!(!vf.link.is_empty() && !vf.rdma.is_empty(), "an earlier test has lost {vf:?}");
+        }
+        machine
+    }
+
+    /// A VF of a PF.
+    pub(crate) fn vf(&self, pf: &'static str, index: usize) -> Vf {
+        let link = fs::read_link(format!("/sys/class/net/{pf}/device/virtfn{index}")).unwrap();
+        let pci = link.file_name().unwrap().to_str().unwrap().to_owned();
+        let below = |dir: &str| first(&Path::new("/sys/bus/pci/devices").join(&pci).join(dir));
+        Vf { pf, index, link: below("net"), rdma: below("infiniband"), pci }
+    }
+
+    /// All VFs.
+    pub(crate) fn vfs(&self) -> Vec<Vf> {
+        PFS.into_iter()
+            .flat_map(|pf| (0..7).map(move |index| (pf, index)))
+            .map(|(pf, i)| self.vf(pf, i))
+            .collect()
+    }
+
+    /// What a VF's PF says about it.
+    pub(crate) fn vf_info(&self, vf: &Vf) -> Value {
+        self.node.link(vf.pf).unwrap()["vfinfo_list"][vf.index].clone()
+    }
+
+    /// A call of a plugin whose configuration has a pool.
+    pub(crate) fn plugin(&self, plugin: &str, settings: &Value) -> Call {
+        let mut conf = json!({
+            "cniVersion": "1.1.0",
+            "name": "rail0",
+            "type": plugin,
+            "ipam": {"type": "silkrail-ipam", "pools": [pool()]}
+        });
+        conf.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        self.node.plugin(plugin).conf(&conf)
+    }
+
+    /// The names of the RDMA devices the machine sees.
+    pub(crate) fn rdma_devices(&self) -> Vec<String> {
+        rdma_devices(&self.node)
+    }
+
+    /// A setting of the simulated RDMA device of a function.
+    pub(crate) fn simulate(&self, pci: &str, setting: &str, value: &str) -> Simulation {
+        let path = Path::new("/sys/kernel/debug/rdmasim").join(pci).join(setting);
+        let before = fs::read_to_string(&path).unwrap().trim().to_owned();
+        fs::write(&path, value).unwrap();
+        Simulation { path, before }
+    }
+}
+
+/// A setting of a simulated device, for as long as this value lives.
+pub(crate) struct Simulation {
+    path: PathBuf,
+    before: String,
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.path, &self.before);
+    }
+}
+
+/// The seed's pool.
+pub(crate) fn pool() -> Value {
+    json!({
+        "name": "v4-81",
+        "subnet": "172.81.0.0/16",
+        "ips": ["172.81.0.100-172.81.0.120"],
+        "gateway": "172.81.0.1"
+    })
+}
+
+/// The names of the RDMA devices that are seen somewhere.
+pub(crate) fn rdma_devices(place: &impl Observe) -> Vec<String> {
+    let mut names: Vec<_> =
+        place.rdma("dev show").iter().map(|dev| dev["ifname"].as_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The RoCE v2 GIDs of an RDMA device, written as addresses, with the link each belongs to.
+pub(crate) fn gids(device: &str) -> Vec<(String, String)> {
+    let port = PathBuf::from(format!("/sys/class/infiniband/{device}/ports/1"));
+    let read = |what: &str, index: usize| fs::read_to_string(port.join(what).join(index.to_string())).ok();
+    (0..255)
+        .filter(|index| read("gid_attrs/types", *index).is_some_and(|kind| kind.trim() == "RoCE v2"))
+        .filter_map(|index| {
+            let gid: std::net::Ipv6Addr = read("gids", index)?.trim().parse().ok()?;
+            let address = gid.to_ipv4_mapped().map_or_else(|| gid.to_string(), |v4| v4.to_string());
+            Some((address, read("gid_attrs/ndevs", index)?.trim().to_owned()))
+        })
+        .collect()
+}
+
+fn first(dir: &Path) -> String {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().into_string().unwrap()).min().unwrap_or_default()
+}

@@ -1,0 +1,16 @@
+//! What needs SR-IOV and RDMA: run in the lab's machine (`hack/test lab`), on the kernel's own code.
+//!
+//! Devices are the machine's, so one test runs at a time (`--test-threads=1`).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
+
+mod chain;
+mod cli;
+mod faults;
+mod fleet;
+mod ipvlan;
+mod machine;
+mod rdma;
+mod shared;
+mod sriov;
+mod sriov_settings;

@@ -1,0 +1,207 @@
+//! `rdma`: cases 67 to 83.
+
+use serde_json::{Value, json};
+use testkit::Observe;
+
+use crate::{
+    chain::Chain,
+    machine::{Machine, rdma_devices},
+};
+
+/// A result as `sriov` would give it.
+fn prev(pod: &testkit::Pod) -> Value {
+    json!({
+        "cniVersion": "1.1.0",
+        "interfaces": [{"name": "net1", "sandbox": pod.path()}],
+        "ips": [{"address": "172.81.0.100/16", "interface": 0}]
+    })
+}
+
+#[test]
+fn case_067_exactly_one_device_moves_and_the_result_is_passed_on() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let others: Vec<_> = machine.rdma_devices().into_iter().filter(|name| *name != vf.rdma).collect();
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let result = chain.add();
+    assert_eq!(rdma_devices(&pod), [vf.rdma]);
+    assert_eq!(machine.rdma_devices(), others);
+    chain.check(&result);
+    chain.del();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_068_an_auxiliary_device_that_is_not_there_is_named() {
+    let machine = Machine::exclusive();
+    let pod = machine.node.pod("a");
+    let call =
+        machine.plugin("rdma", &json!({"deviceID": "mlx5_core.sf.6", "prevResult": prev(&pod)})).pod(&pod);
+    call.add().refusal().says(&["mlx5_core.sf.6"]);
+}
+
+#[test]
+fn case_069_without_a_chain_before_it_nothing_moves() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let call = machine.plugin("rdma", &json!({"deviceID": vf.pci})).pod(&pod);
+    call.add().error(7).says(&["plugin chain"]);
+    assert!(machine.rdma_devices().contains(&vf.rdma));
+    assert!(machine.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn case_070_in_shared_mode_it_refuses_and_leaves_nothing() {
+    let machine = Machine::shared();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let call = machine.plugin("rdma", &json!({"deviceID": vf.pci, "prevResult": prev(&pod)})).pod(&pod);
+    let refusal = call.add().error(100);
+    refusal.says(&["set to shared", "exclusive"]);
+    assert!(refusal.details.contains("silkrail mode set exclusive"), "{refusal:?}");
+    assert!(machine.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn case_071_a_function_without_an_rdma_device_is_named_with_its_driver() {
+    let machine = Machine::exclusive();
+    let pod = machine.node.pod("a");
+    let bridge =
+        machine.node.run("sh", &["-c", "basename $(dirname $(readlink -f /sys/class/net/eth0/device))"]);
+    let call =
+        machine.plugin("rdma", &json!({"deviceID": bridge.trim(), "prevResult": prev(&pod)})).pod(&pod);
+    call.add().refusal().says(&[bridge.trim(), "no RDMA device"]);
+    assert!(machine.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn case_072_a_function_with_two_devices_gives_both_and_gets_both_back() {
+    let machine = Machine::exclusive();
+    let vf = machine.vf("eth0", 1);
+    let _twin = machine.simulate(&vf.pci, "add_twin", "1");
+    let before = machine.node.snapshot();
+    let pod = machine.node.pod("a");
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    chain.add();
+    assert_eq!(rdma_devices(&pod).len(), 2);
+    chain.del();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_073_without_a_device_id_the_pods_interface_says_which() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth1", 0), machine.node.pod("a"));
+    let sriov = machine.plugin("sriov", &json!({"deviceID": vf.pci, "cniVersion": "0.4.0"})).pod(&pod);
+    let result = sriov.add().ok();
+    let rdma = machine.plugin("rdma", &json!({"cniVersion": "0.4.0", "prevResult": result})).pod(&pod);
+    rdma.add().ok();
+    assert_eq!(rdma_devices(&pod), [vf.rdma]);
+    rdma.del().done();
+    sriov.del().done();
+
+    let nothing = machine.plugin("rdma", &json!({"prevResult": prev(&pod)})).pod(&pod);
+    nothing.add().error(7).says(&["\"DeviceID\" network configuration attribute is required for rdma CNI"]);
+}
+
+#[test]
+fn case_075_del_without_state_moves_nothing_and_succeeds() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let before = machine.node.snapshot();
+    let call = machine.plugin("rdma", &json!({"deviceID": vf.pci}));
+    call.clone().pod(&pod).del().done();
+    call.without("CNI_NETNS").del().done();
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_076_del_without_a_namespace_path_brings_the_device_home() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    chain.add();
+    chain.rdma().clone().without("CNI_NETNS").del().done();
+    chain.sriov().clone().without("CNI_NETNS").del().done();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_077_del_after_the_namespace_is_gone_sees_the_device_home() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    chain.add();
+    pod.end();
+    // At once: the kernel has not returned the device yet.
+    chain.rdma().del().done();
+    assert!(machine.rdma_devices().contains(&vf.rdma), "DEL has waited until it was home");
+    chain.sriov().del().done();
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_078_a_move_that_fails_leaves_nothing_and_names_the_driver() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth0", 2), machine.node.pod("a"));
+    {
+        let _unmovable = machine.simulate(&vf.pci, "fail_move", "1");
+        let call = machine.plugin("rdma", &json!({"deviceID": vf.pci, "prevResult": prev(&pod)})).pod(&pod);
+        call.add().error(100).says(&[&vf.rdma, "cannot"]);
+    }
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_079_check_fails_when_the_device_is_not_in_the_pod() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let result = chain.add();
+    // `rdma` takes names of namespaces only.
+    machine.node.run_ip("netns attach home 1");
+    pod.run("rdma", &["dev", "set", &vf.rdma, "netns", "home"]);
+    machine.node.run_ip("netns delete home");
+    chain.rdma().check_after(&result).error(103).says(&[&vf.rdma]);
+    chain.del();
+}
+
+#[test]
+fn invariant_6_a_second_add_is_refused_and_changes_nothing() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 100}));
+    let result = chain.add();
+    let between = machine.node.snapshot();
+    chain.sriov().add().error(102).says(&["exists already"]);
+    chain.rdma().with("prevResult", &result).add().error(102).says(&["exists already"]);
+    machine.node.snapshot().assert_is(&between);
+    chain.del();
+}
+
+#[test]
+fn case_082_status_in_shared_mode_is_50_with_the_remedy() {
+    let machine = Machine::shared();
+    let refusal = machine.plugin("rdma", &json!({})).status().error(50);
+    assert!(refusal.details.contains("silkrail mode set exclusive --persist"), "{refusal:?}");
+}
+
+#[test]
+fn the_pod_reads_the_counters_of_its_own_device() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth1", 3), machine.node.pod("a"));
+    let _counter = machine.simulate(&vf.pci, "counters/rx_write_requests", "4711");
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    chain.add();
+    let statistics = pod.rdma("statistic show");
+    assert_eq!(statistics.len(), 1, "{statistics:?}");
+    assert_eq!(statistics[0]["rx_write_requests"], 4711);
+    chain.del();
+}

@@ -1,0 +1,164 @@
+//! Shared mode: a pod's address becomes a GID of the RDMA device of its link's parent.
+
+use std::{fs, time::Instant};
+
+use serde_json::{Value, json};
+use testkit::{Observe, Pod, TestNode};
+
+use crate::machine::{Machine, gids, rdma_devices};
+
+const REQUIRE: fn() -> Value = || json!({"require": true, "timeoutMs": 5000});
+
+/// The PCI function of a PF.
+fn function(pf: &str) -> String {
+    let link = fs::read_link(format!("/sys/class/net/{pf}/device")).unwrap();
+    link.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+/// The pod map's entry of the only attachment.
+fn entry(node: &TestNode) -> Value {
+    let dir = node.state_dir().join("podmap/v1");
+    let files: Vec<_> = fs::read_dir(dir).unwrap().flatten().collect();
+    assert_eq!(files.len(), 1);
+    serde_json::from_slice(&fs::read(files[0].path()).unwrap()).unwrap()
+}
+
+/// An ADD that requires RDMA; the pod's address is a GID when it returns.
+fn address_is_a_gid(plugin: &str, master: &str, device: &str) {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    let call = machine.plugin(plugin, &json!({"master": master, "rdma": REQUIRE()})).pod(&pod);
+    let result = call.add().ok();
+    assert_eq!(result["ips"][0]["address"], "172.81.0.100/16");
+    let found = gids(device);
+    assert!(found.contains(&("172.81.0.100".into(), "net1".into())), "{found:?}");
+    assert_eq!(rdma_devices(&pod), machine.rdma_devices(), "a pod sees every device of the node");
+    let entry = entry(&machine.node);
+    assert_eq!(entry["rdma"]["mode"], "shared");
+    assert_eq!(entry["rdma"]["ibdev"], device);
+    assert_eq!(entry["rdma"]["gids"][0]["gid"], "::ffff:172.81.0.100");
+    call.check_after(&result).done();
+    call.del().done();
+    assert!(machine.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn a_macvlan_pods_address_is_a_gid() {
+    address_is_a_gid("macvlan", "eth0", "mlx5_0");
+}
+
+#[test]
+fn an_ipvlan_pods_address_is_a_gid() {
+    address_is_a_gid("ipvlan", "eth1", "mlx5_1");
+}
+
+#[test]
+fn on_a_vlan_the_gid_is_the_physical_devices() {
+    let ip = |args: &str| {
+        let status = std::process::Command::new("ip").args(args.split(' ')).status().unwrap();
+        assert!(status.success(), "ip {args}");
+    };
+    ip("link add link eth0 name eth0.100 type vlan id 100");
+    ip("link set eth0 up");
+    ip("link set eth0.100 up");
+    address_is_a_gid("macvlan", "eth0.100", "mlx5_0");
+    ip("link del eth0.100");
+}
+
+#[test]
+fn both_families_are_gids() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    let pools = json!([
+        {"name": "four", "subnet": "172.81.0.0/16", "ips": ["172.81.0.100-172.81.0.120"]},
+        {"name": "six", "subnet": "fd00:81::/64", "ips": ["fd00:81::100-fd00:81::120"]}
+    ]);
+    let conf = json!({
+        "master": "eth0", "rdma": REQUIRE(), "ipam": {"type": "silkrail-ipam", "pools": pools}
+    });
+    let call = machine.plugin("macvlan", &conf).pod(&pod);
+    call.add().ok();
+    let found: Vec<_> = gids("mlx5_0").into_iter().map(|(address, _)| address).collect();
+    for address in ["172.81.0.100", "fd00:81::100"] {
+        assert!(found.iter().any(|gid| gid == address), "{address} is missing: {found:?}");
+    }
+    call.del().done();
+}
+
+#[test]
+fn invariant_9_a_gid_that_comes_late_is_waited_for() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    let _late = machine.simulate(&function("eth0"), "gid_delay_ms", "700");
+    let call = machine.plugin("macvlan", &json!({"master": "eth0", "rdma": REQUIRE()})).pod(&pod);
+    let started = Instant::now();
+    call.add().ok();
+    assert!(started.elapsed().as_millis() >= 500, "it was not waited for: {:?}", started.elapsed());
+    assert!(gids("mlx5_0").iter().any(|(address, _)| address == "172.81.0.100"));
+    call.del().done();
+}
+
+#[test]
+fn invariant_9_a_gid_that_never_comes_fails_the_add_and_leaves_nothing() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    let before = machine.node.snapshot();
+    {
+        let _refuse = machine.simulate(&function("eth0"), "gid_refuse", "Y");
+        let rdma = json!({"require": true, "timeoutMs": 600});
+        let call = machine.plugin("macvlan", &json!({"master": "eth0", "rdma": rdma})).pod(&pod);
+        let refusal = call.add().error(100);
+        refusal.says(&["172.81.0.100", "did not become a RoCE v2 GID", "mlx5_0", "eth0"]);
+        assert!(refusal.details.contains("rdma.require"), "{refusal:?}");
+    }
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn invariant_9_without_an_rdma_device_a_pod_that_requires_one_does_not_start() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    machine.node.run_ip("link add plain type dummy");
+    machine.node.run_ip("link set plain up");
+    let before = machine.node.snapshot();
+    let conf = |rdma: Value| machine.plugin("macvlan", &json!({"master": "plain", "rdma": rdma})).pod(&pod);
+    conf(REQUIRE()).add().error(100).says(&["no RDMA device", "plain"]);
+    machine.node.snapshot().assert_is(&before);
+    conf(REQUIRE()).status().error(50).says(&["no RDMA device", "plain"]);
+    conf(json!({})).add().ok();
+    conf(json!({})).del().done();
+    machine.node.run_ip("link del plain");
+}
+
+#[test]
+fn invariant_9_in_exclusive_mode_a_pod_that_requires_rdma_does_not_start() {
+    let machine = Machine::exclusive();
+    let pod = machine.node.pod("a");
+    let before = machine.node.snapshot();
+    let conf = |rdma: Value| machine.plugin("macvlan", &json!({"master": "eth0", "rdma": rdma})).pod(&pod);
+    conf(REQUIRE()).add().error(100).says(&["exclusive RDMA mode", "silkrail mode set shared"]);
+    machine.node.snapshot().assert_is(&before);
+    conf(json!({})).add().ok();
+    conf(json!({})).del().done();
+}
+
+#[test]
+fn two_macvlan_pods_of_the_seed_reach_each_other() {
+    let machine = Machine::shared();
+    let pods: Vec<Pod> = ["a", "b"].map(|name| machine.node.pod(name)).into();
+    let calls: Vec<_> = pods
+        .iter()
+        .zip(["one", "two"])
+        .map(|(pod, id)| {
+            machine.plugin("macvlan", &json!({"master": "eth0", "rdma": REQUIRE()})).pod(pod).container(id)
+        })
+        .collect();
+    for call in &calls {
+        call.add().ok();
+    }
+    pods[0].run("busybox", &["ping", "-c", "1", "-W", "5", "172.81.0.101"]);
+    pods[1].run("busybox", &["ping", "-c", "1", "-W", "5", "172.81.0.100"]);
+    for call in &calls {
+        call.del().done();
+    }
+}

@@ -1,0 +1,265 @@
+//! `sriov`: whose a VF is, where it goes, and how it comes back.
+
+use std::{fs, thread, time::Duration};
+
+use serde_json::{Value, json};
+use testkit::{Call, FakeIpam, Observe, Pod, wait_until};
+
+use crate::{
+    chain::Chain,
+    machine::{Machine, Vf},
+};
+
+/// A call for a VF and a pod, by default without addresses.
+fn call(machine: &Machine, vf: &Vf, pod: &Pod, settings: Value) -> Call {
+    let mut conf = json!({"deviceID": vf.pci, "ipam": {}});
+    conf.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+    machine.plugin("sriov", &conf).pod(pod)
+}
+
+#[test]
+fn case_084_what_is_no_vf_is_refused() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let before = machine.node.snapshot();
+    let with = |device: &str| call(&machine, &vf, &pod, json!({"deviceID": device})).add();
+    with("0000:ff:1f.7").error(7).says(&["deviceID", "0000:ff:1f.7", "no PCI device"]);
+    with("mlx5_core.sf.6").error(7).says(&["deviceID", "mlx5_core.sf.6"]);
+    with("../../etc").error(7).says(&["deviceID", "../../etc"]);
+    with("").error(7).says(&["VF pci addr is required"]);
+    let pf = fs::read_link("/sys/class/net/eth0/device").unwrap();
+    let pf = pf.file_name().unwrap().to_str().unwrap();
+    with(pf).error(7).says(&[pf, "is no VF"]);
+    call(&machine, &vf, &pod, json!({})).stdin("{{{").add().error(6);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn multus_may_give_the_device_in_runtime_config() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let call = call(&machine, &vf, &pod, json!({"deviceID": "", "runtimeConfig": {"deviceID": vf.pci}}));
+    call.add().ok();
+    assert_eq!(pod.link("net1").unwrap()["parentdev"], vf.pci);
+    call.del().done();
+}
+
+#[test]
+fn case_091_the_mtu_is_the_vfs_own_and_comes_back() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 1), machine.node.pod("a"));
+    machine.node.run_ip(&format!("link set {} mtu 3333", vf.link));
+    let call = call(&machine, &vf, &pod, json!({}));
+    let result = call.add().ok();
+    assert_eq!(result["interfaces"][0]["mtu"], 3333);
+    assert_eq!(pod.link("net1").unwrap()["mtu"], 3333);
+    pod.run_ip("link set net1 mtu 4444");
+    call.del().done();
+    assert_eq!(machine.node.link(&vf.link).unwrap()["mtu"], 3333);
+    machine.node.run_ip(&format!("link set {} mtu 1500", vf.link));
+}
+
+#[test]
+fn case_092_the_result_has_the_effective_address_and_the_function() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth1", 2), machine.node.pod("a"));
+    let call = call(&machine, &vf, &pod, json!({}));
+    let result = call.add().ok();
+    assert_eq!(result["interfaces"][0]["mac"], pod.link("net1").unwrap()["address"]);
+    assert_eq!(result["interfaces"][0]["pciID"], vf.pci);
+    assert_eq!(result["interfaces"][0]["sandbox"], pod.path().to_str().unwrap());
+    call.del().done();
+}
+
+#[test]
+fn case_093_a_vf_in_use_is_refused_and_one_of_a_dead_pod_is_taken_over() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let vf = machine.vf("eth0", 0);
+    let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
+    let former = Chain::new(&machine, &vf, &first, json!({"vlan": 77}));
+    former.add();
+    let held = machine.node.snapshot();
+    let next = call(&machine, &vf, &second, json!({})).container("next");
+    next.add().error(102).says(&["is already allocated"]);
+    machine.node.snapshot().assert_is(&held);
+
+    // Its pod dies and nobody calls DEL: the next ADD puts the VF right before it takes it.
+    first.end();
+    next.add().ok();
+    assert_eq!(second.link("net1").unwrap()["parentdev"], vf.pci);
+    assert_eq!(machine.vf_info(&vf)["vlan_list"], json!([{}]), "the former pod's VLAN is gone");
+    next.del().done();
+    drop(second);
+    former.del();
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_094_of_two_adds_at_once_one_wins() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let vf = machine.vf("eth0", 3);
+    let pods = [machine.node.pod("a"), machine.node.pod("b")];
+    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
+    ipam.takes(1.0);
+    let calls = [0, 1].map(|i| {
+        call(&machine, &vf, &pods[i], json!({"ipam": {"type": "fake"}}))
+            .delegates_in(ipam.dir())
+            .container(&format!("rival{i}"))
+    });
+    let answers = thread::scope(|scope| {
+        calls.each_ref().map(|call| scope.spawn(|| call.add())).map(|thread| thread.join().unwrap())
+    });
+    let won: Vec<_> = answers.iter().map(|answer| answer.status.success()).collect();
+    assert_eq!(won.iter().filter(|won| **won).count(), 1, "{answers:#?}");
+    let loser = usize::from(won[0]);
+    answers[loser].error(102).says(&["is already allocated"]);
+    calls[0].del().done();
+    calls[1].del().done();
+    drop(pods);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_095_a_slow_del_does_not_spoil_the_next_pod() {
+    let machine = Machine::exclusive();
+    let vf = machine.vf("eth0", 4);
+    let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
+    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
+    let old = call(&machine, &vf, &first, json!({"vlan": 1000, "ipam": {"type": "fake"}}))
+        .delegates_in(ipam.dir())
+        .container("old");
+    let new = call(&machine, &vf, &second, json!({"vlan": 1234})).container("new");
+    old.add().ok();
+    ipam.takes(2.0);
+    thread::scope(|scope| {
+        let slow = scope.spawn(|| old.del());
+        thread::sleep(Duration::from_millis(300));
+        first.end();
+        new.add().ok();
+        slow.join().unwrap().done();
+    });
+    let vlan = &machine.vf_info(&vf)["vlan_list"][0]["vlan"];
+    assert_eq!(*vlan, 1234, "the old pod's DEL leaves the new pod's VLAN alone");
+    new.del().done();
+}
+
+#[test]
+fn case_097_an_altname_equal_to_the_pods_name_is_no_obstacle() {
+    let machine = Machine::exclusive();
+    let vf = machine.vf("eth0", 5);
+    machine.node.run_ip(&format!("link property add dev {} altname net1", vf.link));
+    let before = machine.node.snapshot();
+    let pod = machine.node.pod("a");
+    let call = call(&machine, &vf, &pod, json!({}));
+    call.add().ok();
+    assert_eq!(pod.link("net1").unwrap()["parentdev"], vf.pci);
+    call.del().done();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+    machine.node.run_ip(&format!("link property del dev {} altname net1", vf.link));
+}
+
+#[test]
+fn case_103_del_without_state_still_tells_the_ipam_plugin() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
+    let call = call(&machine, &vf, &pod, json!({"ipam": {"type": "fake"}})).delegates_in(ipam.dir());
+    call.del().done();
+    assert_eq!(ipam.verbs(), ["DEL"]);
+}
+
+#[test]
+fn case_104_a_late_del_leaves_the_next_pods_vf_alone() {
+    let machine = Machine::exclusive();
+    let vf = machine.vf("eth0", 0);
+    let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
+    let old = Chain::new(&machine, &vf, &first, json!({"vlan": 7}));
+    old.add();
+    first.end();
+    let new = call(&machine, &vf, &second, json!({"vlan": 8})).container("new");
+    new.add().ok();
+    let held = machine.node.snapshot();
+    old.sriov().del().done();
+    let after = machine.node.snapshot();
+    let difference = after.difference(&held);
+    assert!(!difference.contains("link") && !difference.contains("vf/"), "{difference}");
+    assert_eq!(second.link("net1").unwrap()["parentdev"], vf.pci);
+    new.del().done();
+    old.rdma().del().done();
+}
+
+#[test]
+fn case_105_a_vf_that_came_home_under_a_strange_name_is_put_right() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth1", 6), machine.node.pod("a"));
+    let call = call(&machine, &vf, &pod, json!({"vlan": 9}));
+    call.add().ok();
+    pod.run_ip("link set net1 mtu 4444");
+    pod.end();
+    wait_until("the VF is home", || !machine.vf("eth1", 6).link.is_empty());
+    machine.node.run_ip(&format!("link set {} name dev7", machine.vf("eth1", 6).link));
+    call.del().done();
+    assert_eq!(machine.vf("eth1", 6).link, vf.link);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_107_every_log_line_says_whose_it_is() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let file = machine.node.state_dir().with_file_name("log");
+    let to_file = call(&machine, &vf, &pod, json!({"logFile": file, "logLevel": "debug"}));
+    let answer = to_file.add();
+    answer.ok();
+    assert_eq!(answer.stderr, "", "what goes to the file goes nowhere else");
+    let log = fs::read_to_string(&file).unwrap();
+    assert!(!log.is_empty());
+    for line in log.lines() {
+        for part in ["level=", "msg=", "cniName=sriov", "containerID=", "netns=", "ifname=net1"] {
+            assert!(line.contains(part), "{part} is missing: {line}");
+        }
+    }
+    to_file.del().done();
+    let quiet = call(&machine, &vf, &pod, json!({"logLevel": "error"}));
+    let answer = quiet.add();
+    answer.ok();
+    assert_eq!(answer.stderr, "");
+    quiet.del().done();
+}
+
+#[test]
+fn case_108_a_name_that_is_taken_in_the_pod_is_refused_and_the_vf_stays_home() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    pod.run_ip("link add net1 type dummy");
+    let before = machine.node.snapshot();
+    call(&machine, &vf, &pod, json!({"vlan": 5})).add().error(102).says(&["net1", "already exists"]);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_016_the_nodes_own_namespace_is_refused_before_anything_is_touched() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let own = call(&machine, &vf, &pod, json!({"vlan": 5})).env("CNI_NETNS", "/proc/self/ns/net");
+    own.add().error(8).says(&["should not be the same"]);
+    own.del().done();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn a_vf_that_vanished_with_its_pf_is_no_obstacle_to_del() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth1", 0), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 6}));
+    chain.add();
+    fs::write("/sys/class/net/eth1/device/sriov_numvfs", "0").unwrap();
+    chain.del();
+    assert!(machine.node.snapshot().state().is_empty());
+}

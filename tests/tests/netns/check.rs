@@ -1,0 +1,134 @@
+//! CHECK: is the attachment as ADD left it?
+
+use serde_json::{Value, json};
+use testkit::{Call, Observe};
+
+use crate::rail::Rail;
+
+/// An attachment, the call that made it, and its result.
+fn attached() -> (Rail, Call, Value) {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({"mac": "c2:11:22:33:44:55"}));
+    let result = call.add().ok();
+    (rail, call, result)
+}
+
+#[test]
+fn case_051_an_attachment_as_it_was_made_passes() {
+    let rail = Rail::new();
+    for version in ["0.4.0", "1.0.0", "1.1.0"] {
+        let call = rail.macvlan(&json!({"cniVersion": version}));
+        let result = call.add().ok();
+        let before = rail.node.snapshot();
+        call.check_after(&result).done();
+        rail.node.snapshot().assert_is(&before);
+        call.with("prevResult", &result).del().done();
+    }
+}
+
+#[test]
+fn case_052_a_deleted_link_is_noticed() {
+    let (rail, call, result) = attached();
+    rail.pod.run_ip("link delete net1");
+    call.check_after(&result).error(103).says(&["net1", "gone"]);
+}
+
+#[test]
+fn case_052_another_link_under_the_same_name_is_noticed() {
+    let (rail, call, result) = attached();
+    rail.pod.run_ip("link delete net1");
+    rail.pod.run_ip("link add net1 address c2:11:22:33:44:55 type veth peer name other");
+    call.check_after(&result).error(103).says(&["net1", "veth"]);
+}
+
+#[test]
+fn case_052_another_mac_address_is_noticed() {
+    let (rail, call, result) = attached();
+    rail.pod.run_ip("link set net1 address c2:11:22:33:44:66");
+    call.check_after(&result).error(103).says(&["c2:11:22:33:44:66", "c2:11:22:33:44:55"]);
+}
+
+#[test]
+fn case_052_a_removed_address_is_noticed() {
+    let (rail, call, result) = attached();
+    let address = result["ips"][0]["address"].as_str().unwrap();
+    rail.pod.run_ip(&format!("address delete {address} dev net1"));
+    call.check_after(&result).error(103).says(&[address]);
+}
+
+#[test]
+fn case_052_a_removed_route_is_noticed() {
+    let (rail, call, result) = attached();
+    rail.pod.run_ip("route delete default");
+    call.check_after(&result).error(103).says(&["0.0.0.0/0"]);
+}
+
+#[test]
+fn case_052_another_mode_is_noticed() {
+    let (rail, call, result) = attached();
+    rail.pod.run_ip("link set net1 type macvlan mode private");
+    call.check_after(&result).error(103).says(&["private", "bridge"]);
+}
+
+#[test]
+fn case_052_a_missing_prev_result_is_an_error() {
+    let (_rail, call, _) = attached();
+    assert_eq!(call.check().error(7).msg, "required prevResult missing");
+}
+
+#[test]
+fn case_052_a_prev_result_of_another_sandbox_is_an_error() {
+    let (rail, call, mut result) = attached();
+    result["interfaces"][0]["sandbox"] = json!("/run/netns/other");
+    let netns = rail.pod.path().display().to_string();
+    let refusal = call.check_after(&result).error(7);
+    refusal.says(&["sandbox in prevResult /run/netns/other doesn't match configured netns", &netns]);
+}
+
+#[test]
+fn case_052_a_prev_result_without_the_interface_is_an_error() {
+    let (_rail, call, mut result) = attached();
+    result["interfaces"][0]["name"] = json!("net7");
+    call.check_after(&result).error(7).says(&["net1"]);
+}
+
+#[test]
+fn case_052_a_master_that_is_gone_is_noticed() {
+    let (rail, call, result) = attached();
+    // The links on it go with it.
+    rail.node.run_ip("link delete rail0");
+    call.check_after(&result).refusal();
+}
+
+#[test]
+fn case_052_a_namespace_that_is_gone_is_noticed() {
+    let (rail, call, result) = attached();
+    let Rail { pod, node: _node, switch: _switch } = rail;
+    pod.end();
+    call.check_after(&result).error(8);
+}
+
+#[test]
+fn a_lost_claim_of_the_address_is_noticed() {
+    let (rail, call, result) = attached();
+    let claims = format!("{}/ipam", rail.node.state_dir().display());
+    rail.node.run("find", &[claims.as_str(), "-type", "l", "-delete"]);
+    call.check_after(&result).error(103).says(&["10.7.0.10", "not claimed"]);
+}
+
+#[test]
+fn what_a_later_plugin_of_the_chain_added_is_not_looked_at() {
+    let (_rail, call, mut result) = attached();
+    let others = result["interfaces"].as_array_mut().unwrap();
+    others.push(json!({"name": "ifb0", "mac": "c2:00:00:00:00:01"}));
+    let ips = result["ips"].as_array_mut().unwrap();
+    ips.push(json!({"address": "10.99.0.1/24", "interface": 1}));
+    call.check_after(&result).done();
+}
+
+#[test]
+fn a_prev_result_of_another_family_of_versions_cannot_be_decoded() {
+    let (_rail, call, mut result) = attached();
+    result["cniVersion"] = json!("0.4.0");
+    call.check_after(&result).error(6).says(&["could not parse prevResult", "0.4.0"]);
+}

@@ -1,0 +1,77 @@
+//! GC: what is not listed as valid goes.
+
+use serde_json::{Value, json};
+use testkit::{FakeIpam, Observe};
+
+use crate::rail::Rail;
+
+fn valid(containers: &[&str]) -> Value {
+    containers.iter().map(|id| json!({"containerID": id, "ifname": "net1"})).collect()
+}
+
+#[test]
+fn ipam_case_092_gc_takes_back_exactly_the_others() {
+    let rail = Rail::new();
+    let other = rail.node.pod("b");
+    let lost = rail.macvlan(&json!({})).container("lost");
+    let before = rail.node.snapshot();
+    lost.add().ok();
+    let kept = rail.macvlan(&json!({})).pod(&other).container("kept");
+    let result = kept.add().ok();
+    kept.with("cni.dev/valid-attachments", &valid(&["kept", "never-was"])).gc().done();
+    assert_eq!(rail.pod.link("net1"), None);
+    assert_eq!(rail.node.snapshot().claims(), [crate::rail::ip(&result)]);
+    kept.check_after(&result).done();
+    kept.with("cni.dev/valid-attachments", &valid(&[])).gc().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn gc_takes_back_an_attachment_whose_namespace_is_gone() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    let Rail { pod, node, switch: _switch } = rail;
+    pod.end();
+    call.with("cni.dev/valid-attachments", &valid(&[])).gc().done();
+    assert!(node.snapshot().state().is_empty());
+}
+
+#[test]
+fn gc_leaves_other_networks_alone() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({"name": "other"}));
+    call.add().ok();
+    let before = rail.node.snapshot();
+    rail.macvlan(&json!({"cni.dev/valid-attachments": []})).gc().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn gc_leaves_an_attachment_with_the_same_container_and_another_interface() {
+    let rail = Rail::new();
+    rail.macvlan(&json!({})).add().ok();
+    let clean = rail.macvlan(&json!({})).ifname("net2");
+    let mut ipam = crate::rail::ipam(&["10.7.0.10-10.7.0.20"]);
+    ipam["clean_gateway"] = json!(true);
+    clean.with("ipam", &ipam).add().ok();
+    rail.macvlan(&json!({"cni.dev/valid-attachments": valid(&["c0ffee"])})).gc().done();
+    assert!(rail.pod.link("net1").is_some());
+    assert_eq!(rail.pod.link("net2"), None);
+}
+
+#[test]
+fn gc_goes_on_past_failures_and_tells_of_them() {
+    let rail = Rail::new();
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let call = rail.with_ipam(&ipam);
+    call.add().ok();
+    ipam.fails("DEL", 11, "the server is away");
+    let collect = call.with("cni.dev/valid-attachments", &valid(&[]));
+    collect.gc().error(11).says(&["could not take back", "c0ffee", "the server is away"]);
+    assert_eq!(rail.pod.link("net1"), None);
+    assert_eq!(ipam.verbs(), ["ADD", "DEL", "GC"]);
+    ipam.recovers("DEL");
+    collect.gc().done();
+    assert!(rail.node.snapshot().state().is_empty());
+}

@@ -1,0 +1,230 @@
+//! DEL, whatever has happened before.
+
+use std::fs;
+
+use serde_json::json;
+use testkit::{FakeIpam, Observe, Pod};
+
+use crate::rail::Rail;
+
+#[test]
+fn case_037_del_of_what_was_never_added_succeeds() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    for ipam in [json!({}), json!({"type": "silkrail-ipam"})] {
+        rail.macvlan(&json!({"ipam": ipam})).del().done();
+    }
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_038_the_ipam_plugin_is_told_though_nothing_is_known_of_the_attachment() {
+    let rail = Rail::new();
+    let ipam = FakeIpam::install(&rail.node, "fake");
+    let call = rail.with_ipam(&ipam);
+    call.clone().env("CNI_NETNS", "").del().done();
+    call.clone().env("CNI_NETNS", "/nonexistent/netns").del().done();
+    call.clone().without("CNI_NETNS").del().done();
+    assert_eq!(ipam.verbs(), ["DEL", "DEL", "DEL"]);
+}
+
+#[test]
+fn invariant_2_del_succeeds_after_the_namespace_is_gone() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    let Rail { pod, node, switch: _switch } = rail;
+    pod.end();
+    call.del().done();
+    assert!(node.snapshot().state().is_empty(), "{:?}", node.snapshot().state());
+    call.del().done();
+}
+
+#[test]
+fn invariant_2_del_succeeds_without_a_namespace_in_the_environment() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    for environment in ["", "/nonexistent/netns", "/proc/self/status", "/proc/self/ns/net"] {
+        let call = rail.macvlan(&json!({}));
+        call.add().ok();
+        call.env("CNI_NETNS", environment).del().done();
+        rail.node.snapshot().assert_is(&before);
+    }
+}
+
+#[test]
+fn invariant_2_del_succeeds_without_state() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    fs::remove_dir_all(rail.node.state_dir().join("attachments")).unwrap();
+    fs::remove_dir_all(rail.node.state_dir().join("podmap")).unwrap();
+    call.del().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn invariant_2_del_succeeds_when_all_state_and_the_namespace_are_gone() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    let Rail { pod, node, switch: _switch } = rail;
+    pod.end();
+    fs::remove_dir_all(node.state_dir()).unwrap();
+    call.del().done();
+    assert!(node.snapshot().state().is_empty());
+}
+
+#[test]
+fn invariant_2_del_succeeds_when_a_journal_is_damaged() {
+    let rail = Rail::new();
+    for damage in ["", "garbage", "{}\n", "{\"version\": 99}\n", "\0\0\0\n"] {
+        let call = rail.macvlan(&json!({}));
+        call.add().ok();
+        for journal in journals(&rail) {
+            fs::write(journal, damage).unwrap();
+        }
+        call.del().done();
+        assert_eq!(rail.pod.link("net1"), None, "after {damage:?}");
+        assert!(rail.node.snapshot().claims().is_empty(), "after {damage:?}");
+        // And the attachment can be made again.
+        call.add().ok();
+        call.del().done();
+    }
+}
+
+#[test]
+fn invariant_2_del_needs_no_prev_result_and_minds_none() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    for prev in [json!(null), json!({}), json!("odd"), json!({"cniVersion": "0.1.0"})] {
+        let call = rail.macvlan(&json!({}));
+        call.add().ok();
+        call.with("prevResult", &prev).del().done();
+        rail.node.snapshot().assert_is(&before);
+    }
+}
+
+#[test]
+fn invariant_2_del_succeeds_with_a_configuration_that_add_would_refuse() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    for odd in [
+        json!({"mode": "foo"}),
+        json!({"mtu": "x"}),
+        json!({"mac": 7}),
+        json!({"rdma": 7}),
+        json!({"dns": 7}),
+        json!({"logLevel": 7}),
+        json!({"logFile": "relative"}),
+        json!({"ipam": {"type": "silkrail-ipam", "pools": 7}}),
+        json!({"ipam": {"type": "silkrail-ipam", "pools": []}}),
+    ] {
+        rail.macvlan(&json!({})).add().ok();
+        rail.macvlan(&odd).del().done();
+        rail.node.snapshot().assert_is(&before);
+    }
+}
+
+#[test]
+fn invariant_3_a_late_del_leaves_the_link_of_another_pod_at_the_same_path() {
+    let rail = Rail::new();
+    let first = rail.macvlan(&json!({}));
+    first.add().ok();
+    let Rail { pod, node, switch } = rail;
+    pod.end();
+    let rail = Rail { pod: node.pod("a"), switch, node };
+    rail.macvlan(&json!({})).container("second").add().ok();
+    let before = links(&rail.pod);
+    first.del().done();
+    assert_eq!(links(&rail.pod), before);
+    assert_eq!(rail.node.snapshot().claims().len(), 1);
+}
+
+#[test]
+fn invariant_3_a_late_del_leaves_an_address_that_another_attachment_has() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({"ipam": crate::rail::ipam(&["10.7.0.10"])}));
+    call.add().ok();
+    let journals: Vec<_> = journals(&rail).into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect();
+    call.del().done();
+    let other = rail.node.pod("b");
+    let second = call.clone().pod(&other).container("second");
+    second.add().ok();
+    // As if the first DEL had been lost: its journals are back.
+    for (bytes, path) in journals {
+        fs::write(path, bytes).unwrap();
+    }
+    call.del().done();
+    assert_eq!(rail.node.snapshot().claims(), ["10.7.0.10"]);
+    assert_eq!(other.addresses("net1"), ["10.7.0.10/24"]);
+    second.del().done();
+    assert!(rail.node.snapshot().claims().is_empty());
+}
+
+#[test]
+fn a_del_that_cannot_release_says_so_and_the_next_one_does() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let call = rail.with_ipam(&ipam);
+    call.add().ok();
+    ipam.fails("DEL", 11, "the server is away");
+    call.del().error(11).says(&["could not take back", "the server is away"]);
+    assert_eq!(rail.pod.link("net1"), None, "DEL goes on past failures");
+    ipam.recovers("DEL");
+    call.del().done();
+    assert_eq!(ipam.verbs(), ["ADD", "DEL", "DEL"]);
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn invariant_10_after_a_reboot_del_forgets_what_died_with_the_boot_and_tells_the_ipam_plugin() {
+    let rail = Rail::new();
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let call = rail.with_ipam(&ipam);
+    call.add().ok();
+    reboot(&rail);
+    call.clone().env("CNI_NETNS", "/nonexistent/netns").del().done();
+    assert!(journals(&rail).is_empty());
+    // Its addresses may be on a disk that has survived.
+    assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
+}
+
+#[test]
+fn invariant_10_after_a_reboot_an_attachment_is_made_anew() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    rail.pod.run_ip("link delete net1");
+    reboot(&rail);
+    call.add().ok();
+    call.del().done();
+    assert!(rail.node.snapshot().claims().is_empty());
+}
+
+/// Has all state say that it was written before the last boot.
+fn reboot(rail: &Rail) {
+    const FORMER: &str = "00000000-0000-0000-0000-000000000000";
+    let now = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    for path in journals(rail) {
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(now.trim()));
+        fs::write(path, text.replace(now.trim(), FORMER)).unwrap();
+    }
+    let claims = rail.node.state_dir().join("ipam");
+    if claims.exists() {
+        fs::rename(claims.join(now.trim()), claims.join(FORMER)).unwrap();
+    }
+}
+
+fn journals(rail: &Rail) -> Vec<std::path::PathBuf> {
+    let dir = fs::read_dir(rail.node.state_dir().join("attachments")).unwrap();
+    let paths = dir.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|ext| ext == "journal")).collect()
+}
+
+fn links(pod: &Pod) -> Vec<serde_json::Value> {
+    pod.ip("address show")
+}

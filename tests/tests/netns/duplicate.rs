@@ -1,0 +1,59 @@
+//! A second ADD without a DEL.
+
+use serde_json::json;
+use testkit::{FakeIpam, Observe};
+
+use crate::rail::Rail;
+
+#[test]
+fn invariant_6_a_duplicate_add_fails_and_changes_nothing() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({}));
+    let result = call.add().ok();
+    let before = rail.node.snapshot();
+    for again in [call.clone(), rail.macvlan(&json!({"mode": "private", "mac": "c2:11:22:33:44:55"}))] {
+        let refusal = again.add().error(102);
+        refusal.says(&["c0ffee", "net1", "exists already"]);
+        rail.node.snapshot().assert_is(&before);
+    }
+    call.check_after(&result).done();
+}
+
+#[test]
+fn invariant_6_a_duplicate_add_does_not_call_the_ipam_plugin() {
+    let rail = Rail::new();
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    rail.with_ipam(&ipam).add().ok();
+    rail.with_ipam(&ipam).add().error(102);
+    assert_eq!(ipam.verbs(), ["ADD"]);
+}
+
+#[test]
+fn an_add_in_a_new_namespace_takes_the_old_attachment_back() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    let other = rail.node.pod("b");
+    let moved = call.clone().pod(&other);
+    moved.add().ok();
+    assert_eq!(rail.pod.link("net1"), None);
+    assert_eq!(rail.node.snapshot().claims().len(), 1);
+    moved.del().done();
+    assert!(rail.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn two_adds_of_one_attachment_at_once_give_one() {
+    let rail = Rail::new();
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    ipam.takes(0.3);
+    let call = rail.with_ipam(&ipam);
+    let answers = std::thread::scope(|scope| {
+        let calls = [0; 4].map(|_| scope.spawn(|| call.add()));
+        calls.map(|call| call.join().unwrap())
+    });
+    let (good, bad): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status.success());
+    assert_eq!((good.len(), bad.len()), (1, 3));
+    bad.iter().for_each(|answer| drop(answer.error(102)));
+    assert_eq!(ipam.verbs(), ["ADD"]);
+}

@@ -1,0 +1,157 @@
+//! Invariant 1: a failed or killed ADD, followed by DEL, GC or the next ADD, leaves the node as before.
+//!
+//! Debug builds fail, or are killed, where `SILKRAIL_FAULT` says; see `pkg/journal/src/fault.rs`.
+
+use serde_json::json;
+use testkit::{Call, FakeIpam, Observe, Snapshot};
+
+use crate::rail::{Rail, ipam};
+
+/// There are at least so many steps; fewer would mean that nothing was injected.
+const STEPS: usize = 6;
+
+/// Calls `after` with the result of an ADD that met a fault at each of its steps in turn.
+fn at_each_step(call: &Call, fault: &str, mut after: impl FnMut(usize)) {
+    for step in 1.. {
+        println!("{fault} at step {step}");
+        let answer = call.clone().fault(&format!("{fault}:{step}")).add();
+        if answer.status.success() {
+            assert!(step > STEPS, "only {} steps: is the executable a debug build?", step - 1);
+            return;
+        }
+        assert_eq!(answer.was_killed(), fault == "kill", "{answer:?}");
+        after(step);
+    }
+}
+
+/// A rail with the only address of its pool free: what one attachment keeps, the next cannot have.
+fn one_address() -> (Rail, Call, Snapshot) {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
+    let before = rail.node.snapshot();
+    (rail, call, before)
+}
+
+#[test]
+fn invariant_1_an_add_that_fails_at_any_step_leaves_the_node_as_before() {
+    let (rail, call, before) = one_address();
+    at_each_step(&call, "error", |_| rail.node.snapshot().assert_is(&before));
+}
+
+#[test]
+fn invariant_1_an_add_that_fails_says_why() {
+    let (rail, call, before) = one_address();
+    let refusal = call.fault("error:3").add().error(999);
+    refusal.says(&["injected fault"]);
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_by_del() {
+    let (rail, call, before) = one_address();
+    at_each_step(&call, "kill", |_| {
+        call.del().done();
+        rail.node.snapshot().assert_is(&before);
+    });
+}
+
+#[test]
+fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_by_del_without_the_namespace() {
+    let (rail, call, before) = one_address();
+    at_each_step(&call, "kill", |_| {
+        call.clone().env("CNI_NETNS", "").del().done();
+        rail.node.snapshot().assert_is(&before);
+    });
+}
+
+#[test]
+fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_by_the_next_add() {
+    let (rail, call, before) = one_address();
+    at_each_step(&call, "kill", |step| {
+        call.add().ok();
+        assert_eq!(rail.pod.addresses("net1"), ["10.7.0.10/24"], "after a kill at step {step}");
+        call.del().done();
+        rail.node.snapshot().assert_is(&before);
+    });
+}
+
+#[test]
+fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_by_gc() {
+    let (rail, call, before) = one_address();
+    at_each_step(&call, "kill", |_| {
+        call.with("cni.dev/valid-attachments", &json!([])).gc().done();
+        rail.node.snapshot().assert_is(&before);
+    });
+}
+
+#[test]
+fn invariant_1_an_add_that_is_killed_twice_is_taken_back() {
+    let (rail, call, before) = one_address();
+    at_each_step(&call, "kill", |step| {
+        let again = call.clone().fault(&format!("kill:{step}")).add();
+        assert!(again.was_killed());
+        call.del().done();
+        rail.node.snapshot().assert_is(&before);
+    });
+}
+
+#[test]
+fn invariant_1_an_add_that_is_killed_in_a_pod_that_dies_releases_the_address() {
+    let Rail { mut pod, node, switch } = Rail::new();
+    let mut rail = Rail { pod: node.pod("b"), node, switch };
+    let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
+    for step in 1..=STEPS {
+        // The pod's path is another's from the next turn on.
+        let dying = std::mem::replace(&mut pod, rail.node.pod(&format!("dying{step}")));
+        let dead = call.clone().pod(&dying);
+        assert!(dead.clone().fault(&format!("kill:{step}")).add().was_killed());
+        dying.end();
+        dead.del().done();
+        assert!(rail.node.snapshot().state().is_empty(), "{:?}", rail.node.snapshot().state());
+    }
+    rail.pod = pod;
+    call.pod(&rail.pod).add().ok();
+}
+
+#[test]
+fn invariant_1_an_add_that_is_killed_within_the_ipam_plugin_is_taken_back() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let call = rail.with_ipam(&ipam);
+    ipam.kills_its_caller_at("ADD");
+    assert!(call.add().was_killed());
+    call.del().done();
+    assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn invariant_2_a_del_that_is_killed_is_finished_by_the_next() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let call = rail.with_ipam(&ipam);
+    call.add().ok();
+    ipam.kills_its_caller_at("DEL");
+    assert!(call.del().was_killed());
+    ipam.recovers("DEL");
+    call.del().done();
+    assert_eq!(ipam.verbs(), ["ADD", "DEL", "DEL"]);
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn invariant_4_of_two_attachments_one_of_them_killed_both_never_have_the_address() {
+    let (rail, call, _) = one_address();
+    let other = rail.node.pod("b");
+    let second = call.clone().pod(&other).container("second");
+    at_each_step(&call, "kill", |step| {
+        let answer = second.add();
+        let taken = rail.pod.addresses("net1").contains(&"10.7.0.10/24".to_owned());
+        assert!(!(taken && answer.status.success()), "both have it after a kill at step {step}");
+        call.del().done();
+        second.del().done();
+        assert!(rail.node.snapshot().claims().is_empty());
+    });
+}

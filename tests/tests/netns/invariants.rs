@@ -1,0 +1,97 @@
+//! Invariants that have no file of their own.
+
+use std::fs;
+
+use serde_json::json;
+use testkit::Observe;
+
+use crate::rail::Rail;
+
+#[test]
+fn invariant_5_the_own_namespace_is_refused_before_anything_is_touched() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let call = rail.macvlan(&json!({})).env("CNI_NETNS", "/proc/thread-self/ns/net");
+    call.add().error(8);
+    rail.node.snapshot().assert_is(&before);
+    call.del().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn invariant_5_del_about_the_own_namespace_leaves_the_nodes_links_alone() {
+    let rail = Rail::new();
+    rail.node.run_ip("link add net1 link rail0 type macvlan");
+    let before = rail.node.snapshot();
+    rail.macvlan(&json!({})).env("CNI_NETNS", "/proc/thread-self/ns/net").del().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn invariant_7_a_result_is_all_there_is_on_stdout_however_much_is_logged() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({"logLevel": "debug"}));
+    let answer = call.add();
+    answer.ok();
+    assert!(answer.stderr.contains("cniName=macvlan"), "{answer:?}");
+    call.del().done();
+}
+
+#[test]
+fn invariant_7_a_log_file_is_appended_to() {
+    let rail = Rail::new();
+    let file = rail.node.state_dir().with_file_name("silkrail.log");
+    fs::write(&file, "earlier\n").unwrap();
+    let call = rail.macvlan(&json!({"logFile": file, "logLevel": "info"}));
+    let answer = call.add();
+    answer.ok();
+    assert_eq!(answer.stderr, "");
+    call.del().done();
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("earlier\ntime=") && text.contains("containerID=c0ffee"), "{text}");
+}
+
+#[test]
+fn invariant_8_a_fifo_in_place_of_a_namespace_is_not_waited_for() {
+    let rail = Rail::new();
+    let fifo = rail.node.state_dir().with_file_name("fifo");
+    rail.node.run("mkfifo", &[&fifo]);
+    let call = rail.macvlan(&json!({})).env("CNI_NETNS", &fifo);
+    call.add().error(8).says(&["not a namespace file"]);
+    call.del().done();
+}
+
+#[test]
+fn invariant_9_a_pod_that_requires_rdma_does_not_start_on_a_master_without() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let call = rail.macvlan(&json!({"rdma": {"require": true}}));
+    call.add().error(100).says(&["rail0"]);
+    rail.node.snapshot().assert_is(&before);
+    call.status().error(50);
+    call.del().done();
+    rail.macvlan(&json!({"rdma": {"require": false}})).add().ok();
+}
+
+#[test]
+fn invariant_9_requiring_rdma_of_a_pods_own_link_is_a_contradiction() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({"rdma": {"require": true}, "linkInContainer": true}));
+    call.add().error(7).says(&["rdma.require", "linkInContainer"]);
+}
+
+#[test]
+fn the_pod_map_tells_who_has_the_attachment() {
+    let rail = Rail::new();
+    let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=trainer-0;K8S_POD_UID=1111-2222";
+    let call = rail.macvlan(&json!({})).args(args);
+    call.add().ok();
+    let path = rail.node.state_dir().join("podmap/v1/c0ffee@net1.json");
+    let entry: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let text = entry.to_string();
+    for part in ["trainer-0", "default", "1111-2222", "rail0", "10.7.0.10/24"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    call.del().done();
+    assert!(!path.exists());
+}

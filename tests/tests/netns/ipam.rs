@@ -1,0 +1,146 @@
+//! silkrail-ipam: what it gives.
+
+use serde_json::{Value, json};
+use testkit::Observe;
+
+use crate::rail::{Rail, ip, ips, pool, pool6};
+
+#[test]
+fn ipam_case_017_the_result_has_prefix_gateway_and_routes_in_order() {
+    let rail = Rail::new();
+    let mut pool = pool("rail", &["10.7.0.10"]);
+    pool["routes"] =
+        json!([{"dst": "10.9.0.0/16", "gw": "10.7.0.9"}, {"dst": "10.8.0.0/16", "gw": "10.7.0.8"}]);
+    let result = rail.ipam(&json!({"pools": [pool]})).add().ok();
+    assert_eq!(
+        result,
+        json!({
+            "cniVersion": "1.1.0",
+            "ips": [{"address": "10.7.0.10/24", "gateway": "10.7.0.1"}],
+            "routes": [
+                {"dst": "10.9.0.0/16", "gw": "10.7.0.9"},
+                {"dst": "10.8.0.0/16", "gw": "10.7.0.8"},
+                {"dst": "0.0.0.0/0", "gw": "10.7.0.1"},
+            ],
+        })
+    );
+}
+
+#[test]
+fn ipam_case_018_with_clean_gateway_there_is_no_default_route() {
+    let rail = Rail::new();
+    let result =
+        rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])], "clean_gateway": true})).add().ok();
+    assert_eq!(result["ips"][0]["gateway"], "10.7.0.1");
+    assert_eq!(result.get("routes"), None);
+}
+
+#[test]
+fn ipam_case_019_one_address_of_each_family() {
+    let rail = Rail::new();
+    let pools = json!({"pools": [pool6("six", &["fd00:7::a"]), pool("four", &["10.7.0.10"])]});
+    assert_eq!(ips(&rail.ipam(&pools).add().ok()), ["10.7.0.10", "fd00:7::a"]);
+}
+
+#[test]
+fn ipam_case_020_an_exhausted_family_fails_the_add_and_frees_the_other() {
+    let rail = Rail::new();
+    let pools = json!({"pools": [pool("four", &["10.7.0.10-10.7.0.20"]), pool6("six", &["fd00:7::a"])]});
+    rail.ipam(&pools).container("first").add().ok();
+    let before = rail.node.snapshot();
+    rail.ipam(&pools).add().error(101).says(&["all IP addresses used out"]);
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn ipam_case_021_a_large_pool_is_not_enumerated() {
+    let rail = Rail::new();
+    let call = |n: u32| {
+        let pools = json!({"pools": [pool6("six", &["fd00:7::1-fd00:7::ffff:ffff:ffff:ffff"])]});
+        rail.ipam(&pools).container(&format!("c{n}"))
+    };
+    let given: Vec<_> = (0..3).map(|n| ip(&call(n).add().ok())).collect();
+    assert_eq!(given.iter().collect::<std::collections::BTreeSet<_>>().len(), 3);
+}
+
+#[test]
+fn ipam_case_023_a_pool_at_the_end_of_the_address_space_does_not_wrap() {
+    let rail = Rail::new();
+    let pools = json!({"pools": [
+        {"name": "four", "subnet": "255.255.255.0/24", "ips": ["255.255.255.254-255.255.255.255"]},
+        {"name": "six", "subnet": "ffff::/16", "ips": ["ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"]},
+    ]});
+    let first = ips(&rail.ipam(&pools).container("first").add().ok());
+    assert_eq!(first, ["255.255.255.254", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"]);
+    rail.ipam(&pools).container("second").add().error(101);
+}
+
+#[test]
+fn ipam_case_024_addresses_are_written_canonically() {
+    let rail = Rail::new();
+    let pools = json!({"pools": [{"name": "six", "subnet": "FD00:7:0::/64", "ips": ["FD00:0007:0::000A"]}]});
+    assert_eq!(ip(&rail.ipam(&pools).add().ok()), "fd00:7::a");
+    assert_eq!(rail.node.snapshot().claims(), ["fd00:7::a"]);
+}
+
+#[test]
+fn ipam_case_029_a_released_address_is_given_again_last() {
+    let rail = Rail::new();
+    let pools = json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.13"])]});
+    let call = |n: u32| rail.ipam(&pools).container(&format!("c{n}"));
+    let first = ip(&call(0).add().ok());
+    call(0).del().done();
+    let others: Vec<_> = (1..4).map(|n| ip(&call(n).add().ok())).collect();
+    assert!(!others.contains(&first), "{first} came back at once: {others:?}");
+    assert_eq!(ip(&call(4).add().ok()), first);
+    call(5).add().error(101);
+}
+
+#[test]
+fn ipam_case_051_a_full_disk_records_nothing_and_an_add_works_afterwards() {
+    let rail = Rail::new();
+    let state = rail.node.state_dir().display().to_string();
+    let call = rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]}));
+    rail.node.run("mount", &["-t", "tmpfs", "-o", "size=16k,nr_inodes=64", "tmpfs", &state]);
+    rail.node.run("sh", &["-c", &format!("cat /dev/zero >{state}/ballast 2>/dev/null || true")]);
+    let before = rail.node.snapshot();
+    call.add().error(5).says(&["No space left on device"]);
+    assert_eq!(rail.node.snapshot().state(), before.state());
+    rail.node.run("rm", &[format!("{state}/ballast")]);
+    call.add().ok();
+}
+
+#[test]
+fn ipam_case_052_a_read_only_state_directory_is_a_clear_error() {
+    let rail = Rail::new();
+    let state = rail.node.state_dir().display().to_string();
+    rail.node.run("mount", &["-t", "tmpfs", "-o", "ro", "tmpfs", &state]);
+    let before = rail.node.snapshot();
+    for call in [rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]})), rail.macvlan(&json!({}))] {
+        call.add().error(5).says(&[&state, "Read-only file system"]);
+        call.del().done();
+    }
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn ipam_case_054_after_a_reboot_old_claims_are_void() {
+    let rail = Rail::new();
+    let call = rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]}));
+    call.add().ok();
+    let store = rail.node.state_dir().join("ipam");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let former = "00000000-0000-0000-0000-000000000000";
+    std::fs::rename(store.join(boot.trim()), store.join(former)).unwrap();
+    assert_eq!(ip(&call.container("other").add().ok()), "10.7.0.10");
+    assert!(!store.join(former).exists(), "the former boot's claims are gone");
+}
+
+#[test]
+fn status_says_whether_an_add_could_get_an_address() {
+    let rail = Rail::new();
+    rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]})).status().done();
+    rail.ipam(&json!({"pools": []})).status().error(50).says(&["no IPPool available"]);
+    let unknown: Value = json!({"pools": [pool("rail", &["10.7.0.10"])], "default_ipv4_ippool": ["other"]});
+    rail.ipam(&unknown).status().error(50).says(&["other"]);
+}

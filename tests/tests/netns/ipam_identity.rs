@@ -1,0 +1,166 @@
+//! silkrail-ipam: whose an address is.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use testkit::{Call, Observe};
+
+use crate::rail::{Rail, ip, pool};
+
+fn pools(ips: &[&str]) -> Value {
+    json!({"pools": [pool("rail", ips)]})
+}
+
+fn of_pod(call: &Call, name: &str, uid: &str) -> Call {
+    let args = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={name};K8S_POD_UID={uid}");
+    call.clone().args(&args)
+}
+
+#[test]
+fn ipam_case_030_the_same_add_twice_gives_the_same_result_and_one_record() {
+    let rail = Rail::new();
+    let call = rail.ipam(&pools(&["10.7.0.10-10.7.0.20"]));
+    let first = call.add().ok();
+    let before = rail.node.snapshot();
+    assert_eq!(call.add().ok(), first);
+    rail.node.snapshot().assert_is(&before);
+    assert_eq!(before.claims(), [ip(&first)]);
+}
+
+#[test]
+fn ipam_case_031_a_pods_new_sandbox_keeps_the_address_of_the_former() {
+    let rail = Rail::new();
+    let call = rail.ipam(&pools(&["10.7.0.10-10.7.0.20"]));
+    let former = of_pod(&call, "a", "11111111-1111").container("former");
+    let first = ip(&former.add().ok());
+    let Rail { pod, node, switch } = rail;
+    pod.end();
+    let rail = Rail { pod: node.pod("a2"), node, switch };
+    let new = of_pod(&call, "a", "11111111-1111").container("new").pod(&rail.pod);
+    assert_eq!(ip(&new.add().ok()), first);
+    assert_eq!(rail.node.snapshot().claims(), [first.as_str()]);
+    // The former's DEL comes late.
+    former.del().done();
+    assert_eq!(rail.node.snapshot().claims(), [first.as_str()]);
+    new.check().done();
+    new.del().done();
+    assert!(rail.node.snapshot().state().is_empty(), "{:?}", rail.node.snapshot().state());
+}
+
+#[test]
+fn ipam_case_031_a_sandbox_that_lives_keeps_its_address() {
+    let rail = Rail::new();
+    let call = rail.ipam(&pools(&["10.7.0.10-10.7.0.20"]));
+    let first = ip(&of_pod(&call, "a", "11111111-1111").container("former").add().ok());
+    let second = ip(&of_pod(&call, "a", "11111111-1111").container("new").add().ok());
+    assert_ne!(first, second);
+}
+
+#[test]
+fn ipam_case_032_a_pod_of_the_same_name_and_another_uid_has_its_own_address() {
+    let rail = Rail::new();
+    let call = rail.ipam(&pools(&["10.7.0.10-10.7.0.20"]));
+    let first = ip(&of_pod(&call, "a", "11111111-1111").container("former").add().ok());
+    let second = ip(&of_pod(&call, "a", "22222222-2222").container("new").add().ok());
+    assert_ne!(first, second);
+    assert_eq!(rail.node.snapshot().claims().len(), 2);
+}
+
+#[test]
+fn ipam_case_033_two_interfaces_of_a_pod_have_two_addresses_of_one_pool() {
+    let rail = Rail::new();
+    let call = of_pod(&rail.ipam(&pools(&["10.7.0.10-10.7.0.20"])), "a", "11111111-1111");
+    let first = ip(&call.clone().ifname("net1").add().ok());
+    assert_ne!(ip(&call.ifname("net2").add().ok()), first);
+}
+
+#[test]
+fn ipam_case_034_eight_interfaces_of_a_pod_exhaust_a_pool_of_eight() {
+    let rail = Rail::new();
+    let call = |n: u32| rail.ipam(&pools(&["10.7.0.10-10.7.0.17"])).ifname(&format!("net{n}"));
+    let given: BTreeSet<_> = (0..8).map(|n| ip(&call(n).add().ok())).collect();
+    assert_eq!(given.len(), 8);
+    let before = rail.node.snapshot();
+    call(8).add().error(101).says(&["all IP addresses used out", "rail"]);
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn ipam_case_035_the_same_interface_name_in_two_containers_is_two_attachments() {
+    let rail = Rail::new();
+    let call = |id: &str| rail.ipam(&pools(&["10.7.0.10-10.7.0.20"])).container(id);
+    let (first, second) = (ip(&call("a").add().ok()), ip(&call("b").add().ok()));
+    assert_ne!(first, second);
+    call("a").del().done();
+    assert_eq!(rail.node.snapshot().claims(), [second]);
+}
+
+#[test]
+fn ipam_case_036_del_of_an_unknown_container_changes_nothing() {
+    let rail = Rail::new();
+    let call = |id: &str| rail.ipam(&pools(&["10.7.0.10"])).container(id);
+    call("a").add().ok();
+    let before = rail.node.snapshot();
+    call("b").del().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn ipam_case_037_del_twice_succeeds() {
+    let rail = Rail::new();
+    let call = rail.ipam(&pools(&["10.7.0.10"]));
+    call.add().ok();
+    call.del().done();
+    call.del().done();
+    assert!(rail.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn ipam_case_038_del_without_a_namespace_frees_the_address() {
+    let rail = Rail::new();
+    for netns in ["", "/nonexistent/netns"] {
+        let call = rail.ipam(&pools(&["10.7.0.10"]));
+        call.add().ok();
+        call.env("CNI_NETNS", netns).del().done();
+        assert!(rail.node.snapshot().claims().is_empty());
+    }
+}
+
+#[test]
+fn ipam_case_039_del_frees_only_its_own_interface() {
+    let rail = Rail::new();
+    let call = |name: &str| rail.ipam(&pools(&["10.7.0.10-10.7.0.20"])).ifname(name);
+    let kept = ip(&call("net1").add().ok());
+    call("net2").add().ok();
+    call("net2").del().done();
+    assert_eq!(rail.node.snapshot().claims(), [kept]);
+}
+
+#[test]
+fn ipam_case_040_del_needs_none_of_the_pools_of_the_add() {
+    let rail = Rail::new();
+    for now in [
+        json!({"pools": []}),
+        json!({"pools": [pool("renamed", &["10.7.0.99"])]}),
+        json!({"pools": 7}),
+        json!({}),
+    ] {
+        rail.ipam(&pools(&["10.7.0.10"])).add().ok();
+        rail.ipam(&now).del().done();
+        assert!(rail.node.snapshot().claims().is_empty(), "{now}");
+    }
+}
+
+#[test]
+fn ipam_case_042_check_passes_for_a_claim_and_fails_after_it_was_removed() {
+    let rail = Rail::new();
+    let call = rail.ipam(&pools(&["10.7.0.10"]));
+    call.check().error(103).says(&["c0ffee"]);
+    call.add().ok();
+    call.check().done();
+    let claims = format!("{}/ipam", rail.node.state_dir().display());
+    rail.node.run("find", &[claims.as_str(), "-name", "10.7.0.10", "-delete"]);
+    call.check().error(103).says(&["10.7.0.10"]);
+    call.del().done();
+    call.check().error(103);
+}

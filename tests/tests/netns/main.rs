@@ -1,0 +1,24 @@
+//! The built plugins in namespaces of the running kernel, looked at with `ip`. Root is required.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+#![allow(clippy::print_stdout, reason = "what a failing test was about")]
+
+mod check;
+mod collection;
+mod delegation;
+mod deletion;
+mod duplicate;
+mod faults;
+mod host_local;
+mod invariants;
+mod ipam;
+mod ipam_identity;
+mod ipam_pools;
+mod ipam_selection;
+mod macvlan;
+mod master;
+mod names;
+mod parallel;
+mod parameters;
+mod rail;
+mod routes;

@@ -1,0 +1,120 @@
+//! Which link a macvlan sits on.
+
+use serde_json::json;
+use testkit::Observe;
+
+use crate::rail::{Rail, ipam};
+
+/// A configuration without `master`.
+fn anywhere() -> serde_json::Value {
+    json!({"master": null})
+}
+
+#[test]
+fn case_039_without_a_master_it_is_the_link_of_the_default_route() {
+    let rail = Rail::new();
+    let spare = rail.node.pod("spare");
+    rail.node.cable("rail1", &spare, "port1");
+    rail.node.run_ip("address add 10.7.0.2/24 dev rail1");
+    rail.node.run_ip("route add default via 10.7.0.1 dev rail1");
+    rail.macvlan(&anywhere()).add().ok();
+    let index = rail.node.link("rail1").unwrap()["ifindex"].clone();
+    assert_eq!(rail.pod.link("net1").unwrap()["link_index"], index);
+}
+
+#[test]
+fn case_039_an_ipv6_default_route_will_do() {
+    let rail = Rail::new();
+    rail.node.run_ip("-6 route add default via fe80::1 dev rail0");
+    rail.macvlan(&anywhere()).add().ok();
+}
+
+#[test]
+fn case_040_without_a_master_and_a_default_route_there_is_none() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    assert_eq!(rail.macvlan(&anywhere()).add().error(7).msg, "no default route interface found");
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_040_a_default_route_of_another_table_does_not_count() {
+    let rail = Rail::new();
+    rail.node.run_ip("address add 10.7.0.2/24 dev rail0");
+    rail.node.run_ip("route add default via 10.7.0.1 dev rail0 table 100");
+    assert_eq!(rail.macvlan(&anywhere()).add().error(7).msg, "no default route interface found");
+}
+
+#[test]
+fn case_053_a_master_that_is_not_there_fails_add_and_status_but_not_del() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let call = rail.macvlan(&json!({"master": "rail9"}));
+    call.add().error(7).says(&["failed to lookup master \"rail9\"", "Link not found"]);
+    call.status().error(50).says(&["rail9"]);
+    call.del().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn case_053_del_needs_no_master_any_more() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    rail.macvlan(&json!({})).add().ok();
+    rail.macvlan(&json!({"master": "rail9"})).del().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn an_alternative_name_is_no_master() {
+    let rail = Rail::new();
+    rail.node.run_ip("link property add dev rail0 altname enp1s0");
+    rail.macvlan(&json!({"master": "enp1s0"})).add().error(7).says(&["enp1s0"]);
+}
+
+#[test]
+fn case_055_with_link_in_container_the_master_is_the_pods() {
+    let rail = Rail::new();
+    let far = rail.node.pod("far");
+    rail.pod.cable("eth0", &far, "eth1");
+    let before = rail.node.snapshot();
+    let call = rail.macvlan(&json!({"master": "eth0", "linkInContainer": true}));
+    let result = call.add().ok();
+    assert_eq!(rail.pod.link("net1").unwrap()["link"], "eth0");
+    call.check_after(&result).done();
+    call.status().done();
+    call.del().done();
+    rail.node.snapshot().assert_is(&before);
+    // The node's own links are not meant.
+    rail.macvlan(&json!({"linkInContainer": true})).add().error(7).says(&["rail0"]);
+    rail.macvlan(&json!({"master": "eth0", "linkInContainer": false})).add().error(7).says(&["eth0"]);
+}
+
+#[test]
+fn case_055_with_link_in_container_the_default_route_is_the_pods() {
+    let rail = Rail::new();
+    let far = rail.node.pod("far");
+    rail.pod.cable("eth0", &far, "eth1");
+    let call = rail.macvlan(&json!({"master": null, "linkInContainer": true, "ipam": ipam(&["10.7.0.10"])}));
+    assert_eq!(call.add().error(7).msg, "no default route interface found");
+    rail.pod.run_ip("address add 10.9.0.2/24 dev eth0");
+    rail.pod.run_ip("route add default via 10.9.0.1 dev eth0");
+    // The pod has a default route already, so this attachment brings none.
+    let call = call.with(
+        "ipam",
+        &json!({"type": "silkrail-ipam", "clean_gateway": true, "pools": ipam(&["10.7.0.10"])["pools"]}),
+    );
+    call.add().ok();
+    assert_eq!(rail.pod.link("net1").unwrap()["link"], "eth0");
+}
+
+#[test]
+fn a_port_of_a_bridge_can_be_no_master_and_nothing_is_left() {
+    let rail = Rail::new();
+    rail.node.run_ip("link add br0 type bridge");
+    rail.node.run_ip("link set rail0 master br0");
+    let before = rail.node.snapshot();
+    // A bridge port already has somebody who takes its frames.
+    rail.macvlan(&json!({})).add().refusal();
+    rail.node.snapshot().assert_is(&before);
+}

@@ -1,0 +1,72 @@
+//! Many calls at once.
+
+use std::{collections::BTreeSet, thread};
+
+use serde_json::json;
+use testkit::{Answer, Call, Observe, Pod};
+
+use crate::rail::{Rail, ip, ipam};
+
+/// Makes all calls at once.
+fn at_once(calls: &[Call], call: impl Fn(&Call) -> Answer + Sync) -> Vec<Answer> {
+    thread::scope(|scope| {
+        let running: Vec<_> = calls.iter().map(|one| scope.spawn(|| call(one))).collect();
+        running.into_iter().map(|one| one.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn case_056_fifty_adds_at_once_on_one_master() {
+    let rail = Rail::new();
+    let pods: Vec<Pod> = (0..50).map(|n| rail.node.pod(&format!("pod{n}"))).collect();
+    let before = rail.node.snapshot();
+    let all = json!({"ipam": ipam(&["10.7.0.10-10.7.0.59"])});
+    let calls: Vec<Call> = pods
+        .iter()
+        .enumerate()
+        .map(|(n, pod)| rail.macvlan(&all).pod(pod).container(&format!("c{n}")))
+        .collect();
+    let results: Vec<_> = at_once(&calls, Call::add).iter().map(Answer::ok).collect();
+    let macs: BTreeSet<String> = results.iter().map(|r| r["interfaces"][0]["mac"].to_string()).collect();
+    let addresses: BTreeSet<String> = results.iter().map(ip).collect();
+    assert_eq!((macs.len(), addresses.len()), (50, 50));
+    for (pod, result) in pods.iter().zip(&results) {
+        assert_eq!(pod.addresses("net1"), [result["ips"][0]["address"].as_str().unwrap()]);
+        assert_eq!(pod.link_names(), ["lo", "net1"]);
+    }
+    at_once(&calls, Call::del).iter().for_each(Answer::done);
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn ipam_case_044_sixty_adds_at_once_on_thirty_addresses_give_thirty() {
+    let rail = Rail::new();
+    let pool = json!({"pools": [crate::rail::pool("rail", &["10.7.0.10-10.7.0.39"])]});
+    let calls: Vec<Call> = (0..60).map(|n| rail.ipam(&pool).container(&format!("c{n}"))).collect();
+    let answers = at_once(&calls, Call::add);
+    let (good, bad): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status.success());
+    let addresses: BTreeSet<String> = good.iter().map(|answer| ip(&answer.ok())).collect();
+    assert_eq!((addresses.len(), bad.len()), (30, 30));
+    for answer in bad {
+        answer.error(101).says(&["all IP addresses used out"]);
+    }
+    at_once(&calls, Call::del).iter().for_each(Answer::done);
+    assert!(rail.node.snapshot().claims().is_empty());
+}
+
+#[test]
+fn ipam_case_045_adds_and_dels_at_once_leave_what_the_last_call_of_each_said() {
+    let rail = Rail::new();
+    let pool = json!({"pools": [crate::rail::pool("rail", &["10.7.0.10-10.7.0.29"])]});
+    let calls: Vec<Call> = (0..20).map(|n| rail.ipam(&pool).container(&format!("c{n}"))).collect();
+    let last: Vec<_> = at_once(&calls, |call| {
+        for _ in 0..4 {
+            call.add().ok();
+            call.del().done();
+        }
+        call.add()
+    });
+    let mut given: Vec<String> = last.iter().map(|answer| ip(&answer.ok())).collect();
+    given.sort();
+    assert_eq!(rail.node.snapshot().claims(), given);
+}

@@ -1,0 +1,144 @@
+//! Addresses and routes as the kernel has them afterwards.
+
+use serde_json::{Value, json};
+use testkit::{FakeIpam, Observe};
+
+use crate::rail::Rail;
+
+/// What a pod has after an ADD with this result of the IPAM plugin.
+fn pod_with(result: &Value) -> Rail {
+    let rail = Rail::new();
+    // Nobody answers here, so detecting duplicates would only take time.
+    rail.pod.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
+    let ipam = FakeIpam::giving(&rail.node, result);
+    rail.with_ipam(&ipam).add().ok();
+    rail
+}
+
+fn route_to(rail: &Rail, dst: &str) -> Value {
+    let routes = rail.pod.routes("net1");
+    let found: Vec<_> = routes.iter().filter(|route| route["dst"] == dst).collect();
+    assert_eq!(found.len(), 1, "to {dst}: {routes:?}");
+    found[0].clone()
+}
+
+#[test]
+fn case_026_routes_go_through_their_own_gateway_or_else_the_address_s() {
+    let rail = pod_with(&json!({
+        "ips": [
+            {"address": "10.7.0.5/24", "gateway": "10.7.0.1"},
+            {"address": "fd00:7::5/64", "gateway": "fd00:7::1"},
+        ],
+        "routes": [
+            {"dst": "10.8.0.0/16", "gw": "10.7.0.254"}, {"dst": "10.9.0.0/16"},
+            {"dst": "fd00:8::/64", "gw": "fd00:7::fe"}, {"dst": "fd00:9::/64"},
+        ],
+    }));
+    assert_eq!(rail.pod.addresses("net1"), ["10.7.0.5/24", "fd00:7::5/64"]);
+    assert_eq!(route_to(&rail, "10.8.0.0/16")["gateway"], "10.7.0.254");
+    assert_eq!(route_to(&rail, "10.9.0.0/16")["gateway"], "10.7.0.1");
+    assert_eq!(route_to(&rail, "fd00:8::/64")["gateway"], "fd00:7::fe");
+    assert_eq!(route_to(&rail, "fd00:9::/64")["gateway"], "fd00:7::1");
+}
+
+#[test]
+fn case_027_a_route_is_in_its_table_and_has_its_scope() {
+    let rail = pod_with(&json!({
+        "ips": [{"address": "10.7.0.5/24"}],
+        "routes": [{"dst": "10.8.0.0/16", "gw": "10.7.0.1", "table": 5000}, {"dst": "10.9.0.0/16", "scope": 253}],
+    }));
+    assert_eq!(route_to(&rail, "10.8.0.0/16")["table"], "5000");
+    let direct = route_to(&rail, "10.9.0.0/16");
+    assert_eq!((&direct["scope"], &direct["gateway"]), (&json!("link"), &Value::Null));
+}
+
+#[test]
+fn case_027_two_routes_to_one_destination_coexist() {
+    let rail = pod_with(&json!({
+        "ips": [{"address": "10.7.0.5/24"}],
+        "routes": [
+            {"dst": "10.8.0.0/16", "gw": "10.7.0.1"},
+            {"dst": "10.8.0.0/16", "gw": "10.7.0.2", "priority": 200},
+        ],
+    }));
+    let gateways: Vec<_> = rail.pod.routes("net1").iter().map(|route| route["gateway"].clone()).collect();
+    assert_eq!(gateways, [json!("10.7.0.1"), json!("10.7.0.2")]);
+}
+
+#[test]
+fn case_027_two_next_hops_of_the_same_metric_coexist() {
+    let rail = pod_with(&json!({
+        "ips": [{"address": "10.7.0.5/24"}],
+        "routes": [{"dst": "10.8.0.0/16", "gw": "10.7.0.1"}, {"dst": "10.8.0.0/16", "gw": "10.7.0.2"}],
+    }));
+    let routes = rail.pod.ip("-4 route show 10.8.0.0/16");
+    let text = json!(routes).to_string();
+    assert!(text.contains("10.7.0.1") && text.contains("10.7.0.2"), "{text}");
+}
+
+#[test]
+fn case_028_an_ipv6_address_survives_the_link_going_down() {
+    let rail = pod_with(&json!({"ips": [{"address": "fd00:7::5/64"}]}));
+    assert_eq!(rail.pod.sysctl("net/ipv6/conf/net1/keep_addr_on_down"), "1");
+    rail.pod.run_ip("link set net1 down");
+    assert_eq!(rail.pod.addresses("net1"), ["fd00:7::5/64"]);
+}
+
+#[test]
+fn case_029_ipv6_is_enabled_where_an_address_needs_it() {
+    let rail = Rail::new();
+    for place in ["all", "default", "lo"] {
+        rail.pod.set_sysctl(&format!("net/ipv6/conf/{place}/disable_ipv6"), "1");
+    }
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "fd00:7::5/64"}]}));
+    rail.with_ipam(&ipam).add().ok();
+    for name in ["lo", "net1"] {
+        assert_eq!(rail.pod.sysctl(&format!("net/ipv6/conf/{name}/disable_ipv6")), "0");
+    }
+    assert_eq!(rail.pod.addresses("net1"), ["fd00:7::5/64"]);
+}
+
+#[test]
+fn case_030_an_address_of_a_subnet_has_a_broadcast_address_and_one_of_a_pair_has_none() {
+    let rail = pod_with(&json!({
+        "ips": [{"address": "10.7.0.5/24"}, {"address": "10.7.1.0/31"}, {"address": "10.7.2.1/32"}],
+    }));
+    let broadcasts: Vec<_> =
+        rail.pod.address_infos("net1").iter().map(|info| info["broadcast"].clone()).collect();
+    assert_eq!(broadcasts, [json!("10.7.0.255"), Value::Null, Value::Null]);
+}
+
+#[test]
+fn case_031_a_route_has_the_mtu_and_the_segment_size_it_was_given() {
+    let rail = pod_with(&json!({
+        "ips": [{"address": "10.7.0.5/24"}],
+        "routes": [{"dst": "10.8.0.0/16", "gw": "10.7.0.1", "mtu": 1400, "advmss": 1360, "priority": 77}],
+    }));
+    let route = route_to(&rail, "10.8.0.0/16");
+    assert_eq!(route["metric"], 77);
+    let metrics = &route["metrics"][0];
+    assert_eq!((&metrics["mtu"], &metrics["advmss"]), (&json!(1400), &json!(1360)));
+}
+
+#[test]
+fn a_route_the_kernel_refuses_fails_the_add_and_leaves_nothing() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let unreachable =
+        json!({"ips": [{"address": "10.7.0.5/24"}], "routes": [{"dst": "10.8.0.0/16", "gw": "192.0.2.1"}]});
+    let ipam = FakeIpam::giving(&rail.node, &unreachable);
+    rail.with_ipam(&ipam).add().refusal().says(&["10.8.0.0/16"]);
+    assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn an_ipv6_address_that_another_host_has_fails_the_add() {
+    let rail = Rail::new();
+    rail.switch.run_ip("address add fd00:7::5/64 dev port0 nodad");
+    let before = rail.node.snapshot();
+    let result = json!({"ips": [{"address": "fd00:7::5/64", "gateway": "fd00:7::1"}]});
+    let ipam = FakeIpam::giving(&rail.node, &result);
+    rail.with_ipam(&ipam).add().error(102).says(&["fd00:7::5", "in use by another host"]);
+    rail.node.snapshot().assert_is(&before);
+}
