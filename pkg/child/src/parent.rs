@@ -74,10 +74,10 @@ impl Parent {
     pub(crate) fn explain<K: Kind>(&self, links: &Handle, error: rtnl::Error) -> Error {
         let busy = matches!(&error, rtnl::Error::Netlink(e) if e.errno() == Some(nix::errno::Errno::EBUSY));
         let rivals = if busy { self.rivals::<K>(links) } else { Vec::new() };
-        if rivals.is_empty() {
-            return error.into();
-        }
         let (kind, rival, name) = (K::NAME, K::RIVAL, &self.link.name);
+        if rivals.is_empty() {
+            return CniError::from(Error::from(error)).context(format!("{kind} on master {name}")).into();
+        }
         let msg = format!(
             "master {name} has {rival} links ({}): a {kind} link cannot sit beside them",
             rivals.join(", ")

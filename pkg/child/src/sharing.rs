@@ -20,6 +20,9 @@ use tracing::warn;
 
 use crate::{conf::RdmaWish, parent::Parent};
 
+/// How long a pod waits for its GIDs when RDMA is not required: as long as an idle kernel needs.
+const BRIEFLY: Duration = Duration::from_millis(100);
+
 /// The ports whose GID tables get the pod's addresses.
 pub(crate) struct Sharing {
     ports: Vec<Port>,
@@ -49,17 +52,19 @@ impl Sharing {
         }
     }
 
-    /// Fills the pod map's entry; where RDMA is required, waits until the pod's addresses are GIDs.
+    /// Waits until the pod's addresses are GIDs, and fills the pod map's entry.
     ///
     /// # Errors
-    /// If they do not become GIDs in time.
+    /// If RDMA is required and they do not become GIDs in time.
     pub(crate) fn describe(&self, node: &Node, result: &AddResult, entry: &mut Rdma) -> Result<(), Error> {
         let addresses: Vec<IpAddr> = result.ips.iter().map(|ip| ip.address.ip()).collect();
-        let started = Instant::now();
         let (port, gids) = match self.wish {
-            RdmaWish::Welcome => self.look(node, &addresses)?,
-            RdmaWish::Required(timeout) => self.wait(node, &addresses, started, timeout)?,
+            RdmaWish::Welcome => self.wait(node, &addresses, BRIEFLY)?,
+            RdmaWish::Required(timeout) => self.wait(node, &addresses, timeout)?,
         };
+        if gids.len() < addresses.len() {
+            self.late(port, &addresses, &gids)?;
+        }
         entry.mode = Mode::Shared;
         entry.ibdev = Some(port.device_name.clone());
         entry.port = Some(port.port);
@@ -79,48 +84,41 @@ impl Sharing {
         best.ok_or_else(|| refusal(format!("master {} has lost its RDMA device", self.parent)))
     }
 
-    /// Waits until every address is a GID.
+    /// Waits until every address is a GID, or the time is over; returns those that are.
     ///
     /// The kernel tells nobody but open uverbs contexts of the device about a new GID, and opening one takes
     /// a driver's own library: so the table itself is asked, first often, then every 20 ms.
-    fn wait(
-        &self,
-        node: &Node,
-        addresses: &[IpAddr],
-        started: Instant,
-        timeout: Duration,
-    ) -> Result<(&Port, Vec<Gid>), Error> {
+    fn wait(&self, node: &Node, addresses: &[IpAddr], timeout: Duration) -> Result<(&Port, Vec<Gid>), Error> {
+        let started = Instant::now();
         let mut pause = Duration::from_micros(200);
         loop {
             let (port, gids) = self.look(node, addresses)?;
-            if gids.len() >= addresses.len() {
+            if gids.len() >= addresses.len() || started.elapsed() >= timeout {
                 return Ok((port, gids));
-            }
-            if started.elapsed() >= timeout {
-                return Err(self.late(port, addresses, &gids, timeout));
             }
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
         }
     }
 
-    fn late(&self, port: &Port, addresses: &[IpAddr], gids: &[Gid], timeout: Duration) -> Error {
+    /// Not every address is a GID: that is an error only where RDMA is required.
+    fn late(&self, port: &Port, addresses: &[IpAddr], gids: &[Gid]) -> Result<(), Error> {
         let has = |address: &IpAddr| gids.iter().any(|gid| gid.gid == as_gid(*address).to_string());
         let missing: Vec<String> = addresses.iter().filter(|a| !has(a)).map(ToString::to_string).collect();
-        let error = CniError::new(
-            Code::NO_RDMA,
-            format!(
-                "address {} did not become a RoCE v2 GID of {} port {} (the RDMA device of master {}) within {:.1} s",
-                missing.join(", "),
-                port.device_name,
-                port.port,
-                self.parent,
-                timeout.as_secs_f64()
-            ),
+        let (missing, device, number, master) =
+            (missing.join(", "), &port.device_name, port.port, &self.parent);
+        let RdmaWish::Required(timeout) = self.wish else {
+            warn!(%missing, %device, "an address of the pod is not a GID of the shared RDMA device (yet)");
+            return Ok(());
+        };
+        let msg = format!(
+            "address {missing} did not become a RoCE v2 GID of {device} port {number} (the RDMA device of master \
+             {master}) within {:.1} s",
+            timeout.as_secs_f64()
         );
         let details = "the pod requires RDMA (rdma.require) and was not started without it; is the GID table full \
                        (`silkrail pods`, /sys/class/infiniband/*/ports/*/gids), is the master up?";
-        error.with_details(details).into()
+        Err(CniError::new(Code::NO_RDMA, msg).with_details(details).into())
     }
 }
 

@@ -1,0 +1,37 @@
+# Sourced by guest: the part of a container runtime that calls CNI plugins.
+# shellcheck shell=bash
+
+# pod NAME: makes a pod's network namespace.
+pod() { ip netns add "$1"; }
+
+# attach POD CONFLIST: ADD of each plugin in turn; each gets the result of the one before.
+attach() {
+  local plugin result='' count i
+  count=$(jq '.plugins | length' <<<"$2")
+  for ((i = 0; i < count; i++)); do
+    plugin=$(plugin_conf "$2" "$i" "$result")
+    result=$(cni ADD "$1" "$plugin") || { echo "$result"; return 1; }
+  done
+  jq --compact-output . <<<"$result"
+}
+
+# detach POD CONFLIST: DEL of each plugin, the last one first.
+detach() {
+  local i
+  for ((i = $(jq '.plugins | length' <<<"$2") - 1; i >= 0; i--)); do
+    cni DEL "$1" "$(plugin_conf "$2" "$i" '')"
+  done
+}
+
+# plugin_conf CONFLIST INDEX PREVIOUS-RESULT: what one plugin of a list gets on its standard input.
+plugin_conf() {
+  jq --compact-output --argjson i "$2" --argjson previous "${3:-null}" \
+    '{cniVersion, name} + .plugins[$i] + (if $previous then {prevResult: $previous} else {} end)' <<<"$1"
+}
+
+# cni COMMAND POD CONFIGURATION
+cni() {
+  CNI_COMMAND=$1 CNI_CONTAINERID=$2 CNI_NETNS=/run/netns/$2 CNI_IFNAME=net1 CNI_PATH=/opt/cni/bin \
+    CNI_ARGS="IgnoreUnknown=true;K8S_POD_NAMESPACE=demo;K8S_POD_NAME=$2" \
+    "/opt/cni/bin/$(jq --raw-output .type <<<"$3")" <<<"$3" 2>>/tmp/cni.log
+}
