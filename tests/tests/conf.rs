@@ -140,6 +140,10 @@ fn every_plugin_of_every_network_understands_its_configuration() {
             }
             println!("{}: {name}", path.display());
             let call = Call::new(&binaries, &name).state_dir(state.path()).conf(&plugin);
+            if plugin.get("ipam").is_some() {
+                // ADD reads everything before it looks for the namespace, which is not there.
+                call.with("deviceID", &json!("0000:00:00.0")).add().error(8);
+            }
             match name.as_str() {
                 // It needs no configuration, but a node that has RDMA.
                 "rdma" if !Path::new("/sys/class/infiniband").exists() => {

@@ -32,6 +32,11 @@ impl journal::Change for Change {
         }
     }
 
+    /// An address is free only when no link has it any more.
+    fn guards_later_ones(&self) -> bool {
+        matches!(self, Self::Delegated(_))
+    }
+
     fn verify(&self, _: &Node) -> Result<(), Error> {
         match self {
             Self::Link(link) => link.verify(),

@@ -109,6 +109,10 @@ fn ifname(environment: &mut Environment, value: String) -> Result<(), Error> {
             invalid("interface name contains / or : or whitespace characters", &value)
         }
     })?;
+    // No link has such a name: in a new link's, the kernel puts a number in place of %d.
+    if value.contains('%') {
+        return Err(invalid("interface name contains %", &value));
+    }
     environment.ifname = Some(name);
     Ok(())
 }

@@ -75,7 +75,7 @@ fn call(
     if environment.verb == Some(Verb::Version) {
         return Ok(versions());
     }
-    let mut input = Vec::new();
+    let mut input = Vec::with_capacity(4096); // most configurations in one read
     stdin
         .read_to_end(&mut input)
         .map_err(|e| Error::new(Code::IO, format!("error reading from stdin: {e}")))?;

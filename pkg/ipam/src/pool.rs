@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn case_005_a_range_outside_the_subnet_is_refused() {
+    fn ipam_case_005_a_range_outside_the_subnet_is_refused() {
         let text = refused(json!({"ips": ["10.0.0.9", "10.0.0.250-10.0.1.4"]}));
         assert_eq!(text, "ips[1]: 10.0.1.4 is not inside the subnet 10.0.0.0/24");
         assert!(refused(json!({"excludeIPs": ["10.0.1.4"]})).starts_with("excludeIPs[0]: "));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn case_006_overlapping_ranges_are_refused() {
+    fn ipam_case_006_overlapping_ranges_are_refused() {
         let text = refused(json!({"ips": ["10.0.0.9-10.0.0.20", "10.0.0.1", "10.0.0.20-10.0.0.30"]}));
         assert_eq!(text, "ips: 10.0.0.20-10.0.0.30 overlaps 10.0.0.9-10.0.0.20; merge the two");
         assert!(
@@ -266,13 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn case_010_an_excluded_gateway_is_never_given_out() {
+    fn ipam_case_010_an_excluded_gateway_is_never_given_out() {
         let pool = read(json!({"gateway": "10.0.0.10", "excludeIPs": ["10.0.0.10"]})).unwrap();
         assert!(!pool.ranges.contains("10.0.0.10".parse().unwrap()));
     }
 
     #[test]
-    fn case_011_an_allocatable_gateway_is_refused() {
+    fn ipam_case_011_an_allocatable_gateway_is_refused() {
         let text = refused(json!({"gateway": "10.0.0.10"}));
         assert_eq!(text, "gateway: 10.0.0.10 is one of the pool's ips; add it to excludeIPs");
         assert!(refused(json!({"gateway": "10.0.1.1"})).contains("not inside the subnet"));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn case_012_a_subnet_with_host_bits_is_refused() {
+    fn ipam_case_012_a_subnet_with_host_bits_is_refused() {
         let text = refused(json!({"subnet": "10.0.0.5/24"}));
         assert_eq!(text, "subnet: \"10.0.0.5/24\" has host bits set; write 10.0.0.0/24");
         for bad in ["10.0.0.0", "10.0.0.0/255.255.255.0", "10.0.0.0/33", "10.0.0.0/+8", "x/8", "10.0.0.0/"] {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn case_016_routes_are_checked() {
+    fn ipam_case_016_routes_are_checked() {
         let route = |dst: &str, gw: &str| refused(json!({"routes": [{"dst": dst, "gw": gw}]}));
         assert!(route("0.0.0.0/0", "10.0.0.1").starts_with("routes[0].dst: 0.0.0.0/0 is a default route"));
         assert!(route("fd00::/64", "10.0.0.1").starts_with("routes[0].dst: fd00::/64 does not belong"));

@@ -356,7 +356,7 @@ spec:
     }
 
     #[test]
-    fn case_014_inline_pools_tolerate_unknown_keys() {
+    fn ipam_case_014_inline_pools_tolerate_unknown_keys() {
         let pools = json!([{"name": "b", "subnet": "10.0.0.0/24", "ips": ["10.0.0.2"], "x": {}}, {"name": "a", "subnet": "fd00::/64"}]);
         assert_eq!(names(&Pools::from_inline(&pools).unwrap()), ["b", "a"]);
         assert!(Pools::from_inline(&Value::Null).unwrap().is_empty());
@@ -372,7 +372,7 @@ spec:
     }
 
     #[test]
-    fn case_072_reservations_hold_for_joined_pools() {
+    fn ipam_case_072_reservations_hold_for_joined_pools() {
         let inline = json!([{"name": "x", "subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.4"]}]);
         let read = Pools::read_dir(directory(&[("a.yaml", MANIFESTS)]).path()).unwrap();
         let pools = Pools::from_inline(&inline).unwrap().join(read).unwrap();

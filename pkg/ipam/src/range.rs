@@ -149,20 +149,20 @@ mod tests {
     }
 
     #[test]
-    fn case_003_a_reversed_range_is_refused() {
+    fn ipam_case_003_a_reversed_range_is_refused() {
         let error = refused("10.0.0.10-10.0.0.1");
         assert!(error.to_string().contains("write 10.0.0.1-10.0.0.10"), "{error}");
         assert!(matches!(refused("fd00::2-fd00::1"), InvalidRange::Reversed { .. }));
     }
 
     #[test]
-    fn case_004_a_subnet_is_refused() {
+    fn ipam_case_004_a_subnet_is_refused() {
         assert!(matches!(refused("172.18.40.0/24"), InvalidRange::Subnet(_)));
         assert!(matches!(refused("10.0.0.1-10.0.0.9/24"), InvalidRange::Subnet(_)));
     }
 
     #[test]
-    fn case_007_blanks_are_refused() {
+    fn ipam_case_007_blanks_are_refused() {
         for text in ["10.0.0.1 - 10.0.0.9", "10.0.0.1 -10.0.0.9", " 10.0.0.1", "10.0.0.1\n", "10.0.0.1\u{a0}"]
         {
             assert!(matches!(refused(text), InvalidRange::Blanks(_)), "{text:?}");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn case_008_ipv4_mapped_ipv6_is_refused() {
+    fn ipam_case_008_ipv4_mapped_ipv6_is_refused() {
         assert!(matches!(refused("::ffff:1.2.3.4"), InvalidRange::Mapped(_)));
         assert!(matches!(refused("::fffe:0:0-::ffff:0:1"), InvalidRange::Mapped(_)));
     }

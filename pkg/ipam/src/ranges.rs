@@ -200,19 +200,19 @@ mod tests {
     }
 
     #[test]
-    fn case_006_an_address_listed_twice_is_there_once() {
+    fn ipam_case_006_an_address_listed_twice_is_there_once() {
         assert_eq!(all(&ranges(&["10.0.0.1-10.0.0.3", "10.0.0.2-10.0.0.4", "10.0.0.1"], &[])).len(), 4);
     }
 
     #[test]
-    fn case_009_everything_excluded_is_empty() {
+    fn ipam_case_009_everything_excluded_is_empty() {
         let ranges = ranges(&["10.0.0.1-10.0.0.9"], &["10.0.0.0-10.0.0.5", "10.0.0.4-10.0.0.9"]);
         assert!(ranges.is_empty());
         assert_eq!((ranges.len(), ranges.nth(0)), (0, None));
     }
 
     #[test]
-    fn case_021_022_large_ranges_are_not_listed() {
+    fn ipam_case_021_022_large_ranges_are_not_listed() {
         let v6 = ranges(&["fd00::-fd00::ffff:ffff:ffff:ffff"], &["fd00::-fd00::ff"]);
         assert_eq!(v6.len(), (1 << 64) - 256);
         assert_eq!(v6.nth(v6.len() - 1), Some("fd00::ffff:ffff:ffff:ffff".parse().unwrap()));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn case_023_nothing_wraps_at_the_last_address() {
+    fn ipam_case_023_nothing_wraps_at_the_last_address() {
         let v4 = ranges(&["255.255.255.254-255.255.255.255"], &[]);
         assert_eq!(all(&v4), ["255.255.255.254", "255.255.255.255"]);
         assert_eq!(v4.nth(2), None);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn case_062_wildcards_expand_within_their_family() {
+    fn ipam_case_062_wildcards_expand_within_their_family() {
         let pools = inline(vec![
             pool("rail1-b", json!({})),
             v6("rail1-six"),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn case_063_a_pool_that_does_not_exist_is_named() {
+    fn ipam_case_063_a_pool_that_does_not_exist_is_named() {
         let error =
             select(&inline(vec![pool("a", json!({}))]), &["a", "rail9"], &[]).unwrap_err().to_string();
         assert_eq!(
@@ -233,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn case_064_a_pool_listed_twice_is_wrong_input() {
+    fn ipam_case_064_a_pool_listed_twice_is_wrong_input() {
         let error = select(&inline(vec![pool("a", json!({}))]), &["a", "a"], &[]).unwrap_err().to_string();
         assert!(error.starts_with("wrong input, default_ipv4_ippool lists IPPool a twice"), "{error}");
     }
 
     #[test]
-    fn case_065_disabled_and_terminating_pools_are_skipped() {
+    fn ipam_case_065_disabled_and_terminating_pools_are_skipped() {
         let dying = json!({"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
             "metadata": {"name": "dying", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"subnet": "10.0.0.0/24"}});
         let pools = inline(vec![pool("off", json!({"disable": true})), dying, pool("on", json!({}))]);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn case_066_another_nodes_pool_is_filtered_out() {
+    fn ipam_case_066_another_nodes_pool_is_filtered_out() {
         let pools = inline(vec![
             pool("a", json!({"nodeName": ["node2"]})),
             pool("b", json!({"nodeName": ["node1"]})),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn case_067_a_name_wins_over_the_selector_beside_it() {
+    fn ipam_case_067_a_name_wins_over_the_selector_beside_it() {
         let labels = json!({"matchLabels": {"a": "b"}});
         let pools = inline(vec![
             pool("node", json!({"nodeName": ["node1"], "nodeAffinity": labels})),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn case_068_every_filter_says_why() {
+    fn ipam_case_068_every_filter_says_why() {
         let filters = [
             (json!({"podAffinity": {}}), "podAffinity needs labels"),
             (json!({"nodeAffinity": {}}), "nodeAffinity needs labels"),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn case_069_the_more_specific_pool_comes_first() {
+    fn ipam_case_069_the_more_specific_pool_comes_first() {
         let pools = inline(vec![
             pool("plain", json!({})),
             pool("network", json!({"multusName": ["macvlan"]})),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn case_070_equals_keep_the_lists_order() {
+    fn ipam_case_070_equals_keep_the_lists_order() {
         let pools = inline((0..9).map(|index| pool(&format!("p{index}"), json!({}))).collect());
         for _ in 0..100 {
             assert_eq!(select(&pools, &["p7", "p1", "p3", "p0"], &[]).unwrap().0, ["p7", "p1", "p3", "p0"]);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn case_075_a_family_without_pools_is_not_asked_for() {
+    fn ipam_case_075_a_family_without_pools_is_not_asked_for() {
         let pools = inline(vec![pool("a", json!({})), v6("b")]);
         assert_eq!(select(&pools, &["a"], &[]).unwrap(), (texts(&["a"]), vec![]));
         assert_eq!(select(&pools, &[], &["b"]).unwrap(), (vec![], texts(&["b"])));

@@ -56,7 +56,7 @@ fn assert_kind<T: std::fmt::Debug>(outcome: Result<T, StoreError>, kind: ErrorKi
 }
 
 #[test]
-fn case_051_a_claim_on_a_full_disk_fails_and_works_when_there_is_space() {
+fn ipam_case_051_a_claim_on_a_full_disk_fails_and_works_when_there_is_space() {
     // Ten inodes: the mount, four directories and the map leave four for claims.
     run(
         "mount -t tmpfs -o nr_inodes=10,size=64k tmpfs $IPAM_TEST_STATE; $0 child_runs_out_of_inodes --exact",
@@ -94,7 +94,7 @@ fn child_runs_out_of_space() {
 }
 
 #[test]
-fn case_052_a_read_only_store_is_a_clear_error() {
+fn ipam_case_052_a_read_only_store_is_a_clear_error() {
     run("mount -t tmpfs tmpfs $IPAM_TEST_STATE; $0 child_claims_one --exact
          mount -o remount,ro $IPAM_TEST_STATE; $0 child_finds_it_read_only --exact");
 }

@@ -56,7 +56,7 @@ fn child_claims_ten() {
 }
 
 #[test]
-fn case_043_processes_share_out_a_pool() {
+fn ipam_case_043_processes_share_out_a_pool() {
     let state = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let children: Vec<_> = (0..20).map(|id| child("child_claims_ten", state.path(), id)).collect();
     for mut child in children {
@@ -125,7 +125,7 @@ fn account(state: &Path, id: usize) -> (HashSet<Holding>, HashSet<Holding>) {
 }
 
 #[test]
-fn case_046_047_killed_processes_neither_lose_nor_double_an_address() {
+fn ipam_case_046_047_killed_processes_neither_lose_nor_double_an_address() {
     let state = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let mut children: Vec<(usize, Child)> =
         (0..4).map(|id| (id, child("child_churns", state.path(), id))).collect();

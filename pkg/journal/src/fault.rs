@@ -2,7 +2,7 @@
 //!
 //! `SILKRAIL_FAULT=error:N` makes the N-th step fail, `SILKRAIL_FAULT=kill:N` ends the process there with
 //! SIGKILL. Two steps belong to each change: after it is noted, and after it is made. Completing the
-//! journal is the last.
+//! journal is the last. Taking a change back has one: after it.
 
 use crate::Error;
 

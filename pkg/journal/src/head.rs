@@ -1,6 +1,10 @@
 //! Whose journal it is.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
 use addr::Attachment;
 use netns::NetNsId;
@@ -29,10 +33,17 @@ pub struct Head {
 impl Head {
     /// The version this program writes, and the newest it reads.
     pub const VERSION: u32 = 1;
+
+    /// The header of a journal, if it can be read. No lock is needed: it never changes.
+    pub fn read(path: &Path) -> Option<Self> {
+        let bytes = statefile::read(path).ok()??;
+        serde_json::from_slice(bytes.split(|b| *b == b'\n').next()?).ok()
+    }
 }
 
 /// The identity of this boot; empty where the kernel does not tell.
 pub fn boot_id() -> String {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    text.trim().to_owned()
+    static BOOT_ID: OnceLock<String> = OnceLock::new();
+    let read = || fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
+    BOOT_ID.get_or_init(read).clone()
 }

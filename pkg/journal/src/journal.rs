@@ -172,8 +172,9 @@ impl<C: Change> Journal<C> {
             if change.guards_later_ones() && !left.is_empty() {
                 continue;
             }
-            if let Err(why) = change.revert(node) {
-                left.push(Left { change: change.to_string(), why: why.to_string() });
+            let reverted = change.revert(node).map_err(|why| why.to_string());
+            if let Err(why) = reverted.and_then(|()| fault::point().map_err(|fault| fault.to_string())) {
+                left.push(Left { change: change.to_string(), why });
             }
         }
         if left.is_empty() { self.forget() } else { Err(left) }

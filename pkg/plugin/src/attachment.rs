@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use addr::Attachment;
+use addr::{Attachment, LinkName};
 use cni::{Common, Plugin};
 use journal::{Change, Head, Journal, boot_id};
-use netns::NetNsId;
+use netns::{NetNs, NetNsId};
 use tracing::{info, warn};
 
 use crate::{Error, Node, error::left_behind};
@@ -68,13 +68,27 @@ pub fn begin<C: NodeChange>(node: &Node, beginning: &Beginning<'_>) -> Result<Jo
 
 fn make_room<C: NodeChange>(node: &Node, path: &Path, new: &Head) -> Result<(), Error> {
     let Some(old) = open::<C>(path)? else { return Ok(()) };
-    let same_netns = old.head().netns == new.netns && old.head().netns_path == new.netns_path;
-    if old.is_complete() && same_netns && !old.is_from_another_boot() {
+    let lives = old.head().netns == new.netns || still_names(&old.head().netns_path, old.head().netns);
+    if old.is_complete() && lives && !old.is_from_another_boot() {
         let head = Box::new(old.head().clone());
         return Err(journal::Error::Exists { path: path.to_owned(), head }.into());
     }
     info!(attachment = %new.attachment, "taking back what an earlier ADD left");
     take_back_journal(node, old)
+}
+
+/// Whether a path still names the namespace that it did.
+fn still_names(path: &Path, id: Option<NetNsId>) -> bool {
+    NetNs::open(path).is_ok_and(|netns| Some(netns.id()) == id)
+}
+
+/// The living attachment of this plugin that has an interface of this name in a namespace, if a journal of
+/// this boot tells of one.
+pub fn holder(node: &Node, plugin: &str, ifname: &LinkName, netns: NetNsId) -> Option<Attachment> {
+    let suffix = format!("@{ifname}.{plugin}.journal");
+    let dir = node.state.attachments();
+    let heads = names(&dir).into_iter().filter(|name| name.ends_with(&suffix)).filter_map(|name| Head::read(&dir.join(name)));
+    heads.filter(|head| head.boot_id == boot_id() && head.netns == Some(netns)).map(|head| head.attachment).next()
 }
 
 /// Takes an attachment back by its journal. Returns whether there was one of this boot: an older one is

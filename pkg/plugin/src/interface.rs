@@ -6,6 +6,7 @@ use std::{
 };
 
 use cni::{AddResult, Code};
+use nix::errno::Errno;
 use rtnl::{Link, Scope};
 
 use crate::{Error, Pod};
@@ -24,7 +25,7 @@ pub fn configure(pod: &Pod, link: &Link, result: &AddResult) -> Result<(), Error
     for ip in &result.ips {
         pod.links.add_address(link.index, ip.address)?;
     }
-    pod.links.set_up(link.index, true)?;
+    pod.links.set_up(link.index, true).map_err(|error| explain(link, error))?;
     let gateway = |v6: bool| result.ips.iter().filter_map(|ip| ip.gateway).find(|gw| gw.is_ipv6() == v6);
     if gateway(true).is_some() {
         wait_for_dad(pod, link)?;
@@ -42,6 +43,19 @@ pub fn configure(pod: &Pod, link: &Link, result: &AddResult) -> Result<(), Error
         })?;
     }
     Ok(())
+}
+
+/// Explains why the kernel did not set a link up, where it is known.
+fn explain(link: &Link, error: rtnl::Error) -> Error {
+    match (&error, link.mac) {
+        // A macvlan link's address is compared with those of its neighbours on the parent only now.
+        (rtnl::Error::Netlink(e), Some(mac)) if e.errno() == Some(Errno::EADDRINUSE) => {
+            let msg =
+                format!("MAC address {mac} of {} is in use by its master or another link on it", link.name);
+            cni::Error::new(Code::IN_USE, msg).with_details(format!("the kernel's answer: {error}")).into()
+        }
+        _ => error.into(),
+    }
 }
 
 /// Sysctls that act when the link comes up or gets an address. Only `disable_ipv6` is indispensable.

@@ -2,8 +2,9 @@
 //!
 //! [`Node`] and [`Pod`] are the two sides of an attachment: where it is made and where it goes.
 //! [`attachment`] begins, takes back and collects journals; [`delegate`] calls the IPAM plugin;
-//! [`claim`] says whose a device is; [`interface`] gives a pod's link its addresses and routes; [`entry`] fills the pod map; [`Error`] is where
-//! a failure gets its code. [`run`] is what an executable's `main` calls.
+//! [`claim`] says whose a device is; [`interface`] gives a pod's link its addresses and routes; [`entry`] fills
+//! the pod map; [`upgrade`] reads what the Go plugins left; [`Error`] is where a failure gets its code. [`run()`]
+//! is what an executable's `main` calls.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ mod node;
 mod pod;
 mod run;
 mod state;
+pub mod upgrade;
 
 pub use error::Error;
 pub use node::Node;

@@ -6,12 +6,14 @@ use cni::{Common, Plugin};
 use rtnl::Handle;
 use sysfs::Sysfs;
 
-use crate::{Error, State};
+use crate::{Error, State, upgrade::GoState};
 
 /// The node's side of a call: its links, its devices, our state.
 pub struct Node {
     /// Where we remember.
     pub state: State,
+    /// Where the Go plugins remembered.
+    pub go_state: GoState,
     /// The node's devices.
     pub sysfs: Sysfs,
     /// The IPAM plugin that is part of this executable.
@@ -26,7 +28,13 @@ impl Node {
     /// If the configuration's `stateDir` is wrong.
     pub fn of(common: &Common<'_>, builtin_ipam: &'static dyn Plugin) -> Result<Self, Error> {
         let state = State::of(common)?;
-        Ok(Self { state, sysfs: Sysfs::system(), builtin_ipam, links: OnceCell::new() })
+        Ok(Self {
+            state,
+            go_state: GoState::system(),
+            sysfs: Sysfs::system(),
+            builtin_ipam,
+            links: OnceCell::new(),
+        })
     }
 
     /// The node's links, addresses and routes.

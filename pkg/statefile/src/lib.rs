@@ -1,7 +1,7 @@
 //! Files of state: each appears whole or not at all, and is never followed through a symbolic link.
 //!
 //! A plugin may be killed between any two system calls, and others may run beside it. So a file is written
-//! under no name and then linked to its own ([`create`]), or written under another name and then renamed
+//! under no name and then linked to its own ([`create()`]), or written under another name and then renamed
 //! ([`replace`]). Nothing is synced to the disk: state lives in `/run`, and what a power cut would lose
 //! describes a node that is gone with it.
 

@@ -4,6 +4,8 @@
 //! Root is required. Without it every test that makes a [`TestNode`] **fails**; none is skipped.
 //!
 //! ```no_run
+//! use testkit::Observe;
+//!
 //! let node = testkit::TestNode::new();                   // a network and a mount namespace for this thread
 //! let (pod, far) = (node.pod("a"), node.pod("far"));
 //! node.cable("rail0", &far, "far0");                     // a link of the node, and its other end

@@ -66,6 +66,24 @@ fn on_a_vlan_the_gid_is_the_physical_devices() {
 }
 
 #[test]
+fn on_a_bond_the_gid_is_the_active_members() {
+    let ip = |args: &str| {
+        let status = std::process::Command::new("ip").args(args.split(' ')).status().unwrap();
+        assert!(status.success(), "ip {args}");
+    };
+    ip("link add bond0 type bond mode active-backup miimon 100");
+    ip("link set eth1 down");
+    ip("link set eth1 master bond0");
+    ip("link set bond0 up");
+    testkit::wait_until("the bond has a carrier", || {
+        fs::read_to_string("/sys/class/net/bond0/operstate").unwrap().trim() == "up"
+    });
+    address_is_a_gid("macvlan", "bond0", "mlx5_1");
+    ip("link del bond0");
+    ip("link set eth1 up");
+}
+
+#[test]
 fn both_families_are_gids() {
     let machine = Machine::shared();
     let pod = machine.node.pod("a");

@@ -1,6 +1,10 @@
 //! How an interface plugin calls its IPAM plugin.
 
-use std::{fs::OpenOptions, thread, time::Duration};
+use std::{
+    fs::{self, OpenOptions},
+    thread,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 use testkit::{FakeIpam, Observe};
@@ -193,4 +197,24 @@ fn the_builtin_ipam_plugin_and_the_executable_do_the_same() {
     assert_eq!(first["routes"], second["routes"]);
     executed.del().done();
     assert!(rail.node.snapshot().claims().is_empty());
+}
+
+#[test]
+fn invariant_8_what_an_ipam_plugin_leaves_running_is_not_waited_for() {
+    let rail = Rail::new();
+    let ipam = FakeIpam::install(&rail.node, "fake");
+    let daemon = ipam.dir().join("daemon");
+    // It does not read its configuration, which is longer than a pipe, and leaves somebody who holds it open.
+    let script = format!(
+        "#!/bin/sh\nexec 3<&0\nsleep 30 <&3 >/dev/null 2>&1 &\necho $! >{}\necho '{}'\n",
+        daemon.display(),
+        json!({"ips": [{"address": "10.7.0.5/24"}]})
+    );
+    fs::write(ipam.path(), script).unwrap();
+    let began = Instant::now();
+    let answer = rail.with_ipam(&ipam).with("comment", &json!("x".repeat(1 << 20))).add();
+    let took = began.elapsed();
+    rail.node.run("kill", &[fs::read_to_string(daemon).unwrap().trim()]);
+    answer.ok();
+    assert!(took < Duration::from_secs(20), "{took:?}");
 }

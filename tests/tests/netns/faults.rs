@@ -127,6 +127,26 @@ fn invariant_1_an_add_that_is_killed_within_the_ipam_plugin_is_taken_back() {
 }
 
 #[test]
+fn invariant_2_a_del_that_is_killed_or_fails_at_any_step_is_finished_by_the_next() {
+    let (rail, call, before) = one_address();
+    for fault in ["kill", "error"] {
+        for step in 1.. {
+            println!("{fault} at step {step}");
+            call.add().ok();
+            let answer = call.clone().fault(&format!("{fault}:{step}")).del();
+            if answer.status.success() {
+                assert!(step > 3, "only {} steps: is the executable a debug build?", step - 1);
+                break;
+            }
+            assert_eq!(answer.was_killed(), fault == "kill", "{answer:?}");
+            call.del().done();
+            rail.node.snapshot().assert_is(&before);
+        }
+        call.del().done();
+    }
+}
+
+#[test]
 fn invariant_2_a_del_that_is_killed_is_finished_by_the_next() {
     let rail = Rail::new();
     let before = rail.node.snapshot();

@@ -18,6 +18,7 @@ mod ipam_selection;
 mod macvlan;
 mod master;
 mod names;
+mod odd;
 mod parallel;
 mod parameters;
 mod rail;

@@ -17,10 +17,10 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{Binaries, Call};
+use testkit::{Answer, Binaries, Call};
 
 /// Every plugin whose protocol is tested.
-const PLUGINS: [&str; 3] = ["macvlan", "ipvlan", "silkrail-ipam"];
+const PLUGINS: [&str; 5] = ["macvlan", "ipvlan", "sriov", "rdma", "silkrail-ipam"];
 
 /// Those that say what they are when `CNI_COMMAND` is not set; for the others that is an error.
 const SPEAKING: [&str; 3] = ["macvlan", "ipvlan", "silkrail-ipam"];
@@ -72,6 +72,16 @@ fn valid(plugin: &str) -> Value {
         "master": "lo",
         "ipam": {"type": "silkrail-ipam", "pools": [pool]},
     })
+}
+
+/// The answer to STATUS says that the whole configuration was understood.
+fn is_understood(plugin: &str, answer: &Answer) {
+    // This one can do without any key, but not without RDMA.
+    if plugin == "rdma" && !Path::new("/sys/class/infiniband").exists() {
+        answer.error(50).says(&["this node has no RDMA"]);
+    } else {
+        answer.done();
+    }
 }
 
 /// The valid configuration with one key changed.

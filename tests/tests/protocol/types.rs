@@ -57,6 +57,22 @@ const IPVLAN: [(&str, Is); 6] = [
     ("prevResult/dns", Is::Object),
 ];
 
+const SRIOV: [(&str, Is); 13] = [
+    ("deviceID", Is::Text),
+    ("vlan", Is::Number),
+    ("vlanQoS", Is::Number),
+    ("vlanProto", Is::Text),
+    ("mac", Is::Text),
+    ("mtu", Is::Number),
+    ("min_tx_rate", Is::Number),
+    ("max_tx_rate", Is::Number),
+    ("spoofchk", Is::Text),
+    ("trust", Is::Text),
+    ("link_state", Is::Text),
+    ("runtimeConfig", Is::Object),
+    ("runtimeConfig/mac", Is::Text),
+];
+
 const IPAM: [(&str, Is); 20] = [
     ("ipam/pools", Is::Objects),
     ("ipam/pools/0/name", Is::Text),
@@ -91,6 +107,15 @@ fn macvlan_names_key_and_value_of_a_wrong_type() {
 fn ipvlan_names_key_and_value_of_a_wrong_type() {
     let desk = Desk::new();
     refuses_wrong_types("ipvlan", &desk.call("ipvlan"), &[&COMMON[..], &LINKS, &IPVLAN].concat());
+    assert!(desk.is_untouched());
+}
+
+#[test]
+fn sriov_names_key_and_value_of_a_wrong_type() {
+    let desk = Desk::new();
+    // The IPAM plugin's part is read when it is called, and the result's `dns` is the IPAM plugin's.
+    let common = COMMON.iter().filter(|(key, _)| !key.starts_with("ipam") && *key != "dns");
+    refuses_wrong_types("sriov", &desk.call("sriov"), &common.chain(&SRIOV).copied().collect::<Vec<_>>());
     assert!(desk.is_untouched());
 }
 
@@ -143,6 +168,10 @@ fn wrong(is: Is) -> Vec<Value> {
 /// The valid configuration with a value at a path, and what the value needs to be looked at.
 fn put(plugin: &str, path: &str, value: Value) -> Value {
     let mut conf = valid(plugin);
+    if plugin == "sriov" {
+        conf["deviceID"] = json!("0000:00:00.0");
+        conf["vlan"] = json!(7);
+    }
     if path == "rdma/timeoutMs" {
         conf["rdma"]["require"] = json!(true);
     }

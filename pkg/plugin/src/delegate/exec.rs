@@ -81,27 +81,26 @@ type Printed = io::Result<(ExitStatus, Vec<u8>)>;
 
 /// Writes the configuration, reads the answer and waits for the end; all of it ends at a deadline.
 fn feed(child: &mut Child, stdin: &[u8], path: &Path) -> Result<Printed, Error> {
-    let (input, output) = (child.stdin.take(), child.stdout.take());
+    let (input, output, stdin) = (child.stdin.take(), child.stdout.take(), stdin.to_vec());
     let (done, answer) = mpsc::channel();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            // A delegate that does not read its configuration is not ours to judge.
-            let _ = input.map(|mut input| input.write_all(stdin));
-        });
-        scope.spawn(move || {
-            let mut printed = Vec::new();
-            let read = output.map_or(Ok(0), |mut output| output.read_to_end(&mut printed));
-            let _ = done.send(read.map(|_| printed));
-        });
-        match answer.recv_timeout(PATIENCE) {
-            Ok(printed) => Ok(printed.and_then(|printed| Ok((child.wait()?, printed)))),
-            Err(_) => {
-                let _ = child.kill().and_then(|()| child.wait());
-                let msg = format!("{} did not answer within {PATIENCE:?} and was ended", path.display());
-                Err(Error::new(Code::TRY_AGAIN, msg))
-            }
+    // At the deadline nobody waits for these threads: what the delegate has started may hold the pipes open.
+    thread::spawn(move || {
+        // A delegate that does not read its configuration is not ours to judge.
+        let _ = input.map(|mut input| input.write_all(&stdin));
+    });
+    thread::spawn(move || {
+        let mut printed = Vec::new();
+        let read = output.map_or(Ok(0), |mut output| output.read_to_end(&mut printed));
+        let _ = done.send(read.map(|_| printed));
+    });
+    match answer.recv_timeout(PATIENCE) {
+        Ok(printed) => Ok(printed.and_then(|printed| Ok((child.wait()?, printed)))),
+        Err(_) => {
+            let _ = child.kill().and_then(|()| child.wait());
+            let msg = format!("{} did not answer within {PATIENCE:?} and was ended", path.display());
+            Err(Error::new(Code::TRY_AGAIN, msg))
         }
-    })
+    }
 }
 
 /// The error object a failing delegate printed, with its code.

@@ -17,13 +17,8 @@ use sysfs::Function;
 use tracing::info;
 
 use crate::{
-    NAME, announce,
-    change::Change,
-    conf::Conf,
-    mac::FormerMac,
-    passage::{Passage, set_mac},
-    settings::Configured,
-    vf::Vf,
+    NAME, announce, change::Change, conf::Conf, home::set_mac, legacy, mac::FormerMac, passage::Passage,
+    settings::Configured, vf::Vf,
 };
 
 /// Gives a pod its VF.
@@ -56,6 +51,7 @@ struct Addition<'a, 'r> {
 impl Addition<'_, '_> {
     fn make(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
         self.claim(journal)?;
+        legacy::make_room(self.node, self.conf.device, &self.request.attachment)?;
         self.name_is_free()?;
         let vf = Vf::find(self.node, self.conf.device)?;
         self.mtu_fits(&vf)?;
@@ -133,8 +129,8 @@ impl Addition<'_, '_> {
         }
         let settings = Configured::of(owner, vf, self.conf);
         journal.make(Change::Configured(settings.clone()), |_| settings.apply(self.node, &vf.pf))?;
-        let Some(passage) = passage else { return Ok(None) };
-        let link = passage.carry(self.node, self.pod)?;
+        let (Some(passage), Some(link)) = (passage, &vf.link) else { return Ok(None) };
+        let link = passage.carry(self.node, self.pod, link)?;
         self.adjust(&link)?;
         Ok(Some(self.pod.links.link_by_index(link.index)?))
     }

@@ -12,6 +12,8 @@ mod announce;
 mod change;
 mod check;
 mod conf;
+mod home;
+mod legacy;
 mod mac;
 mod passage;
 mod settings;
@@ -53,7 +55,7 @@ impl Plugin for Sriov {
         if attachment::take_back::<Change>(&node, NAME, &request.attachment)? {
             return Ok(());
         }
-        delegate::del(request, self.builtin_ipam)
+        self.del_without_journal(request, &node)
     }
 
     fn check(&self, request: &Check<'_>) -> Result<(), Error> {
@@ -76,6 +78,18 @@ impl Plugin for Sriov {
             Vf::exists(&node, pci).map_err(|e| unavailable(e.into()))?;
         }
         delegate::status(request, self.builtin_ipam)
+    }
+}
+
+impl Sriov {
+    /// The pod may be the Go plugin's; if it is nobody's, the IPAM plugin is told all the same. As in ADD,
+    /// addresses are free only when nobody answers to them any more, but a dhcp client needs the link.
+    fn del_without_journal(&self, request: &Del<'_>, node: &Node) -> Result<(), Error> {
+        let needs_link = delegate::needs_link(&request.common).unwrap_or(false);
+        let early = needs_link.then(|| delegate::del(request, self.builtin_ipam));
+        let taken_back = legacy::take_back(request, node);
+        early.unwrap_or_else(|| delegate::del(request, self.builtin_ipam))?;
+        Ok(taken_back?)
     }
 }
 

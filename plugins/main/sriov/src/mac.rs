@@ -32,6 +32,17 @@ impl FormerMac {
         Some(Self { owner: owner.clone(), vf: vf.pci, pf: vf.pf.pci, index: vf.index, mac })
     }
 
+    /// What another program noted.
+    pub(crate) fn noted(
+        owner: &Attachment,
+        vf: PciAddress,
+        pf: PciAddress,
+        index: VfIndex,
+        mac: MacAddr,
+    ) -> Self {
+        Self { owner: owner.clone(), vf, pf, index, mac }
+    }
+
     /// Has the PF show it again.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
         if !node.sysfs.has(&Function::Pci(self.vf)) || is_anothers(node, self.vf, &self.owner)? {

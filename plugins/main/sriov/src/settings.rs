@@ -54,6 +54,17 @@ impl Configured {
         Self { owner: owner.clone(), vf: vf.pci, pf: vf.pf.pci, index: vf.index, set, restore }
     }
 
+    /// The changes that another program made, by what brings the former settings back.
+    pub(crate) fn noted(
+        owner: &Attachment,
+        vf: PciAddress,
+        pf: PciAddress,
+        index: VfIndex,
+        restore: Vec<VfSettingsChange>,
+    ) -> Self {
+        Self { owner: owner.clone(), vf, pf, index, set: Vec::new(), restore }
+    }
+
     /// Makes the changes.
     ///
     /// # Errors

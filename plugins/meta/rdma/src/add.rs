@@ -73,18 +73,18 @@ fn devices(node: &Node, function: &Function) -> Result<Vec<Device>, Error> {
         let mut socket = rdma::open(&node.sysfs)?;
         Ok(rdma::devices_of(&mut socket, &node.sysfs, function)?)
     };
-    match found(node) {
-        Err(Error::Rdma(rdma::Error::Elsewhere { .. })) => {
-            // Its former pod is gone, or it could not have been claimed: it is on its way.
-            rdma::wait_for_return(&node.sysfs, function, Instant::now() + RETURN)?;
-            found(node)
-        }
-        Ok(devices) if devices.is_empty() => {
-            let driver = node.sysfs.driver(function)?;
-            Err(rdma::Error::NoDeviceOf { function: function.clone(), driver }.into())
-        }
-        devices => devices,
+    let devices = found(node)?;
+    if !devices.is_empty() {
+        return Ok(devices);
     }
+    // Its user-space access shows in every namespace: without it there is no device at all.
+    if node.sysfs.uverbs(function)?.is_empty() {
+        let driver = node.sysfs.driver(function)?;
+        return Err(rdma::Error::NoDeviceOf { function: function.clone(), driver }.into());
+    }
+    // Its former pod is gone, or it could not have been claimed: it is on its way.
+    rdma::wait_for_return(&node.sysfs, function, Instant::now() + RETURN)?;
+    found(node)
 }
 
 fn describe(

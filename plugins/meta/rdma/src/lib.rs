@@ -8,6 +8,7 @@
 mod add;
 mod change;
 mod conf;
+mod legacy;
 mod passage;
 
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
@@ -44,7 +45,10 @@ impl Plugin for Rdma {
         // A DEL never fails because of how it should log.
         let _ = log::configure(&request.common, log::about(&request.attachment, request.netns.as_deref()));
         let node = Node::of(&request.common, self.builtin_ipam)?;
-        Ok(attachment::take_back::<Change>(&node, NAME, &request.attachment).map(drop)?)
+        if attachment::take_back::<Change>(&node, NAME, &request.attachment)? {
+            return Ok(());
+        }
+        Ok(legacy::take_back(request, &node)?)
     }
 
     fn check(&self, request: &Check<'_>) -> Result<(), Error> {

@@ -32,9 +32,11 @@ pub(crate) struct Passage {
     owner: Attachment,
     function: Function,
     device: String,
-    node_guid: String,
+    /// Not known of a device that another program moved.
+    node_guid: Option<String>,
     netns: PathBuf,
-    netns_id: NetNsId,
+    /// Absent if that namespace was gone when this was written down.
+    netns_id: Option<NetNsId>,
 }
 
 impl Passage {
@@ -50,9 +52,21 @@ impl Passage {
             owner: owner.clone(),
             function: function.clone(),
             device: device.name.clone(),
-            node_guid: device.node_guid.to_string(),
+            node_guid: Some(device.node_guid.to_string()),
             netns,
-            netns_id: pod.id(),
+            netns_id: Some(pod.id()),
+        }
+    }
+
+    /// The passage that another program made, by what it noted.
+    pub(crate) fn noted(owner: &Attachment, function: &Function, device: &str, pod: Option<&NetNs>) -> Self {
+        Self {
+            owner: owner.clone(),
+            function: function.clone(),
+            device: device.to_owned(),
+            node_guid: None,
+            netns: pod.map(|pod| pod.path().to_owned()).unwrap_or_default(),
+            netns_id: pod.map(NetNs::id),
         }
     }
 
@@ -79,7 +93,15 @@ impl Passage {
             opened => opened?,
         };
         let device = rdma::find_device(&mut socket, &self.device)?;
-        Ok(device.filter(|device| device.node_guid.to_string() == self.node_guid))
+        let is_ours = |device: &Device| {
+            self.node_guid.as_ref().is_none_or(|guid| device.node_guid.to_string() == *guid)
+        };
+        Ok(device.filter(is_ours))
+    }
+
+    /// The pod, if it lives.
+    fn pod(&self) -> Result<Option<Pod>, Error> {
+        self.netns_id.map_or(Ok(None), |id| Pod::find(&self.netns, id))
     }
 
     /// Brings the device home, unless it is another attachment's by now.
@@ -87,7 +109,7 @@ impl Passage {
         if claim::is_anothers(node, Part::Rdma, &self.function, &self.owner)? || self.is_at_home(node)? {
             return Ok(());
         }
-        if let Some(pod) = Pod::find(&self.netns, self.netns_id)?
+        if let Some(pod) = self.pod()?
             && self.find(&pod)?.is_some()
         {
             let home = NetNs::current()?;
@@ -116,7 +138,7 @@ impl Passage {
 
     /// Looks whether the device is in the pod.
     pub(crate) fn verify(&self) -> Result<(), Error> {
-        let there = match Pod::find(&self.netns, self.netns_id)? {
+        let there = match self.pod()? {
             Some(pod) => self.find(&pod)?.is_some(),
             None => false,
         };
@@ -154,6 +176,10 @@ fn refused(error: MoveError) -> Error {
 
 impl fmt::Display for Passage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RDMA device {} of {} in {}", self.device, self.function, self.netns_id)
+        write!(f, "RDMA device {} of {} in ", self.device, self.function)?;
+        match self.netns_id {
+            Some(id) => id.fmt(f),
+            None => f.write_str("a pod that is gone"),
+        }
     }
 }

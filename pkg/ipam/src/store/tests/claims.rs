@@ -6,7 +6,7 @@ use super::*;
 use crate::{Claim, MAX_ADDRESSES, Owner, Release};
 
 #[test]
-fn case_001_three_addresses_are_three_then_all_are_used_out() {
+fn ipam_case_001_three_addresses_are_three_then_all_are_used_out() {
     let (node, pool) = (Node::new(), pool("p", &["10.0.0.10-10.0.0.12"]));
     let given: Vec<_> =
         (0..3).map(|n| node.claim(&pool, &format!("c{n}@net1")).unwrap().to_string()).collect();
@@ -17,7 +17,7 @@ fn case_001_three_addresses_are_three_then_all_are_used_out() {
 }
 
 #[test]
-fn case_002_a_single_address_is_given_once() {
+fn ipam_case_002_a_single_address_is_given_once() {
     let (node, pool) = (Node::new(), pool("p", &["10.0.0.10"]));
     node.claim(&pool, "a@net1").unwrap();
     assert!(matches!(node.claim(&pool, "b@net1"), Err(StoreError::Exhausted { addresses: 1, .. })));
@@ -26,14 +26,14 @@ fn case_002_a_single_address_is_given_once() {
 }
 
 #[test]
-fn case_009_a_pool_without_addresses_is_exhausted() {
+fn ipam_case_009_a_pool_without_addresses_is_exhausted() {
     let mut pool = pool("p", &["10.0.0.10"]);
     pool.ranges = pool.ranges.without(&["10.0.0.0-10.0.0.255".parse().unwrap()]);
     assert!(matches!(Node::new().claim(&pool, "a@net1"), Err(StoreError::Exhausted { addresses: 0, .. })));
 }
 
 #[test]
-fn case_020_one_familys_claim_is_free_again_when_the_other_fails() {
+fn ipam_case_020_one_familys_claim_is_free_again_when_the_other_fails() {
     let (node, v4, v6) = (Node::new(), pool("v4", &["10.0.0.1"]), pool("v6", &["fd00::1"]));
     node.claim(&v6, "other@net1").unwrap();
     let given = node.claim(&v4, "a@net1").unwrap();
@@ -43,7 +43,7 @@ fn case_020_one_familys_claim_is_free_again_when_the_other_fails() {
 }
 
 #[test]
-fn case_021_022_023_huge_pools_and_the_last_addresses() {
+fn ipam_case_021_022_023_huge_pools_and_the_last_addresses() {
     let node = Node::new();
     let v6 = pool("v6", &["fd00::-fd00::ffff:ffff:ffff:ffff"]);
     assert_eq!(node.claim(&v6, "a@net1").unwrap(), address("fd00::"));
@@ -60,21 +60,21 @@ fn case_021_022_023_huge_pools_and_the_last_addresses() {
 }
 
 #[test]
-fn case_024_records_are_canonical() {
+fn ipam_case_024_records_are_canonical() {
     let node = Node::new();
     node.claim(&pool("p", &["FD00:0::000A"]), "a@net1").unwrap();
     assert_eq!(fs::read_link(node.link("fd00::a")).unwrap().to_str(), Some("a@net1"));
 }
 
 #[test]
-fn case_025_ten_thousand_claims_are_distinct() {
+fn ipam_case_025_ten_thousand_claims_are_distinct() {
     let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.39.16"]));
     let given: HashSet<_> = node.fill(&pool, "c").into_iter().collect();
     assert_eq!(given.len(), 10_000);
 }
 
 #[test]
-fn case_029_a_released_address_rests_while_others_are_free() {
+fn ipam_case_029_a_released_address_rests_while_others_are_free() {
     let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
     let first = node.claim(&pool, "a@net1").unwrap();
     node.release(&pool, first, "a@net1");
@@ -102,7 +102,7 @@ fn addresses_are_tried_in_list_order() {
 }
 
 #[test]
-fn case_033_034_interfaces_of_one_pod_get_different_addresses() {
+fn ipam_case_033_034_interfaces_of_one_pod_get_different_addresses() {
     let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.8"]));
     let given: HashSet<_> = (0..8).map(|n| node.claim(&pool, &format!("pod@net{n}")).unwrap()).collect();
     assert_eq!(given.len(), 8);
@@ -110,7 +110,7 @@ fn case_033_034_interfaces_of_one_pod_get_different_addresses() {
 }
 
 #[test]
-fn case_035_039_a_release_frees_only_that_interface() {
+fn ipam_case_035_039_a_release_frees_only_that_interface() {
     let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.8"]));
     let owners = ["a@net1", "a@net2", "b@net1"];
     let given: Vec<_> = owners.iter().map(|owner| node.claim(&pool, owner).unwrap()).collect();
@@ -121,7 +121,7 @@ fn case_035_039_a_release_frees_only_that_interface() {
 }
 
 #[test]
-fn case_036_037_releases_of_nothing_change_nothing() {
+fn ipam_case_036_037_releases_of_nothing_change_nothing() {
     let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.8"]));
     let ours = attachment("a@net1");
     assert_eq!(node.store.release(Some("p"), address("10.0.0.1"), &ours).unwrap(), Release::Absent);
@@ -136,7 +136,7 @@ fn case_036_037_releases_of_nothing_change_nothing() {
 }
 
 #[test]
-fn case_040_a_release_needs_no_pool() {
+fn ipam_case_040_a_release_needs_no_pool() {
     for name in [None, Some("gone"), Some("../p"), Some("")] {
         let (node, pool) = (Node::new(), pool("p", &["10.0.0.1"]));
         let given = node.claim(&pool, "a@net1").unwrap();
@@ -167,7 +167,7 @@ fn every_address_is_noted_before_it_is_claimed() {
 }
 
 #[test]
-fn case_071_a_full_pool_leads_to_the_next_and_a_busy_one_does_not() {
+fn ipam_case_071_a_full_pool_leads_to_the_next_and_a_busy_one_does_not() {
     let (node, first, second) = (Node::new(), pool("a", &["10.0.0.1"]), pool("b", &["10.0.0.2"]));
     let claim = |owner: &str, deadline| {
         node.store
@@ -187,7 +187,7 @@ fn case_071_a_full_pool_leads_to_the_next_and_a_busy_one_does_not() {
 }
 
 #[test]
-fn case_048_a_stopped_lock_holder_is_waited_for_until_the_deadline() {
+fn ipam_case_048_a_stopped_lock_holder_is_waited_for_until_the_deadline() {
     let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.2"]));
     let given = node.claim(&pool, "a@net1").unwrap();
     let held = node.store.maps.lock(&pool.name, soon()).unwrap();
@@ -220,7 +220,7 @@ fn reassigned_addresses_change_hands_at_once() {
 }
 
 #[test]
-fn case_043_044_parallel_claims_share_out_a_pool() {
+fn ipam_case_043_044_parallel_claims_share_out_a_pool() {
     let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.100"]));
     let claim = |thread: usize| -> Vec<_> {
         (0..25).filter_map(|n| node.claim(&pool, &format!("t{thread}c{n}@net1")).ok()).collect()
@@ -234,7 +234,7 @@ fn case_043_044_parallel_claims_share_out_a_pool() {
 }
 
 #[test]
-fn case_045_churn_ends_where_it_says() {
+fn ipam_case_045_churn_ends_where_it_says() {
     let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.20"]));
     let churn = |thread: usize| {
         let owner = format!("t{thread}@net1");
@@ -255,7 +255,7 @@ fn case_045_churn_ends_where_it_says() {
 }
 
 #[test]
-fn case_054_after_a_reboot_all_addresses_are_free() {
+fn ipam_case_054_after_a_reboot_all_addresses_are_free() {
     let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.3"]));
     node.fill(&pool, "a");
     let next_boot = BOOT_ID.replace('6', "7");
@@ -285,7 +285,7 @@ fn a_boot_id_is_checked_and_an_absent_store_is_none() {
 }
 
 #[test]
-fn case_108_overlapping_pools_never_give_one_address_twice() {
+fn ipam_case_108_overlapping_pools_never_give_one_address_twice() {
     let (node, a, b) = (Node::new(), pool("a", &["10.0.0.1-10.0.0.6"]), pool("b", &["10.0.0.4-10.0.0.9"]));
     let (from_a, from_b) = (node.fill(&a, "a"), node.fill(&b, "b"));
     assert_eq!((from_a.len(), from_b.len()), (6, 3));

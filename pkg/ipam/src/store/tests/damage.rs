@@ -23,7 +23,7 @@ fn rest_is_five(node: &Node, pool: &Pool, what: &str) {
 }
 
 #[test]
-fn case_049_a_truncated_map_is_made_anew() {
+fn ipam_case_049_a_truncated_map_is_made_anew() {
     for len in [0, 1, 63, 64, 95, 96, 103] {
         let (node, pool) = half_full();
         let map = fs::OpenOptions::new().write(true).open(node.map_path(&pool)).unwrap();
@@ -33,7 +33,7 @@ fn case_049_a_truncated_map_is_made_anew() {
 }
 
 #[test]
-fn case_050_any_damaged_byte_is_survived() {
+fn ipam_case_050_any_damaged_byte_is_survived() {
     for at in 0..104 {
         for flip in [0x01, 0x80, 0xff] {
             let (node, pool) = half_full();
@@ -65,7 +65,7 @@ fn zeros_noise_and_missing_maps_are_made_anew() {
 }
 
 #[test]
-fn case_109_ranges_may_grow_and_shrink() {
+fn ipam_case_109_ranges_may_grow_and_shrink() {
     let (node, small) = half_full();
     let large = pool("p", &["10.0.0.4-10.0.0.12"]);
     let given = node.fill(&large, "d");
@@ -75,7 +75,7 @@ fn case_109_ranges_may_grow_and_shrink() {
 }
 
 #[test]
-fn case_046_a_kill_between_two_steps_loses_nothing() {
+fn ipam_case_046_a_kill_between_two_steps_loses_nothing() {
     let (node, pool) = half_full();
     node.store.claims.take(address("10.0.0.6"), "killed@net1").unwrap(); // a link without its bit
     let (map, ordinal) = node.store.maps.find(&pool.name, address("10.0.0.1"), soon()).unwrap().unwrap();
@@ -103,7 +103,7 @@ fn something_else_under_an_addresss_name_is_left_alone() {
 }
 
 #[test]
-fn case_052_a_directory_that_cannot_be_made_is_an_error() {
+fn ipam_case_052_a_directory_that_cannot_be_made_is_an_error() {
     let state = tempfile::tempdir().unwrap();
     let file = state.path().join("file");
     fs::write(&file, "").unwrap();

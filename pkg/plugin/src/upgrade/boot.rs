@@ -1,0 +1,17 @@
+//! What is older than the kernel's last boot tells of things that are gone.
+
+use std::{
+    fs,
+    time::{Duration, SystemTime},
+};
+
+/// Whether a file was written before the kernel was booted. Where the kernel does not tell, none was.
+pub(super) fn is_from_before_boot(modified: SystemTime) -> bool {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    boot_time(&stat).is_some_and(|boot| modified < boot)
+}
+
+pub(super) fn boot_time(stat: &str) -> Option<SystemTime> {
+    let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+}

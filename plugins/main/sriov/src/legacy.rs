@@ -1,0 +1,250 @@
+//! VFs that the Go plugin gave to pods before this one took its place.
+//!
+//! It noted its configuration and the VF's former state in `sriov/<container>-<ifname>`; [`Noted`] is what
+//! can be taken back by it, made of our own changes.
+
+use addr::{Attachment, LinkName, MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
+use cni::{Code, Del, Error as CniError, Fields};
+use netns::NetNs;
+use plugin::{
+    Error, Node,
+    upgrade::{self, Allocation, GoFile},
+};
+use rtnl::{VfSettingsChange, VfVlanTag};
+use sysfs::Function;
+use tracing::info;
+
+use crate::{
+    NAME, change::Change, home::Home, mac::FormerMac, passage::Passage, settings::Configured, vf::is_anothers,
+};
+
+/// Takes back what the Go plugin noted of an attachment, if it noted any.
+///
+/// # Errors
+/// What is left; the Go plugin's files then stay for the next DEL.
+pub(crate) fn take_back(request: &Del<'_>, node: &Node) -> Result<(), Error> {
+    let Attachment { container_id, ifname } = &request.attachment;
+    let Some(file) = node.go_state.find(NAME, &format!("{container_id}-{ifname}"))? else { return Ok(()) };
+    let Some(noted) = Noted::read(&file) else { return Ok(()) };
+    let allocation = node.go_state.allocation(noted.vf);
+    let is_anothers = || is_anothers(node, noted.vf, &request.attachment);
+    if file.is_outdated() || (is_anothers()? && allocation.is_none()) {
+        info!(vf = %noted.vf, "the VF is another pod's by now and is left alone");
+        return file.remove();
+    }
+    let path = request.netns.as_deref().or_else(|| allocation.as_ref().map(Allocation::netns));
+    // Not held open any longer than this: the pod may be about to end.
+    let changes = noted.changes(node, &request.attachment, path.and_then(upgrade::living).as_ref())?;
+    upgrade::revert(node, &changes)?;
+    if is_anothers()? {
+        // An ADD has claimed the VF and waits for this file, to take back what we could not any more.
+        return Ok(());
+    }
+    info!(vf = %noted.vf, "took back what the Go plugin had attached");
+    allocation.map_or(Ok(()), Allocation::remove)?;
+    file.remove()
+}
+
+/// Sees that no pod of the Go plugin has a VF. What one that is gone has left is taken back, on behalf of
+/// `owner`, who has claimed the VF.
+///
+/// # Errors
+/// That such a pod lives; or what is left of one.
+pub(crate) fn make_room(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<(), Error> {
+    let Some(allocation) = node.go_state.allocation(vf) else { return Ok(()) };
+    if allocation.lives() {
+        let msg = format!("pci address {vf} is already allocated");
+        let details = format!(
+            "by the Go plugin, to the pod whose namespace {} lives; nothing was touched",
+            allocation.netns().display()
+        );
+        return Err(CniError::new(Code::IN_USE, msg).with_details(details).into());
+    }
+    if let Some(file) = node.go_state.newest_about(NAME, &vf.to_string())?
+        && let Some(noted) = Noted::read(&file)
+    {
+        info!(%vf, "taking back a VF whose pod is gone without a DEL");
+        upgrade::revert(node, &noted.changes(node, owner, None)?)?;
+        file.remove()?;
+    }
+    allocation.remove()
+}
+
+/// What the Go plugin noted.
+#[derive(Debug, PartialEq, Eq)]
+struct Noted {
+    vf: PciAddress,
+    /// What the PF showed as the VF's MAC.
+    mac: Option<MacAddr>,
+    /// What brings those settings back that the configuration changed.
+    restore: Vec<VfSettingsChange>,
+    /// A VF in user space had no link.
+    home: Option<Home>,
+}
+
+impl Noted {
+    /// Reads a file; `None` if it cannot be understood.
+    fn read(file: &GoFile) -> Option<Self> {
+        Self::of(&file.fields()).inspect_err(|why| file.leave(why)).ok()
+    }
+
+    fn of(conf: &Fields<'_>) -> Result<Self, CniError> {
+        let missing = |key: &str| conf.wrong(key, "a value", "none");
+        let vf = conf.text("deviceID")?.ok_or_else(|| missing("deviceID"))?;
+        let former = conf.object("OrigVfState")?.ok_or_else(|| missing("OrigVfState"))?;
+        Ok(Self {
+            vf: vf.parse().map_err(|e| conf.wrong("deviceID", "a PCI address", e))?,
+            mac: mac(&former, "AdminMAC")?,
+            restore: restore(conf, &former)?,
+            home: home(&former)?,
+        })
+    }
+
+    /// What the Go plugin did, as changes of ours, in the order in which ADD makes them.
+    fn changes(&self, node: &Node, owner: &Attachment, pod: Option<&NetNs>) -> Result<Vec<Change>, Error> {
+        // With the VF, its settings are gone.
+        if !node.sysfs.has(&Function::Pci(self.vf)) {
+            return Ok(Vec::new());
+        }
+        let Some(pf) = node.sysfs.pf_of(self.vf)? else { return Ok(Vec::new()) };
+        let index = node.sysfs.vf_index(self.vf)?;
+        let mac = self.mac.map(|mac| FormerMac::noted(owner, self.vf, pf, index, mac));
+        let passage = self.home.clone().map(|home| Passage::noted(owner, self.vf, pod, home));
+        let settings = Configured::noted(owner, self.vf, pf, index, self.restore.clone());
+        Ok(mac
+            .map(Change::Mac)
+            .into_iter()
+            .chain(passage.map(Change::Passage))
+            .chain([Change::Configured(settings)])
+            .collect())
+    }
+}
+
+/// What brings settings back: only those that were configured, for the others may be an operator's by now.
+fn restore(conf: &Fields<'_>, former: &Fields<'_>) -> Result<Vec<VfSettingsChange>, CniError> {
+    let mut restore = Vec::new();
+    if conf.integer("vlan")?.is_some() {
+        restore.push(VfSettingsChange::Vlan(vlan(former)?));
+    }
+    if conf.text("MAC")?.is_some() {
+        restore.push(VfSettingsChange::Mac(MacAddr::ZERO));
+    }
+    if conf.integer("min_tx_rate")?.is_some() || conf.integer("max_tx_rate")?.is_some() {
+        restore.push(VfSettingsChange::Rate(number(former, "MinTxRate")?, number(former, "MaxTxRate")?));
+    }
+    if conf.text("spoofchk")?.is_some() {
+        restore.push(VfSettingsChange::SpoofCheck(former.flag("SpoofChk")?.unwrap_or_default()));
+    }
+    if conf.text("trust")?.is_some() {
+        restore.push(VfSettingsChange::Trust(former.flag("Trust")?.unwrap_or_default()));
+    }
+    if conf.text("link_state")?.is_some() {
+        restore.push(VfSettingsChange::LinkState(number(former, "LinkState")?));
+    }
+    Ok(restore)
+}
+
+fn vlan(former: &Fields<'_>) -> Result<VfVlanTag, CniError> {
+    let number = |key| former.integer(key).map(Option::unwrap_or_default);
+    let id = VlanId::try_from(number("Vlan")?);
+    let qos = VlanQos::try_from(number("VlanQoS")?);
+    // An EtherType, in whichever byte order.
+    let proto = match number("VlanProto")? {
+        0x88a8 | 0xa888 => VlanProto::Dot1Ad,
+        _ => VlanProto::Dot1Q,
+    };
+    let invalid = |key| move |e: addr::InvalidVlan| former.wrong(key, "a VLAN tag", e);
+    Ok(VfVlanTag { id: id.map_err(invalid("Vlan"))?, qos: qos.map_err(invalid("VlanQoS"))?, proto })
+}
+
+fn home(former: &Fields<'_>) -> Result<Option<Home>, CniError> {
+    let Some(name) = former.text("HostIFName")? else { return Ok(None) };
+    let name: LinkName = name.parse().map_err(|e| former.wrong("HostIFName", "a link's name", e))?;
+    // Versions that did not look at the MTU noted 0.
+    let mtu = Some(number(former, "MTU")?).filter(|mtu| *mtu != 0);
+    Ok(Some(Home::noted(name, mac(former, "EffectiveMAC")?, mtu)))
+}
+
+fn mac(former: &Fields<'_>, key: &str) -> Result<Option<MacAddr>, CniError> {
+    let text = former.text(key)?;
+    text.map(|text| text.parse().map_err(|e| former.wrong(key, "a MAC address", e))).transpose()
+}
+
+fn number(former: &Fields<'_>, key: &str) -> Result<u32, CniError> {
+    let value = former.integer(key)?.unwrap_or_default();
+    u32::try_from(value).map_err(|_| former.wrong(key, "a number of at least 0", value))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn noted(settings: &Value) -> Result<Noted, CniError> {
+        let mut file = json!({
+            "cniVersion": "1.0.0", "name": "rail0", "type": "sriov", "ipam": {"type": "host-local"},
+            "OrigVfState": {
+                "HostIFName": "ens6f0v1", "SpoofChk": true, "Trust": false, "AdminMAC": "00:00:00:00:00:00",
+                "EffectiveMAC": "c2:11:22:33:44:55", "Vlan": 0, "VlanQoS": 0, "VlanProto": 33024,
+                "MinTxRate": 0, "MaxTxRate": 0, "LinkState": 0, "MTU": 1500
+            },
+            "Master": "ens6f0", "MAC": "", "MTU": null, "vlan": null, "vlanQoS": null, "vlanProto": null,
+            "deviceID": "0000:af:00.3", "VFID": 1, "min_tx_rate": null, "max_tx_rate": null, "runtimeConfig": {}
+        });
+        file.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        Noted::of(&Fields::new(file.as_object().unwrap(), ""))
+    }
+
+    fn tag(id: i64, qos: i64, proto: VlanProto) -> VfSettingsChange {
+        let (id, qos) = (VlanId::try_from(id).unwrap(), VlanQos::try_from(qos).unwrap());
+        VfSettingsChange::Vlan(VfVlanTag { id, qos, proto })
+    }
+
+    #[test]
+    fn case_100_only_what_was_configured_is_restored() {
+        let plain = noted(&json!({})).unwrap();
+        assert_eq!(plain.restore, []);
+        assert_eq!(plain.mac, Some(MacAddr::ZERO));
+        let mac = "c2:11:22:33:44:55".parse().ok();
+        assert_eq!(plain.home, Some(Home::noted("ens6f0v1".parse().unwrap(), mac, Some(1500))));
+
+        let all = noted(&json!({
+            "vlan": 5, "MAC": "c2:00:00:00:00:01", "max_tx_rate": 100, "spoofchk": "off", "trust": "on",
+            "link_state": "enable"
+        }));
+        let restored = [
+            tag(0, 0, VlanProto::Dot1Q),
+            VfSettingsChange::Mac(MacAddr::ZERO),
+            VfSettingsChange::Rate(0, 0),
+            VfSettingsChange::SpoofCheck(true),
+            VfSettingsChange::Trust(false),
+            VfSettingsChange::LinkState(0),
+        ];
+        assert_eq!(all.unwrap().restore, restored);
+    }
+
+    #[test]
+    fn a_former_vlan_is_read_with_its_ether_type() {
+        let former = json!({"Vlan": 7, "VlanQoS": 3, "VlanProto": 34984});
+        let noted = noted(&json!({"vlan": 0, "OrigVfState": former})).unwrap();
+        assert_eq!(noted.restore, [tag(7, 3, VlanProto::Dot1Ad)]);
+        assert_eq!((noted.mac, noted.home), (None, None), "user space has it: no link");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for strange in [
+            json!({"deviceID": "../../etc"}),
+            json!({"deviceID": null}),
+            json!({"OrigVfState": null}),
+            json!({"OrigVfState": {"HostIFName": "a/b"}}),
+            json!({"OrigVfState": {"AdminMAC": "zz"}}),
+            json!({"vlan": 1, "OrigVfState": {"Vlan": 5000}}),
+            json!({"vlan": "1"}),
+            json!({"OrigVfState": {"HostIFName": "a", "MTU": -1}}),
+        ] {
+            assert!(noted(&strange).is_err(), "{strange}");
+        }
+    }
+}
