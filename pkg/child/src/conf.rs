@@ -83,6 +83,9 @@ impl<K: Kind> Conf<K> {
         {
             return Ok(());
         }
+        if self.settings.rdma != RdmaWish::Welcome {
+            return Err(Error::config("rdma.require needs addresses: without ipam no address becomes a GID"));
+        }
         if !K::LAYER_2 {
             return Err(Error::config(format!(
                 "ipam: {} needs an IPAM plugin, or a plugin before it in the chain that gives addresses",

@@ -61,7 +61,7 @@ impl<K: Kind> Plugin for Child<K> {
             return Ok(());
         }
         // An attachment of the Go plugin, or one whose journal is lost.
-        let removed = link::remove_unknown::<K>(request);
+        let removed = link::remove_unknown::<K>(&node, request);
         delegate::del(request, self.builtin_ipam)?;
         Ok(removed?)
     }

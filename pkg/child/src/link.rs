@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf};
 use addr::LinkName;
 use cni::{Add, Code, Del};
 use netns::{NetNs, NetNsId};
-use plugin::{Error, Pod};
+use plugin::{Error, Node, Pod, attachment};
 use rtnl::{Link, random_index};
 use serde::{Deserialize, Serialize};
 
@@ -45,10 +45,7 @@ impl ChildLink {
     pub(crate) fn revert(&self) -> Result<(), Error> {
         let Some(pod) = Pod::find(&self.netns, self.netns_id)? else { return Ok(()) };
         let Some(link) = self.find(&pod)? else { return Ok(()) };
-        match pod.links.delete_link(link.index) {
-            Err(error) if error.is_not_found() => Ok(()),
-            deleted => Ok(deleted?),
-        }
+        delete(&pod, link.index)
     }
 
     /// Looks whether the link is there under its name.
@@ -71,23 +68,32 @@ impl fmt::Display for ChildLink {
     }
 }
 
+fn delete(pod: &Pod, index: u32) -> Result<(), Error> {
+    match pod.links.delete_link(index) {
+        Err(error) if error.is_not_found() => Ok(()),
+        deleted => Ok(deleted?),
+    }
+}
+
 /// Deletes the pod's link of this kind and the attachment's name, which no journal tells of.
 ///
 /// # Errors
 /// If it is there and cannot be deleted.
-pub(crate) fn remove_unknown<K: Kind>(request: &Del<'_>) -> Result<(), Error> {
+pub(crate) fn remove_unknown<K: Kind>(node: &Node, request: &Del<'_>) -> Result<(), Error> {
     let Some(path) = &request.netns else { return Ok(()) };
-    let netns = match NetNs::open(path) {
-        Ok(netns) => netns,
-        Err(_) => return Ok(()),
-    };
+    let Ok(netns) = NetNs::open(path) else { return Ok(()) };
+    let ifname = &request.attachment.ifname;
     // The path may have come to mean the node's own, where a link of that name is somebody else's.
     if !request.own_netns_allowed && netns.id() == NetNs::current()?.id() {
         return Ok(());
     }
+    // Or another pod's by now, whose own DEL will come.
+    if attachment::holder(node, K::NAME, ifname, netns.id()).is_some() {
+        return Ok(());
+    }
     let Some(pod) = Pod::find(path, netns.id())? else { return Ok(()) };
-    match pod.links.find_link(&request.attachment.ifname)? {
-        Some(link) if K::is(&link) => Ok(pod.links.delete_link(link.index)?),
+    match pod.links.find_link(ifname)? {
+        Some(link) if K::is(&link) => delete(&pod, link.index),
         _ => Ok(()),
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use cni::{AddResult, Code, Error as CniError};
 use plugin::{Error, Node};
 use podmap::{Gid, Mode, Rdma};
-use rdma::{NetnsMode, Port};
+use rdma::{NetnsMode, Port, Socket};
 use rtnl::{Kind as LinkKind, Link};
 
 use tracing::warn;
@@ -133,7 +133,7 @@ fn shared_ports(node: &Node, parent: &Parent) -> Result<Vec<Port>, Error> {
         return Ok(Vec::new());
     }
     let mut socket = rdma::open(&node.sysfs)?;
-    let ports = rdma::ports_on(&mut socket, &below(node, &parent.link)?)?;
+    let ports = ports_of(node, &mut socket, &below(node, &parent.link)?)?;
     if ports.is_empty() || rdma::netns_mode(&mut socket)? == NetnsMode::Shared {
         return Ok(ports);
     }
@@ -145,22 +145,39 @@ fn shared_ports(node: &Node, parent: &Parent) -> Result<Vec<Port>, Error> {
     Err(CniError::new(Code::NO_RDMA, msg).into())
 }
 
+/// The ports of the links' RDMA devices.
+///
+/// A link's function says which devices may be its own; to ask every device of a node with a hundred VFs
+/// would take as many requests. Devices without a function (rxe) are found by asking all.
+fn ports_of(node: &Node, socket: &mut Socket, links: &[Link]) -> Result<Vec<Port>, Error> {
+    let indexes: Vec<u32> = links.iter().map(|link| link.index).collect();
+    let mut ports = Vec::new();
+    for link in links {
+        let Ok(name) = link.name.parse() else { continue };
+        let Some(function) = node.sysfs.function_of(&name)? else { continue };
+        for device in rdma::devices_of(socket, &node.sysfs, &function)? {
+            ports.extend(rdma::ports(socket, &device)?);
+        }
+    }
+    ports.retain(|port: &Port| port.link.is_some_and(|link| indexes.contains(&link)));
+    if ports.is_empty() { Ok(rdma::ports_on(socket, &indexes)?) } else { Ok(ports) }
+}
+
 /// The parent and the links below it, nearest first.
-fn below(node: &Node, parent: &Link) -> Result<Vec<u32>, Error> {
+fn below(node: &Node, parent: &Link) -> Result<Vec<Link>, Error> {
     let links = node.links()?;
-    let (mut indexes, mut link) = (vec![parent.index], parent.clone());
+    let (mut found, mut link) = (vec![parent.clone()], parent.clone());
     // A VLAN on a VLAN on a bond is as deep as anybody builds; a loop cannot be built.
     while link.kind == Some(LinkKind::Vlan)
         && let Some(lower) = link.parent.map(|index| links.find_link_by_index(index)).transpose()?.flatten()
     {
-        indexes.push(lower.index);
+        found.push(lower.clone());
         link = lower;
     }
     if link.kind == Some(LinkKind::Bond) {
-        let members = links.links()?.into_iter().filter(|member| member.controller == Some(link.index));
-        indexes.extend(members.map(|member| member.index));
+        found.extend(links.links()?.into_iter().filter(|member| member.controller == Some(link.index)));
     }
-    Ok(indexes)
+    Ok(found)
 }
 
 /// The RoCE v2 GIDs of a port that are addresses of the pod.

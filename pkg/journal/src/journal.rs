@@ -1,7 +1,7 @@
 //! The journal of one attachment.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read, Seek, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -53,8 +53,9 @@ impl<C: Change> Journal<C> {
             let Some(mut file) = statefile::open(path)? else { return Ok(None) };
             statefile::lock(&file, path, deadline)?;
             let io = |source| statefile::Error::Io { operation: "read", path: path.to_owned(), source };
-            // Whoever held the lock may have removed the file, and a new one may stand in its place.
-            if file.metadata().map_err(io)?.nlink() == 0 {
+            // Whoever held the lock may have removed or renamed the file, and a new one may be in its place.
+            let here = fs::symlink_metadata(path).map(|meta| meta.ino()).ok();
+            if here != Some(file.metadata().map_err(io)?.ino()) {
                 continue;
             }
             let mut bytes = Vec::new();

@@ -42,7 +42,8 @@ pub struct Socket<F> {
     family: PhantomData<F>,
 }
 
-/// How long the kernel may take for one request. Firmware can hold RTNL for seconds.
+/// How long is waited for an answer. The kernel does most of a change, and waits for RTNL, within the call that
+/// sends the request: that time cannot be bounded from here.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// An answer's datagram is at most this long, except for a PF with many VFs: see [`Socket::get`].
@@ -83,6 +84,13 @@ impl<F: Family> Socket<F> {
         Ok(Self { socket, sequence: 0, patience: PATIENCE, buffer, family: PhantomData })
     }
 
+    /// Makes room for an answer that is longer than usual. [`Socket::get`] would make it too, but only after
+    /// it has asked once for nothing.
+    pub fn expect_long_answer(&mut self, bytes: usize) {
+        self.buffer.clear();
+        self.buffer.reserve(bytes);
+    }
+
     /// Sends a change and waits for the kernel's word that it is made.
     ///
     /// `flags` are added to `NLM_F_REQUEST | NLM_F_ACK`.
@@ -121,7 +129,7 @@ impl<F: Family> Socket<F> {
             result = self.exchange(message, NLM_F_ACK, |m| answer = Some(m));
         }
         result.map_err(|stop| self.error(operation, object, stop))?;
-        answer.ok_or_else(|| Error::NotFound { operation, object: object.to_string() })
+        answer.ok_or_else(|| Error::not_found(operation, object.to_string()))
     }
 
     /// Asks for all objects of a kind; `visit` gathers each into the value that is returned.
@@ -185,6 +193,10 @@ impl<F: Family> Socket<F> {
 
     /// Receives one datagram and takes its messages apart, leaving out what answers an earlier request.
     fn receive(&mut self, deadline: Instant, interrupted: &mut bool) -> Result<Vec<Step<F::Message>>, Stop> {
+        // Only before waiting: an answer that is there counts, however long the kernel took for it.
+        if Instant::now() > deadline {
+            return Err(Stop::Late);
+        }
         self.buffer.clear();
         let (length, sender) = match self.socket.recv_from(&mut self.buffer, libc::MSG_TRUNC) {
             Ok(received) => received,
@@ -192,9 +204,6 @@ impl<F: Family> Socket<F> {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(Stop::Late),
             Err(e) => return Err(Stop::Socket(e)),
         };
-        if Instant::now() > deadline {
-            return Err(Stop::Late);
-        }
         if length > self.buffer.len() {
             return Err(Stop::TooLong(length));
         }

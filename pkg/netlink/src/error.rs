@@ -11,20 +11,24 @@ use crate::Extack;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The object is not there. A clean-up treats this as done.
-    #[error("{operation} {object}: not found")]
+    #[error("{operation} {object}: not found{extack}")]
     NotFound {
         /// What was asked for.
         operation: &'static str,
         /// Of what.
         object: String,
+        /// The kernel's own words.
+        extack: Extack,
     },
     /// The object, or another of that name, is there already.
-    #[error("{operation} {object}: already exists")]
+    #[error("{operation} {object}: already exists{extack}")]
     Exists {
         /// What was asked for.
         operation: &'static str,
         /// Of what.
         object: String,
+        /// The kernel's own words.
+        extack: Extack,
     },
     /// The kernel refused for another reason.
     #[error("{operation} {object}: {}{extack}", errno.desc())]
@@ -88,10 +92,15 @@ impl Error {
         matches!(self, Self::NotFound { .. })
     }
 
+    /// The error that an object is not there, where the kernel did not have to say so.
+    pub fn not_found(operation: &'static str, object: impl Into<String>) -> Self {
+        Self::NotFound { operation, object: object.into(), extack: Extack::default() }
+    }
+
     pub(crate) fn refused(operation: &'static str, object: String, errno: Errno, extack: Extack) -> Self {
         match errno {
-            Errno::ENODEV | Errno::ENOENT | Errno::ESRCH => Self::NotFound { operation, object },
-            Errno::EEXIST => Self::Exists { operation, object },
+            Errno::ENODEV | Errno::ENOENT | Errno::ESRCH => Self::NotFound { operation, object, extack },
+            Errno::EEXIST => Self::Exists { operation, object, extack },
             _ => Self::Refused { operation, object, errno, extack },
         }
     }

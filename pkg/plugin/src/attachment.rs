@@ -87,8 +87,14 @@ fn still_names(path: &Path, id: Option<NetNsId>) -> bool {
 pub fn holder(node: &Node, plugin: &str, ifname: &LinkName, netns: NetNsId) -> Option<Attachment> {
     let suffix = format!("@{ifname}.{plugin}.journal");
     let dir = node.state.attachments();
-    let heads = names(&dir).into_iter().filter(|name| name.ends_with(&suffix)).filter_map(|name| Head::read(&dir.join(name)));
-    heads.filter(|head| head.boot_id == boot_id() && head.netns == Some(netns)).map(|head| head.attachment).next()
+    let heads = names(&dir)
+        .into_iter()
+        .filter(|name| name.ends_with(&suffix))
+        .filter_map(|name| Head::read(&dir.join(name)));
+    heads
+        .filter(|head| head.boot_id == boot_id() && head.netns == Some(netns))
+        .map(|head| head.attachment)
+        .next()
 }
 
 /// Takes an attachment back by its journal. Returns whether there was one of this boot: an older one is

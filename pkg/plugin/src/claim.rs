@@ -3,7 +3,13 @@
 //! A VF and an RDMA device can be in one pod only. Whoever wants one claims it first; whoever takes one back
 //! looks first whether it is somebody else's by now: a late DEL must not touch it.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    fs::File,
+    io,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use addr::Attachment;
 use cni::{Code, Error as CniError};
@@ -14,6 +20,9 @@ use sysfs::Function;
 use tracing::{info, warn};
 
 use crate::{Error, Node};
+
+/// How long another process may hold a claims directory's lock. It normally does for microseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What of a function is claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,9 +92,9 @@ impl Claim {
     ) -> Result<(), Error> {
         let Some(present) = read(node, self.part, &self.function)? else { return Ok(()) };
         if present.boot_id != self.boot_id || present.owner == self.owner {
-            return self.remove(node);
+            return present.remove(node);
         }
-        if present.lives() {
+        if present.lives()? {
             let what = match self.part {
                 Part::Vf => "pci address",
                 Part::Rdma => "RDMA device of",
@@ -97,18 +106,34 @@ impl Claim {
         info!(device = %self.function, former = %present.owner, "taking back a device whose pod is gone without a DEL");
         take_back(&present.owner)?;
         // Without a journal nothing is known of how the device was; it is free all the same.
-        if read(node, self.part, &self.function)?.as_ref() == Some(&present) {
-            self.remove(node)?;
+        present.remove(node)
+    }
+
+    /// Whether the owner's namespace is there. That it cannot be opened for another reason does not mean
+    /// that it is gone.
+    fn lives(&self) -> Result<bool, Error> {
+        match NetNs::open(&self.netns) {
+            Ok(netns) => Ok(netns.id() == self.netns_id),
+            Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
         }
-        Ok(())
     }
 
-    fn lives(&self) -> bool {
-        NetNs::open(&self.netns).is_ok_and(|netns| netns.id() == self.netns_id)
-    }
-
+    /// Removes this very claim. The directory's lock keeps others from removing one that was made in its
+    /// place between the look and the removal.
     fn remove(&self, node: &Node) -> Result<(), Error> {
-        Ok(statefile::remove(&path(node, self.part, &self.function))?)
+        let file = path(node, self.part, &self.function);
+        let dir = node.state.root().join(self.part.dir());
+        let io = |source| statefile::Error::Io { operation: "open", path: dir.clone(), source };
+        let directory = match File::open(&dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened.map_err(io)?,
+        };
+        statefile::lock(&directory, &dir, Instant::now() + PATIENCE)?;
+        match read(node, self.part, &self.function)? {
+            Some(present) if present == *self => Ok(statefile::remove(&file)?),
+            _ => Ok(()),
+        }
     }
 
     /// Releases the device, if it is still this attachment's.
@@ -116,10 +141,7 @@ impl Claim {
     /// # Errors
     /// If the claim cannot be read or removed.
     pub fn revert(&self, node: &Node) -> Result<(), Error> {
-        match read(node, self.part, &self.function)? {
-            Some(present) if present.owner == self.owner => self.remove(node),
-            _ => Ok(()),
-        }
+        self.remove(node)
     }
 
     /// Looks whether the device is still this attachment's.

@@ -63,8 +63,8 @@ impl Error {
     fn code(&self) -> Code {
         match self {
             Self::Cni(error) => error.code,
-            Self::NetNs(_) | Self::OwnNetNs { .. } => Code::INVALID_NETNS,
-            Self::Link(rtnl::Error::NetNs(_)) => Code::INVALID_NETNS,
+            Self::OwnNetNs { .. } => Code::INVALID_NETNS,
+            Self::NetNs(error) | Self::Link(rtnl::Error::NetNs(error)) => netns_code(error),
             Self::Link(rtnl::Error::Netlink(error)) => netlink_code(error),
             Self::Journal(error) => journal_code(error),
             Self::File(error) => file_code(error),
@@ -110,6 +110,15 @@ fn netlink_code(error: &netlink::Error) -> Code {
     }
 }
 
+fn netns_code(error: &netns::Error) -> Code {
+    match error {
+        netns::Error::Missing { .. } | netns::Error::NotANamespace { .. } | netns::Error::Enter { .. } => {
+            Code::INVALID_NETNS
+        }
+        netns::Error::Open { .. } => Code::IO,
+    }
+}
+
 fn journal_code(error: &journal::Error) -> Code {
     match error {
         journal::Error::Exists { .. } => Code::IN_USE,
@@ -138,6 +147,9 @@ fn address_code(error: &ipam::StoreError) -> Code {
 fn rdma_code(error: &rdma::Error) -> Code {
     match error {
         rdma::Error::Netlink(error) => netlink_code(error),
+        rdma::Error::NoRdma | rdma::Error::NoDeviceOf { .. } => Code::NO_RDMA,
+        rdma::Error::Elsewhere { .. } => Code::IN_USE,
+        rdma::Error::NotReturned { .. } => Code::TRY_AGAIN,
         _ => Code::INTERNAL,
     }
 }

@@ -14,6 +14,9 @@ use crate::{Error, Pod};
 /// How long duplicate address detection may take. By RFC 4862 it takes one to two seconds.
 const DAD: Duration = Duration::from_secs(10);
 
+/// How long the carrier may take.
+const CARRIER: Duration = Duration::from_secs(1);
+
 /// Gives the pod's link the result's addresses, sets it up, and adds the routes.
 ///
 /// The order matters: `arp_notify` and `ndisc_notify` announce the addresses a link has when it comes up.
@@ -88,9 +91,20 @@ fn wait_for_dad(pod: &Pod, link: &Link) -> Result<(), Error> {
             let msg = format!("address {address} of {} is in use by another host of the network", link.name);
             return Err(cni::Error::new(Code::IN_USE, msg).into());
         }
-        // Without carrier there is nobody to ask, and the kernel does not begin.
-        if tentative.is_empty() || Instant::now() >= deadline {
+        if tentative.is_empty() {
             return Ok(());
+        }
+        // Without carrier there is nobody to ask, and the kernel does not begin.
+        let left = deadline.saturating_duration_since(Instant::now());
+        if DAD - left > CARRIER && !pod.links.link_by_index(link.index)?.running {
+            return Ok(());
+        }
+        if left.is_zero() {
+            let msg = format!(
+                "{} of {} is still being checked for duplicates after {DAD:?}",
+                tentative[0], link.name
+            );
+            return Err(cni::Error::new(Code::TRY_AGAIN, msg).into());
         }
         events.wait(deadline, Duration::from_millis(500)).map_err(wait)?;
     }

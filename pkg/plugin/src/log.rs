@@ -6,6 +6,7 @@ use std::{
     fmt::{self, Write as _},
     fs::{File, OpenOptions},
     io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
     sync::Mutex,
     time::SystemTime,
@@ -13,6 +14,7 @@ use std::{
 
 use addr::Attachment;
 use cni::{Common, Error};
+use nix::libc;
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -49,7 +51,7 @@ pub fn configure(common: &Common<'_>, context: String) -> Result<(), Error> {
         _ => Level::INFO,
     };
     let file = match fields.text("logFile")? {
-        Some(path) if path.starts_with('/') => OpenOptions::new().append(true).create(true).open(path).ok(),
+        Some(path) if path.starts_with('/') => open(path),
         Some(path) => return Err(fields.wrong("logFile", "an absolute path", format!("{path:?}"))),
         None => None,
     };
@@ -59,6 +61,15 @@ pub fn configure(common: &Common<'_>, context: String) -> Result<(), Error> {
         settings.context = context;
     });
     Ok(())
+}
+
+/// Opens a log file. The path comes from a network's configuration, which need not be an administrator's:
+/// nothing but a regular file is written to, and none through a symbolic link.
+fn open(path: &str) -> Option<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let file =
+        OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path).ok()?;
+    file.metadata().is_ok_and(|meta| meta.is_file()).then_some(file)
 }
 
 fn change(change: impl FnOnce(&mut Settings)) {
@@ -119,5 +130,5 @@ impl Visit for Line {
 /// What every line of a call about an attachment says.
 pub fn about(attachment: &Attachment, netns: Option<&Path>) -> String {
     let Attachment { container_id, ifname } = attachment;
-    format!(" containerID={container_id} netns={} ifname={ifname}", netns.unwrap_or(Path::new("")).display())
+    format!(" containerID={container_id} netns={:?} ifname={ifname}", netns.unwrap_or(Path::new("")))
 }

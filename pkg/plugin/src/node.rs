@@ -1,6 +1,6 @@
 //! The node: where attachments are made.
 
-use std::cell::OnceCell;
+use std::{cell::OnceCell, path::PathBuf};
 
 use cni::{Common, Plugin};
 use rtnl::Handle;
@@ -14,6 +14,8 @@ pub struct Node {
     pub state: State,
     /// Where the Go plugins remembered.
     pub go_state: GoState,
+    /// Where this call's delegates are.
+    pub cni_path: Vec<PathBuf>,
     /// The node's devices.
     pub sysfs: Sysfs,
     /// The IPAM plugin that is part of this executable.
@@ -31,6 +33,7 @@ impl Node {
         Ok(Self {
             state,
             go_state: GoState::system(),
+            cni_path: common.cni_path.clone(),
             sysfs: Sysfs::system(),
             builtin_ipam,
             links: OnceCell::new(),

@@ -22,13 +22,7 @@ impl State {
     /// # Errors
     /// If `stateDir` is no absolute path.
     pub fn of(common: &Common<'_>) -> Result<Self, Error> {
-        let fields = common.conf.fields();
-        // An IPAM plugin is called with the whole configuration and may have a key of its own.
-        let own = fields.object("ipam").ok().flatten().and_then(|ipam| dir(&ipam).transpose());
-        let dir = match dir(&fields)? {
-            Some(dir) => Some(dir),
-            None => own.transpose()?,
-        };
+        let dir = dir(&common.conf.fields())?;
         Ok(Self { root: dir.unwrap_or_else(|| Self::DEFAULT.into()) })
     }
 

@@ -72,6 +72,10 @@ impl Handle {
         Ok(self.socket.borrow_mut().get(operation, object, message)?)
     }
 
+    pub(crate) fn expect_long_answer(&self, bytes: usize) {
+        self.socket.borrow_mut().expect_long_answer(bytes);
+    }
+
     pub(crate) fn dump<T: Default>(
         &self,
         operation: &'static str,

@@ -119,7 +119,7 @@ impl Handle {
         if link.name == name.as_str() {
             return Ok(link);
         }
-        Err(netlink::Error::NotFound { operation: "find", object: format!("link {name}") }.into())
+        Err(netlink::Error::not_found("find", format!("link {name}")).into())
     }
 
     /// The link of that name, if there is one.
@@ -149,7 +149,7 @@ impl Handle {
     fn get_link(&self, object: &dyn std::fmt::Display, message: LinkMessage) -> Result<Link, Error> {
         match self.get("find", object, Message::Link(GETLINK, without_statistics(message)))? {
             Message::Link(_, message) => Ok(read(&message)),
-            _ => Err(netlink::Error::NotFound { operation: "find", object: object.to_string() }.into()),
+            _ => Err(netlink::Error::not_found("find", object.to_string()).into()),
         }
     }
 

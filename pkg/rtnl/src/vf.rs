@@ -131,6 +131,8 @@ impl Handle {
         let mask = vec![LinkExtentMask::Vf, LinkExtentMask::SkipStats];
         let message =
             LinkUnspec::new_with_index(pf).append_extra_attribute(LinkAttribute::ExtMask(mask)).build();
+        // Some 400 bytes for each VF, and asking twice would ask the firmware twice.
+        self.expect_long_answer(256 * 1024);
         let answer = self.get("read the VFs of", &Index(pf), Message::Link(GETLINK, message))?;
         let vfs = match answer {
             Message::Link(_, message) => {
@@ -147,7 +149,7 @@ impl Handle {
             .map(read)
             .ok_or_else(|| {
                 let object = format!("VF {vf} of the PF with index {pf}");
-                netlink::Error::NotFound { operation: "find", object }.into()
+                netlink::Error::not_found("find", object).into()
             })
     }
 

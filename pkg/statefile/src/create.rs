@@ -1,14 +1,14 @@
 //! Making files of state.
 
 use std::{
+    ffi::OsString,
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
     os::{
         fd::AsRawFd,
         unix::fs::{DirBuilderExt, OpenOptionsExt},
     },
-    path::Path,
-    process,
+    path::{Path, PathBuf},
 };
 
 use nix::{
@@ -51,15 +51,14 @@ pub fn create(
     }
 }
 
-/// Makes `path` hold `content`, whatever it held before.
+/// Makes `path` hold `content`, whatever it held before. One process at a time may do so.
 ///
 /// # Errors
 /// [`Error::Io`]; the former content is then untouched.
 pub fn replace(path: &Path, mode: u32, content: &[u8]) -> Result<(), Error> {
     let io = |operation| move |source| Error::Io { operation, path: path.to_owned(), source };
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{}", process::id()));
-    // A process of this number that died here before may have left it.
+    let temporary = temporary(path);
+    // A process that died here may have left it.
     let _ = fs::remove_file(&temporary);
     let written = OpenOptions::new()
         .write(true)
@@ -73,6 +72,14 @@ pub fn replace(path: &Path, mode: u32, content: &[u8]) -> Result<(), Error> {
         let _ = fs::remove_file(&temporary);
         io("write")(source)
     })
+}
+
+/// Where new content is written before it gets its name.
+pub(crate) fn temporary(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".new");
+    path.with_file_name(name)
 }
 
 /// Makes a directory and those above it that are missing.

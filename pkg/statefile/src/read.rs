@@ -9,7 +9,7 @@ use std::{
 
 use nix::libc;
 
-use crate::Error;
+use crate::{Error, create::temporary};
 
 /// No file of ours is longer; one that is was not written by us.
 const LIMIT: u64 = 1 << 20;
@@ -53,11 +53,12 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     Ok(Some(bytes))
 }
 
-/// Removes a file of state. It may be gone already.
+/// Removes a file of state, with what a killed process may have left of a new one. It may be gone already.
 ///
 /// # Errors
 /// [`Error::Io`].
 pub fn remove(path: &Path) -> Result<(), Error> {
+    let _ = fs::remove_file(temporary(path));
     match fs::remove_file(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(source) => Err(Error::Io { operation: "remove", path: path.to_owned(), source }),
@@ -103,6 +104,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(read(&dir.path().join("a")).unwrap().is_none());
         remove(&dir.path().join("a")).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_of_a_new_file_goes_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        fs::write(temporary(&path), b"half").unwrap();
+        remove(&path).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -48,6 +48,7 @@ impl Machine {
         node.set_sysctl("net/core/devconf_inherit_init_net", "1");
         node.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
         for pf in PFS {
+            node.set_sysctl(&format!("net/ipv6/conf/{pf}/accept_dad"), "0");
             node.run_ip(&format!("link set {pf} up"));
         }
         // A namespace of an earlier test may still be dying.

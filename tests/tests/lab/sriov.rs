@@ -263,3 +263,33 @@ fn a_vf_that_vanished_with_its_pf_is_no_obstacle_to_del() {
     chain.del();
     assert!(machine.node.snapshot().state().is_empty());
 }
+
+#[test]
+fn a_vf_that_the_node_uses_itself_is_refused() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 6), machine.node.pod("a"));
+    machine.node.run_ip(&format!("address add 10.66.0.1/24 dev {}", vf.link));
+    let before = machine.node.snapshot();
+    call(&machine, &vf, &pod, json!({"vlan": 5}))
+        .add()
+        .error(102)
+        .says(&["in use by the node", "10.66.0.1/24"]);
+    machine.node.snapshot().assert_is(&before);
+    machine.node.run_ip(&format!("address del 10.66.0.1/24 dev {}", vf.link));
+}
+
+#[test]
+fn a_vf_whose_names_are_taken_at_home_comes_home_all_the_same() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth1", 5), machine.node.pod("a"));
+    let call = call(&machine, &vf, &pod, json!({}));
+    call.add().ok();
+    machine.node.run_ip(&format!("link add {} type dummy", vf.link));
+    machine.node.run_ip("link add net1 type dummy");
+    call.del().done();
+    assert!(!machine.vf("eth1", 5).link.is_empty(), "it is at home, under another name");
+    machine.node.run_ip(&format!("link del {}", vf.link));
+    machine.node.run_ip("link del net1");
+    let strange = machine.vf("eth1", 5).link;
+    machine.node.run_ip(&format!("link set {strange} name {}", vf.link));
+}

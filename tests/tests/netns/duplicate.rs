@@ -29,17 +29,43 @@ fn invariant_6_a_duplicate_add_does_not_call_the_ipam_plugin() {
 }
 
 #[test]
-fn an_add_in_a_new_namespace_takes_the_old_attachment_back() {
+fn an_add_in_a_new_namespace_is_refused_while_the_old_one_lives() {
     let rail = Rail::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
     let other = rail.node.pod("b");
-    let moved = call.clone().pod(&other);
+    let before = rail.node.snapshot();
+    call.clone().pod(&other).add().error(102).says(&["exists already"]);
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn an_add_in_a_new_namespace_takes_the_attachment_of_a_dead_one_back() {
+    let rail = Rail::new();
+    let (old, new) = (rail.node.pod("old"), rail.node.pod("new"));
+    let call = rail.macvlan(&json!({}));
+    call.clone().pod(&old).add().ok();
+    old.end();
+    let moved = call.pod(&new);
     moved.add().ok();
-    assert_eq!(rail.pod.link("net1"), None);
     assert_eq!(rail.node.snapshot().claims().len(), 1);
     moved.del().done();
     assert!(rail.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn an_add_by_another_path_of_the_same_namespace_is_refused() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    let alias = rail.node.pod("alias");
+    let path = alias.path().to_owned();
+    let from = rail.pod.path().display().to_string();
+    rail.node.run("mount", &["--bind", &from, path.to_str().unwrap()]);
+    let before = rail.node.snapshot();
+    call.env("CNI_NETNS", &path).add().error(102).says(&["exists already"]);
+    rail.node.snapshot().assert_is(&before);
+    rail.node.run("umount", &[path.to_str().unwrap()]);
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod macvlan;
 mod master;
 mod names;
 mod odd;
+mod ownership;
 mod parallel;
 mod parameters;
 mod rail;

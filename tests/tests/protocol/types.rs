@@ -73,7 +73,7 @@ const SRIOV: [(&str, Is); 13] = [
     ("runtimeConfig/mac", Is::Text),
 ];
 
-const IPAM: [(&str, Is); 20] = [
+const IPAM: [(&str, Is); 19] = [
     ("ipam/pools", Is::Objects),
     ("ipam/pools/0/name", Is::Text),
     ("ipam/pools/0/subnet", Is::Text),
@@ -93,7 +93,6 @@ const IPAM: [(&str, Is); 20] = [
     ("ipam/match_master_subnet", Is::Flag),
     ("ipam/poolsDir", Is::Text),
     ("ipam/nodeName", Is::Text),
-    ("ipam/stateDir", Is::Text),
 ];
 
 #[test]
@@ -174,9 +173,6 @@ fn put(plugin: &str, path: &str, value: Value) -> Value {
     }
     if path == "rdma/timeoutMs" {
         conf["rdma"]["require"] = json!(true);
-    }
-    if path == "ipam/stateDir" {
-        conf["stateDir"] = Value::Null;
     }
     let (parent, key) = path.rsplit_once('/').unwrap_or(("", path));
     let parent = parent.split('/').filter(|part| !part.is_empty());

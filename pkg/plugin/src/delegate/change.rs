@@ -47,10 +47,13 @@ impl Delegated {
     /// The delegate's error.
     pub fn revert(&self, node: &Node) -> Result<(), Error> {
         let stdin = self.configuration.as_bytes();
+        // Where it was; then where the present call would look, for it may have been moved since.
+        let mut cni_path = self.cni_path.clone();
+        cni_path.extend(node.cni_path.iter().filter(|dir| !self.cni_path.contains(dir)).cloned());
         let common = Common {
             conf: NetConf::parse(stdin)?,
             args: Args::parse(&self.args).unwrap_or_else(|_| Args::unread(&self.args)),
-            cni_path: self.cni_path.clone(),
+            cni_path,
             stdin,
         };
         let request = Del {

@@ -4,8 +4,9 @@ use std::{
     env,
     ffi::OsString,
     io::{self, Read, Write},
+    os::unix::process::CommandExt,
     path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -13,10 +14,17 @@ use std::{
 
 use addr::Attachment;
 use cni::{Code, Common, Error, Verb};
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
 use serde_json::Value;
 
-/// How long a delegate may take. A `dhcp` server may be slow; runtimes give a call about two minutes.
-const PATIENCE: Duration = Duration::from_secs(100);
+/// How long a delegate may take. Runtimes give a call about two minutes, and a failing ADD calls it once more.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// No result is longer.
+const LIMIT: u64 = 1 << 20;
 
 /// How long an executable that is being replaced is tried again.
 const BUSY: Duration = Duration::from_secs(6);
@@ -66,6 +74,7 @@ fn spawn(path: &Path, call: &Call<'_>) -> io::Result<Child> {
             .envs(call.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .process_group(0)
             .spawn();
         match spawned {
             // The file is open for writing: somebody is installing a new version.
@@ -82,25 +91,59 @@ type Printed = io::Result<(ExitStatus, Vec<u8>)>;
 /// Writes the configuration, reads the answer and waits for the end; all of it ends at a deadline.
 fn feed(child: &mut Child, stdin: &[u8], path: &Path) -> Result<Printed, Error> {
     let (input, output, stdin) = (child.stdin.take(), child.stdout.take(), stdin.to_vec());
-    let (done, answer) = mpsc::channel();
-    // At the deadline nobody waits for these threads: what the delegate has started may hold the pipes open.
+    // Nobody waits for these threads: what the delegate has started may hold the pipes open.
     thread::spawn(move || {
         // A delegate that does not read its configuration is not ours to judge.
         let _ = input.map(|mut input| input.write_all(&stdin));
     });
-    thread::spawn(move || {
-        let mut printed = Vec::new();
-        let read = output.map_or(Ok(0), |mut output| output.read_to_end(&mut printed));
-        let _ = done.send(read.map(|_| printed));
-    });
-    match answer.recv_timeout(PATIENCE) {
-        Ok(printed) => Ok(printed.and_then(|printed| Ok((child.wait()?, printed)))),
-        Err(_) => {
-            let _ = child.kill().and_then(|()| child.wait());
-            let msg = format!("{} did not answer within {PATIENCE:?} and was ended", path.display());
-            Err(Error::new(Code::TRY_AGAIN, msg))
+    let (sender, answer) = mpsc::channel();
+    thread::spawn(move || read_all(output, &sender));
+    let deadline = Instant::now() + PATIENCE;
+    let mut printed = Vec::new();
+    let mut open = true;
+    loop {
+        // The end of its output is the event; its own end follows at once.
+        let pause = if open { Duration::from_millis(20) } else { Duration::from_micros(500) };
+        match answer.recv_timeout(pause) {
+            Ok(part) => printed.extend(part),
+            Err(mpsc::RecvTimeoutError::Disconnected) if open => open = false,
+            Err(mpsc::RecvTimeoutError::Disconnected) => thread::sleep(pause),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+        }
+        match child.try_wait() {
+            Ok(Some(status)) => {
+                // What it printed is on its way; what it left behind may hold the pipe open for ever.
+                while let Ok(part) = answer.recv_timeout(Duration::from_millis(500)) {
+                    printed.extend(part);
+                }
+                return Ok(Ok((status, printed)));
+            }
+            Ok(None) if Instant::now() < deadline => {}
+            Ok(None) => break,
+            Err(error) => return Ok(Err(error)),
         }
     }
+    end(child);
+    let msg = format!("{} did not end within {PATIENCE:?} and was killed", path.display());
+    Err(Error::new(Code::TRY_AGAIN, msg))
+}
+
+fn read_all(output: Option<ChildStdout>, sender: &mpsc::Sender<Vec<u8>>) {
+    let Some(mut output) = output.map(|output| output.take(LIMIT)) else { return };
+    let mut part = [0; 4096];
+    while let Ok(length @ 1..) = output.read(&mut part) {
+        if sender.send(part[..length].to_vec()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Kills a delegate and what it has started.
+fn end(child: &mut Child) {
+    if let Ok(group) = i32::try_from(child.id()) {
+        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+    }
+    let _ = child.kill().and_then(|()| child.wait());
 }
 
 /// The error object a failing delegate printed, with its code.

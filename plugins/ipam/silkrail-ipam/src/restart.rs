@@ -7,13 +7,12 @@ use std::{
     fs, io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process,
 };
 
 use addr::Attachment;
 use cni::Add;
-use ipam::LocalStore;
-use journal::Journal;
+use ipam::{LocalStore, StoreError};
+use journal::{Head, Journal};
 use netns::NetNs;
 use plugin::{Error, Node, attachment};
 use tracing::info;
@@ -37,15 +36,19 @@ pub(crate) fn take_over(
     let Some(former) = former(node, &request.attachment, uid) else { return Ok(None) };
     let Some(old) = attachment::find::<Change>(node, NAME, &former)? else { return Ok(None) };
     let head = old.head();
-    let lives = NetNs::open(&head.netns_path).is_ok_and(|netns| Some(netns.id()) == head.netns);
-    if lives || head.network != request.common.conf.name || old.is_from_another_boot() {
+    if lives(head) || head.network != request.common.conf.name || old.is_from_another_boot() {
         return Ok(None);
     }
     let mut claims = Vec::new();
     for Change::Claim(claim) in old.changes() {
         let ours = Claim { owner: request.attachment.clone(), ..claim.clone() };
         let reassigned = journal.make(Change::Claim(ours.clone()), |_| {
-            Ok::<_, Error>(store.reassign(claim.address, &former, &request.attachment).is_ok())
+            match store.reassign(claim.address, &former, &request.attachment) {
+                Ok(()) => Ok(true),
+                // It was noted and never claimed, or is somebody else's.
+                Err(StoreError::NotOwner { .. }) => Ok(false),
+                Err(error) => Err(Error::from(error)),
+            }
         })?;
         if reassigned {
             claims.push(ours);
@@ -55,6 +58,15 @@ pub(crate) fn take_over(
     // Whatever stays in the old journal is the new owner's, and a late DEL leaves it alone.
     let _ = old.forget();
     Ok((!claims.is_empty()).then_some(claims))
+}
+
+/// Whether the former sandbox may be there: only a namespace that is known to be gone says that it is not.
+fn lives(head: &Head) -> bool {
+    match (NetNs::open(&head.netns_path), head.netns) {
+        (Ok(netns), Some(id)) => netns.id() == id,
+        (Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }), Some(_)) => false,
+        _ => true,
+    }
 }
 
 /// Notes which attachment a pod's interface is.
@@ -67,6 +79,7 @@ pub(crate) fn remember(node: &Node, attachment: &Attachment, uid: Option<&str>) 
 /// Forgets which attachment a pod's interface was, unless it is another one by now.
 pub(crate) fn forget(node: &Node, attachment: &Attachment, uid: Option<&str>) {
     let Some(path) = note(node, attachment, uid) else { return };
+    let _ = fs::remove_file(temporary(&path));
     if read(&path).as_ref() == Some(attachment) {
         let _ = fs::remove_file(path);
     }
@@ -88,11 +101,17 @@ fn read(path: &Path) -> Option<Attachment> {
     fs::read_link(path).ok()?.to_str()?.parse().ok()
 }
 
+/// One sandbox of a pod is made at a time, so one name is enough, and who is killed leaves nothing unknown.
+fn temporary(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}"))
+}
+
 fn write(path: &Path, attachment: &Attachment) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         statefile::make_dir(dir, 0o700).map_err(io::Error::other)?;
     }
-    let temporary = path.with_extension(format!("new.{}", process::id()));
+    let temporary = temporary(path);
     let _ = fs::remove_file(&temporary);
     symlink(attachment.to_string(), &temporary)?;
     fs::rename(&temporary, path)

@@ -37,7 +37,7 @@ pub(crate) fn announce(pod: &Pod, link: &Link, result: &AddResult) -> Result<(),
         IpAddr::V6(_) => None,
     });
     let (Some(mac), ips) = (link.mac, ips.collect::<Vec<_>>()) else { return Ok(()) };
-    if ips.is_empty() || !wait_for_carrier(pod, link)? {
+    if ips.is_empty() || !wait_for_carrier(pod, link).unwrap_or(false) {
         return Ok(());
     }
     let frames: Vec<_> = ips.into_iter().map(|ip| frame(mac, ip)).collect();

@@ -53,7 +53,8 @@ impl journal::Change for Change {
     }
 
     fn guards_later_ones(&self) -> bool {
-        matches!(self, Self::Claim(_))
+        // Nobody may have the VF, or its pod's addresses, while something of the pod is left on it.
+        matches!(self, Self::Claim(_) | Self::Delegated(_))
     }
 }
 

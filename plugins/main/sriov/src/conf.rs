@@ -26,6 +26,7 @@ impl Conf {
     /// A wrong value, named with its key.
     pub(crate) fn of(common: &Common<'_>) -> Result<Self, Error> {
         let fields = common.conf.fields();
+        common.conf.ipam_type()?;
         let device = Self::device(common)?.ok_or_else(|| {
             Error::config("deviceID: VF pci addr is required").with_details(
                 "Multus fills it in from the network's k8s.v1.cni.cncf.io/resourceName annotation when the pod \

@@ -137,6 +137,7 @@ impl Home {
 /// If it does not have the address in time.
 pub(crate) fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Error> {
     let deadline = Instant::now() + MAC_PATIENCE;
+    let mut cycled = false;
     loop {
         let link = links.link_by_index(index)?;
         if link.mac == Some(mac) {
@@ -146,9 +147,11 @@ pub(crate) fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Er
         if links.link_by_index(index)?.mac == Some(mac) {
             return Ok(());
         }
-        if !link.up {
+        if !link.up && !cycled {
             links.set_up(index, true)?;
             links.set_up(index, false)?;
+            cycled = true;
+            continue;
         }
         if Instant::now() >= deadline {
             let is = link.mac.map(|mac| mac.to_string()).unwrap_or_default();

@@ -11,9 +11,11 @@ use rtnl::{Handle, Link, random_index};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 
+use tracing::warn;
+
 use crate::{
     home::Home,
-    vf::{is_anothers, link_at_home, wait_at_home},
+    vf::{is_anothers, link_at_home, may_have_link, wait_at_home},
 };
 
 /// How long DEL waits for a VF to come home from a namespace that died: the kernel does that in the
@@ -93,13 +95,15 @@ impl Passage {
         {
             self.send_home(pod, &link)?;
         }
-        let home = match link_at_home(node, self.vf)? {
-            Some(link) => Some(link),
-            None => wait_at_home(node, self.vf, RETURN)?,
-        };
-        match home {
+        if let Some(link) = link_at_home(node, self.vf)? {
+            return self.home.restore(node.links()?, &link);
+        }
+        // The VF itself is gone, or a user-space driver or none has it now: there is no link to restore.
+        if !may_have_link(node, self.vf)? {
+            return Ok(());
+        }
+        match wait_at_home(node, self.vf, RETURN)? {
             Some(link) => self.home.restore(node.links()?, &link),
-            // The VF itself is gone, or a user-space driver has it now: there is nothing to restore.
             None if !node.sysfs.has(&Function::Pci(self.vf)) => Ok(()),
             None => Err(self.lost()),
         }
@@ -135,7 +139,10 @@ impl Passage {
 
     fn send_home(&self, pod: &Pod, link: &Link) -> Result<(), Error> {
         let home = NetNs::current()?;
-        self.home.restore_mac(&pod.links, link)?;
+        if let Err(error) = self.home.restore_mac(&pod.links, link) {
+            // At home it is tried again; here it must not keep the link from going.
+            warn!(%error, vf = %self.vf, "the VF's address could not be restored in the pod");
+        }
         let name = &self.home.name;
         if link.altnames.iter().any(|altname| altname == name.as_str()) {
             pod.links.remove_altname(link.index, name.as_str())?;
@@ -145,10 +152,19 @@ impl Passage {
             moved = pod.links.move_link(link.index, &home, name, None);
         }
         match moved {
-            // Its name is taken at home: it has arrived under another, which `restore` deals with.
-            Err(error) if error.is_exists() => Ok(()),
+            Err(error) if error.is_exists() => self.send_home_unnamed(pod, &home, link),
             moved => Ok(moved?),
         }
+    }
+
+    /// Its name is taken at home. Either it has arrived under the one it had in the pod, for the kernel moves
+    /// first and renames second; or that is taken too and it has not moved: then any name will do.
+    fn send_home_unnamed(&self, pod: &Pod, home: &NetNs, link: &Link) -> Result<(), Error> {
+        if pod.links.find_link_by_index(link.index)?.is_none() {
+            return Ok(());
+        }
+        let any = "dev%d".parse().map_err(|e| CniError::new(Code::INTERNAL, format!("dev%d: {e}")))?;
+        Ok(pod.links.move_link(link.index, home, &any, None)?)
     }
 
     /// Looks whether the link is in the pod under its name.

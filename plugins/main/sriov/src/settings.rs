@@ -1,6 +1,9 @@
 //! A VF's settings on its PF, as a change that can be taken back.
 
-use std::fmt;
+use std::{
+    fmt, thread,
+    time::{Duration, Instant},
+};
 
 use addr::{Attachment, PciAddress};
 use cni::{Code, Error as CniError};
@@ -14,6 +17,9 @@ use crate::{
     conf::Conf,
     vf::{Pf, Vf, is_anothers},
 };
+
+/// How long a driver may be resetting a VF.
+const RESET: Duration = Duration::from_secs(5);
 
 /// A VF was configured through its PF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,19 +80,35 @@ impl Configured {
     }
 
     fn set_one(&self, node: &Node, pf: &Pf, change: VfSettingsChange) -> Result<(), Error> {
-        let Err(error) = node.links()?.set_vf(pf.link.index, self.index, change) else { return Ok(()) };
+        let Err(error) = self.set_patiently(node, pf, change) else { return Ok(()) };
         let unsupported = matches!(
             &error,
-            rtnl::Error::Netlink(e) if matches!(e.errno(), Some(Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT))
+            Error::Link(rtnl::Error::Netlink(e)) if matches!(e.errno(), Some(Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT))
         );
         if !unsupported {
-            return Err(error.into());
+            return Err(error);
         }
         let driver = node.sysfs.driver(&Function::Pci(pf.pci))?.unwrap_or_else(|| "no driver".into());
         let (key, name) = (key(change), &pf.link.name);
         let msg = format!("{key}: the driver {driver} of PF {name} does not support it for VF {}", self.vf);
         let details = format!("leave {key} out, or use another card; the kernel's answer: {error}");
         Err(CniError::new(Code::UNSUPPORTED_FIELD, msg).with_details(details).into())
+    }
+
+    /// Some drivers (i40e, ice) reset a VF at each change and refuse the next one meanwhile.
+    fn set_patiently(&self, node: &Node, pf: &Pf, change: VfSettingsChange) -> Result<(), Error> {
+        let deadline = Instant::now() + RESET;
+        loop {
+            let error = match node.links()?.set_vf(pf.link.index, self.index, change) {
+                Err(rtnl::Error::Netlink(error)) => error,
+                result => return Ok(result?),
+            };
+            let resetting = matches!(error.errno(), Some(Errno::EAGAIN | Errno::EBUSY));
+            if !resetting || Instant::now() >= deadline {
+                return Err(rtnl::Error::from(error).into());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Brings the former settings back, unless the VF is another attachment's by now.
@@ -103,9 +125,23 @@ impl Configured {
         let mut result = Ok(());
         for change in self.restore.iter().filter(|change| !change.is_in_place(&now)) {
             // Kept going: one setting that cannot be restored must not keep the others from it.
-            result = result.and(self.set_one(node, &pf, *change));
+            result = result.and(self.restore_one(node, &pf, *change));
         }
         result
+    }
+
+    /// Not every driver (be2net, qede) knows a zero MAC for "the VF may choose"; then the former one is set
+    /// over the pod's, by [`crate::mac`].
+    fn restore_one(&self, node: &Node, pf: &Pf, change: VfSettingsChange) -> Result<(), Error> {
+        let restored = self.set_one(node, pf, change);
+        match (&restored, change) {
+            (Err(Error::Link(rtnl::Error::Netlink(e))), VfSettingsChange::Mac(mac))
+                if mac.is_zero() && e.errno() == Some(Errno::EINVAL) =>
+            {
+                Ok(())
+            }
+            _ => restored,
+        }
     }
 
     /// Looks whether the settings are as they were made.

@@ -74,6 +74,9 @@ impl Vf {
         let pf = Pf::find(node, Self::exists(node, pci)?)?;
         let index = node.sysfs.vf_index(pci)?;
         let link = Self::link(node, pci)?;
+        if let Some(link) = &link {
+            is_free(node, pci, link)?;
+        }
         let settings = node.links()?.vf_settings(pf.link.index, index)?;
         Ok(Self { pci, pf, index, link, settings })
     }
@@ -103,9 +106,31 @@ impl Vf {
     }
 }
 
+/// Refuses a VF that the node itself uses: moving it would take its addresses, or its place in a bond.
+fn is_free(node: &Node, pci: PciAddress, link: &Link) -> Result<(), Error> {
+    let links = node.links()?;
+    let used = match link.controller.map(|index| links.link_by_index(index)).transpose()? {
+        Some(controller) => Some(format!("belongs to {}", controller.name)),
+        None => links.addresses(link.index)?.first().map(|address| format!("has the address {address}")),
+    };
+    let Some(used) = used else { return Ok(()) };
+    let msg = format!("VF {pci} is in use by the node: its link {} {used}", link.name);
+    Err(CniError::new(Code::IN_USE, msg).with_details("give it to pods or to the node, not to both").into())
+}
+
 /// Whether another attachment has a VF: then nothing of it may be touched.
 pub(crate) fn is_anothers(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<bool, Error> {
     claim::is_anothers(node, Part::Vf, &Function::Pci(vf), owner)
+}
+
+/// Whether a VF is there and bound to a driver that gives it a link.
+pub(crate) fn may_have_link(node: &Node, vf: PciAddress) -> Result<bool, Error> {
+    let function = Function::Pci(vf);
+    if !node.sysfs.has(&function) {
+        return Ok(false);
+    }
+    let driver = node.sysfs.driver(&function)?;
+    Ok(driver.is_some_and(|driver| !USER_SPACE_DRIVERS.contains(&driver.as_str())))
 }
 
 /// The link of a VF, if it is in the node's namespace.

@@ -7,7 +7,7 @@ use journal::Journal;
 use plugin::{
     Error, Node, Pod,
     attachment::{self, Beginning},
-    claim::{Claim, Part},
+    claim::{self, Claim, Part},
 };
 use podmap::Mode;
 use rdma::{Device, NetnsMode};
@@ -34,6 +34,7 @@ pub(crate) fn add(request: &Add<'_>, builtin_ipam: &'static dyn Plugin) -> Resul
     let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
     mode_is_exclusive(&node)?;
     let function = conf::function(request, &pod, &prev)?;
+    may_be_moved(&node, request, &function)?;
     let beginning = Beginning {
         plugin: NAME,
         attachment: &request.attachment,
@@ -67,6 +68,18 @@ fn make(
     describe(journal, request, node, &devices)
 }
 
+/// Refuses a function that is not there, or whose VF another attachment has.
+fn may_be_moved(node: &Node, request: &Add<'_>, function: &Function) -> Result<(), Error> {
+    if !node.sysfs.has(function) {
+        return Err(CniError::config(format!("deviceID: there is no device {function} on this node")).into());
+    }
+    if claim::is_anothers(node, Part::Vf, function, &request.attachment)? {
+        let msg = format!("deviceID: {function} belongs to another attachment");
+        return Err(CniError::new(Code::IN_USE, msg).with_details("`silkrail pods` shows to which").into());
+    }
+    Ok(())
+}
+
 /// The RDMA devices of the function that are at home, or about to be.
 fn devices(node: &Node, function: &Function) -> Result<Vec<Device>, Error> {
     let found = |node: &Node| -> Result<Vec<Device>, Error> {
@@ -93,7 +106,7 @@ fn describe(
     node: &Node,
     devices: &[Device],
 ) -> Result<(), Error> {
-    let (Some(described), Some(device)) = (Described::of(node, &request.attachment)?, devices.first()) else {
+    let (Some(described), Some(device)) = (Described::of(node, &request.attachment), devices.first()) else {
         return Ok(());
     };
     let rdma = podmap::Rdma {

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use addr::Attachment;
-use plugin::{Error, Node, claim::Claim};
+use plugin::{Error, Node, Pod, claim::Claim};
 use podmap::Rdma;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,19 @@ pub(crate) enum Change {
     Described(Described),
 }
 
+impl Change {
+    /// Looks whether what was moved is in this pod.
+    ///
+    /// # Errors
+    /// That it is not.
+    pub(crate) fn is_in(&self, pod: &Pod) -> Result<(), Error> {
+        match self {
+            Self::Passage(passage) => passage.is_in(pod),
+            Self::Claim(_) | Self::Described(_) => Ok(()),
+        }
+    }
+}
+
 /// The pod map's entry of an attachment was given its RDMA device.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Described {
@@ -31,14 +44,20 @@ pub(crate) struct Described {
 
 impl Described {
     /// Writes `rdma` into the entry that the chain's main plugin made; `None` if it made none.
-    pub(crate) fn of(node: &Node, attachment: &Attachment) -> Result<Option<Self>, Error> {
-        let entry = node.state.podmap().read(attachment)?;
-        Ok(entry.map(|entry| Self { attachment: attachment.clone(), before: entry.rdma }))
+    pub(crate) fn of(node: &Node, attachment: &Attachment) -> Option<Self> {
+        // The map is a convenience: one that cannot be read is no reason for a pod not to start.
+        let entry = node.state.podmap().read(attachment).ok()??;
+        Some(Self { attachment: attachment.clone(), before: entry.rdma })
     }
 
     /// What the entry said before.
     pub(crate) fn before(&self) -> &Rdma {
         &self.before
+    }
+
+    /// Writes what the entry said before. One that cannot be read is removed: nobody may take it for true.
+    fn revert(&self, node: &Node) -> Result<(), Error> {
+        self.write(node, self.before.clone()).or_else(|_| Ok(node.state.podmap().remove(&self.attachment)?))
     }
 
     /// Writes the entry.
@@ -58,7 +77,7 @@ impl journal::Change for Change {
         match self {
             Self::Claim(claim) => claim.revert(node),
             Self::Passage(passage) => passage.revert(node),
-            Self::Described(entry) => entry.write(node, entry.before.clone()),
+            Self::Described(entry) => entry.revert(node),
         }
     }
 

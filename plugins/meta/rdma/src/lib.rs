@@ -15,7 +15,7 @@ use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
 use plugin::{Node, Pod, attachment, log};
 use rdma::NetnsMode;
 
-use self::{change::Change, passage::in_pod};
+use self::change::Change;
 
 /// The rdma plugin.
 pub struct Rdma {
@@ -59,7 +59,7 @@ impl Plugin for Rdma {
             return Err(Error::new(Code::CHANGED, msg));
         };
         journal.verify(&node)?;
-        in_pod(&pod, journal.changes()).map_err(Into::into)
+        journal.changes().iter().try_for_each(|change| change.is_in(&pod)).map_err(Into::into)
     }
 
     fn gc(&self, request: &Gc<'_>) -> Result<(), Error> {

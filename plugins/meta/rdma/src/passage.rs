@@ -17,8 +17,7 @@ use plugin::{
 use rdma::{Device, MoveError};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
-
-use crate::change::Change;
+use tracing::warn;
 
 /// How long DEL waits for a device to come home from a namespace that died: the kernel does that in the
 /// background, in a tenth of a second when it is idle.
@@ -126,7 +125,14 @@ impl Passage {
         {
             return Ok(());
         }
-        Ok(rdma::wait_for_return(&node.sysfs, &self.function, Instant::now() + RETURN).map(drop)?)
+        match rdma::wait_for_return(&node.sysfs, &self.function, Instant::now() + RETURN) {
+            // The driver's RDMA part is not loaded any more: no user-space access is left of the device either.
+            Err(rdma::Error::NotReturned { .. }) if node.sysfs.uverbs(&self.function)?.is_empty() => {
+                warn!(device = %self.device, function = %self.function, "the RDMA device is gone");
+                Ok(())
+            }
+            returned => Ok(returned.map(drop)?),
+        }
     }
 
     fn is_at_home(&self, node: &Node) -> Result<bool, Error> {
@@ -134,6 +140,18 @@ impl Passage {
             return Ok(true);
         }
         Ok(node.sysfs.rdma_devices(&self.function)?.contains(&self.device))
+    }
+
+    /// Looks whether the device is in this pod.
+    ///
+    /// # Errors
+    /// That it is not.
+    pub(crate) fn is_in(&self, pod: &Pod) -> Result<(), Error> {
+        if self.find(pod)?.is_some() {
+            return Ok(());
+        }
+        let msg = format!("RDMA device {} is not in the pod", self.device);
+        Err(CniError::new(Code::CHANGED, msg).into())
     }
 
     /// Looks whether the device is in the pod.
@@ -150,25 +168,11 @@ impl Passage {
     }
 }
 
-/// Looks whether `pod` has the devices that were moved.
-///
-/// # Errors
-/// The first that is not there.
-pub(crate) fn in_pod(pod: &Pod, changes: &[Change]) -> Result<(), Error> {
-    for change in changes {
-        if let Change::Passage(passage) = change
-            && passage.find(pod)?.is_none()
-        {
-            let msg = format!("RDMA device {} is not in the pod", passage.device);
-            return Err(CniError::new(Code::CHANGED, msg).into());
-        }
-    }
-    Ok(())
-}
-
+/// The code of a move that failed.
 fn refused(error: MoveError) -> Error {
     let code = match error {
         MoveError::ModeIsShared { .. } | MoveError::DriverCannotMove { .. } => Code::NO_RDMA,
+        MoveError::Other(error) => return error.into(),
         _ => Code::INTERNAL,
     };
     CniError::new(code, error.to_string()).into()

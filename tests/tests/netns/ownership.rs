@@ -1,0 +1,74 @@
+//! Whose something is: what is another's, or not yet free, is left alone.
+
+use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
+
+use serde_json::json;
+use testkit::{FakeIpam, Observe};
+
+use crate::rail::Rail;
+
+#[test]
+fn invariant_4_an_address_is_kept_while_something_of_the_pod_is_left() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    call.clone().fault("error:1").del().error(11).says(&["could not take back"]);
+    assert_eq!(rail.node.snapshot().claims().len(), 1, "the address is not free yet");
+    call.del().done();
+    assert!(rail.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn invariant_3_a_del_without_a_journal_leaves_another_attachments_link_alone() {
+    let rail = Rail::new();
+    let owner = rail.macvlan(&json!({})).container("owner");
+    owner.add().ok();
+    let before = rail.node.snapshot();
+    // The path has come to mean a namespace that is another container's by now.
+    rail.macvlan(&json!({})).container("late").del().done();
+    rail.node.snapshot().assert_is(&before);
+    owner.del().done();
+}
+
+#[test]
+fn invariant_9_rdma_without_addresses_is_refused() {
+    let rail = Rail::new();
+    let call = rail.layer_2(&json!({"rdma": {"require": true}}));
+    call.add().error(7).says(&["rdma.require", "ipam"]);
+    assert_eq!(rail.pod.link_names(), ["lo"]);
+}
+
+#[test]
+fn invariant_8_a_log_file_that_is_a_pipe_holds_nobody() {
+    let rail = Rail::new();
+    let pipe = rail.node.state_dir().with_file_name("pipe");
+    rail.node.run("mkfifo", &[&pipe]);
+    let call = rail.macvlan(&json!({"logFile": pipe}));
+    call.add().ok();
+    call.del().done();
+}
+
+#[test]
+fn a_log_file_is_not_written_through_a_symbolic_link() {
+    let rail = Rail::new();
+    let (precious, link) =
+        (rail.node.state_dir().with_file_name("p"), rail.node.state_dir().with_file_name("l"));
+    fs::write(&precious, "precious").unwrap();
+    std::os::unix::fs::symlink(&precious, &link).unwrap();
+    rail.macvlan(&json!({"logFile": link})).add().ok();
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+}
+
+#[test]
+fn invariant_8_what_a_delegate_leaves_behind_holds_nobody() {
+    let rail = Rail::new();
+    let ipam = FakeIpam::install(&rail.node, "fake");
+    let script =
+        "#!/bin/sh\ncat >/dev/null\necho '{\"ips\": [{\"address\": \"10.7.0.5/24\"}]}'\nsleep 20 2>/dev/null &\n";
+    fs::write(ipam.path(), script).unwrap();
+    fs::set_permissions(ipam.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let started = Instant::now();
+    rail.with_ipam(&ipam).add().ok();
+    assert!(started.elapsed().as_secs() < 10, "it took {:?}", started.elapsed());
+    assert_eq!(rail.pod.addresses("net1"), ["10.7.0.5/24"]);
+}
