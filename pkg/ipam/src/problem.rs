@@ -23,7 +23,7 @@ pub enum Problem {
     #[error("missing")]
     Missing,
     /// Another type or form.
-    #[error("expected {expected}, found {found:?}")]
+    #[error("expected {expected}, found {found}")]
     Type {
         /// What it should be.
         expected: &'static str,

@@ -45,6 +45,7 @@ pub(crate) fn start(plugin: &'static str) {
 pub fn configure(common: &Common<'_>, context: String) -> Result<(), Error> {
     let fields = common.conf.fields();
     let level = match fields.text("logLevel")?.map(str::to_ascii_lowercase).as_deref() {
+        None if wants_debug(common) => Level::DEBUG,
         Some("panic" | "error") => Level::ERROR,
         Some("warning" | "warn") => Level::WARN,
         Some("debug") => Level::DEBUG,
@@ -61,6 +62,13 @@ pub fn configure(common: &Common<'_>, context: String) -> Result<(), Error> {
         settings.context = context;
     });
     Ok(())
+}
+
+/// `args.cni.debug`, the rdma plugin's older way to say so.
+fn wants_debug(common: &Common<'_>) -> bool {
+    let args = common.conf.fields().object("args").ok().flatten();
+    let cni = args.and_then(|args| args.object("cni").ok().flatten());
+    cni.and_then(|cni| cni.flag("debug").ok().flatten()).unwrap_or(false)
 }
 
 /// Opens a log file. The path comes from a network's configuration, which need not be an administrator's:

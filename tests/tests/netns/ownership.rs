@@ -63,8 +63,7 @@ fn a_log_file_is_not_written_through_a_symbolic_link() {
 fn invariant_8_what_a_delegate_leaves_behind_holds_nobody() {
     let rail = Rail::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
-    let script =
-        "#!/bin/sh\ncat >/dev/null\necho '{\"ips\": [{\"address\": \"10.7.0.5/24\"}]}'\nsleep 20 2>/dev/null &\n";
+    let script = "#!/bin/sh\ncat >/dev/null\necho '{\"ips\": [{\"address\": \"10.7.0.5/24\"}]}'\nsleep 20 2>/dev/null &\n";
     fs::write(ipam.path(), script).unwrap();
     fs::set_permissions(ipam.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let started = Instant::now();

@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
-use crate::{Family, Ranges, ranges::Interval, store::map::MAX_ADDRESSES};
+use crate::{Family, Ranges, ranges::Interval};
+
+/// The most addresses of one pool that are given out: its first 2^24. Their map has 2 MiB.
+pub const MAX_ADDRESSES: u32 = 1 << 24;
 
 const MAGIC: [u8; 8] = *b"silkmap\0";
 const VERSION: u32 = 1;

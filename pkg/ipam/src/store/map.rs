@@ -37,9 +37,6 @@ use crate::{
     },
 };
 
-/// The most addresses of one pool that are given out: its first 2^24. Their map has 2 MiB.
-pub const MAX_ADDRESSES: u32 = 1 << 24;
-
 /// The directory of maps.
 #[derive(Debug)]
 pub(crate) struct Maps {
