@@ -45,16 +45,16 @@ update() {
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# want [-t SUITE] PACKAGE... installs those that are not there yet.
+# want PACKAGE[/SUITE]... installs those that are not there yet. Naming the suite of one package, not of the whole
+# call (-t), leaves everything else on the machine as it is.
 want() {
-  local from=() missing=() p
-  [ "$1" != -t ] || { from=(-t "$2"); shift 2; }
-  for p; do installed "$p" || missing+=("$p"); done
+  local missing=() p
+  for p; do installed "${p%/*}" || missing+=("$p"); done
   [ ${#missing[@]} -gt 0 ] || return 0
   [ "$(id -u)" = 0 ] || die "not installed: ${missing[*]}; run 'lab prepare' as root once"
   update
   say "installing ${missing[*]}"
-  DEBIAN_FRONTEND=noninteractive apt-get install -qqy --no-install-recommends "${from[@]}" "${missing[@]}" </dev/null \
+  DEBIAN_FRONTEND=noninteractive apt-get install -qqy --no-install-recommends "${missing[@]}" </dev/null \
     >"$cache/apt.log" 2>&1 || { tail -n 20 "$cache/apt.log" >&2; die "could not install ${missing[*]}"; }
 }
 
@@ -91,7 +91,7 @@ find_suite() {
 
 install_tools() {
   find_suite
-  want ${suite:+-t $suite} qemu-system-x86
+  want "qemu-system-x86${suite:+/$suite}"
   want busybox-static cpio xz-utils kmod gcc make iproute2 jq
 }
 
@@ -140,7 +140,7 @@ modules_of() {
 build_rdmasim() {
   rdmasim=$cache/rdmasim-$(fingerprint "$here/rdmasim" "$kernel")
   [ ! -e "$rdmasim/rdmasim.ko" ] || return 0
-  want ${suite:+-t $suite} "linux-headers-$kernel"
+  want "linux-headers-$kernel"
   say "building rdmasim for $kernel"
   rm -rf "$rdmasim" && mkdir -p "$rdmasim"
   cp "$here"/rdmasim/* "$rdmasim/"

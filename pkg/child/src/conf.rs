@@ -27,15 +27,15 @@ pub struct Settings {
     pub mtu: Option<i64>,
     /// Whether the parent is in the pod.
     pub link_in_container: bool,
-    /// What the pod wants of RDMA.
-    pub rdma: RdmaWish,
+    /// What the pod needs of RDMA.
+    pub rdma: RdmaNeed,
 }
 
-/// What a pod wants of RDMA.
+/// What a pod needs of RDMA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RdmaWish {
+pub enum RdmaNeed {
     /// To have it where it is there.
-    Welcome,
+    Optional,
     /// Not to start without it; and how long its address may take to become a GID.
     Required(Duration),
 }
@@ -65,7 +65,7 @@ impl<K: Kind> Conf<K> {
             link_in_container: fields.flag("linkInContainer")?.unwrap_or(false),
             rdma: rdma(common)?,
         };
-        if settings.link_in_container && settings.rdma != RdmaWish::Welcome {
+        if settings.link_in_container && settings.rdma != RdmaNeed::Optional {
             let why = "rdma.require cannot be combined with linkInContainer: the parent's RDMA device is the node's";
             return Err(Error::config(why));
         }
@@ -83,7 +83,7 @@ impl<K: Kind> Conf<K> {
         {
             return Ok(());
         }
-        if self.settings.rdma != RdmaWish::Welcome {
+        if self.settings.rdma != RdmaNeed::Optional {
             return Err(Error::config("rdma.require needs addresses: without ipam no address becomes a GID"));
         }
         if !K::LAYER_2 {
@@ -106,10 +106,10 @@ fn only_interface(prev: &AddResult) -> Result<LinkName, Error> {
     }
 }
 
-fn rdma(common: &Common<'_>) -> Result<RdmaWish, Error> {
-    let Some(rdma) = common.conf.fields().object("rdma")? else { return Ok(RdmaWish::Welcome) };
+fn rdma(common: &Common<'_>) -> Result<RdmaNeed, Error> {
+    let Some(rdma) = common.conf.fields().object("rdma")? else { return Ok(RdmaNeed::Optional) };
     if !rdma.flag("require")?.unwrap_or(false) {
-        return Ok(RdmaWish::Welcome);
+        return Ok(RdmaNeed::Optional);
     }
     let timeout = match rdma.integer("timeoutMs")? {
         None => GID_TIMEOUT,
@@ -118,7 +118,7 @@ fn rdma(common: &Common<'_>) -> Result<RdmaWish, Error> {
             _ => return Err(rdma.wrong("timeoutMs", "milliseconds from 1 to 100000", ms)),
         },
     };
-    Ok(RdmaWish::Required(timeout))
+    Ok(RdmaNeed::Required(timeout))
 }
 
 /// The MAC address of a configuration: `runtimeConfig.mac`, else `MAC` of `CNI_ARGS`, else `mac`.

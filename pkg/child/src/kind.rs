@@ -9,7 +9,7 @@ pub trait Kind: Sync + 'static {
     /// The plugin's name, which is also the kernel's name of the kind.
     const NAME: &'static str;
     /// Another kind that the kernel does not let sit on the same parent.
-    const RIVAL: &'static str;
+    const CONFLICTING: &'static str;
     /// Whether the link is of use without addresses.
     const LAYER_2: bool;
     /// Whether it can follow another plugin, whose addresses and whose interface as parent it then takes.

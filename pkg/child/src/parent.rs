@@ -73,30 +73,33 @@ impl Parent {
     /// Explains why the kernel refused a link on this parent, where it is known.
     pub(crate) fn explain<K: Kind>(&self, links: &Handle, error: rtnl::Error) -> Error {
         let busy = matches!(&error, rtnl::Error::Netlink(e) if e.errno() == Some(nix::errno::Errno::EBUSY));
-        let rivals = if busy { self.rivals::<K>(links) } else { Vec::new() };
-        let (kind, rival, name) = (K::NAME, K::RIVAL, &self.link.name);
-        if rivals.is_empty() {
+        let (kind, other, name) = (K::NAME, K::CONFLICTING, &self.link.name);
+        if !busy {
             return CniError::from(Error::from(error)).context(format!("{kind} on master {name}")).into();
         }
-        let msg = format!(
-            "master {name} has {rival} links ({}): a {kind} link cannot sit beside them",
-            rivals.join(", ")
-        );
-        let details = format!("use one of {kind} and {rival} on each master; the kernel's answer: {error}");
+        let here = self.conflicting::<K>(links);
+        let msg = if here.is_empty() {
+            format!(
+                "master {name} is busy: it has {other} links in pods, or belongs to a bridge, a bond or a passthru link"
+            )
+        } else {
+            format!(
+                "master {name} has {other} links ({}): a {kind} link cannot sit beside them",
+                here.join(", ")
+            )
+        };
+        let details = format!("use one of {kind} and {other} on each master; the kernel's answer: {error}");
         CniError::new(Code::IN_USE, msg).with_details(details).into()
     }
 
-    /// The rival links on this parent that are in the node's namespace; those in pods cannot be seen from
-    /// here, and then the kernel's word is all there is.
-    fn rivals<K: Kind>(&self, links: &Handle) -> Vec<String> {
-        let of_rival = |link: &Link| link.kind.as_ref().is_some_and(|kind| kind.to_string() == K::RIVAL);
+    /// The links of the conflicting kind on this parent; those in pods cannot be seen from here.
+    fn conflicting<K: Kind>(&self, links: &Handle) -> Vec<String> {
+        let conflicts = |link: &Link| {
+            link.parent == Some(self.link.index)
+                && link.kind.as_ref().is_some_and(|kind| kind.to_string() == K::CONFLICTING)
+        };
         let all = links.links().unwrap_or_default();
-        let here: Vec<String> = all
-            .into_iter()
-            .filter(|link| link.parent == Some(self.link.index) && of_rival(link))
-            .map(|link| link.name)
-            .collect();
-        if here.is_empty() { vec!["in other namespaces".into()] } else { here }
+        all.into_iter().filter(conflicts).map(|link| link.name).collect()
     }
 }
 

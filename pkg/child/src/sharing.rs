@@ -18,7 +18,7 @@ use rtnl::{Kind as LinkKind, Link};
 
 use tracing::warn;
 
-use crate::{conf::RdmaWish, parent::Parent};
+use crate::{conf::RdmaNeed, parent::Parent};
 
 /// How long a pod waits for its GIDs when RDMA is not required: as long as an idle kernel needs.
 const BRIEFLY: Duration = Duration::from_millis(100);
@@ -26,7 +26,7 @@ const BRIEFLY: Duration = Duration::from_millis(100);
 /// The ports whose GID tables get the pod's addresses.
 pub(crate) struct Sharing {
     ports: Vec<Port>,
-    wish: RdmaWish,
+    need: RdmaNeed,
     parent: String,
 }
 
@@ -35,20 +35,20 @@ impl Sharing {
     ///
     /// # Errors
     /// If RDMA is required and the node has none below the parent, or is in exclusive mode.
-    pub(crate) fn find(node: &Node, parent: &Parent, wish: RdmaWish) -> Result<Option<Self>, Error> {
+    pub(crate) fn find(node: &Node, parent: &Parent, need: RdmaNeed) -> Result<Option<Self>, Error> {
         let parent_name = parent.link.name.clone();
         let found = shared_ports(node, parent);
-        match (found, wish) {
-            (Ok(ports), _) if !ports.is_empty() => Ok(Some(Self { ports, wish, parent: parent_name })),
-            (Ok(_), RdmaWish::Required(_)) => Err(refusal(format!(
+        match (found, need) {
+            (Ok(ports), _) if !ports.is_empty() => Ok(Some(Self { ports, need, parent: parent_name })),
+            (Ok(_), RdmaNeed::Required(_)) => Err(refusal(format!(
                 "no RDMA device belongs to master {parent_name} (see `rdma link`): is its driver's RDMA part loaded?"
             ))),
-            (Err(error), RdmaWish::Required(_)) => Err(refusal(CniError::from(error).msg)),
-            (Err(error), RdmaWish::Welcome) => {
+            (Err(error), RdmaNeed::Required(_)) => Err(refusal(CniError::from(error).msg)),
+            (Err(error), RdmaNeed::Optional) => {
                 warn!(%error, "the pod will have no RDMA");
                 Ok(None)
             }
-            (Ok(_), RdmaWish::Welcome) => Ok(None),
+            (Ok(_), RdmaNeed::Optional) => Ok(None),
         }
     }
 
@@ -58,9 +58,9 @@ impl Sharing {
     /// If RDMA is required and they do not become GIDs in time.
     pub(crate) fn describe(&self, node: &Node, result: &AddResult, entry: &mut Rdma) -> Result<(), Error> {
         let addresses: Vec<IpAddr> = result.ips.iter().map(|ip| ip.address.ip()).collect();
-        let (port, gids) = match self.wish {
-            RdmaWish::Welcome => self.wait(node, &addresses, BRIEFLY)?,
-            RdmaWish::Required(timeout) => self.wait(node, &addresses, timeout)?,
+        let (port, gids) = match self.need {
+            RdmaNeed::Optional => self.wait(node, &addresses, BRIEFLY)?,
+            RdmaNeed::Required(timeout) => self.wait(node, &addresses, timeout)?,
         };
         if gids.len() < addresses.len() {
             self.late(port, &addresses, &gids)?;
@@ -107,7 +107,7 @@ impl Sharing {
         let missing: Vec<String> = addresses.iter().filter(|a| !has(a)).map(ToString::to_string).collect();
         let (missing, device, number, master) =
             (missing.join(", "), &port.device_name, port.port, &self.parent);
-        let RdmaWish::Required(timeout) = self.wish else {
+        let RdmaNeed::Required(timeout) = self.need else {
             warn!(%missing, %device, "an address of the pod is not a GID of the shared RDMA device (yet)");
             return Ok(());
         };

@@ -53,6 +53,9 @@ fn remedy(source: &io::Error) -> &'static str {
         io::ErrorKind::ReadOnlyFilesystem => {
             " (the state directory must be writable: set stateDir, or mount it read-write)"
         }
+        io::ErrorKind::Unsupported => {
+            " (the file system of the state directory cannot do that: use a local one, best the tmpfs of /run)"
+        }
         io::ErrorKind::PermissionDenied => " (the plugin must run as root)",
         _ => "",
     }

@@ -16,7 +16,7 @@ pub struct Ipvlan;
 
 impl Kind for Ipvlan {
     const NAME: &'static str = "ipvlan";
-    const RIVAL: &'static str = "macvlan";
+    const CONFLICTING: &'static str = "macvlan";
     const LAYER_2: bool = false;
     const CHAINED: bool = true;
     type Mode = IpVlanMode;

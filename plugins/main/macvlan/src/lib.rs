@@ -23,7 +23,7 @@ pub struct Mode {
 
 impl Kind for Macvlan {
     const NAME: &'static str = "macvlan";
-    const RIVAL: &'static str = "ipvlan";
+    const CONFLICTING: &'static str = "ipvlan";
     const LAYER_2: bool = true;
     const CHAINED: bool = false;
     type Mode = Mode;

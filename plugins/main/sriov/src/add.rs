@@ -17,7 +17,7 @@ use sysfs::Function;
 use tracing::info;
 
 use crate::{
-    NAME, announce, change::Change, conf::Conf, home::set_mac, legacy, mac::FormerMac, passage::Passage,
+    NAME, announce, change::Change, conf::Conf, home::set_mac, legacy, link_move::LinkMove, mac::FormerMac,
     settings::Configured, vf::Vf,
 };
 
@@ -58,7 +58,7 @@ impl Addition<'_, '_> {
         // A VF in user space has no link that a dhcp client could need.
         let link_first = vf.link.is_some() && delegate::needs_link(&self.request.common)?;
         let early = if link_first { None } else { Some(self.addresses(journal)?) };
-        let link = self.passage(journal, &vf)?;
+        let link = self.configure_and_move(journal, &vf)?;
         let mut result = match early {
             Some(result) => result,
             None => self.addresses(journal)?,
@@ -113,15 +113,15 @@ impl Addition<'_, '_> {
     }
 
     /// Configures the VF and moves its link; without a link it is only configured.
-    fn passage(&self, journal: &mut Journal<Change>, vf: &Vf) -> Result<Option<Link>, Error> {
+    fn configure_and_move(&self, journal: &mut Journal<Change>, vf: &Vf) -> Result<Option<Link>, Error> {
         let owner = &self.request.attachment;
         if let Some(former) = FormerMac::of(owner, vf).filter(|_| self.conf.mac.is_some()) {
             journal.note(Change::Mac(former))?;
         }
-        let passage =
-            vf.link.as_ref().map(|link| Passage::of(self.request, self.pod, vf.pci, link)).transpose()?;
-        if let Some(passage) = &passage {
-            journal.note(Change::Passage(passage.clone()))?;
+        let link_move =
+            vf.link.as_ref().map(|link| LinkMove::of(self.request, self.pod, vf.pci, link)).transpose()?;
+        if let Some(link_move) = &link_move {
+            journal.note(Change::Move(link_move.clone()))?;
         }
         if let (Some(link), Some(mac)) = (&vf.link, self.conf.mac) {
             // Some drivers take the address only while no administrative one is set, others only after.
@@ -129,8 +129,8 @@ impl Addition<'_, '_> {
         }
         let settings = Configured::of(owner, vf, self.conf);
         journal.make(Change::Configured(settings.clone()), |_| settings.apply(self.node, &vf.pf))?;
-        let (Some(passage), Some(link)) = (passage, &vf.link) else { return Ok(None) };
-        let link = passage.carry(self.node, self.pod, link)?;
+        let (Some(link_move), Some(link)) = (link_move, &vf.link) else { return Ok(None) };
+        let link = link_move.move_to_pod(self.node, self.pod, link)?;
         self.adjust(&link)?;
         Ok(Some(self.pod.links.link_by_index(link.index)?))
     }

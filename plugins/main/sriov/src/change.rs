@@ -6,7 +6,7 @@ use std::fmt;
 use plugin::{Error, Node, claim::Claim, delegate::Delegated, entry::Published};
 use serde::{Deserialize, Serialize};
 
-use crate::{mac::FormerMac, passage::Passage, settings::Configured};
+use crate::{link_move::LinkMove, mac::FormerMac, settings::Configured};
 
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub(crate) enum Change {
     Mac(FormerMac),
     /// The VF's link was moved. It is noted before the settings, because the settings must be restored
     /// first: some drivers refuse a VF that is not trusted its own former MAC.
-    Passage(Passage),
+    Move(LinkMove),
     /// The VF was configured.
     Configured(Configured),
     /// The pod map has an entry.
@@ -36,7 +36,7 @@ impl journal::Change for Change {
             Self::Claim(claim) => claim.revert(node),
             Self::Delegated(call) => call.revert(node),
             Self::Mac(mac) => mac.revert(node),
-            Self::Passage(passage) => passage.revert(node),
+            Self::Move(link_move) => link_move.revert(node),
             Self::Configured(settings) => settings.revert(node),
             Self::Published(entry) => entry.revert(node),
         }
@@ -45,7 +45,7 @@ impl journal::Change for Change {
     fn verify(&self, node: &Node) -> Result<(), Error> {
         match self {
             Self::Claim(claim) => claim.verify(node),
-            Self::Passage(passage) => passage.verify(),
+            Self::Move(link_move) => link_move.verify(),
             Self::Configured(settings) => settings.verify(node),
             // The IPAM plugin's own CHECK is called; the others change nothing that could differ.
             Self::Delegated(_) | Self::Mac(_) | Self::Published(_) => Ok(()),
@@ -64,7 +64,7 @@ impl fmt::Display for Change {
             Self::Claim(claim) => claim.fmt(f),
             Self::Delegated(call) => call.fmt(f),
             Self::Mac(mac) => mac.fmt(f),
-            Self::Passage(passage) => passage.fmt(f),
+            Self::Move(link_move) => link_move.fmt(f),
             Self::Configured(settings) => settings.fmt(f),
             Self::Published(entry) => entry.fmt(f),
         }

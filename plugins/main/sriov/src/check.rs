@@ -22,7 +22,7 @@ pub(crate) fn check(request: &Check<'_>, builtin_ipam: &'static dyn Plugin) -> R
     let Some(described) = prev.interfaces.iter().find(|i| i.name == ifname) else {
         return Err(CniError::config(format!("prevResult has no interface {ifname}")));
     };
-    if !journal.changes().iter().any(|change| matches!(change, Change::Passage(_))) {
+    if !journal.changes().iter().any(|change| matches!(change, Change::Move(_))) {
         return Ok(());
     }
     let link = pod.links.link(&request.attachment.ifname).map_err(Error::from)?;

@@ -15,7 +15,8 @@ use sysfs::Function;
 use tracing::info;
 
 use crate::{
-    NAME, change::Change, home::Home, mac::FormerMac, passage::Passage, settings::Configured, vf::is_anothers,
+    NAME, change::Change, home::Home, link_move::LinkMove, mac::FormerMac, settings::Configured,
+    vf::is_anothers,
 };
 
 /// Takes back what the Go plugin noted of an attachment, if it noted any.
@@ -109,12 +110,12 @@ impl Noted {
         let Some(pf) = node.sysfs.pf_of(self.vf)? else { return Ok(Vec::new()) };
         let index = node.sysfs.vf_index(self.vf)?;
         let mac = self.mac.map(|mac| FormerMac::noted(owner, self.vf, pf, index, mac));
-        let passage = self.home.clone().map(|home| Passage::noted(owner, self.vf, pod, home));
+        let link_move = self.home.clone().map(|home| LinkMove::noted(owner, self.vf, pod, home));
         let settings = Configured::noted(owner, self.vf, pf, index, self.restore.clone());
         Ok(mac
             .map(Change::Mac)
             .into_iter()
-            .chain(passage.map(Change::Passage))
+            .chain(link_move.map(Change::Move))
             .chain([Change::Configured(settings)])
             .collect())
     }

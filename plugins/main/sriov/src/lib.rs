@@ -2,7 +2,7 @@
 //!
 //! Read [`add`] first. A VF is claimed ([`plugin::claim`]), so that nobody else takes it and a late DEL knows that
 //! it is not its own any more; configured through its PF ([`settings`]); and moved into the pod
-//! ([`passage`]). Each of these is a change that can be taken back, wherever the VF is by then: in the pod,
+//! ([`link_move`]). Each of these is a change that can be taken back, wherever the VF is by then: in the pod,
 //! on its way home from a namespace that died, or at home under a strange name.
 
 #![forbid(unsafe_code)]
@@ -14,8 +14,8 @@ mod check;
 mod conf;
 mod home;
 mod legacy;
+mod link_move;
 mod mac;
-mod passage;
 mod settings;
 mod vf;
 

@@ -18,7 +18,7 @@ use crate::{
     NAME,
     change::{Change, Described},
     conf,
-    passage::Passage,
+    device_move::DeviceMove,
 };
 
 /// How long a device may be on its way home from its former pod.
@@ -61,8 +61,8 @@ fn make(
     })?;
     let devices = devices(node, function)?;
     for device in &devices {
-        let passage = Passage::of(owner, function, device, request.netns.clone(), pod);
-        journal.make(Change::Passage(passage.clone()), |_| passage.carry(node, device, pod))?;
+        let device_move = DeviceMove::of(owner, function, device, request.netns.clone(), pod);
+        journal.make(Change::Move(device_move.clone()), |_| device_move.move_to_pod(node, device, pod))?;
         info!(device = %device.name, function = %function, "moved");
     }
     describe(journal, request, node, &devices)

@@ -8,7 +8,7 @@ use plugin::{Error, Node, Pod, claim::Claim};
 use podmap::Rdma;
 use serde::{Deserialize, Serialize};
 
-use crate::passage::Passage;
+use crate::device_move::DeviceMove;
 
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub(crate) enum Change {
     /// The function's RDMA device was claimed.
     Claim(Claim),
     /// A device was moved.
-    Passage(Passage),
+    Move(DeviceMove),
     /// The attachment's entry in the pod map says so.
     Described(Described),
 }
@@ -29,7 +29,7 @@ impl Change {
     /// That it is not.
     pub(crate) fn is_in(&self, pod: &Pod) -> Result<(), Error> {
         match self {
-            Self::Passage(passage) => passage.is_in(pod),
+            Self::Move(device_move) => device_move.is_in(pod),
             Self::Claim(_) | Self::Described(_) => Ok(()),
         }
     }
@@ -76,7 +76,7 @@ impl journal::Change for Change {
     fn revert(&self, node: &Node) -> Result<(), Error> {
         match self {
             Self::Claim(claim) => claim.revert(node),
-            Self::Passage(passage) => passage.revert(node),
+            Self::Move(device_move) => device_move.revert(node),
             Self::Described(entry) => entry.revert(node),
         }
     }
@@ -84,7 +84,7 @@ impl journal::Change for Change {
     fn verify(&self, node: &Node) -> Result<(), Error> {
         match self {
             Self::Claim(claim) => claim.verify(node),
-            Self::Passage(passage) => passage.verify(),
+            Self::Move(device_move) => device_move.verify(),
             Self::Described(_) => Ok(()),
         }
     }
@@ -98,7 +98,7 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Claim(claim) => claim.fmt(f),
-            Self::Passage(passage) => passage.fmt(f),
+            Self::Move(device_move) => device_move.fmt(f),
             Self::Described(entry) => write!(f, "pod map entry of {}", entry.attachment),
         }
     }

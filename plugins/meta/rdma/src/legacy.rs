@@ -12,7 +12,7 @@ use plugin::{
 use sysfs::Function;
 use tracing::info;
 
-use crate::{NAME, change::Change, passage::Passage};
+use crate::{NAME, change::Change, device_move::DeviceMove};
 
 /// The version of its files that the Go plugin has written so far.
 const VERSION: &str = "1.0";
@@ -71,7 +71,7 @@ impl Noted {
         let path = request.netns.as_deref().or_else(|| Some(allocation.as_ref()?.netns()));
         // Not held open any longer than this: the pod may be about to end.
         let pod = path.and_then(upgrade::living);
-        Change::Passage(Passage::noted(&request.attachment, &self.function, &self.device, pod.as_ref()))
+        Change::Move(DeviceMove::noted(&request.attachment, &self.function, &self.device, pod.as_ref()))
     }
 }
 

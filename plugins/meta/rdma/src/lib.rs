@@ -8,8 +8,8 @@
 mod add;
 mod change;
 mod conf;
+mod device_move;
 mod legacy;
-mod passage;
 
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
 use plugin::{Node, Pod, attachment, log};

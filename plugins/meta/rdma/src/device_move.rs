@@ -27,7 +27,7 @@ const RETURN: Duration = Duration::from_secs(20);
 /// has, and its GUID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Passage {
+pub(crate) struct DeviceMove {
     owner: Attachment,
     function: Function,
     device: String,
@@ -38,8 +38,8 @@ pub(crate) struct Passage {
     netns_id: Option<NetNsId>,
 }
 
-impl Passage {
-    /// The passage that an ADD will make.
+impl DeviceMove {
+    /// The move that an ADD will make.
     pub(crate) fn of(
         owner: &Attachment,
         function: &Function,
@@ -57,7 +57,7 @@ impl Passage {
         }
     }
 
-    /// The passage that another program made, by what it noted.
+    /// The move that another program made, by what it noted.
     pub(crate) fn noted(owner: &Attachment, function: &Function, device: &str, pod: Option<&NetNs>) -> Self {
         Self {
             owner: owner.clone(),
@@ -73,7 +73,7 @@ impl Passage {
     ///
     /// # Errors
     /// If the kernel refuses, or the device is not there afterwards.
-    pub(crate) fn carry(&self, node: &Node, device: &Device, pod: &Pod) -> Result<(), Error> {
+    pub(crate) fn move_to_pod(&self, node: &Node, device: &Device, pod: &Pod) -> Result<(), Error> {
         let mut socket = rdma::open(&node.sysfs)?;
         rdma::move_device(&mut socket, device, pod.netns.as_fd()).map_err(refused)?;
         match self.find(pod)? {
@@ -178,7 +178,7 @@ fn refused(error: MoveError) -> Error {
     CniError::new(code, error.to_string()).into()
 }
 
-impl fmt::Display for Passage {
+impl fmt::Display for DeviceMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RDMA device {} of {} in ", self.device, self.function)?;
         match self.netns_id {

@@ -25,7 +25,7 @@ const RETURN: Duration = Duration::from_secs(20);
 /// A VF's link was moved into a pod. It is known again by its PCI address, wherever it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Passage {
+pub(crate) struct LinkMove {
     owner: Attachment,
     vf: PciAddress,
     ifname: LinkName,
@@ -38,8 +38,8 @@ pub(crate) struct Passage {
     home: Home,
 }
 
-impl Passage {
-    /// The passage that an ADD will make.
+impl LinkMove {
+    /// The move that an ADD will make.
     ///
     /// # Errors
     /// If the pod's links cannot be looked at.
@@ -58,7 +58,7 @@ impl Passage {
         })
     }
 
-    /// The passage that another program made, by what it noted.
+    /// The move that another program made, by what it noted.
     pub(crate) fn noted(owner: &Attachment, vf: PciAddress, pod: Option<&NetNs>, home: Home) -> Self {
         Self {
             owner: owner.clone(),
@@ -75,7 +75,7 @@ impl Passage {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub(crate) fn carry(&self, node: &Node, pod: &Pod, link: &Link) -> Result<Link, Error> {
+    pub(crate) fn move_to_pod(&self, node: &Node, pod: &Pod, link: &Link) -> Result<Link, Error> {
         let links = node.links()?;
         if let Some(altname) = self.home.altname_in_the_way() {
             links.remove_altname(link.index, altname)?;
@@ -93,7 +93,7 @@ impl Passage {
         if let Some(pod) = &pod
             && let Some(link) = self.find(&pod.links)?
         {
-            self.send_home(pod, &link)?;
+            self.move_home(pod, &link)?;
         }
         if let Some(link) = link_at_home(node, self.vf)? {
             return self.home.restore(node.links()?, &link);
@@ -137,7 +137,7 @@ impl Passage {
         Ok(links.links()?.into_iter().find(|link| link.device.as_ref() == Some(&device)))
     }
 
-    fn send_home(&self, pod: &Pod, link: &Link) -> Result<(), Error> {
+    fn move_home(&self, pod: &Pod, link: &Link) -> Result<(), Error> {
         let home = NetNs::current()?;
         if let Err(error) = self.home.restore_mac(&pod.links, link) {
             // At home it is tried again; here it must not keep the link from going.
@@ -152,14 +152,14 @@ impl Passage {
             moved = pod.links.move_link(link.index, &home, name, None);
         }
         match moved {
-            Err(error) if error.is_exists() => self.send_home_unnamed(pod, &home, link),
+            Err(error) if error.is_exists() => self.move_home_unnamed(pod, &home, link),
             moved => Ok(moved?),
         }
     }
 
     /// Its name is taken at home. Either it has arrived under the one it had in the pod, for the kernel moves
     /// first and renames second; or that is taken too and it has not moved: then any name will do.
-    fn send_home_unnamed(&self, pod: &Pod, home: &NetNs, link: &Link) -> Result<(), Error> {
+    fn move_home_unnamed(&self, pod: &Pod, home: &NetNs, link: &Link) -> Result<(), Error> {
         if pod.links.find_link_by_index(link.index)?.is_none() {
             return Ok(());
         }
@@ -184,7 +184,7 @@ impl Passage {
     }
 }
 
-impl fmt::Display for Passage {
+impl fmt::Display for LinkMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "link of VF {} ({} at home, {} in ", self.vf, self.home.name, self.ifname)?;
         match self.netns_id {
