@@ -24,6 +24,9 @@ use crate::{
 /// How long a device may be on its way home from its former pod.
 const RETURN: Duration = Duration::from_secs(20);
 
+/// How long a device may be without its name in sysfs, while the kernel registers it anew.
+const REGISTRATION: Duration = Duration::from_secs(2);
+
 /// Gives a pod the RDMA devices of its function.
 pub(crate) fn add(request: &Add<'_>, builtin_ipam: &'static dyn Plugin) -> Result<AddResult, CniError> {
     let Some(prev) = request.common.conf.prev_result()? else {
@@ -90,14 +93,18 @@ fn devices(node: &Node, function: &Function) -> Result<Vec<Device>, Error> {
     if !devices.is_empty() {
         return Ok(devices);
     }
-    // Its user-space access shows in every namespace: without it there is no device at all.
-    if node.sysfs.uverbs(function)?.is_empty() {
-        let driver = node.sysfs.driver(function)?;
-        return Err(rdma::Error::NoDeviceOf { function: function.clone(), driver }.into());
+    // Its user-space access shows in every namespace. With it, the device is on its way home from a pod that is
+    // gone, or it could not have been claimed; without it there is none, or it is just being registered.
+    let elsewhere = !node.sysfs.uverbs(function)?.is_empty();
+    let patience = if elsewhere { RETURN } else { REGISTRATION };
+    match rdma::wait_for_return(&node.sysfs, function, Instant::now() + patience) {
+        Err(rdma::Error::NotReturned { .. }) if !elsewhere => {
+            let driver = node.sysfs.driver(function)?;
+            Err(rdma::Error::NoDeviceOf { function: function.clone(), driver }.into())
+        }
+        Err(error) => Err(error.into()),
+        Ok(_) => found(node),
     }
-    // Its former pod is gone, or it could not have been claimed: it is on its way.
-    rdma::wait_for_return(&node.sysfs, function, Instant::now() + RETURN)?;
-    found(node)
 }
 
 fn describe(
