@@ -30,6 +30,12 @@ debian() {
     die "apt-get cannot install ${missing[*]}; are its sources right?"
 }
 
+# What a Rust toolchain needs beside itself: a linker, and the C library to link with.
+linker() {
+  command -v cargo >/dev/null || die "no Rust toolchain: install one from https://rustup.rs or Debian's packages"
+  debian cc:gcc /usr/include/stdlib.h:libc6-dev
+}
+
 apt_install() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null </dev/null
 }
