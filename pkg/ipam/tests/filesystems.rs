@@ -22,11 +22,13 @@ const STATE: &str = "IPAM_TEST_STATE";
 /// Runs a shell script in namespaces of its own; `$0` is this executable and `$IPAM_TEST_STATE` a directory.
 fn run(script: &str) {
     let state = tempfile::tempdir().unwrap();
+    // Root needs no user namespace, which a machine may forbid.
+    let kinds = if nix::unistd::geteuid().is_root() { "-m" } else { "-rm" };
     let mut command = Command::new("unshare");
-    command.args(["-rm", "sh", "-ec", script]).arg(std::env::current_exe().unwrap()).env(STATE, state.path());
+    command.args([kinds, "sh", "-ec", script]).arg(std::env::current_exe().unwrap()).env(STATE, state.path());
     let output = command.output().unwrap();
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-    assert!(output.status.success(), "unshare -rm: {stdout}{stderr}");
+    assert!(output.status.success(), "unshare {kinds}: {stdout}{stderr}");
 }
 
 /// The state directory of a child; `None` in an ordinary test run.
