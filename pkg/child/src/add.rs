@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use cni::{Add, AddResult, Code, Interface, Plugin};
+use cni::{Add, AddResult, Interface, Plugin};
 use journal::Journal;
 use plugin::{
     Error, Node, Pod,
@@ -29,19 +29,9 @@ pub(crate) fn add<K: Kind>(
     let parent = Parent::find(&node, &pod, &conf)?;
     let sharing = Sharing::find(&node, &parent, conf.settings.rdma)?;
 
-    let journal = attachment::begin(&node, &beginning::<K>(request, &pod))?;
+    let journal = attachment::begin(&node, &Beginning::of(K::NAME, request, &pod))?;
     let addition = Addition { kind, request, conf: &conf, node: &node, pod: &pod, parent: &parent };
     attachment::all_or_nothing(journal, &node, |journal| addition.make(journal, sharing.as_ref()))
-}
-
-fn beginning<'a, K: Kind>(request: &'a Add<'_>, pod: &Pod) -> Beginning<'a> {
-    Beginning {
-        plugin: K::NAME,
-        attachment: &request.attachment,
-        network: &request.common.conf.name,
-        netns_path: &request.netns,
-        netns: Some(pod.id()),
-    }
 }
 
 /// An ADD whose preconditions hold.
@@ -56,7 +46,7 @@ struct Addition<'a, 'r, K: Kind> {
 
 impl<K: Kind> Addition<'_, '_, K> {
     fn make(&self, journal: &mut Journal<Change>, sharing: Option<&Sharing>) -> Result<AddResult, Error> {
-        self.name_is_free()?;
+        self.pod.name_is_free(&self.request.attachment.ifname)?;
         let (link, mut result) = if delegate::needs_link(&self.request.common)? {
             (self.link(journal)?, self.addresses(journal)?)
         } else {
@@ -68,17 +58,6 @@ impl<K: Kind> Addition<'_, '_, K> {
         self.publish(journal, sharing, &result)?;
         info!(link = %link.name, master = %self.parent.link.name, "attached");
         Ok(result)
-    }
-
-    fn name_is_free(&self) -> Result<(), Error> {
-        let ifname = &self.request.attachment.ifname;
-        let Some(link) = self.pod.links.find_link(ifname)? else { return Ok(()) };
-        let what = link.kind.map_or_else(|| "a".to_owned(), |kind| format!("a {kind}"));
-        let msg = format!(
-            "interface {ifname} already exists in the container: it is {what} link with index {}",
-            link.index
-        );
-        Err(cni::Error::new(Code::IN_USE, msg).with_details("nothing was changed").into())
     }
 
     /// The addresses: the IPAM plugin's, or the chain's.

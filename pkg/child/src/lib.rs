@@ -21,7 +21,7 @@ mod sharing;
 use cni::{Add, AddResult, Check, Del, Error, Gc, Plugin, Status};
 use plugin::{Node, attachment, delegate, log};
 
-pub use conf::{Settings, mac};
+pub use conf::Settings;
 pub use kind::Kind;
 
 use self::{change::Change, conf::Conf, parent::Parent, sharing::Sharing};

@@ -7,12 +7,12 @@ use std::{
 };
 
 use addr::{Attachment, LinkName};
-use cni::{Common, Plugin};
+use cni::{Add, Common, Plugin};
 use journal::{Change, Head, Journal, boot_id};
 use netns::{NetNs, NetNsId};
 use tracing::{info, warn};
 
-use crate::{Error, Node, error::left_behind};
+use crate::{Error, Node, Pod, error::left_behind};
 
 /// How long a call waits for another one that is at work on the same attachment. Runtimes give a call about
 /// two minutes.
@@ -35,6 +35,19 @@ pub struct Beginning<'a> {
     pub netns_path: &'a Path,
     /// The namespace it names, for plugins that have a use for it.
     pub netns: Option<NetNsId>,
+}
+
+impl<'a> Beginning<'a> {
+    /// What an ADD of `plugin` into `pod` begins.
+    pub fn of(plugin: &'static str, request: &'a Add<'_>, pod: &Pod) -> Self {
+        Self {
+            plugin,
+            attachment: &request.attachment,
+            network: &request.common.conf.name,
+            netns_path: &request.netns,
+            netns: Some(pod.id()),
+        }
+    }
 }
 
 /// Begins the journal of a new attachment.

@@ -15,6 +15,7 @@ pub mod entry;
 mod error;
 pub mod interface;
 pub mod log;
+mod mac;
 mod node;
 mod pod;
 mod run;
@@ -22,6 +23,7 @@ mod state;
 pub mod upgrade;
 
 pub use error::Error;
+pub use mac::mac;
 pub use node::Node;
 pub use pod::Pod;
 pub use run::run;

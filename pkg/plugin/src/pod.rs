@@ -2,6 +2,8 @@
 
 use std::{fs, io, path::Path};
 
+use addr::LinkName;
+use cni::Code;
 use netns::{NetNs, NetNsId};
 use rtnl::Handle;
 
@@ -50,6 +52,20 @@ impl Pod {
     /// What tells this pod's namespace from others.
     pub fn id(&self) -> NetNsId {
         self.netns.id()
+    }
+
+    /// Refuses a name that a link of the pod has.
+    ///
+    /// # Errors
+    /// That it is taken, and by what.
+    pub fn name_is_free(&self, ifname: &LinkName) -> Result<(), Error> {
+        let Some(link) = self.links.find_link(ifname)? else { return Ok(()) };
+        let what = link.kind.map_or_else(|| "a".to_owned(), |kind| format!("a {kind}"));
+        let msg = format!(
+            "interface {ifname} already exists in the container: it is {what} link with index {}",
+            link.index
+        );
+        Err(cni::Error::new(Code::IN_USE, msg).with_details("nothing was changed").into())
     }
 
     /// Writes sysctls in the pod, given as `net/ipv4/…` and value, every one that can be written.

@@ -51,7 +51,7 @@ impl Kind for Macvlan {
     }
 
     fn mac(&self, common: &Common<'_>) -> Result<Option<MacAddr>, Error> {
-        child::mac(common)
+        plugin::mac(common)
     }
 
     fn message(&self, name: &LinkName, parent: u32, mode: &Mode) -> LinkMessage {

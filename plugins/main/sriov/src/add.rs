@@ -1,7 +1,7 @@
 //! ADD: claim the VF, configure it, move it, and give it its addresses.
 
 use addr::MacAddr;
-use cni::{Add, AddResult, Code, Error as CniError, Interface, Plugin};
+use cni::{Add, AddResult, Error as CniError, Interface, Plugin};
 use journal::Journal;
 use plugin::{
     Error, Node, Pod,
@@ -28,14 +28,7 @@ pub(crate) fn add(request: &Add<'_>, builtin_ipam: &'static dyn Plugin) -> Resul
     let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
     Vf::exists(&node, conf.device)?;
 
-    let beginning = Beginning {
-        plugin: NAME,
-        attachment: &request.attachment,
-        network: &request.common.conf.name,
-        netns_path: &request.netns,
-        netns: Some(pod.id()),
-    };
-    let journal = attachment::begin(&node, &beginning)?;
+    let journal = attachment::begin(&node, &Beginning::of(NAME, request, &pod))?;
     let addition = Addition { request, conf: &conf, node: &node, pod: &pod };
     attachment::all_or_nothing(journal, &node, |journal| addition.make(journal))
 }
@@ -52,7 +45,7 @@ impl Addition<'_, '_> {
     fn make(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
         self.claim(journal)?;
         legacy::make_room(self.node, self.conf.device, &self.request.attachment)?;
-        self.name_is_free()?;
+        self.pod.name_is_free(&self.request.attachment.ifname)?;
         let vf = Vf::find(self.node, self.conf.device)?;
         self.mtu_fits(&vf)?;
         // A VF in user space has no link that a dhcp client could need.
@@ -80,15 +73,6 @@ impl Addition<'_, '_> {
         journal.make(Change::Claim(claim.clone()), |_| {
             claim.make(self.node, |former| attachment::take_back::<Change>(self.node, NAME, former))
         })
-    }
-
-    fn name_is_free(&self) -> Result<(), Error> {
-        let ifname = &self.request.attachment.ifname;
-        if self.pod.links.find_link(ifname)?.is_none() {
-            return Ok(());
-        }
-        let msg = format!("interface {ifname} already exists in the container");
-        Err(CniError::new(Code::IN_USE, msg).with_details("nothing was changed").into())
     }
 
     fn mtu_fits(&self, vf: &Vf) -> Result<(), Error> {

@@ -36,7 +36,7 @@ impl Conf {
         Ok(Self {
             device,
             vlan: vlan(&fields)?,
-            mac: child::mac(common)?,
+            mac: plugin::mac(common)?,
             mtu: positive(&fields, "mtu")?.filter(|mtu| *mtu > 0),
             rate: rate(&fields)?,
             spoofchk: switch(&fields, "spoofchk")?,

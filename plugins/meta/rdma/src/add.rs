@@ -38,14 +38,7 @@ pub(crate) fn add(request: &Add<'_>, builtin_ipam: &'static dyn Plugin) -> Resul
     mode_is_exclusive(&node)?;
     let function = conf::function(request, &pod, &prev)?;
     may_be_moved(&node, request, &function)?;
-    let beginning = Beginning {
-        plugin: NAME,
-        attachment: &request.attachment,
-        network: &request.common.conf.name,
-        netns_path: &request.netns,
-        netns: Some(pod.id()),
-    };
-    let journal = attachment::begin(&node, &beginning)?;
+    let journal = attachment::begin(&node, &Beginning::of(NAME, request, &pod))?;
     attachment::all_or_nothing(journal, &node, |journal| make(journal, request, &node, &pod, &function))?;
     Ok(prev)
 }

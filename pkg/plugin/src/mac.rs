@@ -1,0 +1,23 @@
+//! The MAC address a configuration asks for.
+
+use addr::MacAddr;
+use cni::{Common, Error};
+
+/// The MAC address of a configuration: `runtimeConfig.mac`, else `MAC` of `CNI_ARGS`, else `mac`.
+///
+/// # Errors
+/// A text that is no address, or a group's.
+pub fn mac(common: &Common<'_>) -> Result<Option<MacAddr>, Error> {
+    let runtime = common.conf.runtime()?.map_or(Ok(None), |runtime| runtime.text("mac"))?;
+    let Some(text) = runtime.or_else(|| common.args.get("MAC")).or(common.conf.fields().text("mac")?) else {
+        return Ok(None);
+    };
+    let mac: MacAddr =
+        text.parse().map_err(|e| Error::config(format!("invalid args {text} for MAC addr: {e}")))?;
+    if mac.is_multicast() || mac.is_zero() {
+        return Err(Error::config(format!(
+            "mac: {mac} is no address of a single host (the kernel refuses it)"
+        )));
+    }
+    Ok(Some(mac))
+}
