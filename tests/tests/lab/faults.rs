@@ -1,10 +1,14 @@
 //! Invariant 1: a failed or killed ADD leaves nothing, whatever step it was at.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use testkit::Answer;
 
-use crate::{chain::Chain, machine::Machine};
+use crate::{
+    chain::Chain,
+    machine::{Machine, Vf},
+};
 
-const SETTINGS: fn() -> serde_json::Value = || json!({"vlan": 321, "trust": "on", "mtu": 1400});
+const SETTINGS: fn() -> Value = || json!({"vlan": 321, "trust": "on", "mtu": 1400});
 
 #[test]
 fn invariant_1_sriov_fails_at_every_step_and_leaves_nothing() {
@@ -29,55 +33,49 @@ fn invariant_1_sriov_fails_at_every_step_and_leaves_nothing() {
 #[test]
 fn case_109_sriov_is_killed_at_every_step_and_del_puts_it_right() {
     let machine = Machine::exclusive();
-    let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 0);
-    for step in 1.. {
-        let pod = machine.node.pod("a");
-        let chain = Chain::new(&machine, &vf, &pod, SETTINGS());
-        let answer = chain.sriov().clone().fault(&format!("kill:{step}")).add();
-        let killed = answer.was_killed();
-        // Every other time the namespace is gone before the DEL.
-        let pod = if step % 2 == 0 {
-            drop(pod);
-            None
-        } else {
-            Some(pod)
-        };
-        chain.sriov().del().done();
-        drop(pod);
-        machine.node.snapshot().assert_is(&before);
-        if !killed {
-            assert!(step > 8, "only {step} steps were seen");
-            break;
-        }
-    }
+    let add = |chain: &Chain, fault: &str| chain.sriov().clone().fault(fault).add();
+    let steps = kill_at_every_step(&machine, &vf, &SETTINGS(), add, |chain| chain.sriov().del().done());
+    assert!(steps > 8, "only {steps} steps were seen");
 }
 
 #[test]
 fn invariant_1_rdma_is_killed_at_every_step_and_del_puts_it_right() {
     let machine = Machine::exclusive();
-    let before = machine.node.snapshot();
     let vf = machine.vf("eth1", 1);
+    let add = |chain: &Chain, fault: &str| {
+        let result = chain.sriov().add().ok();
+        chain.rdma().with("prevResult", &result).fault(fault).add()
+    };
+    let steps = kill_at_every_step(&machine, &vf, &json!({}), add, Chain::del);
+    assert!(steps > 4, "only {steps} steps were seen");
+}
+
+/// Kills an ADD at its first step, at its second, and so on; after each, DEL must leave the node as it was.
+/// Returns the first step at which there was nothing left to kill.
+fn kill_at_every_step(
+    machine: &Machine,
+    vf: &Vf,
+    settings: &Value,
+    add: impl Fn(&Chain, &str) -> Answer,
+    del: impl Fn(&Chain),
+) -> u32 {
+    let before = machine.node.snapshot();
     for step in 1.. {
         let pod = machine.node.pod("a");
-        let chain = Chain::new(&machine, &vf, &pod, json!({}));
-        let result = chain.sriov().add().ok();
-        let answer = chain.rdma().with("prevResult", &result).fault(&format!("kill:{step}")).add();
-        let killed = answer.was_killed();
-        let pod = if step % 2 == 0 {
-            drop(pod);
-            None
-        } else {
-            Some(pod)
-        };
-        chain.del();
+        let chain = Chain::new(machine, vf, &pod, settings.clone());
+        let answer = add(&chain, &format!("kill:{step}"));
+        // Every other time the namespace is gone before the DEL.
+        let pod = (step % 2 == 1).then_some(pod);
+        del(&chain);
         drop(pod);
         machine.node.snapshot().assert_is(&before);
-        if !killed {
-            assert!(step > 4, "only {step} steps were seen");
-            break;
+        if !answer.was_killed() {
+            answer.ok();
+            return step;
         }
     }
+    unreachable!("a step is the last one")
 }
 
 #[test]

@@ -174,6 +174,17 @@ fn case_079_check_fails_when_the_device_is_not_in_the_pod() {
 }
 
 #[test]
+fn check_takes_how_to_log_from_the_configuration() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let result = chain.add();
+    let odd = chain.rdma().with("logFile", &json!("relative"));
+    odd.check_after(&result).error(7).says(&["logFile", "absolute path"]);
+    chain.del();
+}
+
+#[test]
 fn invariant_6_a_second_add_is_refused_and_changes_nothing() {
     let machine = Machine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));

@@ -52,6 +52,7 @@ impl Plugin for Rdma {
     }
 
     fn check(&self, request: &Check<'_>) -> Result<(), Error> {
+        log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
         let node = Node::of(&request.common, self.builtin_ipam)?;
         let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
         let Some(journal) = attachment::find::<Change>(&node, NAME, &request.attachment)? else {
