@@ -7,3 +7,17 @@
 //! | `conf` | every file that users copy is read by what will read it | the built `silkrail-cni` |
 //!
 //! Run them with `hack/test`.
+//!
+//! What several of them begin with is here: a node with one [`rail`], and the lab's [`machine`] with its [`chain`].
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "it is part of tests: a panic is how they fail"
+)]
+
+pub mod chain;
+pub mod machine;
+pub mod rail;

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, process::Command};
 use serde_json::{Value, json};
 use testkit::Observe;
 
-use crate::{chain::Chain, machine::Machine};
+use silkrail_tests::{chain::Chain, machine::Machine};
 
 fn silkrail(args: &str) -> (Option<i32>, String, String) {
     let test = std::env::current_exe().unwrap();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::Answer;
 
-use crate::{
+use silkrail_tests::{
     chain::Chain,
     machine::{Machine, Vf},
 };

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, thread};
 use serde_json::{Value, json};
 use testkit::{Observe, Pod, wait_until};
 
-use crate::{
+use silkrail_tests::{
     chain::Chain,
     machine::{Machine, Vf, rdma_devices},
 };

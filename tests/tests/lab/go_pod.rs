@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 use testkit::{Call, FakeIpam, Observe, Pod};
 
-use crate::machine::{Machine, Vf};
+use silkrail_tests::machine::{Machine, Vf};
 
 /// Where the Go plugins keep their state. The lab's root directory is a throw-away copy.
 pub(crate) const GO_STATE: &str = "/var/lib/cni";

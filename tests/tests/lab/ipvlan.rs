@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::{FakeIpam, Observe};
 
-use crate::machine::Machine;
+use silkrail_tests::machine::Machine;
 
 fn linkinfo(link: &Value) -> (&Value, &Value) {
     (&link["linkinfo"]["info_kind"], &link["linkinfo"]["info_data"]["mode"])

@@ -4,13 +4,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
-mod chain;
 mod cli;
 mod faults;
 mod fleet;
 mod go_pod;
 mod ipvlan;
-mod machine;
 mod rdma;
 mod shared;
 mod sriov;

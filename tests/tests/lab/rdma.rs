@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::Observe;
 
-use crate::{
+use silkrail_tests::{
     chain::Chain,
     machine::{Machine, rdma_devices},
 };

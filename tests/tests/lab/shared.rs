@@ -5,7 +5,7 @@ use std::{fs, time::Instant};
 use serde_json::{Value, json};
 use testkit::{Observe, Pod, TestNode};
 
-use crate::machine::{Machine, gids, rdma_devices};
+use silkrail_tests::machine::{Machine, gids, rdma_devices};
 
 const REQUIRE: fn() -> Value = || json!({"require": true, "timeoutMs": 5000});
 

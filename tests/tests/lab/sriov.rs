@@ -5,7 +5,7 @@ use std::{fs, thread, time::Duration};
 use serde_json::{Value, json};
 use testkit::{Call, FakeIpam, Observe, Pod, wait_until};
 
-use crate::{
+use silkrail_tests::{
     chain::Chain,
     machine::{Machine, Vf},
 };

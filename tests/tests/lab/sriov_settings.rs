@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::{Call, Observe, Pod};
 
-use crate::machine::{Machine, Vf};
+use silkrail_tests::machine::{Machine, Vf};
 
 fn call(machine: &Machine, vf: &Vf, pod: &Pod, settings: Value) -> Call {
     let mut conf = json!({"deviceID": vf.pci, "ipam": {}});

@@ -5,11 +5,9 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use testkit::{Observe, Snapshot, wait_until};
 
-use crate::{
-    chain::Chain,
-    go_pod::{GO_STATE, GoPod, age, moved, noted, write},
-    machine::Machine,
-};
+use silkrail_tests::{chain::Chain, machine::Machine};
+
+use crate::go_pod::{GO_STATE, GoPod, age, moved, noted, write};
 
 /// Everything a pod of the Go plugins may have configured that this card can.
 fn everything() -> Value {

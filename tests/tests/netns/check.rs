@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::{Call, Observe};
 
-use crate::rail::Rail;
+use silkrail_tests::rail::Rail;
 
 /// An attachment, the call that made it, and its result.
 fn attached() -> (Rail, Call, Value) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::{FakeIpam, Observe};
 
-use crate::rail::Rail;
+use silkrail_tests::rail::Rail;
 
 fn valid(containers: &[&str]) -> Value {
     containers.iter().map(|id| json!({"containerID": id, "ifname": "net1"})).collect()
@@ -20,7 +20,7 @@ fn ipam_case_092_gc_takes_back_exactly_the_others() {
     let result = kept.add().ok();
     kept.with("cni.dev/valid-attachments", &valid(&["kept", "never-was"])).gc().done();
     assert_eq!(rail.pod.link("net1"), None);
-    assert_eq!(rail.node.snapshot().claims(), [crate::rail::ip(&result)]);
+    assert_eq!(rail.node.snapshot().claims(), [silkrail_tests::rail::ip(&result)]);
     kept.check_after(&result).done();
     kept.with("cni.dev/valid-attachments", &valid(&[])).gc().done();
     rail.node.snapshot().assert_is(&before);
@@ -52,7 +52,7 @@ fn gc_leaves_an_attachment_with_the_same_container_and_another_interface() {
     let rail = Rail::new();
     rail.macvlan(&json!({})).add().ok();
     let clean = rail.macvlan(&json!({})).ifname("net2");
-    let mut ipam = crate::rail::ipam(&["10.7.0.10-10.7.0.20"]);
+    let mut ipam = silkrail_tests::rail::ipam(&["10.7.0.10-10.7.0.20"]);
     ipam["clean_gateway"] = json!(true);
     clean.with("ipam", &ipam).add().ok();
     rail.macvlan(&json!({"cni.dev/valid-attachments": valid(&["c0ffee"])})).gc().done();

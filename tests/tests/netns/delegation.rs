@@ -9,7 +9,7 @@ use std::{
 use serde_json::json;
 use testkit::{FakeIpam, Observe};
 
-use crate::rail::Rail;
+use silkrail_tests::rail::Rail;
 
 #[test]
 fn case_021_a_missing_ipam_plugin_is_named_with_where_it_was_looked_for() {

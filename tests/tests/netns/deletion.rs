@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 use testkit::{FakeIpam, Observe, Pod};
 
-use crate::rail::Rail;
+use silkrail_tests::rail::Rail;
 
 #[test]
 fn case_037_del_of_what_was_never_added_succeeds() {
@@ -145,7 +145,7 @@ fn invariant_3_a_late_del_leaves_the_link_of_another_pod_at_the_same_path() {
 #[test]
 fn invariant_3_a_late_del_leaves_an_address_that_another_attachment_has() {
     let rail = Rail::new();
-    let call = rail.macvlan(&json!({"ipam": crate::rail::ipam(&["10.7.0.10"])}));
+    let call = rail.macvlan(&json!({"ipam": silkrail_tests::rail::ipam(&["10.7.0.10"])}));
     call.add().ok();
     let journals: Vec<_> = journals(&rail).into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect();
     call.del().done();

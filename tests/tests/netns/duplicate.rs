@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::{FakeIpam, Observe};
 
-use crate::rail::Rail;
+use silkrail_tests::rail::Rail;
 
 #[test]
 fn invariant_6_a_duplicate_add_fails_and_changes_nothing() {

@@ -5,7 +5,7 @@
 use serde_json::json;
 use testkit::{Call, FakeIpam, Observe, Snapshot};
 
-use crate::rail::{Rail, ipam};
+use silkrail_tests::rail::{Rail, ipam};
 
 /// There are at least so many steps; fewer would mean that nothing was injected.
 const STEPS: usize = 6;

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use testkit::{Call, Observe};
 
-use crate::rail::{Rail, ip};
+use silkrail_tests::rail::{Rail, ip};
 
 /// Where Debian installs it.
 const DIR: &str = "/usr/lib/cni";

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 use testkit::Observe;
 
-use crate::rail::Rail;
+use silkrail_tests::rail::Rail;
 
 #[test]
 fn invariant_5_the_own_namespace_is_refused_before_anything_is_touched() {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::Observe;
 
-use crate::rail::{Rail, ip, ips, pool, pool6};
+use silkrail_tests::rail::{Rail, ip, ips, pool, pool6};
 
 #[test]
 fn ipam_case_017_the_result_has_prefix_gateway_and_routes_in_order() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use testkit::{Call, Observe};
 
-use crate::rail::{Rail, ip, pool};
+use silkrail_tests::rail::{Rail, ip, pool};
 
 fn pools(ips: &[&str]) -> Value {
     json!({"pools": [pool("rail", ips)]})

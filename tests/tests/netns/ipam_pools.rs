@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use testkit::Call;
 
-use crate::rail::{Rail, ip, pool};
+use silkrail_tests::rail::{Rail, ip, pool};
 
 /// A call whose pools are in a directory of files.
 fn with_files(rail: &Rail, files: &[(&str, &str)]) -> Call {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rail::{Rail, ip, ips, merged, pool, pool6};
+use silkrail_tests::rail::{Rail, ip, ips, merged, pool, pool6};
 
 /// A pool of one address: 10.7.0.`last`.
 fn one(name: &str, last: u8, more: &Value) -> Value {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::{Observe, wait_until};
 
-use crate::rail::{Rail, VERSIONS, ip};
+use silkrail_tests::rail::{Rail, VERSIONS, ip};
 
 #[test]
 fn case_035_add_and_del_in_every_version() {

@@ -22,5 +22,4 @@ mod odd;
 mod ownership;
 mod parallel;
 mod parameters;
-mod rail;
 mod routes;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::Observe;
 
-use crate::rail::{Rail, ipam};
+use silkrail_tests::rail::{Rail, ipam};
 
 /// A configuration without `master`.
 fn anywhere() -> serde_json::Value {

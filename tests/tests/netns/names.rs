@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::Observe;
 
-use crate::rail::Rail;
+use silkrail_tests::rail::Rail;
 
 #[test]
 fn case_048_a_name_that_is_taken_is_refused_and_its_link_untouched() {
@@ -62,7 +62,7 @@ fn one_pod_has_several_attachments() {
     let rail = Rail::new();
     let before = rail.node.snapshot();
     let calls: Vec<_> = (1..=4).map(|n| rail.macvlan(&json!({})).ifname(&format!("net{n}"))).collect();
-    let clean = json!({"type": "silkrail-ipam", "clean_gateway": true, "pools": [crate::rail::pool("rail", &["10.7.0.10-10.7.0.20"])]});
+    let clean = json!({"type": "silkrail-ipam", "clean_gateway": true, "pools": [silkrail_tests::rail::pool("rail", &["10.7.0.10-10.7.0.20"])]});
     for call in &calls {
         call.with("ipam", &clean).add().ok();
     }

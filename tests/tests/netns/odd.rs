@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::{Observe, wait_until};
 
-use crate::rail::Rail;
+use silkrail_tests::rail::Rail;
 
 #[test]
 fn a_master_that_is_down_does_not_keep_a_pod_from_starting() {

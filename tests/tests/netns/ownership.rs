@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
 use serde_json::json;
 use testkit::{FakeIpam, Observe};
 
-use crate::rail::Rail;
+use silkrail_tests::rail::Rail;
 
 #[test]
 fn invariant_4_an_address_is_kept_while_something_of_the_pod_is_left() {

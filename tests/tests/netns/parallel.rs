@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, thread};
 use serde_json::json;
 use testkit::{Answer, Call, Observe, Pod};
 
-use crate::rail::{Rail, ip, ipam};
+use silkrail_tests::rail::{Rail, ip, ipam};
 
 /// Makes all calls at once.
 fn at_once(calls: &[Call], call: impl Fn(&Call) -> Answer + Sync) -> Vec<Answer> {
@@ -41,7 +41,7 @@ fn case_056_fifty_adds_at_once_on_one_master() {
 #[test]
 fn ipam_case_044_sixty_adds_at_once_on_thirty_addresses_give_thirty() {
     let rail = Rail::new();
-    let pool = json!({"pools": [crate::rail::pool("rail", &["10.7.0.10-10.7.0.39"])]});
+    let pool = json!({"pools": [silkrail_tests::rail::pool("rail", &["10.7.0.10-10.7.0.39"])]});
     let calls: Vec<Call> = (0..60).map(|n| rail.ipam(&pool).container(&format!("c{n}"))).collect();
     let answers = at_once(&calls, Call::add);
     let (good, bad): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status.success());
@@ -57,7 +57,7 @@ fn ipam_case_044_sixty_adds_at_once_on_thirty_addresses_give_thirty() {
 #[test]
 fn ipam_case_045_adds_and_dels_at_once_leave_what_the_last_call_of_each_said() {
     let rail = Rail::new();
-    let pool = json!({"pools": [crate::rail::pool("rail", &["10.7.0.10-10.7.0.29"])]});
+    let pool = json!({"pools": [silkrail_tests::rail::pool("rail", &["10.7.0.10-10.7.0.29"])]});
     let calls: Vec<Call> = (0..20).map(|n| rail.ipam(&pool).container(&format!("c{n}"))).collect();
     let last: Vec<_> = at_once(&calls, |call| {
         for _ in 0..4 {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::Observe;
 
-use crate::rail::Rail;
+use silkrail_tests::rail::Rail;
 
 const GIVEN: &str = "c2:11:22:33:44:55";
 

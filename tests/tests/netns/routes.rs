@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::{FakeIpam, Observe};
 
-use crate::rail::Rail;
+use silkrail_tests::rail::Rail;
 
 /// What a pod has after an ADD with this result of the IPAM plugin.
 fn pod_with(result: &Value) -> Rail {

@@ -14,29 +14,39 @@ use testkit::{Call, Observe, TestNode, wait_until};
 static ONE: Mutex<()> = Mutex::new(());
 
 /// The machine in one of the two RDMA modes.
-pub(crate) struct Machine {
-    pub(crate) node: TestNode,
+#[derive(Debug)]
+pub struct Machine {
+    /// The machine.
+    pub node: TestNode,
     _one: MutexGuard<'static, ()>,
 }
 
 /// A VF at home.
 #[derive(Debug, Clone)]
-pub(crate) struct Vf {
-    pub(crate) pf: &'static str,
-    pub(crate) index: usize,
-    pub(crate) pci: String,
-    pub(crate) link: String,
-    pub(crate) rdma: String,
+pub struct Vf {
+    /// Its PF's link.
+    pub pf: &'static str,
+    /// Its number on its PF.
+    pub index: usize,
+    /// Its PCI address.
+    pub pci: String,
+    /// Its link; empty if it is not at home.
+    pub link: String,
+    /// Its RDMA device; empty if it is not at home.
+    pub rdma: String,
 }
 
-pub(crate) const PFS: [&str; 2] = ["eth0", "eth1"];
+/// The machine's PFs.
+pub const PFS: [&str; 2] = ["eth0", "eth1"];
 
 impl Machine {
-    pub(crate) fn exclusive() -> Self {
+    /// In exclusive mode: an RDMA device is in one namespace.
+    pub fn exclusive() -> Self {
         Self::in_mode("exclusive")
     }
 
-    pub(crate) fn shared() -> Self {
+    /// In shared mode: every namespace sees every RDMA device.
+    pub fn shared() -> Self {
         Self::in_mode("shared")
     }
 
@@ -64,7 +74,7 @@ impl Machine {
     }
 
     /// A VF of a PF.
-    pub(crate) fn vf(&self, pf: &'static str, index: usize) -> Vf {
+    pub fn vf(&self, pf: &'static str, index: usize) -> Vf {
         let link = fs::read_link(format!("/sys/class/net/{pf}/device/virtfn{index}")).unwrap();
         let pci = link.file_name().unwrap().to_str().unwrap().to_owned();
         let below = |dir: &str| first(&Path::new("/sys/bus/pci/devices").join(&pci).join(dir));
@@ -72,7 +82,7 @@ impl Machine {
     }
 
     /// All VFs.
-    pub(crate) fn vfs(&self) -> Vec<Vf> {
+    pub fn vfs(&self) -> Vec<Vf> {
         PFS.into_iter()
             .flat_map(|pf| (0..7).map(move |index| (pf, index)))
             .map(|(pf, i)| self.vf(pf, i))
@@ -80,12 +90,12 @@ impl Machine {
     }
 
     /// What a VF's PF says about it.
-    pub(crate) fn vf_info(&self, vf: &Vf) -> Value {
+    pub fn vf_info(&self, vf: &Vf) -> Value {
         self.node.link(vf.pf).unwrap()["vfinfo_list"][vf.index].clone()
     }
 
     /// A call of a plugin whose configuration has a pool.
-    pub(crate) fn plugin(&self, plugin: &str, settings: &Value) -> Call {
+    pub fn plugin(&self, plugin: &str, settings: &Value) -> Call {
         let mut conf = json!({
             "cniVersion": "1.1.0",
             "name": "rail0",
@@ -97,12 +107,12 @@ impl Machine {
     }
 
     /// The names of the RDMA devices the machine sees.
-    pub(crate) fn rdma_devices(&self) -> Vec<String> {
+    pub fn rdma_devices(&self) -> Vec<String> {
         rdma_devices(&self.node)
     }
 
     /// A setting of the simulated RDMA device of a function.
-    pub(crate) fn simulate(&self, pci: &str, setting: &str, value: &str) -> Simulation {
+    pub fn simulate(&self, pci: &str, setting: &str, value: &str) -> Simulation {
         let path = Path::new("/sys/kernel/debug/rdmasim").join(pci).join(setting);
         let before = fs::read_to_string(&path).unwrap().trim().to_owned();
         fs::write(&path, value).unwrap();
@@ -111,7 +121,8 @@ impl Machine {
 }
 
 /// A setting of a simulated device, for as long as this value lives.
-pub(crate) struct Simulation {
+#[derive(Debug)]
+pub struct Simulation {
     path: PathBuf,
     before: String,
 }
@@ -123,7 +134,7 @@ impl Drop for Simulation {
 }
 
 /// The seed's pool.
-pub(crate) fn pool() -> Value {
+pub fn pool() -> Value {
     json!({
         "name": "v4-81",
         "subnet": "172.81.0.0/16",
@@ -133,7 +144,7 @@ pub(crate) fn pool() -> Value {
 }
 
 /// The names of the RDMA devices that are seen somewhere.
-pub(crate) fn rdma_devices(place: &impl Observe) -> Vec<String> {
+pub fn rdma_devices(place: &impl Observe) -> Vec<String> {
     let mut names: Vec<_> =
         place.rdma("dev show").iter().map(|dev| dev["ifname"].as_str().unwrap().to_owned()).collect();
     names.sort();
@@ -141,7 +152,7 @@ pub(crate) fn rdma_devices(place: &impl Observe) -> Vec<String> {
 }
 
 /// The RoCE v2 GIDs of an RDMA device, written as addresses, with the link each belongs to.
-pub(crate) fn gids(device: &str) -> Vec<(String, String)> {
+pub fn gids(device: &str) -> Vec<(String, String)> {
     let port = PathBuf::from(format!("/sys/class/infiniband/{device}/ports/1"));
     let read = |what: &str, index: usize| fs::read_to_string(port.join(what).join(index.to_string())).ok();
     (0..255)

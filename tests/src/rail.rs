@@ -4,17 +4,23 @@ use serde_json::{Value, json};
 use testkit::{Call, FakeIpam, Observe, Pod, TestNode};
 
 /// Every version, oldest first.
-pub(crate) const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
+pub const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
 /// A node whose link `rail0` is cabled to `port0` of a switch, and a pod.
-pub(crate) struct Rail {
-    pub(crate) pod: Pod,
-    pub(crate) switch: Pod,
-    pub(crate) node: TestNode,
+#[derive(Debug)]
+pub struct Rail {
+    /// The pod.
+    pub pod: Pod,
+    /// The other end of the cable.
+    pub switch: Pod,
+    /// The node.
+    pub node: TestNode,
 }
 
 impl Rail {
-    pub(crate) fn new() -> Self {
+    /// A node with its rail, and an empty pod.
+    #[expect(clippy::new_without_default, reason = "it makes a namespace")]
+    pub fn new() -> Self {
         let node = TestNode::new();
         let (pod, switch) = (node.pod("a"), node.pod("switch"));
         node.cable("rail0", &switch, "port0");
@@ -22,7 +28,7 @@ impl Rail {
     }
 
     /// A call of macvlan about the pod, with this configuration on top of the usual one.
-    pub(crate) fn macvlan(&self, more: &Value) -> Call {
+    pub fn macvlan(&self, more: &Value) -> Call {
         self.plugin(
             "macvlan",
             &merged(json!({"master": "rail0", "ipam": ipam(&["10.7.0.10-10.7.0.20"])}), more),
@@ -30,17 +36,17 @@ impl Rail {
     }
 
     /// A call of macvlan without addresses.
-    pub(crate) fn layer_2(&self, more: &Value) -> Call {
+    pub fn layer_2(&self, more: &Value) -> Call {
         self.plugin("macvlan", &merged(json!({"master": "rail0", "ipam": {}}), more))
     }
 
     /// A call of macvlan with an IPAM plugin of a test's own.
-    pub(crate) fn with_ipam(&self, ipam: &FakeIpam) -> Call {
+    pub fn with_ipam(&self, ipam: &FakeIpam) -> Call {
         self.macvlan(&json!({"ipam": {"type": "fake"}})).delegates_in(ipam.dir())
     }
 
     /// A call of silkrail-ipam itself with this `ipam`.
-    pub(crate) fn ipam(&self, ipam: &Value) -> Call {
+    pub fn ipam(&self, ipam: &Value) -> Call {
         self.plugin("silkrail-ipam", &json!({"ipam": merged(json!({"type": "silkrail-ipam"}), ipam)}))
     }
 
@@ -51,22 +57,22 @@ impl Rail {
 }
 
 /// An `ipam` with one pool of these ranges.
-pub(crate) fn ipam(ips: &[&str]) -> Value {
+pub fn ipam(ips: &[&str]) -> Value {
     json!({"type": "silkrail-ipam", "pools": [pool("rail", ips)]})
 }
 
 /// A pool of 10.7.0.0/24.
-pub(crate) fn pool(name: &str, ips: &[&str]) -> Value {
+pub fn pool(name: &str, ips: &[&str]) -> Value {
     json!({"name": name, "subnet": "10.7.0.0/24", "ips": ips, "gateway": "10.7.0.1"})
 }
 
 /// A pool of fd00:7::/64, without a gateway: with one, ADD waits for duplicate address detection.
-pub(crate) fn pool6(name: &str, ips: &[&str]) -> Value {
+pub fn pool6(name: &str, ips: &[&str]) -> Value {
     json!({"name": name, "subnet": "fd00:7::/64", "ips": ips})
 }
 
 /// The keys of both objects; the second's count.
-pub(crate) fn merged(mut object: Value, more: &Value) -> Value {
+pub fn merged(mut object: Value, more: &Value) -> Value {
     for (key, value) in more.as_object().unwrap() {
         object[key] = value.clone();
     }
@@ -74,13 +80,13 @@ pub(crate) fn merged(mut object: Value, more: &Value) -> Value {
 }
 
 /// The addresses of a result, without their prefix lengths.
-pub(crate) fn ips(result: &Value) -> Vec<String> {
+pub fn ips(result: &Value) -> Vec<String> {
     let of = |ip: &Value| ip["address"].as_str().unwrap().split('/').next().unwrap().to_owned();
     result["ips"].as_array().map(|ips| ips.iter().map(of).collect()).unwrap_or_default()
 }
 
 /// The one address of a result.
-pub(crate) fn ip(result: &Value) -> String {
+pub fn ip(result: &Value) -> String {
     let all = ips(result);
     assert_eq!(all.len(), 1, "{result}");
     all[0].clone()

@@ -6,14 +6,15 @@ use testkit::{Call, Pod};
 use crate::machine::{Machine, Vf};
 
 /// A pod's attachment by both plugins.
-pub(crate) struct Chain {
+#[derive(Debug)]
+pub struct Chain {
     sriov: Call,
     rdma: Call,
 }
 
 impl Chain {
     /// The chain for a VF and a pod whose container is called like the VF.
-    pub(crate) fn new(machine: &Machine, vf: &Vf, pod: &Pod, settings: Value) -> Self {
+    pub fn new(machine: &Machine, vf: &Vf, pod: &Pod, settings: Value) -> Self {
         let mut sriov = json!({"deviceID": vf.pci});
         sriov.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
         let container = format!("pod-{}-{}", vf.pf, vf.index);
@@ -25,7 +26,7 @@ impl Chain {
     }
 
     /// ADD of both; the result is the chain's.
-    pub(crate) fn add(&self) -> Value {
+    pub fn add(&self) -> Value {
         let result = self.sriov.add().ok();
         let passed = self.rdma.with("prevResult", &result).add().ok();
         assert_eq!(passed, result, "rdma passes the result on unchanged");
@@ -33,22 +34,24 @@ impl Chain {
     }
 
     /// DEL of both, in the order of runtimes: the last first.
-    pub(crate) fn del(&self) {
+    pub fn del(&self) {
         self.rdma.del().done();
         self.sriov.del().done();
     }
 
     /// CHECK of both.
-    pub(crate) fn check(&self, result: &Value) {
+    pub fn check(&self, result: &Value) {
         self.sriov.check_after(result).done();
         self.rdma.check_after(result).done();
     }
 
-    pub(crate) fn sriov(&self) -> &Call {
+    /// The call of `sriov`.
+    pub fn sriov(&self) -> &Call {
         &self.sriov
     }
 
-    pub(crate) fn rdma(&self) -> &Call {
+    /// The call of `rdma`.
+    pub fn rdma(&self) -> &Call {
         &self.rdma
     }
 }
