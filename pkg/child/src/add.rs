@@ -112,7 +112,7 @@ impl<K: Kind> Addition<'_, '_, K> {
         sharing: Option<&Sharing>,
         result: &AddResult,
     ) -> Result<(), Error> {
-        let mut entry = entry::describe(K::NAME, self.request, self.pod, result);
+        let mut entry = entry::describe(K::NAME, self.request, self.pod, result)?;
         entry.rdma.master = Some(self.parent.link.name.clone());
         if let Some(sharing) = sharing {
             sharing.describe(self.node, result, &mut entry.rdma)?;

@@ -32,6 +32,13 @@ impl journal::Change for Change {
         }
     }
 
+    fn outlives_boots(&self) -> bool {
+        match self {
+            Self::Delegated(_) | Self::Published(_) => true,
+            Self::Link(_) => false,
+        }
+    }
+
     /// An address is free only when no link has it any more.
     fn guards_later_ones(&self) -> bool {
         matches!(self, Self::Delegated(_))

@@ -88,7 +88,7 @@ pub(crate) fn remove_unknown<K: Kind>(node: &Node, request: &Del<'_>) -> Result<
         return Ok(());
     }
     // Or another pod's by now, whose own DEL will come.
-    if attachment::holder(node, K::NAME, ifname, netns.id()).is_some() {
+    if attachment::holder(node, K::NAME, ifname, netns.id())?.is_some() {
         return Ok(());
     }
     let Some(pod) = Pod::find(path, netns.id())? else { return Ok(()) };

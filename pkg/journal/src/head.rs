@@ -10,6 +10,8 @@ use addr::Attachment;
 use netns::NetNsId;
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
+
 /// The first line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -34,16 +36,29 @@ impl Head {
     /// The version this program writes, and the newest it reads.
     pub const VERSION: u32 = 1;
 
-    /// The header of a journal, if it can be read. No lock is needed: it never changes.
-    pub fn read(path: &Path) -> Option<Self> {
-        let bytes = statefile::read(path).ok()??;
-        serde_json::from_slice(bytes.split(|b| *b == b'\n').next()?).ok()
+    /// The header of a journal; `None` if there is no journal, or none that can be understood. No lock is
+    /// needed: it never changes.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it is there and cannot be read.
+    pub fn read(path: &Path) -> Result<Option<Self>, Error> {
+        let Some(bytes) = statefile::read(path)? else { return Ok(None) };
+        let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+        Ok(serde_json::from_slice(line).ok())
     }
 }
 
-/// The identity of this boot; empty where the kernel does not tell.
-pub fn boot_id() -> String {
+/// The identity of this boot.
+///
+/// # Errors
+/// [`Error::File`] if the kernel does not tell. To guess would be to take what is there for a former boot's.
+pub fn boot_id() -> Result<&'static str, Error> {
     static BOOT_ID: OnceLock<String> = OnceLock::new();
-    let read = || fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
-    BOOT_ID.get_or_init(read).clone()
+    if let Some(id) = BOOT_ID.get() {
+        return Ok(id);
+    }
+    let path = Path::new("/proc/sys/kernel/random/boot_id");
+    let failed = |source| statefile::Error::Io { operation: "read", path: path.to_owned(), source };
+    let id = fs::read_to_string(path).map_err(failed)?;
+    Ok(BOOT_ID.get_or_init(|| id.trim().to_owned()))
 }

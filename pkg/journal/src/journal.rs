@@ -92,8 +92,11 @@ impl<C: Change> Journal<C> {
     }
 
     /// Whether the journal was written before the kernel was last booted: what it tells of is gone.
-    pub fn is_from_another_boot(&self) -> bool {
-        self.head.boot_id != boot_id()
+    ///
+    /// # Errors
+    /// If the kernel does not tell which boot this is.
+    pub fn is_from_another_boot(&self) -> Result<bool, Error> {
+        Ok(self.head.boot_id != boot_id()?)
     }
 
     /// Notes a change, then makes it.
@@ -165,11 +168,15 @@ impl<C: Change> Journal<C> {
     /// Takes every change back, the newest first, and goes on past failures. When nothing is left the
     /// journal goes too; otherwise it stays as it is, for the next call.
     ///
+    /// Of another boot's journal, only what outlives boots is taken back.
+    ///
     /// # Errors
     /// What is left.
     pub fn revert(self, node: &C::Node) -> Result<(), Vec<Left>> {
+        let unknown = |why: Error| vec![Left { change: "the attachment".into(), why: why.to_string() }];
+        let is_old = self.is_from_another_boot().map_err(unknown)?;
         let mut left = Vec::new();
-        for change in self.changes.iter().rev() {
+        for change in self.changes.iter().rev().filter(|change| !is_old || change.outlives_boots()) {
             if change.guards_later_ones() && !left.is_empty() {
                 continue;
             }

@@ -1,7 +1,7 @@
 //! Beginning an attachment's journal, taking attachments back, collecting lost ones.
 
 use std::{
-    fs,
+    fs, io,
     path::Path,
     time::{Duration, Instant},
 };
@@ -67,7 +67,7 @@ pub fn begin<C: NodeChange>(node: &Node, beginning: &Beginning<'_>) -> Result<Jo
         network: beginning.network.into(),
         netns_path: beginning.netns_path.into(),
         netns: beginning.netns,
-        boot_id: boot_id(),
+        boot_id: boot_id()?.into(),
     };
     loop {
         match Journal::create(&path, head.clone()) {
@@ -82,7 +82,7 @@ pub fn begin<C: NodeChange>(node: &Node, beginning: &Beginning<'_>) -> Result<Jo
 fn make_room<C: NodeChange>(node: &Node, path: &Path, new: &Head) -> Result<(), Error> {
     let Some(old) = open::<C>(path)? else { return Ok(()) };
     let lives = old.head().netns == new.netns || still_names(&old.head().netns_path, old.head().netns);
-    if old.is_complete() && lives && !old.is_from_another_boot() {
+    if old.is_complete() && lives && !old.is_from_another_boot()? {
         let head = Box::new(old.head().clone());
         return Err(journal::Error::Exists { path: path.to_owned(), head }.into());
     }
@@ -97,17 +97,24 @@ fn still_names(path: &Path, id: Option<NetNsId>) -> bool {
 
 /// The living attachment of this plugin that has an interface of this name in a namespace, if a journal of
 /// this boot tells of one.
-pub fn holder(node: &Node, plugin: &str, ifname: &LinkName, netns: NetNsId) -> Option<Attachment> {
+///
+/// # Errors
+/// If a journal cannot be read.
+pub fn holder(
+    node: &Node,
+    plugin: &str,
+    ifname: &LinkName,
+    netns: NetNsId,
+) -> Result<Option<Attachment>, Error> {
     let suffix = format!("@{ifname}.{plugin}.journal");
     let dir = node.state.attachments();
-    let heads = names(&dir)
-        .into_iter()
-        .filter(|name| name.ends_with(&suffix))
-        .filter_map(|name| Head::read(&dir.join(name)));
-    heads
-        .filter(|head| head.boot_id == boot_id() && head.netns == Some(netns))
-        .map(|head| head.attachment)
-        .next()
+    for name in names(&dir)?.into_iter().filter(|name| name.ends_with(&suffix)) {
+        let Some(head) = Head::read(&dir.join(name))? else { continue };
+        if head.boot_id == boot_id()? && head.netns == Some(netns) {
+            return Ok(Some(head.attachment));
+        }
+    }
+    Ok(None)
 }
 
 /// Takes an attachment back by its journal. Returns whether there was one of this boot: an older one is
@@ -117,7 +124,7 @@ pub fn holder(node: &Node, plugin: &str, ifname: &LinkName, netns: NetNsId) -> O
 /// What is left.
 pub fn take_back<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
     let Some(journal) = open::<C>(&node.state.journal(attachment, plugin))? else { return Ok(false) };
-    let of_this_boot = !journal.is_from_another_boot();
+    let of_this_boot = !journal.is_from_another_boot()?;
     take_back_journal(node, journal)?;
     Ok(of_this_boot)
 }
@@ -158,7 +165,7 @@ pub fn collect<C: NodeChange>(
 ) -> Result<(), Error> {
     let suffix = format!(".{}.journal", plugin.name());
     let mut failures = Vec::new();
-    for name in names(&node.state.attachments()) {
+    for name in names(&node.state.attachments())? {
         let Some(attachment) = name.strip_suffix(&suffix).and_then(|name| name.parse().ok()) else {
             continue;
         };
@@ -189,9 +196,18 @@ fn collect_one<C: NodeChange>(
     take_back_journal(node, journal)
 }
 
-fn names(dir: &Path) -> Vec<String> {
-    let Ok(list) = fs::read_dir(dir) else { return Vec::new() };
-    list.filter_map(|item| item.ok()?.file_name().into_string().ok()).collect()
+/// The names in a directory; none if it is not there.
+fn names(dir: &Path) -> Result<Vec<String>, Error> {
+    let failed = |source| statefile::Error::Io { operation: "list", path: dir.to_owned(), source };
+    let list = match fs::read_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        list => list.map_err(failed)?,
+    };
+    let mut names = Vec::new();
+    for item in list {
+        names.extend(item.map_err(failed)?.file_name().into_string());
+    }
+    Ok(names)
 }
 
 /// Opens a journal. One that cannot be understood is moved out of the way and counts as none: DEL must not
@@ -207,7 +223,5 @@ fn open<C: NodeChange>(path: &Path) -> Result<Option<Journal<C>>, Error> {
 }
 
 fn take_back_journal<C: NodeChange>(node: &Node, journal: Journal<C>) -> Result<(), Error> {
-    // Links, namespaces and settings of another boot are gone; today's may be somebody else's.
-    let done = if journal.is_from_another_boot() { journal.forget() } else { journal.revert(node) };
-    done.map_err(|left| left_behind(&left).into())
+    journal.revert(node).map_err(|left| left_behind(&left).into())
 }

@@ -57,8 +57,17 @@ pub struct Claim {
 
 impl Claim {
     /// The claim that an ADD will make.
-    pub fn of(part: Part, function: Function, owner: &Attachment, netns: PathBuf, netns_id: NetNsId) -> Self {
-        Self { part, function, owner: owner.clone(), netns, netns_id, boot_id: boot_id() }
+    ///
+    /// # Errors
+    /// If the kernel does not tell which boot this is.
+    pub fn of(
+        part: Part,
+        function: Function,
+        owner: &Attachment,
+        netns: PathBuf,
+        netns_id: NetNsId,
+    ) -> Result<Self, Error> {
+        Ok(Self { part, function, owner: owner.clone(), netns, netns_id, boot_id: boot_id()?.into() })
     }
 
     /// Claims the device. If who had it before is gone without a DEL, `take_back` is called for that
@@ -163,8 +172,8 @@ impl Claim {
 /// # Errors
 /// If the claim cannot be read.
 pub fn is_anothers(node: &Node, part: Part, function: &Function, owner: &Attachment) -> Result<bool, Error> {
-    let present = read(node, part, function)?;
-    Ok(present.is_some_and(|claim| claim.owner != *owner && claim.boot_id == boot_id()))
+    let Some(present) = read(node, part, function)? else { return Ok(false) };
+    Ok(present.owner != *owner && present.boot_id == boot_id()?)
 }
 
 fn read(node: &Node, part: Part, function: &Function) -> Result<Option<Claim>, Error> {

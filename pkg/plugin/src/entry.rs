@@ -45,11 +45,14 @@ impl fmt::Display for Published {
 }
 
 /// What an ADD knows about its attachment before any RDMA device is looked at.
-pub fn describe(plugin: &str, request: &Add<'_>, pod: &Pod, result: &AddResult) -> Entry {
+///
+/// # Errors
+/// If the kernel does not tell which boot this is.
+pub fn describe(plugin: &str, request: &Add<'_>, pod: &Pod, result: &AddResult) -> Result<Entry, Error> {
     let mut entry = Entry::new(plugin, request.attachment.clone());
     let args = &request.common.args;
     let id = pod.id();
-    entry.boot_id = journal::boot_id();
+    entry.boot_id = journal::boot_id()?.into();
     entry.pod = args.get("K8S_POD_NAME").map(|name| PodName {
         namespace: args.get("K8S_POD_NAMESPACE").unwrap_or_default().to_owned(),
         name: name.to_owned(),
@@ -63,5 +66,5 @@ pub fn describe(plugin: &str, request: &Add<'_>, pod: &Pod, result: &AddResult) 
         entry.network.mtu = interface.mtu;
     }
     entry.network.ips = result.ips.iter().map(|ip| ip.address.to_string()).collect();
-    entry
+    Ok(entry)
 }

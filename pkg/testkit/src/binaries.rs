@@ -22,18 +22,25 @@ impl Binaries {
     /// # Panics
     /// If it is not built.
     pub fn find() -> Self {
-        let built = env::var_os("SILKRAIL_CNI").map_or_else(beside_the_test, PathBuf::from);
+        Self::of(&env::var_os("SILKRAIL_CNI").map_or_else(beside_the_test, PathBuf::from))
+    }
+
+    /// Links this executable.
+    ///
+    /// # Panics
+    /// If it is not built.
+    pub fn of(built: &Path) -> Self {
         let found = built.is_file();
         assert!(
             found,
             "{} is not built: run hack/test, or cargo build -p silkrail-cni, or set SILKRAIL_CNI",
             built.display()
         );
-        let dir = make_dir(&built);
+        let dir = make_dir(built);
         for name in NAMES {
             let link = dir.path().join(name);
             // Another file system has no hard link to it.
-            fs::hard_link(&built, &link).or_else(|_| fs::copy(&built, &link).map(drop)).unwrap();
+            fs::hard_link(built, &link).or_else(|_| fs::copy(built, &link).map(drop)).unwrap();
         }
         Self { dir }
     }
@@ -44,10 +51,11 @@ impl Binaries {
     }
 }
 
-/// `target/<profile>/silkrail-cni`: tests are in `target/<profile>/deps`.
+/// `target/<profile>/silkrail-cni`: programs are in `target/<profile>`, tests in `deps` below it.
 fn beside_the_test() -> PathBuf {
     let test = env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).unwrap();
+    let dir = test.parent().unwrap();
+    let profile = if dir.ends_with("deps") { dir.parent().unwrap() } else { dir };
     profile.join("silkrail-cni")
 }
 

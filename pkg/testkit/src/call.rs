@@ -21,6 +21,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct Call {
     executable: PathBuf,
+    /// The program, with its first arguments, that runs the executable.
+    runner: Vec<OsString>,
     environment: BTreeMap<OsString, OsString>,
     stdin: Vec<u8>,
     state_dir: Option<PathBuf>,
@@ -31,6 +33,7 @@ impl Call {
     pub fn new(binaries: &Binaries, plugin: &str) -> Self {
         let call = Self {
             executable: binaries.dir().join(plugin),
+            runner: Vec::new(),
             environment: BTreeMap::new(),
             stdin: Vec::new(),
             state_dir: None,
@@ -118,6 +121,22 @@ impl Call {
         &self.stdin
     }
 
+    /// Of another build of the plugins.
+    ///
+    /// # Panics
+    /// Never: the executable has a name.
+    #[must_use]
+    pub fn of_build(mut self, binaries: &Binaries) -> Self {
+        self.executable = binaries.dir().join(self.executable.file_name().unwrap());
+        self.env("CNI_PATH", binaries.dir())
+    }
+
+    /// Run by another program, like `strace`: these are its name and arguments before the plugin.
+    #[must_use]
+    pub fn under(self, runner: &[impl AsRef<OsStr>]) -> Self {
+        Self { runner: runner.iter().map(|part| part.as_ref().to_owned()).collect(), ..self }
+    }
+
     /// Has an ADD or DEL fail, or be killed, at the N-th step of its journal: `error:N`, `kill:N`.
     #[must_use]
     pub fn fault(self, order: &str) -> Self {
@@ -178,10 +197,11 @@ impl Call {
     /// # Panics
     /// If it does not end.
     pub fn call(&self) -> Answer {
-        let mut command = Command::new(&self.executable);
-        command.env_clear().envs(&self.environment);
+        let mut words = self.runner.iter().map(OsString::as_os_str).chain([self.executable.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).env_clear().envs(&self.environment);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.executable.display()));
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
         let stdin = self.stdin.clone();
         let mut input = child.stdin.take().unwrap();
         // A plugin need not read it all.

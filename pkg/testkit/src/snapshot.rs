@@ -36,8 +36,18 @@ impl Snapshot {
         for (name, path) in entries(&node.netns_dir()) {
             snapshot.look_at(&format!("pod {name}"), &Inside(&path));
         }
+        snapshot.look_at_sysfs();
         snapshot.list(&node.state_dir(), "state");
         snapshot
+    }
+
+    /// What `/sys` says beside the tools: the names of the devices, and the GIDs at the head of their tables.
+    fn look_at_sysfs(&mut self) {
+        for class in ["net", "infiniband", "infiniband_verbs"] {
+            for (name, path) in entries(&Path::new("/sys/class").join(class)) {
+                self.facts.insert(format!("sysfs: {class} {name}"), gids(&path).join(" "));
+            }
+        }
     }
 
     fn look_at(&mut self, place: &str, there: &impl Observe) {
@@ -107,6 +117,18 @@ impl Snapshot {
         }
         text
     }
+}
+
+/// The GIDs of a device; a new one takes the first free place.
+fn gids(device: &Path) -> Vec<String> {
+    let table = device.join("ports/1/gids");
+    let mut gids: Vec<_> = (0..24)
+        .filter_map(|index| fs::read_to_string(table.join(index.to_string())).ok())
+        .map(|gid| gid.trim().to_owned())
+        .filter(|gid| gid.bytes().any(|b| b != b'0' && b != b':'))
+        .collect();
+    gids.sort();
+    gids
 }
 
 fn calm(fact: &mut Value) {

@@ -43,10 +43,15 @@ fn a_snapshot_shows_what_has_changed() {
     node.snapshot().assert_is(&before);
     pod.run_ip("address add 10.9.0.1/24 dev far0");
     fs::write(node.state_dir().join("file"), "text").unwrap();
+    node.run_ip("link add new0 type veth peer name new1");
     let difference = node.snapshot().difference(&before);
-    for part in
-        ["+ pod a: addresses of far0", "10.9.0.1", "+ pod a: route 10.9.0.0/24 far0", "+ state/file: text"]
-    {
+    for part in [
+        "+ pod a: addresses of far0",
+        "10.9.0.1",
+        "+ pod a: route 10.9.0.0/24 far0",
+        "+ state/file: text",
+        "+ sysfs: net new0",
+    ] {
         assert!(difference.contains(part), "{part}: {difference}");
     }
     assert!(!difference.contains("rail0 "), "{difference}");
@@ -59,6 +64,14 @@ fn a_link_that_is_left_is_noticed() {
     let before = node.snapshot();
     node.run_ip("link add left0 type veth peer name left1");
     node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn a_call_can_be_run_by_another_program() {
+    let node = TestNode::new();
+    let call = node.plugin("macvlan").stdin("{").under(&["strace", "-qq", "-o", "/run/trace"]);
+    call.verb("NONSENSE").refusal();
+    assert!(fs::read_to_string("/run/trace").unwrap().starts_with("execve("));
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn head() -> Head {
         network: "rail0".into(),
         netns_path: "/run/netns/pod".into(),
         netns: None,
-        boot_id: boot_id(),
+        boot_id: boot_id().unwrap().into(),
     }
 }
 
@@ -176,5 +176,5 @@ fn another_boot_is_recognised() {
     let path = dir.path().join("j");
     let old = Head { boot_id: "00000000-0000-0000-0000-000000000000".into(), ..head() };
     drop(Journal::<Put>::create(&path, old).unwrap());
-    assert!(open(&path).is_from_another_boot());
+    assert!(open(&path).is_from_another_boot().unwrap());
 }

@@ -19,6 +19,7 @@ use crate::{
     ITSELF, NAME,
     change::{Change, Claim},
     conf::Conf,
+    note::Note,
     restart,
 };
 
@@ -50,12 +51,15 @@ fn fresh(
     request: &Add<'_>,
     conf: &Conf,
 ) -> Result<AddResult, Error> {
-    let store = LocalStore::open(node.state.root(), &boot_id())?;
-    let claims = match restart::take_over(journal, node, &store, request)? {
+    let store = LocalStore::open(node.state.root(), boot_id()?)?;
+    let note = Note::of(&request.attachment, request.common.args.get("K8S_POD_UID"));
+    let claims = match restart::take_over(journal, node, &store, request, note.as_ref())? {
         Some(claims) => claims,
         None => claim(journal, &store, request, conf)?,
     };
-    restart::remember(node, &request.attachment, request.common.args.get("K8S_POD_UID"));
+    if let Some(note) = note {
+        journal.make(Change::Note(note.clone()), |_| note.write(node))?;
+    }
     result(&claims, conf)
 }
 
@@ -87,8 +91,11 @@ fn again(node: &Node, request: &Add<'_>, conf: &Conf) -> Result<AddResult, cni::
     let journal = attachment::find::<Change>(node, NAME, &request.attachment)?;
     let changes = journal.as_ref().map(|journal| journal.changes()).unwrap_or_default();
     // An address that was noted and taken by another in the same moment is not ours.
-    let ours = changes.iter().filter(|change| journal::Change::verify(*change, node).is_ok());
-    let claims: Vec<Claim> = ours.map(|Change::Claim(claim)| claim.clone()).collect();
+    let claims = changes.iter().filter_map(|change| match change {
+        Change::Claim(claim) => Some(claim),
+        Change::Note(_) => None,
+    });
+    let claims: Vec<Claim> = claims.filter(|claim| claim.verify(node).is_ok()).cloned().collect();
     Ok(result(&claims, conf)?)
 }
 

@@ -9,12 +9,16 @@ use ipam::{LocalStore, Owner};
 use plugin::{Error, Node};
 use serde::{Deserialize, Serialize};
 
+use crate::note::Note;
+
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Change {
     /// An address was claimed.
     Claim(Claim),
+    /// It was noted which attachment the pod's interface is.
+    Note(Note),
 }
 
 /// The claim of an address. Its owner is how it is known again.
@@ -25,19 +29,15 @@ pub(crate) struct Claim {
     pub(crate) address: IpAddr,
 }
 
-impl journal::Change for Change {
-    type Node = Node;
-    type Error = Error;
-
+impl Claim {
     fn revert(&self, node: &Node) -> Result<(), Error> {
-        let Self::Claim(Claim { owner, pool, address }) = self;
         let Some(store) = store(node)? else { return Ok(()) };
-        store.release(Some(pool), *address, owner)?;
+        store.release(Some(&self.pool), self.address, &self.owner)?;
         Ok(())
     }
 
-    fn verify(&self, node: &Node) -> Result<(), Error> {
-        let Self::Claim(Claim { owner, address, .. }) = self;
+    pub(crate) fn verify(&self, node: &Node) -> Result<(), Error> {
+        let Self { owner, address, .. } = self;
         let found = store(node)?.map_or(Ok(None), |store| store.owner(*address))?;
         match found {
             Some(Owner::Attachment(is)) if is == *owner => Ok(()),
@@ -47,16 +47,48 @@ impl journal::Change for Change {
     }
 }
 
+impl journal::Change for Change {
+    type Node = Node;
+    type Error = Error;
+
+    fn revert(&self, node: &Node) -> Result<(), Error> {
+        match self {
+            Self::Claim(claim) => claim.revert(node),
+            Self::Note(note) => note.revert(node),
+        }
+    }
+
+    fn verify(&self, node: &Node) -> Result<(), Error> {
+        match self {
+            Self::Claim(claim) => claim.verify(node),
+            // Without it only a restarted sandbox would get another address.
+            Self::Note(_) => Ok(()),
+        }
+    }
+
+    fn outlives_boots(&self) -> bool {
+        match self {
+            // Each boot has a store of its own.
+            Self::Claim(_) => false,
+            Self::Note(_) => true,
+        }
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Claim(Claim { owner, pool, address }) = self;
-        write!(f, "address {address} of pool {pool} for {owner}")
+        match self {
+            Self::Claim(Claim { owner, pool, address }) => {
+                write!(f, "address {address} of pool {pool} for {owner}")
+            }
+            Self::Note(note) => note.fmt(f),
+        }
     }
 }
 
 /// The store of this boot, if there is one.
 fn store(node: &Node) -> Result<Option<LocalStore>, Error> {
-    Ok(LocalStore::open_existing(node.state.root(), &journal::boot_id())?)
+    Ok(LocalStore::open_existing(node.state.root(), journal::boot_id()?)?)
 }
 
 fn changed(msg: String) -> Result<(), Error> {

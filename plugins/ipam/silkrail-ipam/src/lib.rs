@@ -8,6 +8,7 @@
 mod add;
 mod change;
 mod conf;
+mod note;
 mod restart;
 
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
@@ -41,9 +42,8 @@ impl Plugin for SilkrailIpam {
     fn del(&self, request: &Del<'_>) -> Result<(), Error> {
         let node = Node::of(&request.common, &ITSELF)?;
         if !attachment::take_back::<Change>(&node, NAME, &request.attachment)? {
-            release_unknown(&node, request).map_err(plugin::Error::from)?;
+            release_unknown(&node, request)?;
         }
-        restart::forget(&node, &request.attachment, request.common.args.get("K8S_POD_UID"));
         Ok(())
     }
 
@@ -69,8 +69,8 @@ impl Plugin for SilkrailIpam {
 }
 
 /// Releases the addresses of an attachment that no journal tells of.
-fn release_unknown(node: &Node, request: &Del<'_>) -> Result<(), ipam::StoreError> {
-    let Some(store) = LocalStore::open_existing(node.state.root(), &journal::boot_id())? else {
+fn release_unknown(node: &Node, request: &Del<'_>) -> Result<(), plugin::Error> {
+    let Some(store) = LocalStore::open_existing(node.state.root(), journal::boot_id()?)? else {
         return Ok(());
     };
     for address in store.owned_by(&request.attachment)? {

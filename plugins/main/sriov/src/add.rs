@@ -69,7 +69,7 @@ impl Addition<'_, '_> {
     fn claim(&self, journal: &mut Journal<Change>) -> Result<(), Error> {
         let Add { attachment, netns, .. } = self.request;
         let vf = Function::Pci(self.conf.device);
-        let claim = Claim::of(Part::Vf, vf, attachment, netns.clone(), self.pod.id());
+        let claim = Claim::of(Part::Vf, vf, attachment, netns.clone(), self.pod.id())?;
         journal.make(Change::Claim(claim.clone()), |_| {
             claim.make(self.node, |former| attachment::take_back::<Change>(self.node, NAME, former))
         })
@@ -148,7 +148,7 @@ impl Addition<'_, '_> {
     }
 
     fn publish(&self, journal: &mut Journal<Change>, vf: &Vf, result: &AddResult) -> Result<(), Error> {
-        let mut entry = entry::describe(NAME, self.request, self.pod, result);
+        let mut entry = entry::describe(NAME, self.request, self.pod, result)?;
         entry.network.vlan = self.conf.vlan.map(|tag| tag.id.get()).filter(|id| *id != 0);
         entry.rdma = Rdma {
             pci: Some(vf.pci),

@@ -52,6 +52,13 @@ impl journal::Change for Change {
         }
     }
 
+    fn outlives_boots(&self) -> bool {
+        match self {
+            Self::Claim(_) | Self::Delegated(_) | Self::Published(_) => true,
+            Self::Mac(_) | Self::Move(_) | Self::Configured(_) => false,
+        }
+    }
+
     fn guards_later_ones(&self) -> bool {
         // Nobody may have the VF, or its pod's addresses, while something of the pod is left on it.
         matches!(self, Self::Claim(_) | Self::Delegated(_))

@@ -51,7 +51,7 @@ fn make(
     function: &Function,
 ) -> Result<(), Error> {
     let owner = &request.attachment;
-    let claim = Claim::of(Part::Rdma, function.clone(), owner, request.netns.clone(), pod.id());
+    let claim = Claim::of(Part::Rdma, function.clone(), owner, request.netns.clone(), pod.id())?;
     journal.make(Change::Claim(claim.clone()), |_| {
         claim.make(node, |former| attachment::take_back::<Change>(node, NAME, former))
     })?;

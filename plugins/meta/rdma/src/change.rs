@@ -89,6 +89,13 @@ impl journal::Change for Change {
         }
     }
 
+    fn outlives_boots(&self) -> bool {
+        match self {
+            Self::Claim(_) | Self::Described(_) => true,
+            Self::Move(_) => false,
+        }
+    }
+
     fn guards_later_ones(&self) -> bool {
         matches!(self, Self::Claim(_))
     }

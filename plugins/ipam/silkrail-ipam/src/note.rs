@@ -1,0 +1,115 @@
+//! Which attachment a pod's interface was last, as a change that can be taken back.
+//!
+//! `<state>/ipam/pods/<pod UID>@<interface> -> <container>@<interface>`
+
+use std::{
+    fmt, fs, io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use addr::Attachment;
+use plugin::{Error, Node};
+use serde::{Deserialize, Serialize};
+
+/// A note that a pod's interface is this attachment.
+///
+/// It is a symbolic link, as a claim is: one system call makes it, with its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Note {
+    uid: Uid,
+    attachment: Attachment,
+}
+
+/// A pod's UID that can be part of a file name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+struct Uid(String);
+
+impl Note {
+    /// The note of an attachment whose runtime gave this UID; `None` if it is none that a file can be named after.
+    pub(crate) fn of(attachment: &Attachment, uid: Option<&str>) -> Option<Self> {
+        let uid = uid?.to_owned().try_into().ok()?;
+        Some(Self { uid, attachment: attachment.clone() })
+    }
+
+    /// The attachment that the pod's interface was before this one.
+    pub(crate) fn former(&self, node: &Node) -> Option<Attachment> {
+        read(&self.path(node)).filter(|former| *former != self.attachment)
+    }
+
+    /// Writes the note, in place of a former one.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn write(&self, node: &Node) -> Result<(), Error> {
+        let path = self.path(node);
+        statefile::make_dir(path.parent().unwrap_or(&path), 0o700)?;
+        let temporary = temporary(&path);
+        let _ = fs::remove_file(&temporary);
+        let written =
+            symlink(self.attachment.to_string(), &temporary).and_then(|()| fs::rename(&temporary, &path));
+        written.map_err(|source| statefile::Error::Io { operation: "write", path, source }.into())
+    }
+
+    /// Removes the note, unless it is another attachment's by now.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
+        let path = self.path(node);
+        remove(&temporary(&path))?;
+        match fs::read_link(&path) {
+            Ok(target) if target.to_str() == Some(&self.attachment.to_string()) => remove(&path),
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(statefile::Error::Io { operation: "read", path, source }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn path(&self, node: &Node) -> PathBuf {
+        node.state.root().join("ipam/pods").join(format!("{}@{}", self.uid.0, self.attachment.ifname))
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "note that pod {} has {}", self.uid.0, self.attachment)
+    }
+}
+
+impl TryFrom<String> for Uid {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let is_one =
+            (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if is_one { Ok(Self(text)) } else { Err("expected a pod UID: 1 to 64 letters, digits and hyphens") }
+    }
+}
+
+impl From<Uid> for String {
+    fn from(uid: Uid) -> Self {
+        uid.0
+    }
+}
+
+fn read(path: &Path) -> Option<Attachment> {
+    fs::read_link(path).ok()?.to_str()?.parse().ok()
+}
+
+/// One sandbox of a pod is made at a time, so one name is enough, and who is killed leaves nothing unknown.
+fn temporary(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}"))
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(statefile::Error::Io { operation: "remove", path: path.to_owned(), source }.into())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,57 @@
+//! What goes wrong.
+
+use std::{fmt, path::Path};
+
+use testkit::Call;
+
+use crate::strace::{self, Point};
+
+/// What goes wrong at a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The process is killed at a step of its journal.
+    JournalKill,
+    /// A step of the journal fails.
+    JournalError,
+    /// The process is killed before a system call.
+    Kill,
+    /// A system call is not made and has this error.
+    Error(&'static str),
+}
+
+impl Fault {
+    /// Every fault. `EIO` is what no code expects; `EINTR` is what every code must.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::JournalKill, Self::JournalError, Self::Kill, Self::Error("EIO"), Self::Error("EINTR")];
+
+    /// Whether only the debug build has it.
+    pub(crate) fn is_of_the_journal(self) -> bool {
+        matches!(self, Self::JournalKill | Self::JournalError)
+    }
+
+    /// Whether the process ends without having its say.
+    pub(crate) fn kills(self) -> bool {
+        matches!(self, Self::JournalKill | Self::Kill)
+    }
+
+    /// The call with this fault at a point; strace writes what it did to `log`.
+    pub(crate) fn at(self, call: &Call, point: &Point, log: &Path) -> Call {
+        match self {
+            Self::JournalKill => call.clone().fault(&format!("kill:{}", point.nth)),
+            Self::JournalError => call.clone().fault(&format!("error:{}", point.nth)),
+            Self::Kill => call.clone().under(&strace::inject(point, "signal=KILL", log)),
+            Self::Error(errno) => call.clone().under(&strace::inject(point, &format!("error={errno}"), log)),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::JournalKill => f.write_str("killed at a journal step"),
+            Self::JournalError => f.write_str("a journal step fails"),
+            Self::Kill => f.write_str("killed at a system call"),
+            Self::Error(errno) => write!(f, "a system call fails ({errno})"),
+        }
+    }
+}

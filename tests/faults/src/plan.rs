@@ -1,0 +1,114 @@
+//! Which campaigns there are, and running them.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use clap::ValueEnum;
+use testkit::Binaries;
+
+use crate::{
+    campaign::{Campaign, Verb},
+    fault::Fault,
+    remedy::Remedy,
+    table::Row,
+};
+
+/// Where campaigns run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Place {
+    /// In namespaces of the running kernel, several at once.
+    Netns,
+    /// In the lab's machine, one after the other: its devices are in one place only.
+    Lab,
+}
+
+/// A plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plugin {
+    Macvlan,
+    SilkrailIpam,
+    Ipvlan,
+    Sriov,
+    Rdma,
+}
+
+impl Plugin {
+    const ALL: [Self; 5] = [Self::Macvlan, Self::SilkrailIpam, Self::Ipvlan, Self::Sriov, Self::Rdma];
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Macvlan => "macvlan",
+            Self::SilkrailIpam => "silkrail-ipam",
+            Self::Ipvlan => "ipvlan",
+            Self::Sriov => "sriov",
+            Self::Rdma => "rdma",
+        }
+    }
+
+    /// Where what it needs is.
+    fn place(self) -> Place {
+        match self {
+            Self::Macvlan | Self::SilkrailIpam => Place::Netns,
+            Self::Ipvlan | Self::Sriov | Self::Rdma => Place::Lab,
+        }
+    }
+}
+
+/// Every campaign of a place whose name has one of the parts; without parts, every one.
+pub(crate) fn of(place: Place, parts: &[String]) -> Vec<Campaign> {
+    let mut campaigns = Vec::new();
+    for plugin in Plugin::ALL.into_iter().filter(|plugin| plugin.place() == place) {
+        for (verb, remedies) in [(Verb::Add, &Remedy::OF_ADD[..]), (Verb::Del, &Remedy::OF_DEL[..])] {
+            for fault in Fault::ALL {
+                // A call that fails is put right like one that is killed, and DEL is what a runtime does.
+                let remedies = if fault.kills() { remedies } else { &remedies[..1] };
+                campaigns.extend(remedies.iter().map(|remedy| Campaign {
+                    plugin,
+                    verb,
+                    fault,
+                    remedy: *remedy,
+                }));
+            }
+        }
+    }
+    campaigns
+        .retain(|campaign| parts.is_empty() || parts.iter().any(|part| campaign.to_string().contains(part)));
+    campaigns
+}
+
+/// Runs campaigns, as many at once as the place allows, and returns their rows in order.
+pub(crate) fn run(campaigns: &[Campaign], release: &Binaries, place: Place, every: usize) -> Vec<Row> {
+    let workers = match place {
+        Place::Netns => thread::available_parallelism().map_or(1, usize::from),
+        Place::Lab => 1,
+    };
+    let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some((index, campaign)) = take(campaigns, &next) {
+                    // A thread of its own: a node's namespace is its thread's.
+                    let row =
+                        thread::scope(|scope| scope.spawn(|| campaign.run(release, every, index)).join());
+                    let row = row.unwrap_or_else(|_| Row::broken(campaign));
+                    eprintln!("{row}");
+                    rows.lock().unwrap().push((index, row));
+                }
+            });
+        }
+    });
+    let mut rows = rows.into_inner().unwrap();
+    rows.sort_by_key(|(index, _)| *index);
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn take<'a>(campaigns: &'a [Campaign], next: &AtomicUsize) -> Option<(usize, &'a Campaign)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    campaigns.get(index).map(|campaign| (index, campaign))
+}

@@ -1,0 +1,78 @@
+//! `strace`: which system calls a plugin makes, and a fault at one of them.
+
+use std::{collections::BTreeMap, fmt, fs, path::Path};
+
+/// The n-th call of a system call; without a name, the n-th step of a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Point {
+    /// The system call.
+    pub(crate) name: String,
+    /// Which of its calls.
+    pub(crate) nth: usize,
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", if self.name.is_empty() { "step" } else { &self.name }, self.nth)
+    }
+}
+
+/// The program and arguments that write every system call to `log`.
+pub(crate) fn record(log: &Path) -> Vec<String> {
+    words(&format!("strace --follow-forks -qq --output={}", log.display()))
+}
+
+/// The program and arguments that inject a fault at a point.
+pub(crate) fn inject(point: &Point, fault: &str, log: &Path) -> Vec<String> {
+    let Point { name, nth } = point;
+    let output = log.display();
+    words(&format!(
+        "strace --follow-forks -qq --output={output} --trace={name} --inject={name}:{fault}:when={nth}"
+    ))
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
+}
+
+/// The points of a recorded run, in order. The first call starts the plugin and is none of its own; the last one
+/// ends it and cannot fail.
+pub(crate) fn points(log: &Path) -> Vec<Point> {
+    let text = fs::read_to_string(log).unwrap();
+    let mut counts = BTreeMap::new();
+    let calls = text.lines().filter_map(system_call);
+    let points = calls.map(|name| {
+        let nth = counts.entry(name).and_modify(|n| *n += 1).or_insert(1);
+        Point { name: name.to_owned(), nth: *nth }
+    });
+    points.filter(|point| !matches!(point.name.as_str(), "execve" | "exit_group")).collect()
+}
+
+/// The name in a line like `4711  openat(AT_FDCWD, …) = 3`.
+fn system_call(line: &str) -> Option<&str> {
+    let (_, call) = line.split_once(' ')?;
+    let (name, _) = call.trim_start().split_once('(')?;
+    (!name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')).then_some(name)
+}
+
+/// Whether a run with an injected error got as far as the point.
+pub(crate) fn was_injected(log: &Path) -> bool {
+    fs::read_to_string(log).unwrap().contains("(INJECTED)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_points_of_a_run_are_counted_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let text = "7 execve(\"/x\", [\"x\"], 0x1 /* 2 vars */) = 0\n7 read(0, \"\", 1) = 0\n7  close(3) = 0\n\
+                    7 <... read resumed>) = 1\n7 read(0, \"a(b\", 1) = 0\n7 +++ exited with 0 +++\n7 exit_group(0) = ?\n";
+        fs::write(&log, text).unwrap();
+        let points: Vec<_> = points(&log).iter().map(Point::to_string).collect();
+        assert_eq!(points, ["read 1", "close 1", "read 2"]);
+        assert!(!was_injected(&log));
+    }
+}
