@@ -1,6 +1,11 @@
 //! Looking at a namespace with other people's tools.
 
-use std::{ffi::OsStr, path::Path, process::Command};
+use std::{
+    ffi::OsStr,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use serde_json::Value;
 
@@ -40,6 +45,26 @@ pub trait Observe {
     /// If it fails.
     fn ip(&self, args: &str) -> Vec<Value> {
         parse(&self.run("ip", &[&["-json"], args.split(' ').collect::<Vec<_>>().as_slice()].concat()))
+    }
+
+    /// Runs several commands of `ip -json -details` in one process, and parses what each prints.
+    ///
+    /// # Panics
+    /// If one fails.
+    fn ip_batch(&self, commands: &[&str]) -> Vec<Vec<Value>> {
+        let mut command = self.command("ip");
+        command.args(["-json", "-details", "-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut ip = command.spawn().expect("ip");
+        let mut input = ip.stdin.take().expect("it is piped");
+        input.write_all(commands.join("\n").as_bytes()).expect("ip reads its commands");
+        drop(input);
+        let output = ip.wait_with_output().expect("ip");
+        assert!(output.status.success(), "{commands:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let printed: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&text).into_iter().collect();
+        let printed = printed.unwrap_or_else(|e| panic!("no JSON ({e}): {text}"));
+        assert_eq!(printed.len(), commands.len(), "{commands:?}: {text}");
+        printed.into_iter().map(objects).collect()
     }
 
     /// Runs `rdma -j` and parses what it prints.
@@ -155,7 +180,12 @@ fn parse(text: &str) -> Vec<Value> {
         return Vec::new();
     }
     let parsed: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("no JSON ({e}): {text}"));
-    match parsed {
+    objects(parsed)
+}
+
+/// What a tool tells of; it prints an empty object for what it leaves out.
+fn objects(printed: Value) -> Vec<Value> {
+    match printed {
         Value::Array(list) => {
             list.into_iter().filter(|item| item != &Value::Object(Default::default())).collect()
         }

@@ -52,9 +52,11 @@ impl Snapshot {
 
     fn look_at(&mut self, place: &str, there: &impl Observe) {
         let mut facts = Vec::new();
-        facts.extend(there.links().into_iter().map(|link| ("link", link)));
-        facts.extend(there.ip("address show").into_iter().map(|link| ("addresses of", link)));
-        facts.extend(there.ip("-4 route show table all").into_iter().map(|route| ("route", route)));
+        let kinds = ["link", "addresses of", "route"];
+        let shown = there.ip_batch(&["link show", "address show", "route show table all"]);
+        for (kind, shown) in kinds.into_iter().zip(shown) {
+            facts.extend(shown.into_iter().map(|fact| (kind, fact)));
+        }
         facts.extend(there.ip("-6 route show table all").into_iter().map(|route| ("route6", route)));
         if Path::new("/sys/class/infiniband").exists() {
             facts.extend(there.rdma("dev show").into_iter().map(|dev| ("rdma", dev)));

@@ -48,11 +48,14 @@ impl Campaign {
         let mut before = subject.node().snapshot();
         let points = self.points(&mut subject, release, log.path());
         let mut row = Row::new(self);
-        for point in points.iter().skip(index % every.max(1)).step_by(every.max(1)) {
+        let (first, step) = self.sample(every, index);
+        for point in points.iter().skip(first).step_by(step) {
             let Outcome { hit, leak } = self.round(&mut subject, &before, release, point, log.path());
             row.points += usize::from(hit);
             if let Some(leak) = leak {
-                row.leaks.push(format!("{self}, at {point}:\n{leak}"));
+                let leak = format!("{self}, at {point}:\n{leak}");
+                eprintln!("LEAK: {leak}\n");
+                row.leaks.push(leak);
                 subject = subject.repair(self.plugin);
                 before = subject.node().snapshot();
             }
@@ -62,6 +65,14 @@ impl Campaign {
             }
         }
         row
+    }
+
+    /// The first point that is taken, and the distance from each to the next. Of a journal's few steps, more are.
+    fn sample(&self, every: usize, index: usize) -> (usize, usize) {
+        match self.fault.is_of_the_journal() {
+            true => (0, (every / 4).max(1)),
+            false => (index % every.max(1), every.max(1)),
+        }
     }
 
     /// The call that the fault is injected into: the release executable's, unless only the debug one can do it.

@@ -9,6 +9,10 @@ use std::{
 };
 
 use clap::ValueEnum;
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    unistd::Pid,
+};
 use testkit::Binaries;
 
 use crate::{
@@ -90,9 +94,11 @@ pub(crate) fn run(campaigns: &[Campaign], release: &Binaries, place: Place, ever
     };
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some((index, campaign)) = take(campaigns, &next) {
+        for worker in 0..workers {
+            let (next, rows) = (&next, &rows);
+            scope.spawn(move || {
+                pin_to_cpu(worker);
+                while let Some((index, campaign)) = take(campaigns, next) {
                     // A thread of its own: a node's namespace is its thread's.
                     let row =
                         thread::scope(|scope| scope.spawn(|| campaign.run(release, every, index)).join());
@@ -106,6 +112,14 @@ pub(crate) fn run(campaigns: &[Campaign], release: &Binaries, place: Place, ever
     let mut rows = rows.into_inner().unwrap();
     rows.sort_by_key(|(index, _)| *index);
     rows.into_iter().map(|(_, row)| row).collect()
+}
+
+/// Has this thread, and every process it starts, run on one CPU: strace and the plugin wait for each other at each
+/// system call, which in an emulated machine takes three times as long from one CPU to another.
+fn pin_to_cpu(cpu: usize) {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &cpus).unwrap();
 }
 
 fn take<'a>(campaigns: &'a [Campaign], next: &AtomicUsize) -> Option<(usize, &'a Campaign)> {

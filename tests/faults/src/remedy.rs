@@ -16,7 +16,8 @@ pub(crate) enum Remedy {
     LateDel,
     /// GC, with nothing listed as valid.
     Gc,
-    /// Another ADD, which must succeed; then its DEL.
+    /// Another ADD, which must succeed. If it is another pod's, of the same device, the first one's DEL comes then
+    /// and must not touch it. At last its DEL.
     NextAdd,
 }
 
@@ -46,6 +47,10 @@ impl Remedy {
                     answer = next.add();
                 }
                 succeeded("the next ADD", &answer)?;
+                if subject.next_is_anothers() {
+                    succeeded("the late DEL", &call.del())?;
+                    succeeded("CHECK after the late DEL", &next.check_after(&answer.json()))?;
+                }
                 succeeded("the next DEL", &next.del())
             }
         }
@@ -72,7 +77,7 @@ impl fmt::Display for Remedy {
             Self::Del => "DEL",
             Self::LateDel => "DEL without the namespace",
             Self::Gc => "GC",
-            Self::NextAdd => "the next ADD, DEL",
+            Self::NextAdd => "the next ADD",
         })
     }
 }

@@ -120,7 +120,7 @@ impl Subject {
 
     /// The next call that needs what this one needed: of the same attachment, or, of a device, another pod's.
     pub(crate) fn next(&mut self, call: &Call) -> Call {
-        if !self.device || self.earlier.is_some() {
+        if !self.next_is_anothers() {
             return call.clone();
         }
         self.pod = Some({
@@ -128,6 +128,11 @@ impl Subject {
             self.around.node().pod(POD)
         });
         call.clone().container("next")
+    }
+
+    /// Whether the next call is another pod's. That of a chain's later plugin would need the earlier one's too.
+    pub(crate) fn next_is_anothers(&self) -> bool {
+        self.device && self.earlier.is_none()
     }
 
     /// Repairs by force what a leak has left, so that the rounds after it say something.

@@ -40,9 +40,8 @@ impl fmt::Display for Row {
     }
 }
 
-/// Prints the leaks, the table, and a closing line that counts its rows.
+/// Prints the table, and a closing line that counts its rows.
 pub(crate) fn print(rows: &[Row]) {
-    rows.iter().flat_map(|row| &row.leaks).for_each(|leak| println!("LEAK: {leak}\n"));
     println!(
         "{:13} {:4} {:28} {:25} {:>6} {:>5}",
         "plugin", "verb", "fault", "put right by", "points", "leaks"
