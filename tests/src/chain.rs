@@ -25,6 +25,12 @@ impl Chain {
         }
     }
 
+    /// About another container.
+    #[must_use]
+    pub fn container(self, id: &str) -> Self {
+        Self { sriov: self.sriov.container(id), rdma: self.rdma.container(id) }
+    }
+
     /// ADD of both; the result is the chain's.
     pub fn add(&self) -> Value {
         let result = self.sriov.add().ok();

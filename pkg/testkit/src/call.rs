@@ -26,6 +26,7 @@ pub struct Call {
     environment: BTreeMap<OsString, OsString>,
     stdin: Vec<u8>,
     state_dir: Option<PathBuf>,
+    killed_after: Option<Duration>,
 }
 
 impl Call {
@@ -37,6 +38,7 @@ impl Call {
             environment: BTreeMap::new(),
             stdin: Vec::new(),
             state_dir: None,
+            killed_after: None,
         };
         call.env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("CNI_CONTAINERID", "c0ffee")
@@ -143,6 +145,12 @@ impl Call {
         self.env("SILKRAIL_FAULT", order)
     }
 
+    /// Killed after so long, if it has not ended by then.
+    #[must_use]
+    pub fn killed_after(self, time: Duration) -> Self {
+        Self { killed_after: Some(time), ..self }
+    }
+
     /// ADD.
     pub fn add(&self) -> Answer {
         self.verb("ADD")
@@ -207,7 +215,7 @@ impl Call {
         // A plugin need not read it all.
         let feeder = thread::spawn(move || drop(input.write_all(&stdin)));
         let (stdout, stderr) = (read(child.stdout.take().unwrap()), read(child.stderr.take().unwrap()));
-        let status = wait(&mut child);
+        let status = wait(&mut child, self.killed_after);
         feeder.join().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Answer { status, stdout: text(stdout.join().unwrap()), stderr: text(stderr.join().unwrap()) }
@@ -222,9 +230,12 @@ fn read(mut from: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
     })
 }
 
-fn wait(child: &mut Child) -> ExitStatus {
+fn wait(child: &mut Child, killed_after: Option<Duration>) -> ExitStatus {
     let started = Instant::now();
     loop {
+        if killed_after.is_some_and(|time| started.elapsed() >= time) {
+            child.kill().unwrap();
+        }
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }

@@ -1,0 +1,68 @@
+//! Calls at random, many at once, some of them killed, namespaces that end early: at last, after one GC, nothing is
+//! left, and no address was ever two attachments' at once.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test of its own: it fails by panicking, and its tally is its output"
+)]
+
+mod exclusive;
+mod ledger;
+mod shared;
+mod tally;
+mod work;
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use clap::{Parser, ValueEnum};
+
+/// Calls the plugins at random, many at once, kills some, ends namespaces early, and looks for leaks.
+#[derive(Parser)]
+struct Arguments {
+    /// What is made.
+    mode: Mode,
+    /// For how long.
+    #[arg(long, default_value_t = 600)]
+    seconds: u64,
+    /// How many call at once; in exclusive mode, one for each VF.
+    #[arg(long, default_value_t = 64)]
+    workers: usize,
+    /// What the random choices begin with.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// The two jobs.
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    /// macvlan links and addresses from shared pools, in 8 pods, in namespaces of the running kernel.
+    Shared,
+    /// All 14 VFs of the lab's machine with their RDMA devices.
+    Exclusive,
+}
+
+fn main() -> ExitCode {
+    let Arguments { mode, seconds, workers, seed } = Arguments::parse();
+    fastrand::seed(seed);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let tally = match mode {
+        Mode::Shared => shared::soak(workers, end),
+        Mode::Exclusive => exclusive::soak(end),
+    };
+    println!("{tally}");
+    println!("{seconds} s from seed {seed}");
+    if tally.is_good() {
+        println!("test result: ok. 1 passed; 0 failed");
+        ExitCode::SUCCESS
+    } else {
+        println!("test result: FAILED. 0 passed; 1 failed");
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,19 @@
+//! Chances.
+
+use std::time::Duration;
+
+use testkit::Call;
+
+/// The call, killed now and then, at any moment of its life.
+pub(crate) fn perhaps_killed(call: &Call, one_in: u32, within: Duration) -> Call {
+    if fastrand::u32(..one_in) > 0 {
+        return call.clone();
+    }
+    let time = Duration::from_micros(fastrand::u64(..u64::try_from(within.as_micros()).unwrap()));
+    call.clone().killed_after(time)
+}
+
+/// Whether something that happens once in so many times happens now.
+pub(crate) fn once_in(times: u32) -> bool {
+    fastrand::u32(..times) == 0
+}
