@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, thread};
 
 use serde_json::{Value, json};
-use testkit::{Observe, Pod, wait_until};
+use testkit::{FakeIpam, Observe, Pod, wait_until};
 
 use silkrail_tests::{
     chain::Chain,
@@ -116,4 +116,26 @@ fn wait_for(machine: &Machine, before: &[String]) -> String {
         wait_until("the machine is as before", || difference().is_empty());
     }));
     difference()
+}
+
+#[test]
+fn a_slow_attachment_delays_no_other_of_the_same_pf() {
+    let machine = Machine::exclusive();
+    let (slow_pod, quick_pod) = (machine.node.pod("slow"), machine.node.pod("quick"));
+    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "172.81.0.5/16"}]}));
+    ipam.takes(10.0);
+    let slow =
+        Chain::new(&machine, &machine.vf("eth0", 0), &slow_pod, json!({"ipam": {"type": "fake"}, "vlan": 7}));
+    let slow = slow.sriov().clone().delegates_in(ipam.dir());
+    let quick = Chain::new(&machine, &machine.vf("eth0", 1), &quick_pod, json!({"vlan": 8}));
+    thread::scope(|scope| {
+        let running = scope.spawn(|| slow.add());
+        wait_until("the slow one waits for its addresses", || !ipam.calls().is_empty());
+        quick.add();
+        quick.del();
+        assert!(!running.is_finished(), "the quick one had to wait for the slow one");
+        running.join().unwrap().ok();
+    });
+    ipam.takes(0.0);
+    slow.del().done();
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, thread};
 
 use serde_json::json;
-use testkit::{Answer, Call, Observe, Pod};
+use testkit::{Answer, Call, FakeIpam, Observe, Pod, wait_until};
 
 use silkrail_tests::rail::{Rail, ip, ipam};
 
@@ -69,4 +69,25 @@ fn ipam_case_045_adds_and_dels_at_once_leave_what_the_last_call_of_each_said() {
     let mut given: Vec<String> = last.iter().map(|answer| ip(&answer.ok())).collect();
     given.sort();
     assert_eq!(rail.node.snapshot().claims(), given);
+}
+
+#[test]
+fn a_slow_attachment_delays_no_other() {
+    let rail = Rail::new();
+    let (other, before) = (rail.node.pod("b"), rail.node.snapshot());
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    ipam.takes(4.0);
+    let slow = rail.with_ipam(&ipam).container("slow");
+    let quick = rail.macvlan(&json!({})).pod(&other).container("quick");
+    thread::scope(|scope| {
+        let running = scope.spawn(|| slow.add());
+        wait_until("the slow one waits for its addresses", || !ipam.calls().is_empty());
+        quick.add().ok();
+        quick.del().done();
+        assert!(!running.is_finished(), "the quick one had to wait for the slow one");
+        running.join().unwrap().ok();
+    });
+    ipam.takes(0.0);
+    slow.del().done();
+    rail.node.snapshot().assert_is(&before);
 }
