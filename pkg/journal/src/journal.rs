@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{Change, Error, Failed, Head, Left, fault, head::boot_id};
 
@@ -61,11 +61,11 @@ impl<C: Change> Journal<C> {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes).map_err(io)?;
             let whole = whole_lines(&bytes);
-            if whole < bytes.len() {
-                file.set_len(whole as u64).and_then(|()| file.rewind()).map_err(io)?;
-            }
-            return match parse(&bytes[..whole]) {
+            return match parse(&bytes) {
                 Ok((head, changes, complete)) => {
+                    if whole < bytes.len() {
+                        file.set_len(whole as u64).and_then(|()| file.rewind()).map_err(io)?;
+                    }
                     Ok(Some(Self { path: path.to_owned(), file, head, changes, complete }))
                 }
                 Err(why) => {
@@ -97,6 +97,15 @@ impl<C: Change> Journal<C> {
     /// If the kernel does not tell which boot this is.
     pub fn is_from_another_boot(&self) -> Result<bool, Error> {
         Ok(self.head.boot_id != boot_id()?)
+    }
+
+    /// Which file it is, as [`Record`](crate::Record) tells it.
+    ///
+    /// # Errors
+    /// If it cannot be looked at.
+    pub fn inode(&self) -> Result<u64, Error> {
+        let io = |source| statefile::Error::Io { operation: "stat", path: self.path.clone(), source };
+        Ok(self.file.metadata().map_err(io)?.ino())
     }
 
     /// Notes a change, then makes it.
@@ -211,13 +220,14 @@ fn whole_lines(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1)
 }
 
-fn parse<C: Change>(bytes: &[u8]) -> Result<(Head, Vec<C>, bool), String> {
+/// What the whole lines of a journal say.
+pub(crate) fn parse<C: DeserializeOwned>(bytes: &[u8]) -> Result<(Head, Vec<C>, bool), String> {
     #[derive(Deserialize)]
     struct Format {
         version: u32,
     }
 
-    let mut lines = bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    let mut lines = bytes[..whole_lines(bytes)].split(|b| *b == b'\n').filter(|line| !line.is_empty());
     let first = lines.next().ok_or("the file has no whole line")?;
     let Format { version } = serde_json::from_slice(first).map_err(|e| format!("header: {e}"))?;
     if version > Head::VERSION {

@@ -16,8 +16,10 @@ mod error;
 mod fault;
 mod head;
 mod journal;
+mod record;
 
 pub use change::Change;
 pub use error::{Error, Failed, Left};
 pub use head::{Head, boot_id};
 pub use journal::Journal;
+pub use record::{Record, Unreadable};

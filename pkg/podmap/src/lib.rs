@@ -51,6 +51,11 @@ impl PodMap {
         Self { dir: state.join("podmap/v1") }
     }
 
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Writes an attachment's entry, in place of a former one.
     ///
     /// # Errors
@@ -77,6 +82,15 @@ impl PodMap {
     /// [`Error::File`] or [`Error::Malformed`].
     pub fn read(&self, attachment: &Attachment) -> Result<Option<Entry>, Error> {
         read(&self.path(attachment))
+    }
+
+    /// Moves an entry that cannot be understood out of the way, where readers do not look, and returns its new
+    /// name.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn set_aside(&self, attachment: &Attachment) -> Result<PathBuf, Error> {
+        Ok(statefile::set_aside(&self.path(attachment))?)
     }
 
     /// Every entry, by file name. One that cannot be read does not hide the others.
@@ -142,6 +156,19 @@ mod tests {
     fn entry_like(map: &PodMap, attachment: &Attachment) -> Entry {
         let written = map.read(attachment).unwrap().unwrap();
         Entry { created_at: written.created_at, ..entry() }
+    }
+
+    #[test]
+    fn an_entry_that_is_set_aside_is_kept_and_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (map, attachment) = (PodMap::below(dir.path()), "f00d@net1".parse().unwrap());
+        map.write(&attachment, &entry()).unwrap();
+        fs::write(map.path(&attachment), "garbage").unwrap();
+        assert!(map.read(&attachment).is_err());
+        let aside = map.set_aside(&attachment).unwrap();
+        assert_eq!(fs::read_to_string(aside).unwrap(), "garbage");
+        assert!(map.read(&attachment).unwrap().is_none());
+        assert!(map.read_all().unwrap().is_empty());
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod read;
 
 pub use create::{create, make_dir, replace};
 pub use lock::lock;
-pub use read::{Content, open, read, remove, set_aside};
+pub use read::{Content, former_name, open, read, remove, set_aside, was_set_aside};
 
 use std::{io, path::PathBuf, time::Duration};
 

@@ -14,6 +14,9 @@ use crate::{Error, create::temporary};
 /// No file of ours is longer; one that is was not written by us.
 const LIMIT: u64 = 1 << 20;
 
+/// What a file is called besides once it is set aside.
+const ASIDE: &str = ".bad";
+
 /// A file of state with what it holds.
 #[derive(Debug)]
 pub struct Content {
@@ -66,22 +69,49 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Moves a file that cannot be understood out of the way and returns its new name: `<name>.bad`.
+/// Moves a file that cannot be understood out of the way and returns its new name: `<name>.bad`, or
+/// `<name>.bad.1` and so on where an earlier one has that name.
 ///
-/// It is never deleted: it may be the only trace of what happened.
+/// It is never deleted, and none ever takes the place of another: each may be the only trace of what happened.
+/// Who calls this holds the file's lock, or whatever else keeps a new file from taking its name meanwhile.
 ///
 /// # Errors
 /// [`Error::Io`].
 pub fn set_aside(path: &Path) -> Result<PathBuf, Error> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".bad");
-    let aside = path.with_file_name(name);
-    fs::rename(path, &aside).map_err(|source| Error::Io {
-        operation: "set aside",
-        path: path.to_owned(),
-        source,
-    })?;
+    let failed = |source| Error::Io { operation: "set aside", path: path.to_owned(), source };
+    let mut number = 0;
+    let aside = loop {
+        let aside = aside(path, number);
+        // A second name, which is refused if it is taken; only then the first one goes.
+        match fs::hard_link(path, &aside) {
+            Ok(()) => break aside,
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(source) => return Err(failed(source)),
+        }
+    };
+    fs::remove_file(path).map_err(failed)?;
     Ok(aside)
+}
+
+fn aside(path: &Path, number: u32) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(ASIDE);
+    if number > 0 {
+        name.push(format!(".{number}"));
+    }
+    path.with_file_name(name)
+}
+
+/// Whether a file of that name was set aside and is still there.
+pub fn was_set_aside(path: &Path) -> bool {
+    aside(path, 0).symlink_metadata().is_ok()
+}
+
+/// The former name of a file that was set aside; `None` if this name is none that [`set_aside`] gives.
+pub fn former_name(name: &str) -> Option<&str> {
+    let (former, number) = name.rsplit_once(ASIDE)?;
+    let numbered = |rest: &str| rest.strip_prefix('.').is_some_and(|n| n.parse::<u32>().is_ok());
+    (!former.is_empty() && (number.is_empty() || numbered(number))).then_some(former)
 }
 
 #[cfg(test)]
@@ -116,12 +146,45 @@ mod tests {
     }
 
     #[test]
-    fn a_file_set_aside_keeps_its_content() {
+    fn a_file_set_aside_keeps_its_content_and_displaces_no_earlier_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
-        fs::write(&path, b"garbage").unwrap();
-        let aside = set_aside(&path).unwrap();
-        assert!(!path.exists());
-        assert_eq!(fs::read(aside).unwrap(), b"garbage");
+        for (content, name) in [("first", "a.bad"), ("second", "a.bad.1"), ("third", "a.bad.2")] {
+            fs::write(&path, content).unwrap();
+            assert_eq!(set_aside(&path).unwrap(), dir.path().join(name));
+            assert!(!path.exists() && was_set_aside(&path));
+        }
+        for (content, name) in [("first", "a.bad"), ("second", "a.bad.1"), ("third", "a.bad.2")] {
+            assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), content);
+            assert_eq!(former_name(name), Some("a"));
+        }
+    }
+
+    #[test]
+    fn a_gap_among_those_set_aside_is_filled() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        fs::write(dir.path().join("a.bad.1"), "kept").unwrap();
+        for name in ["a.bad", "a.bad.2"] {
+            fs::write(&path, "new").unwrap();
+            assert_eq!(set_aside(&path).unwrap(), dir.path().join(name));
+        }
+        assert_eq!(fs::read_to_string(dir.path().join("a.bad.1")).unwrap(), "kept");
+    }
+
+    #[test]
+    fn what_is_not_there_cannot_be_set_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = set_aside(&dir.path().join("a")).unwrap_err().to_string();
+        assert!(error.starts_with("set aside "), "{error}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn names_that_nothing_was_given_are_none() {
+        for name in ["a", ".bad", "a.bad.", "a.bad.x", "a.bad.1.2", "a.badly"] {
+            assert_eq!(former_name(name), None, "{name}");
+        }
+        assert_eq!(former_name("a.bad.bad.7"), Some("a.bad"));
     }
 }

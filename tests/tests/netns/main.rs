@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 #![allow(clippy::print_stdout, reason = "what a failing test was about")]
 
+mod aside;
 mod check;
 mod collection;
 mod delegation;
@@ -15,6 +16,7 @@ mod ipam;
 mod ipam_identity;
 mod ipam_pools;
 mod ipam_selection;
+mod locks;
 mod macvlan;
 mod master;
 mod names;

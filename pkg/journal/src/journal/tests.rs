@@ -3,6 +3,7 @@
 use std::{cell::RefCell, collections::BTreeSet, fmt, fs, time::Duration};
 
 use super::*;
+use crate::Record;
 
 #[derive(Default)]
 struct Node {
@@ -144,15 +145,23 @@ fn a_torn_last_line_was_not_made_and_does_not_spoil_the_next() {
 }
 
 #[test]
-fn unreadable_and_future_files_are_set_aside() {
+fn unreadable_and_future_files_are_set_aside_and_all_of_them_are_kept() {
     let dir = tempfile::tempdir().unwrap();
-    for content in ["", "garbage\n", "{\"version\":99}\n", "{}\n"] {
-        let path = dir.path().join("j");
+    let future = Head { version: Head::VERSION + 1, ..head() };
+    let future = format!("{}\n{{\"new\":1}}\n", serde_json::to_string(&future).unwrap());
+    let odd = format!("{}\n{{\"change\":7}}\n", serde_json::to_string(&head()).unwrap());
+    let contents = ["", "garbage", "garbage\n", "{\"version\":99}\n", "{}\n", "\0\0\n", &future, &odd];
+    let path = dir.path().join("j");
+    let mut kept = Vec::new();
+    for content in contents {
         fs::write(&path, content).unwrap();
         let error = Journal::<Put>::open(&path, soon()).unwrap_err();
-        assert!(matches!(error, Error::SetAside { .. }), "{content:?}: {error}");
-        assert_eq!(fs::read_to_string(dir.path().join("j.bad")).unwrap(), content);
+        let Error::SetAside { aside, .. } = error else { panic!("{content:?}: {error}") };
         assert!(!path.exists());
+        kept.push(aside);
+    }
+    for (content, aside) in contents.iter().zip(kept) {
+        assert_eq!(fs::read_to_string(aside).unwrap(), *content);
     }
 }
 
@@ -177,4 +186,38 @@ fn another_boot_is_recognised() {
     let old = Head { boot_id: "00000000-0000-0000-0000-000000000000".into(), ..head() };
     drop(Journal::<Put>::create(&path, old).unwrap());
     assert!(open(&path).is_from_another_boot().unwrap());
+}
+
+#[test]
+fn a_record_says_who_is_at_work_and_leaves_the_file_as_it_is() {
+    let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
+    let path = dir.path().join("j");
+    let look = || Record::look(&path).unwrap().unwrap();
+    assert!(Record::look(&path).unwrap().is_none());
+    let mut journal = Journal::create(&path, head()).unwrap();
+    put(&mut journal, &node, "a").unwrap();
+    assert_eq!((look().complete, look().at_work, look().inode), (false, true, journal.inode().unwrap()));
+    drop(journal);
+    assert_eq!((look().complete, look().at_work), (false, false));
+    let mut journal = open(&path);
+    journal.complete().unwrap();
+    drop(journal);
+    assert_eq!((look().complete, look().at_work, look().head), (true, false, head()));
+    let torn = [fs::read(&path).unwrap(), b"{\"cha".to_vec()].concat();
+    fs::write(&path, &torn).unwrap();
+    assert!(look().complete);
+    assert_eq!(fs::read(&path).unwrap(), torn);
+}
+
+#[test]
+fn a_record_of_nonsense_is_an_error_and_the_file_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("j");
+    for (content, why) in [("", "no whole line"), ("x\n", "header"), ("{\"version\":9}\n", "newer Silkrail")]
+    {
+        fs::write(&path, content).unwrap();
+        let error = Record::look(&path).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), content);
+    }
 }

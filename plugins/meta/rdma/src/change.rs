@@ -7,6 +7,7 @@ use addr::Attachment;
 use plugin::{Error, Node, Pod, claim::Claim};
 use podmap::Rdma;
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 use crate::device_move::DeviceMove;
 
@@ -45,8 +46,13 @@ pub(crate) struct Described {
 impl Described {
     /// Writes `rdma` into the entry that the chain's main plugin made; `None` if it made none.
     pub(crate) fn of(node: &Node, attachment: &Attachment) -> Option<Self> {
+        let map = node.state.podmap();
         // The map is a convenience: one that cannot be read is no reason for a pod not to start.
-        let entry = node.state.podmap().read(attachment).ok()??;
+        let entry = map.read(attachment).unwrap_or_else(|error| {
+            let aside = map.set_aside(attachment).ok();
+            warn!(%error, ?aside, "the pod map's entry cannot be read and was set aside");
+            None
+        })?;
         Some(Self { attachment: attachment.clone(), before: entry.rdma })
     }
 
