@@ -133,6 +133,12 @@ impl Drop for Simulation {
     }
 }
 
+/// Whether this machine, be it the lab's or not, has a VF.
+pub fn has_vf() -> bool {
+    let devices = fs::read_dir("/sys/bus/pci/devices").into_iter().flatten().flatten();
+    devices.into_iter().any(|device| device.path().join("physfn").exists())
+}
+
 /// The seed's pool.
 pub fn pool() -> Value {
     json!({

@@ -12,6 +12,8 @@ use ipam::Pools;
 use serde_json::{Value, json};
 use testkit::{Binaries, Call};
 
+use silkrail_tests::machine::has_vf;
+
 /// Plugins that are not ours and may stand in a chain.
 const OTHERS: [&str; 2] = ["host-local", "tuning"];
 
@@ -148,6 +150,10 @@ fn every_plugin_of_every_network_understands_its_configuration() {
                 // It needs no configuration, but a node that has RDMA.
                 "rdma" if !Path::new("/sys/class/infiniband").exists() => {
                     call.status().error(50).says(&["no RDMA"]);
+                }
+                // What it is told it has understood; then it looks for any VF.
+                "sriov" if !has_vf() => {
+                    call.status().error(50).says(&["no VF exists"]);
                 }
                 _ => call.status().done(),
             }

@@ -72,6 +72,8 @@ impl<K: Kind> Plugin for Child<K> {
     }
 
     fn gc(&self, request: &Gc<'_>) -> Result<(), Error> {
+        // Nor does a GC.
+        let _ = log::configure(&request.common, String::new());
         let node = Node::of(&request.common, self.builtin_ipam)?;
         let collected = attachment::collect::<Change>(&node, self, &request.common, &request.valid);
         delegate::gc(request, self.builtin_ipam)?;
@@ -79,6 +81,7 @@ impl<K: Kind> Plugin for Child<K> {
     }
 
     fn status(&self, request: &Status<'_>) -> Result<(), Error> {
+        log::configure(&request.common, String::new())?;
         let conf = Conf::of(&self.kind, &request.common)?;
         let node = Node::of(&request.common, self.builtin_ipam)?;
         if !conf.settings.link_in_container {

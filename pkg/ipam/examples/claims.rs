@@ -1,4 +1,5 @@
-//! Measures a claim and its release with few and with many addresses taken.
+//! Measures a claim and its release with few and with many addresses taken, a look for room (STATUS), and what it
+//! costs to look at every claim, which only a DEL whose journal was lost does.
 //!
 //! `cargo run --release -p ipam --example claims [directory]`; the directory should be on a tmpfs.
 
@@ -15,6 +16,7 @@ use ipam::{LocalStore, Pool, Pools, StoreError};
 
 const BOOT_ID: &str = "00000000-0000-0000-0000-000000000000";
 const ROUNDS: usize = 20_000;
+const SCANS: usize = 15;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = std::env::args().nth(1).unwrap_or_else(|| "/dev/shm".to_owned());
@@ -33,6 +35,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let (claim, release) = measure(&store, pool)?;
         println!("{taken:>7} taken: claim {claim:.2?}, release {release:.2?}");
+        println!(
+            "{:>7}        look for room {:.2?}, look at every claim {:.2?}",
+            "",
+            room(&store, pool)?,
+            scan(&store)?
+        );
         medians.push((claim + release).as_secs_f64());
     }
     if let [few, many] = medians[..] {
@@ -43,6 +51,31 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn claim(store: &LocalStore, pool: &Pool, owner: &Attachment) -> Result<IpAddr, StoreError> {
     store.claim(pool, owner, Instant::now() + Duration::from_secs(1), |_| Ok(()))
+}
+
+/// The median of a look for room.
+fn room(store: &LocalStore, pool: &Pool) -> Result<Duration, StoreError> {
+    let mut looks = Vec::new();
+    for _ in 0..ROUNDS {
+        let began = Instant::now();
+        store.has_room(&[pool])?;
+        looks.push(began.elapsed());
+    }
+    looks.sort_unstable();
+    Ok(looks[ROUNDS / 2])
+}
+
+/// The median of a look at every claim.
+fn scan(store: &LocalStore) -> Result<Duration, Box<dyn Error>> {
+    let owner = "nobody@net1".parse()?;
+    let mut looks = Vec::new();
+    for _ in 0..SCANS {
+        let began = Instant::now();
+        store.owned_by(&owner)?;
+        looks.push(began.elapsed());
+    }
+    looks.sort_unstable();
+    Ok(looks[SCANS / 2])
 }
 
 /// The medians of a claim and of a release.

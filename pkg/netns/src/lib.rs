@@ -14,6 +14,8 @@
 
 #![forbid(unsafe_code)]
 
+mod living;
+
 use std::{
     fmt,
     fs::{File, OpenOptions},
@@ -31,6 +33,8 @@ use nix::{
     sys::statfs::{FsType, fstatfs},
 };
 use serde::{Deserialize, Serialize};
+
+pub use living::{CannotJudge, Life, Living};
 
 /// `NSFS_MAGIC` of `linux/magic.h`.
 const NSFS: FsType = FsType(0x6e73_6673);

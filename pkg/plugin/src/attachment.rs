@@ -1,7 +1,6 @@
 //! Beginning an attachment's journal, taking attachments back, collecting lost ones.
 
 use std::{
-    fs, io,
     path::Path,
     time::{Duration, Instant},
 };
@@ -12,7 +11,11 @@ use journal::{Change, Head, Journal, boot_id};
 use netns::{NetNs, NetNsId};
 use tracing::{info, warn};
 
-use crate::{Error, Node, Pod, error::left_behind};
+use crate::{
+    Error, Node, Pod,
+    error::left_behind,
+    journals::{self, Named},
+};
 
 /// How long a call waits for another one that is at work on the same attachment. Runtimes give a call about
 /// two minutes.
@@ -106,10 +109,10 @@ pub fn holder(
     ifname: &LinkName,
     netns: NetNsId,
 ) -> Result<Option<Attachment>, Error> {
-    let suffix = format!("@{ifname}.{plugin}.journal");
-    let dir = node.state.attachments();
-    for name in names(&dir)?.into_iter().filter(|name| name.ends_with(&suffix)) {
-        let Some(head) = Head::read(&dir.join(name))? else { continue };
+    let ours =
+        |named: &Named| named.plugin == plugin && named.attachment.ifname == *ifname && !named.set_aside;
+    for named in journals::list(&node.state)?.into_iter().filter(ours) {
+        let Some(head) = Head::read(&named.path)? else { continue };
         if head.boot_id == boot_id()? && head.netns == Some(netns) {
             return Ok(Some(head.attachment));
         }
@@ -123,7 +126,14 @@ pub fn holder(
 /// # Errors
 /// What is left.
 pub fn take_back<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
-    let Some(journal) = open::<C>(&node.state.journal(attachment, plugin))? else { return Ok(false) };
+    let found = open::<C>(&node.state.journal(attachment, plugin))?;
+    if let Some(only) = node.only_journal
+        && found.as_ref().map(Journal::inode).transpose()? != Some(only)
+    {
+        info!(%attachment, "the journal that was to be taken back is gone");
+        return Ok(true);
+    }
+    let Some(journal) = found else { return Ok(false) };
     let of_this_boot = !journal.is_from_another_boot()?;
     take_back_journal(node, journal)?;
     Ok(of_this_boot)
@@ -163,13 +173,12 @@ pub fn collect<C: NodeChange>(
     common: &Common<'_>,
     valid: &[Attachment],
 ) -> Result<(), Error> {
-    let suffix = format!(".{}.journal", plugin.name());
     let mut failures = Vec::new();
-    for name in names(&node.state.attachments())? {
-        let Some(attachment) = name.strip_suffix(&suffix).and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        if valid.contains(&attachment) {
+    let ours = |journal: &Named| journal.plugin == plugin.name() && !journal.set_aside;
+    for Named { path, attachment, .. } in journals::list(&node.state)?.into_iter().filter(ours) {
+        // Which network it is of never changes, so others' are neither waited for nor moved out of the way.
+        let of_network = Head::read(&path)?.is_some_and(|head| head.network == common.conf.name);
+        if valid.contains(&attachment) || !of_network {
             continue;
         }
         if let Err(error) = collect_one::<C>(node, plugin.name(), &common.conf.name, &attachment) {
@@ -194,20 +203,6 @@ fn collect_one<C: NodeChange>(
     }
     info!(%attachment, "taking back an attachment that is not valid any more");
     take_back_journal(node, journal)
-}
-
-/// The names in a directory; none if it is not there.
-fn names(dir: &Path) -> Result<Vec<String>, Error> {
-    let failed = |source| statefile::Error::Io { operation: "list", path: dir.to_owned(), source };
-    let list = match fs::read_dir(dir) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        list => list.map_err(failed)?,
-    };
-    let mut names = Vec::new();
-    for item in list {
-        names.extend(item.map_err(failed)?.file_name().into_string());
-    }
-    Ok(names)
 }
 
 /// Opens a journal. One that cannot be understood is moved out of the way and counts as none: DEL must not

@@ -7,19 +7,19 @@ use std::{
     fmt,
     fs::File,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use addr::Attachment;
 use cni::{Code, Error as CniError};
 use journal::boot_id;
-use netns::{NetNs, NetNsId};
+use netns::{Living, NetNs, NetNsId};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 use tracing::{info, warn};
 
-use crate::{Error, Node};
+use crate::{Error, Node, State, journals::paths};
 
 /// How long another process may hold a claims directory's lock. It normally does for microseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -84,7 +84,12 @@ impl Claim {
         let content = serde_json::to_vec(self).map_err(|e| CniError::new(Code::INTERNAL, e.to_string()))?;
         // Each round ends a claim that was in the way; another process may be faster, but not for ever.
         for _ in 0..8 {
-            match statefile::create(&path(node, self.part, &self.function), 0o600, &content, |_| Ok(())) {
+            match statefile::create(
+                &path(&node.state, self.part, &self.function),
+                0o600,
+                &content,
+                |_| Ok(()),
+            ) {
                 Ok(_) => return Ok(()),
                 Err(statefile::Error::Exists { .. }) => self.make_room(node, &take_back)?,
                 Err(error) => return Err(error.into()),
@@ -131,18 +136,48 @@ impl Claim {
     /// Removes this very claim. The directory's lock keeps others from removing one that was made in its
     /// place between the look and the removal.
     fn remove(&self, node: &Node) -> Result<(), Error> {
-        let file = path(node, self.part, &self.function);
-        let dir = node.state.root().join(self.part.dir());
-        let io = |source| statefile::Error::Io { operation: "open", path: dir.clone(), source };
-        let directory = match File::open(&dir) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            opened => opened.map_err(io)?,
-        };
-        statefile::lock(&directory, &dir, Instant::now() + PATIENCE)?;
-        match read(node, self.part, &self.function)? {
-            Some(present) if present == *self => Ok(statefile::remove(&file)?),
-            _ => Ok(()),
+        self.remove_if(&node.state, || Ok(true)).map(drop)
+    }
+
+    /// Removes this very claim if it `may` go, which is asked under the lock. Returns whether it is gone.
+    ///
+    /// # Errors
+    /// If the claim cannot be read or removed, or what `may` failed with.
+    pub(crate) fn remove_if(
+        &self,
+        state: &State,
+        may: impl FnOnce() -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
+        let Some(_lock) = lock(state, self.part)? else { return Ok(true) };
+        let path = path(state, self.part, &self.function);
+        match look(&path)? {
+            Some(Ok(present)) if present == *self => {}
+            _ => return Ok(true),
         }
+        let may = may()?;
+        if may {
+            statefile::remove(&path)?;
+        }
+        Ok(may)
+    }
+
+    /// Who has the device.
+    pub fn owner(&self) -> &Attachment {
+        &self.owner
+    }
+
+    /// What of which function.
+    pub fn device(&self) -> (Part, &Function) {
+        (self.part, &self.function)
+    }
+
+    /// Why the owner is gone for certain; `None` if it may be there. Without a look at what lives, only a reboot is
+    /// certain.
+    pub fn death(&self, living: Option<&Living>) -> Option<String> {
+        if boot_id().is_ok_and(|now| now != self.boot_id) {
+            return Some("it was claimed before the last boot".into());
+        }
+        living?.death(&self.netns, self.netns_id)
     }
 
     /// Releases the device, if it is still this attachment's.
@@ -176,22 +211,61 @@ pub fn is_anothers(node: &Node, part: Part, function: &Function, owner: &Attachm
     Ok(present.owner != *owner && present.boot_id == boot_id()?)
 }
 
+/// Every claim of a part; and the files there that are none, or were set aside.
+///
+/// # Errors
+/// If they cannot be listed or read.
+pub(crate) fn list(state: &State, part: Part) -> Result<(Vec<Claim>, Vec<PathBuf>), Error> {
+    let (mut claims, mut others) = (Vec::new(), Vec::new());
+    for file in paths(state.root().join(part.dir()))? {
+        match look(&file)? {
+            Some(Ok(claim)) if file == path(state, part, &claim.function) => claims.push(claim),
+            Some(_) => others.push(file),
+            None => {}
+        }
+    }
+    Ok((claims, others))
+}
+
+/// The claim of a device. One that cannot be understood is moved out of the way and counts as none.
 fn read(node: &Node, part: Part, function: &Function) -> Result<Option<Claim>, Error> {
-    let path = path(node, part, function);
-    let Some(bytes) = statefile::read(&path)? else { return Ok(None) };
-    match serde_json::from_slice(&bytes) {
-        Ok(claim) => Ok(Some(claim)),
-        Err(error) => {
+    let path = path(&node.state, part, function);
+    match look(&path)? {
+        None => return Ok(None),
+        Some(Ok(claim)) => return Ok(Some(claim)),
+        Some(Err(_)) => {}
+    }
+    let Some(_lock) = lock(&node.state, part)? else { return Ok(None) };
+    // Another process may have been faster, and a new claim be in its place.
+    match look(&path)? {
+        Some(Err(error)) => {
             let aside = statefile::set_aside(&path)?;
             warn!(%error, file = %aside.display(), "a device's claim could not be read and was set aside");
             Ok(None)
         }
+        present => Ok(present.and_then(Result::ok)),
     }
 }
 
+fn look(path: &Path) -> Result<Option<serde_json::Result<Claim>>, Error> {
+    Ok(statefile::read(path)?.map(|bytes| serde_json::from_slice(&bytes)))
+}
+
+/// Keeps others from removing a claim; `None` if there is no directory of claims.
+fn lock(state: &State, part: Part) -> Result<Option<File>, Error> {
+    let dir = state.root().join(part.dir());
+    let io = |source| statefile::Error::Io { operation: "open", path: dir.clone(), source };
+    let directory = match File::open(&dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(io)?,
+    };
+    statefile::lock(&directory, &dir, Instant::now() + PATIENCE)?;
+    Ok(Some(directory))
+}
+
 /// A function's text is a file name: it was checked when it was parsed.
-fn path(node: &Node, part: Part, function: &Function) -> PathBuf {
-    node.state.root().join(part.dir()).join(function.to_string())
+fn path(state: &State, part: Part, function: &Function) -> PathBuf {
+    state.root().join(part.dir()).join(function.to_string())
 }
 
 impl fmt::Display for Claim {

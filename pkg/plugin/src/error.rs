@@ -137,7 +137,9 @@ fn file_code(error: &statefile::Error) -> Code {
 
 fn address_code(error: &ipam::StoreError) -> Code {
     match error {
-        ipam::StoreError::Exhausted { .. } | ipam::StoreError::AllExhausted { .. } => Code::NO_ADDRESS,
+        ipam::StoreError::Exhausted { .. }
+        | ipam::StoreError::AllExhausted { .. }
+        | ipam::StoreError::AllFull { .. } => Code::NO_ADDRESS,
         ipam::StoreError::NotOwner { .. } => Code::IN_USE,
         ipam::StoreError::Busy { .. } => Code::TRY_AGAIN,
         _ => Code::IO,

@@ -2,7 +2,7 @@
 //!
 //! [`Node`] and [`Pod`] are the two sides of an attachment: where it is made and where it goes.
 //! [`attachment`] begins, takes back and collects journals; [`delegate`] calls the IPAM plugin;
-//! [`claim`] says whose a device is; [`interface`] gives a pod's link its addresses and routes; [`entry`] fills
+//! [`claim`] says whose a device is; [`lost`] finds what no journal tells of; [`interface`] gives a pod's link its addresses and routes; [`entry`] fills
 //! the pod map; [`upgrade`] reads what the Go plugins left; [`Error`] is where a failure gets its code. [`run()`]
 //! is what an executable's `main` calls.
 
@@ -14,7 +14,9 @@ pub mod delegate;
 pub mod entry;
 mod error;
 pub mod interface;
+pub mod journals;
 pub mod log;
+pub mod lost;
 mod mac;
 mod node;
 mod pod;

@@ -27,10 +27,17 @@ struct Settings {
     level: Level,
     file: Option<File>,
     context: String,
+    /// Whether a call's configuration has said how.
+    configured: bool,
 }
 
-static SETTINGS: Mutex<Settings> =
-    Mutex::new(Settings { plugin: "", level: Level::INFO, file: None, context: String::new() });
+static SETTINGS: Mutex<Settings> = Mutex::new(Settings {
+    plugin: "",
+    level: Level::INFO,
+    file: None,
+    context: String::new(),
+    configured: false,
+});
 
 /// Starts logging at level `info` to standard error.
 pub(crate) fn start(plugin: &'static str) {
@@ -38,11 +45,15 @@ pub(crate) fn start(plugin: &'static str) {
     let _ = tracing::subscriber::set_global_default(Log);
 }
 
-/// Takes level and file from a call's configuration, and `context` for every line to come.
+/// Takes level and file from a call's configuration, and `context` for every line to come. The first call of a process
+/// decides: those that it makes itself, of the IPAM plugin or about a former attachment, belong to it.
 ///
 /// # Errors
 /// A `logFile` that is no absolute path. A level that does not exist is `info`, as in the Go plugins.
 pub fn configure(common: &Common<'_>, context: String) -> Result<(), Error> {
+    if SETTINGS.lock().is_ok_and(|settings| settings.configured) {
+        return Ok(());
+    }
     let fields = common.conf.fields();
     let level = match fields.text("logLevel")?.map(str::to_ascii_lowercase).as_deref() {
         None if wants_debug(common) => Level::DEBUG,
@@ -60,6 +71,7 @@ pub fn configure(common: &Common<'_>, context: String) -> Result<(), Error> {
         settings.level = level;
         settings.file = file;
         settings.context = context;
+        settings.configured = true;
     });
     Ok(())
 }

@@ -23,7 +23,12 @@ impl State {
     /// If `stateDir` is no absolute path.
     pub fn of(common: &Common<'_>) -> Result<Self, Error> {
         let dir = dir(&common.conf.fields())?;
-        Ok(Self { root: dir.unwrap_or_else(|| Self::DEFAULT.into()) })
+        Ok(Self::at(dir.unwrap_or_else(|| Self::DEFAULT.into())))
+    }
+
+    /// The state directory of that path.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
     }
 
     /// The directory.
@@ -51,6 +56,11 @@ impl State {
     /// The journal of an attachment and a plugin.
     pub(crate) fn journal(&self, attachment: &Attachment, plugin: &str) -> PathBuf {
         self.attachments().join(format!("{attachment}.{plugin}.journal"))
+    }
+
+    /// The notes which attachment a pod's interface is, by which a restarted sandbox keeps its addresses.
+    pub fn notes(&self) -> PathBuf {
+        self.root.join("ipam/pods")
     }
 
     /// The pod map.

@@ -70,6 +70,21 @@ impl Sysfs {
         (0..self.num_vfs(pf)?).filter_map(|index| self.vf(pf, index).transpose()).collect()
     }
 
+    /// A VF of this machine; `None` if it has none.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`].
+    pub fn any_vf(&self) -> Result<Option<PciAddress>, Error> {
+        let path = self.root().join("bus/pci/devices");
+        for name in names(&path)? {
+            let address = parsed(&path, name, ADDRESS)?;
+            if self.pf_of(address)?.is_some() {
+                return Ok(Some(address));
+            }
+        }
+        Ok(None)
+    }
+
     /// How many VFs the PF has now; 0 if it cannot have any.
     ///
     /// # Errors
@@ -179,6 +194,13 @@ mod tests {
         assert_eq!(tree.sysfs.vfs(pf).unwrap(), [pci("0000:af:00.2"), pci("0000:af:00.3")]);
         assert_eq!((tree.sysfs.num_vfs(pf).unwrap(), tree.sysfs.total_vfs(pf).unwrap()), (2, 8));
         assert_eq!(tree.sysfs.num_vfs(pci("0000:af:00.2")).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_machine_has_vfs_or_none() {
+        assert_eq!(Tree::mlx5().sysfs.any_vf().unwrap(), Some(pci("0000:af:00.2")));
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(Sysfs::at(empty.path()).any_vf().unwrap(), None);
     }
 
     #[test]

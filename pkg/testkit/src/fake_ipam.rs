@@ -123,6 +123,14 @@ impl FakeIpam {
         dirs.iter().map(|dir| Recorded::read(dir)).collect()
     }
 
+    /// Whether it was called, be it that the call has not ended.
+    ///
+    /// # Panics
+    /// If that cannot be read.
+    pub fn was_called(&self) -> bool {
+        fs::read_dir(self.data("calls")).unwrap().next().is_some()
+    }
+
     /// The verbs it was called with, in order.
     pub fn verbs(&self) -> Vec<String> {
         self.calls().iter().map(|call| call.var("CNI_COMMAND").to_owned()).collect()

@@ -198,6 +198,24 @@ fn invariant_6_a_second_add_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn a_pod_map_entry_that_cannot_be_read_is_set_aside_and_the_pod_starts() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let result = chain.sriov().add().ok();
+    let map = machine.node.state_dir().join("podmap/v1");
+    let entries: Vec<_> = std::fs::read_dir(&map).unwrap().map(|entry| entry.unwrap().path()).collect();
+    std::fs::write(&entries[0], "{\"schema\":\"podmap/2.0\"}").unwrap();
+    let answer = chain.rdma().with("prevResult", &result).add();
+    answer.ok();
+    assert!(answer.stderr.contains("set aside"), "{answer:?}");
+    let aside = format!("{}.bad", entries[0].display());
+    assert_eq!(std::fs::read_to_string(&aside).unwrap(), "{\"schema\":\"podmap/2.0\"}");
+    chain.del();
+    assert!(std::path::Path::new(&aside).exists());
+}
+
+#[test]
 fn case_082_status_in_shared_mode_is_50_with_the_remedy() {
     let machine = Machine::shared();
     let refusal = machine.plugin("rdma", &json!({})).status().error(50);

@@ -96,6 +96,23 @@ fn case_093_a_vf_in_use_is_refused_and_one_of_a_dead_pod_is_taken_over() {
 }
 
 #[test]
+fn a_claim_that_cannot_be_understood_is_set_aside_and_every_one_is_kept() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let dir = machine.node.state_dir().join("vf");
+    fs::create_dir_all(&dir).unwrap();
+    let call = call(&machine, &vf, &pod, json!({}));
+    for (content, aside) in [("", ".bad"), ("garbage", ".bad.1"), ("{\"version\":99}", ".bad.2")] {
+        fs::write(dir.join(&vf.pci), content).unwrap();
+        let answer = call.add();
+        answer.ok();
+        assert!(answer.stderr.contains("set aside"), "{answer:?}");
+        call.del().done();
+        assert_eq!(fs::read_to_string(dir.join(format!("{}{aside}", vf.pci))).unwrap(), content);
+    }
+}
+
+#[test]
 fn case_094_of_two_adds_at_once_one_wins() {
     let machine = Machine::exclusive();
     let before = machine.node.snapshot();

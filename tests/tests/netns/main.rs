@@ -25,3 +25,4 @@ mod ownership;
 mod parallel;
 mod parameters;
 mod routes;
+mod status;

@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{Answer, Binaries, Call};
 
+use silkrail_tests::machine::has_vf;
+
 /// Every plugin whose protocol is tested.
 const PLUGINS: [&str; 5] = ["macvlan", "ipvlan", "sriov", "rdma", "silkrail-ipam"];
 
@@ -76,9 +78,11 @@ fn valid(plugin: &str) -> Value {
 
 /// The answer to STATUS says that the whole configuration was understood.
 fn is_understood(plugin: &str, answer: &Answer) {
-    // This one can do without any key, but not without RDMA.
+    // This one can do without any key, but not without RDMA; and the other looks for a VF last.
     if plugin == "rdma" && !Path::new("/sys/class/infiniband").exists() {
         answer.error(50).says(&["this node has no RDMA"]);
+    } else if plugin == "sriov" && !has_vf() {
+        answer.error(50).says(&["no VF exists on this node"]);
     } else {
         answer.done();
     }

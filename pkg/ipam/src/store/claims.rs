@@ -59,6 +59,8 @@ pub enum Release {
     NotOurs(Owner),
     /// Nobody had the address.
     Absent,
+    /// The claim was ours and is not to go, after all.
+    Kept,
 }
 
 /// What an attempt to claim found.
@@ -113,9 +115,14 @@ impl Claims {
                 Err(errno) => return Err(StoreError::io("make claim", self.path.join(name))(errno)),
             }
             match self.target(&name)? {
-                Some(target) if target == owner => return Ok(Attempt::Ours),
+                Some(target) if target == owner => {}
                 Some(_) => return Ok(Attempt::Theirs),
-                None => {}
+                None => continue,
+            }
+            // Ours from an earlier attempt. Who is just removing it, because no journal told of it, has the lock.
+            let _lock = self.lock()?;
+            if self.target(&name)?.is_some_and(|target| target == owner) {
+                return Ok(Attempt::Ours);
             }
         }
         Ok(Attempt::Theirs)
@@ -126,24 +133,27 @@ impl Claims {
         Ok(self.target(&address.to_string())?.map(Owner::read))
     }
 
-    /// Gives an address back if it is the owner's. `before` runs when it may be given to others.
-    pub(crate) fn remove(
+    /// Gives an address back if it is the owner's. `before` runs under the lock when it may be given to others, and has
+    /// the last word.
+    pub(crate) fn remove<E: From<StoreError>>(
         &self,
         address: IpAddr,
         owner: &str,
-        before: impl FnOnce(),
-    ) -> Result<Release, StoreError> {
+        before: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<Release, E> {
         let _lock = self.lock()?;
         let name = address.to_string();
         match self.target(&name)? {
             Some(target) if target == owner => {}
             Some(target) => return Ok(Release::NotOurs(Owner::read(target))),
             None => {
-                before();
+                before()?;
                 return Ok(Release::Absent);
             }
         }
-        before();
+        if !before()? {
+            return Ok(Release::Kept);
+        }
         unlinkat(&self.directory, name.as_str(), UnlinkatFlags::NoRemoveDir)
             .map_err(StoreError::io("remove claim", self.path.join(name)))?;
         Ok(Release::Released)

@@ -57,21 +57,28 @@ fn make_one(path: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Removes the directories beside this one that are named like boots.
-pub(crate) fn remove_siblings(root: &Path) -> Result<usize, StoreError> {
-    let Some(parent) = root.parent() else { return Ok(0) };
-    let mut removed = 0;
-    for entry in fs::read_dir(parent).map_err(StoreError::io("list", parent))? {
+/// The directories beside this one that are named like boots.
+pub(crate) fn siblings(root: &Path) -> Result<Vec<String>, StoreError> {
+    let Some(parent) = root.parent() else { return Ok(Vec::new()) };
+    let entries = match fs::read_dir(parent) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(StoreError::io("list", parent))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
         let path = entry.map_err(StoreError::io("list", parent))?.path();
-        let name = path.file_name().and_then(|name| name.to_str());
-        if path != root && name.is_some_and(|name| checked(name).is_ok()) {
-            match fs::remove_dir_all(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(StoreError::io("remove", path)(error));
-                }
-                _ => removed += 1,
-            }
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path != root && checked(name).is_ok() {
+            found.push(name.to_owned());
         }
     }
-    Ok(removed)
+    Ok(found)
+}
+
+/// Removes a directory with everything in it. It may be gone already.
+pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", path)(error)),
+        _ => Ok(()),
+    }
 }

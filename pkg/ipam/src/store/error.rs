@@ -30,6 +30,16 @@ pub enum StoreError {
         /// The pools, in the order tried.
         pools: Names,
     },
+    /// An ADD would find every address of all pools claimed.
+    #[error(
+        "all IP addresses used out: every address of the {family} IPPools {pools} is claimed; extend their ips"
+    )]
+    AllFull {
+        /// The pools' family.
+        family: Family,
+        /// The pools.
+        pools: Names,
+    },
     /// Another process holds a lock. It is normally held for microseconds, so that process is stopped.
     #[error("{} is locked by another process; gave up after {waited:?}; try again later", path.display())]
     Busy {

@@ -85,6 +85,13 @@ impl Maps {
         found().map_err(StoreError::io("read map", path))
     }
 
+    /// A pool's map of these ranges as it is now, without a lock; `None` if there is none.
+    pub(crate) fn peek(&self, pool: &PoolName, ranges: &Ranges) -> Result<Option<Map>, StoreError> {
+        let Some(file) = self.open(pool, OFlag::empty())? else { return Ok(None) };
+        let read = Map::read(file, ranges);
+        Ok(read.map_err(StoreError::io("read map", self.path.join(pool.as_str())))?.ok())
+    }
+
     fn open(&self, pool: &PoolName, more: OFlag) -> Result<Option<File>, StoreError> {
         let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | more;
         match openat(&self.directory, pool.as_str(), flags, Mode::from_bits_truncate(0o600)) {

@@ -16,6 +16,7 @@ mod error;
 mod header;
 mod lock;
 mod map;
+mod room;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -92,7 +93,27 @@ impl LocalStore {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn remove_other_boots(&self) -> Result<usize, StoreError> {
-        directories::remove_siblings(&self.root)
+        let others = directories::siblings(&self.root)?;
+        for boot_id in &others {
+            directories::remove(&self.root.with_file_name(boot_id))?;
+        }
+        Ok(others.len())
+    }
+
+    /// The stores below a state directory that belong to other boots than this one.
+    ///
+    /// # Errors
+    /// [`StoreError::BootId`] and [`StoreError::Io`].
+    pub fn other_boots(state: &Path, boot_id: &str) -> Result<Vec<String>, StoreError> {
+        directories::siblings(&directories::root(state, directories::checked(boot_id)?))
+    }
+
+    /// Removes the store of a boot. Nobody may have it open who could still claim.
+    ///
+    /// # Errors
+    /// [`StoreError::BootId`] and [`StoreError::Io`].
+    pub fn remove_boot(state: &Path, boot_id: &str) -> Result<(), StoreError> {
+        directories::remove(&directories::root(state, directories::checked(boot_id)?))
     }
 
     /// Claims a free address of a pool.
@@ -180,7 +201,22 @@ impl LocalStore {
             if let Some((map, ordinal)) = &found {
                 let _ = map.clear(*ordinal);
             }
+            Ok(true)
         })
+    }
+
+    /// Gives an address back if it is this owner's and `may` go, which is asked while no other process can give it back
+    /// or take it for its own. It is offered again when its pool looks full.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] and [`StoreError::Io`], or what `may` failed with; the address is then still claimed.
+    pub fn release_if<E: From<StoreError>>(
+        &self,
+        address: IpAddr,
+        owner: &Attachment,
+        may: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<Release, E> {
+        self.claims.remove(address, &owner.to_string(), may)
     }
 
     /// Gives an address of one owner to another, without it being free in between.

@@ -10,12 +10,14 @@ mod change;
 mod conf;
 mod note;
 mod restart;
+mod status;
 
+use addr::Attachment;
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
 use ipam::LocalStore;
-use plugin::{Node, attachment};
+use plugin::{Node, attachment, journals, log, lost};
 
-use self::{change::Change, conf::Conf};
+use self::change::Change;
 
 /// The IPAM plugin.
 #[derive(Debug)]
@@ -36,18 +38,22 @@ impl Plugin for SilkrailIpam {
     }
 
     fn add(&self, request: &Add<'_>) -> Result<AddResult, Error> {
+        log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
         add::add(request)
     }
 
     fn del(&self, request: &Del<'_>) -> Result<(), Error> {
+        // A DEL never fails because of how it should log.
+        let _ = log::configure(&request.common, log::about(&request.attachment, request.netns.as_deref()));
         let node = Node::of(&request.common, &ITSELF)?;
         if !attachment::take_back::<Change>(&node, NAME, &request.attachment)? {
-            release_unknown(&node, request)?;
+            release_unknown(&node, &request.attachment)?;
         }
         Ok(())
     }
 
     fn check(&self, request: &Check<'_>) -> Result<(), Error> {
+        log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
         let node = Node::of(&request.common, &ITSELF)?;
         let Some(journal) = attachment::find::<Change>(&node, NAME, &request.attachment)? else {
             let msg = format!("attachment {} has no address here", request.attachment);
@@ -57,24 +63,34 @@ impl Plugin for SilkrailIpam {
     }
 
     fn gc(&self, request: &Gc<'_>) -> Result<(), Error> {
+        // Nor does a GC.
+        let _ = log::configure(&request.common, String::new());
         let node = Node::of(&request.common, &ITSELF)?;
-        Ok(attachment::collect::<Change>(&node, self, &request.common, &request.valid)?)
+        let collected = attachment::collect::<Change>(&node, self, &request.common, &request.valid);
+        let released = lost::collect_addresses(&node.state, &request.valid);
+        Ok(collected.and(released)?)
     }
 
     fn status(&self, request: &Status<'_>) -> Result<(), Error> {
-        let unavailable = |e: plugin::Error| Error { code: Code::NOT_AVAILABLE, ..e.into() };
-        let conf = Conf::of(&request.common).map_err(unavailable)?;
-        conf.select(&request.common, "").map(drop).map_err(unavailable)
+        log::configure(&request.common, String::new())?;
+        status::status(request).map_err(|e| Error { code: Code::NOT_AVAILABLE, ..e.into() })
     }
 }
 
-/// Releases the addresses of an attachment that no journal tells of.
-fn release_unknown(node: &Node, request: &Del<'_>) -> Result<(), plugin::Error> {
+/// Releases the addresses of an attachment whose journal was lost.
+///
+/// Only then every claim is looked at: runtimes repeat a DEL, and each would cost a look at each address in use. A
+/// journal that is there no more was taken back whole, unless it was set aside, or all of them are gone. One that
+/// somebody has removed among others is for GC, which finds claims without a journal.
+fn release_unknown(node: &Node, attachment: &Attachment) -> Result<(), plugin::Error> {
     let Some(store) = LocalStore::open_existing(node.state.root(), journal::boot_id()?)? else {
         return Ok(());
     };
-    for address in store.owned_by(&request.attachment)? {
-        store.release(None, address, &request.attachment)?;
+    if !journals::may_be_lost(&node.state, NAME, attachment)? {
+        return Ok(());
+    }
+    for address in store.owned_by(attachment)? {
+        store.release(None, address, attachment)?;
     }
     Ok(())
 }

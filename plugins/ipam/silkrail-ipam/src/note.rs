@@ -69,7 +69,7 @@ impl Note {
     }
 
     fn path(&self, node: &Node) -> PathBuf {
-        node.state.root().join("ipam/pods").join(format!("{}@{}", self.uid.0, self.attachment.ifname))
+        node.state.notes().join(format!("{}@{}", self.uid.0, self.attachment.ifname))
     }
 }
 

@@ -20,7 +20,7 @@ mod settings;
 mod vf;
 
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
-use plugin::{Node, attachment, delegate, log};
+use plugin::{Node, attachment, claim::Part, delegate, log, lost};
 
 use self::{change::Change, conf::Conf, vf::Vf};
 
@@ -64,20 +64,24 @@ impl Plugin for Sriov {
     }
 
     fn gc(&self, request: &Gc<'_>) -> Result<(), Error> {
+        // Nor does a GC.
+        let _ = log::configure(&request.common, String::new());
         let node = Node::of(&request.common, self.builtin_ipam)?;
         let collected = attachment::collect::<Change>(&node, self, &request.common, &request.valid);
+        let released = lost::collect_devices(&node.state, Part::Vf, &request.valid);
         delegate::gc(request, self.builtin_ipam)?;
-        Ok(collected?)
+        Ok(collected.and(released)?)
     }
 
     fn status(&self, request: &Status<'_>) -> Result<(), Error> {
+        log::configure(&request.common, String::new())?;
         let node = Node::of(&request.common, self.builtin_ipam)?;
         let unavailable = |e: Error| Error { code: Code::NOT_AVAILABLE, ..e };
-        // Which VF is the device plugin's decision; only a fixed one can be looked at here.
-        if let Some(pci) = Conf::device(&request.common).map_err(unavailable)? {
-            Vf::exists(&node, pci).map_err(|e| unavailable(e.into()))?;
-        }
-        delegate::status(request, self.builtin_ipam)
+        let device = Conf::device(&request.common).map_err(unavailable)?;
+        delegate::status(request, self.builtin_ipam)?;
+        // Which VF is the device plugin's decision; without a fixed one there must be any.
+        let there = device.map_or_else(|| Vf::any_exists(&node), |pci| Vf::exists(&node, pci).map(drop));
+        there.map_err(|e| unavailable(e.into()))
     }
 }
 

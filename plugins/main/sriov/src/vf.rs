@@ -66,6 +66,18 @@ impl Vf {
         })
     }
 
+    /// Looks whether the node has any VF.
+    ///
+    /// # Errors
+    /// That it has none.
+    pub(crate) fn any_exists(node: &Node) -> Result<(), Error> {
+        if node.sysfs.any_vf()?.is_some() {
+            return Ok(());
+        }
+        let details = "make some, with the SR-IOV operator or in /sys/class/net/<PF>/device/sriov_numvfs";
+        Err(CniError::config("no VF exists on this node").with_details(details).into())
+    }
+
     /// Finds a VF that is at home, or about to be.
     ///
     /// # Errors

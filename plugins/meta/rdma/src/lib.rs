@@ -12,7 +12,7 @@ mod device_move;
 mod legacy;
 
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
-use plugin::{Node, Pod, attachment, log};
+use plugin::{Node, Pod, attachment, claim::Part, log, lost};
 use rdma::NetnsMode;
 
 use self::change::Change;
@@ -64,11 +64,16 @@ impl Plugin for Rdma {
     }
 
     fn gc(&self, request: &Gc<'_>) -> Result<(), Error> {
+        // Nor does a GC.
+        let _ = log::configure(&request.common, String::new());
         let node = Node::of(&request.common, self.builtin_ipam)?;
-        Ok(attachment::collect::<Change>(&node, self, &request.common, &request.valid)?)
+        let collected = attachment::collect::<Change>(&node, self, &request.common, &request.valid);
+        let released = lost::collect_devices(&node.state, Part::Rdma, &request.valid);
+        Ok(collected.and(released)?)
     }
 
     fn status(&self, request: &Status<'_>) -> Result<(), Error> {
+        log::configure(&request.common, String::new())?;
         let node = Node::of(&request.common, self.builtin_ipam)?;
         let unavailable = |e: plugin::Error| Error { code: Code::NOT_AVAILABLE, ..e.into() };
         let mut socket = rdma::open(&node.sysfs).map_err(|e| unavailable(e.into()))?;

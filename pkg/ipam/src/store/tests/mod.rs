@@ -4,6 +4,7 @@ mod claims;
 mod cost;
 mod damage;
 mod model;
+mod room;
 
 use std::{
     fs,

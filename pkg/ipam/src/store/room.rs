@@ -1,0 +1,58 @@
+//! Whether pools have a free address, seen without taking one.
+
+use std::net::IpAddr;
+
+use crate::{
+    LocalStore, MAX_ADDRESSES, Names, Pool, StoreError,
+    store::{exhausted, search::Search},
+};
+
+/// How many clear bits of a map may turn out to be wrong before the claims themselves are looked at.
+const TRIES: usize = 16;
+
+impl LocalStore {
+    /// Looks whether any of these pools of one family has a free address. Nothing is written and no lock is waited for.
+    ///
+    /// It costs one look at a map, and all claims only where the map looks full.
+    ///
+    /// # Errors
+    /// [`StoreError::Exhausted`], [`StoreError::AllFull`] for several pools; [`StoreError::Io`].
+    pub fn has_room(&self, pools: &[&Pool]) -> Result<(), StoreError> {
+        for pool in pools {
+            if self.map_shows_room(pool)? {
+                return Ok(());
+            }
+        }
+        let taken = if pools.is_empty() { Vec::new() } else { self.claims.addresses()? };
+        match pools {
+            [] => Ok(()),
+            pools if pools.iter().any(|pool| !is_full(pool, &taken)) => Ok(()),
+            [pool] => Err(exhausted(pool)),
+            [first, ..] => Err(StoreError::AllFull {
+                family: first.family(),
+                pools: Names(pools.iter().map(|pool| pool.name.to_string()).collect()),
+            }),
+        }
+    }
+
+    /// Whether the map has a clear bit whose address nobody has. A map is a hint: that it has none proves nothing.
+    fn map_shows_room(&self, pool: &Pool) -> Result<bool, StoreError> {
+        let Some(map) = self.maps.peek(&pool.name, &pool.ranges)? else { return Ok(false) };
+        let mut search = Search::new(&map);
+        for _ in 0..TRIES {
+            let Some(ordinal) = search.next().map_err(self.map_failed(pool))? else { break };
+            if let Some(address) = pool.ranges.nth(ordinal.into())
+                && self.claims.owner(address)?.is_none()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn is_full(pool: &Pool, taken: &[IpAddr]) -> bool {
+    let usable = pool.ranges.len().min(MAX_ADDRESSES.into());
+    let ours = |address: &&IpAddr| pool.ranges.ordinal(**address).is_some_and(|ordinal| ordinal < usable);
+    taken.iter().filter(ours).count() as u128 >= usable
+}

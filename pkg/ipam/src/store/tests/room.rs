@@ -1,0 +1,126 @@
+//! Whether there is room.
+
+use super::*;
+use crate::store::map::counter;
+
+#[test]
+fn pools_have_room_until_the_last_address_of_the_last_one_is_taken() {
+    let (node, small, large) =
+        (Node::new(), pool("s", &["10.0.0.1-10.0.0.2"]), pool("l", &["10.0.1.1-10.0.1.3"]));
+    node.store.has_room(&[]).unwrap();
+    node.store.has_room(&[&small]).unwrap();
+    let given = node.fill(&small, "s");
+    let error = node.store.has_room(&[&small]).unwrap_err();
+    assert!(matches!(error, StoreError::Exhausted { addresses: 2, .. }), "{error}");
+    node.store.has_room(&[&small, &large]).unwrap();
+    node.fill(&large, "l");
+    let error = node.store.has_room(&[&small, &large]).unwrap_err().to_string();
+    assert!(error.contains("all IP addresses used out") && error.contains("[s l]"), "{error}");
+    node.release(&small, given[0], "s0@net1");
+    node.store.has_room(&[&small, &large]).unwrap();
+}
+
+#[test]
+fn an_empty_pool_has_no_room() {
+    let node = Node::new();
+    let mut empty = pool("p", &["10.0.0.1"]);
+    empty.ranges = empty.ranges.without(&["10.0.0.1".parse().unwrap()]);
+    assert!(matches!(node.store.has_room(&[&empty]), Err(StoreError::Exhausted { addresses: 0, .. })));
+}
+
+#[test]
+fn the_claims_are_right_where_the_map_is_not() {
+    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
+    let given = node.fill(&pool, "c");
+    // Released without the map: every bit is set, and one address is free.
+    node.store.release(None, given[2], &attachment("c2@net1")).unwrap();
+    node.store.has_room(&[&pool]).unwrap();
+    node.store.claims.take(given[2], "x@net1").unwrap();
+    assert!(node.store.has_room(&[&pool]).is_err());
+    // No map at all, and one whose bits are clear though every address is taken.
+    let (map, ordinal) = node.store.maps.find(&pool.name, given[1], soon()).unwrap().unwrap();
+    map.clear(ordinal).unwrap();
+    drop(map);
+    assert!(node.store.has_room(&[&pool]).is_err());
+    fs::remove_file(node.map_path(&pool)).unwrap();
+    assert!(node.store.has_room(&[&pool]).is_err());
+    assert!(!node.map_path(&pool).exists(), "nothing is written");
+}
+
+#[test]
+fn a_look_costs_the_same_with_few_and_with_many_taken() {
+    let (node, pool) = (Node::new(), pool("p", &["10.0.0.0-10.0.255.255"]));
+    let mut taken = 0;
+    let costs = [10, 20_000].map(|wanted| {
+        while taken < wanted {
+            node.claim(&pool, &format!("c{taken}@net1")).unwrap();
+            taken += 1;
+        }
+        counter::take();
+        node.store.has_room(&[&pool]).unwrap();
+        counter::take()
+    });
+    assert_eq!(costs[0], costs[1]);
+}
+
+#[test]
+fn a_look_does_not_wait_for_who_holds_the_map() {
+    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
+    node.claim(&pool, "c@net1").unwrap();
+    let _held = node.store.maps.lock(&pool.name, soon()).unwrap();
+    let began = Instant::now();
+    node.store.has_room(&[&pool]).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn an_address_goes_only_if_it_may_and_is_its_owners() {
+    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1"]));
+    let address = node.claim(&pool, "c@net1").unwrap();
+    let release = |owner: &str, may: bool| {
+        node.store.release_if::<StoreError>(address, &attachment(owner), || Ok(may)).unwrap()
+    };
+    assert_eq!(release("c@net1", false), crate::Release::Kept);
+    assert!(matches!(release("x@net1", true), crate::Release::NotOurs(_)));
+    assert_eq!(release("c@net1", true), crate::Release::Released);
+    assert_eq!(release("c@net1", true), crate::Release::Absent);
+    assert_eq!(node.claim(&pool, "d@net1").unwrap(), address, "it is offered again");
+}
+
+#[test]
+fn a_claim_that_is_being_removed_is_not_taken_for_ones_own() {
+    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1"]));
+    let address = node.claim(&pool, "c@net1").unwrap();
+    std::thread::scope(|scope| {
+        let (inside, is_inside) = std::sync::mpsc::channel();
+        let store = &node.store;
+        let remover = scope.spawn(move || {
+            let slow = || {
+                inside.send(()).unwrap();
+                std::thread::sleep(Duration::from_millis(100));
+                Ok::<_, StoreError>(true)
+            };
+            store.release_if(address, &attachment("c@net1"), slow).unwrap()
+        });
+        is_inside.recv().unwrap();
+        node.store.claims.take(address, "c@net1").unwrap();
+        assert_eq!(remover.join().unwrap(), crate::Release::Released);
+    });
+    let owner = node.store.owner(address).unwrap();
+    assert_eq!(owner, Some(crate::Owner::Attachment(attachment("c@net1"))), "the new claim stands");
+}
+
+#[test]
+fn stores_of_other_boots_are_listed_and_removed() {
+    const FORMER: &str = "00000000-0000-0000-0000-000000000000";
+    let node = Node::new();
+    let (state, former) = (node.state.path(), node.state.path().join("ipam").join(FORMER));
+    assert!(LocalStore::other_boots(state, BOOT_ID).unwrap().is_empty());
+    fs::create_dir_all(former.join("claims")).unwrap();
+    fs::create_dir_all(state.join("ipam/pods")).unwrap();
+    assert_eq!(LocalStore::other_boots(state, BOOT_ID).unwrap(), [FORMER]);
+    LocalStore::remove_boot(state, FORMER).unwrap();
+    LocalStore::remove_boot(state, FORMER).unwrap();
+    assert!(!former.exists() && state.join("ipam/pods").exists());
+    assert!(LocalStore::remove_boot(state, "../ipam").is_err());
+}

@@ -1,0 +1,273 @@
+//! What no journal tells of, and so no DEL will take back.
+//!
+//! A journal is there before anything is claimed or published, and goes after all of it. So what has an owner without
+//! any journal belongs to no ADD or DEL that is at work: its journal was lost. That a claim's owner may live all the
+//! same is for the caller to rule out, by the runtime's list of what is valid or by [`Living`].
+
+use std::{
+    collections::BTreeSet,
+    fmt, fs, io,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
+
+use addr::Attachment;
+use cni::{Code, Error as CniError};
+use ipam::{LocalStore, Owner, Release};
+use journal::boot_id;
+use netns::{Living, NetNsId};
+use podmap::Container;
+use tracing::info;
+
+use crate::{
+    Error, State,
+    claim::{self, Claim, Part},
+    journals,
+};
+
+/// Something that no journal tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lost {
+    /// A VF or an RDMA device is claimed.
+    Device(Claim),
+    /// An address is claimed.
+    Address(IpAddr, Attachment),
+    /// The pod map has an entry.
+    Entry(PathBuf, Attachment),
+    /// A note says which attachment a pod's interface was.
+    Note(PathBuf, Attachment),
+    /// Addresses are claimed in another boot of the kernel.
+    Store(String),
+}
+
+/// The devices that are claimed by attachments without a journal.
+///
+/// # Errors
+/// If state cannot be read.
+pub fn devices(state: &State, part: Part) -> Result<Vec<Claim>, Error> {
+    let (claims, _) = claim::list(state, part)?;
+    if claims.is_empty() {
+        return Ok(claims);
+    }
+    // The journals are looked at last: one that is there now may have been made after the claims were listed.
+    let known = known(state)?;
+    Ok(claims.into_iter().filter(|claim| !known.contains(claim.owner())).collect())
+}
+
+/// The addresses that are claimed by attachments without a journal.
+///
+/// # Errors
+/// If state cannot be read.
+pub fn addresses(state: &State) -> Result<Vec<(IpAddr, Attachment)>, Error> {
+    let Some(store) = store(state)? else { return Ok(Vec::new()) };
+    let claims = store.claims()?;
+    let known = known(state)?;
+    let owned = claims.into_iter().filter_map(|claim| match claim.owner {
+        Owner::Attachment(owner) => Some((claim.address, owner)),
+        // Whatever made it, we did not.
+        Owner::Unknown(_) => None,
+    });
+    Ok(owned.filter(|(_, owner)| !known.contains(owner)).collect())
+}
+
+/// Why an owner without a journal may live all the same: a claim of a device, or the pod map, names its namespace, which
+/// is not known to be dead. `None` if nothing says so.
+///
+/// # Errors
+/// If state cannot be read.
+pub fn witness(state: &State, owner: &Attachment, living: Option<&Living>) -> Result<Option<String>, Error> {
+    for part in [Part::Vf, Part::Rdma] {
+        let (claims, _) = claim::list(state, part)?;
+        if let Some(claim) =
+            claims.iter().find(|claim| claim.owner() == owner && claim.death(living).is_none())
+        {
+            return Ok(Some(format!("{claim} names its namespace, which is not known to be dead")));
+        }
+    }
+    // An entry that cannot be read says nothing.
+    let Ok(Some(entry)) = state.podmap().read(owner) else { return Ok(None) };
+    let Container { netns_path, netns_dev: dev, netns_ino: ino, .. } = &entry.container;
+    let id = NetNsId { dev: *dev, ino: *ino };
+    let dead = boot_id().is_ok_and(|now| now != entry.boot_id)
+        || living.is_some_and(|living| living.death(netns_path, id).is_some());
+    Ok((!dead).then(|| format!("the pod map names its namespace {id}, which is not known to be dead")))
+}
+
+/// Files of state that cannot be understood, and those set aside because of that. Nobody deletes them: each may be the
+/// only trace of something that is in use.
+///
+/// # Errors
+/// If state cannot be read.
+pub fn unreadable(state: &State) -> Result<Vec<PathBuf>, Error> {
+    let aside = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| statefile::former_name(name).is_some())
+    };
+    let mut found = journals::paths(state.attachments())?;
+    found.extend(journals::paths(state.podmap().dir().to_owned())?);
+    found.retain(aside);
+    for part in [Part::Vf, Part::Rdma] {
+        found.extend(claim::list(state, part)?.1);
+    }
+    Ok(found)
+}
+
+/// What is derived from claims and journals and has neither: entries of the pod map, notes about pods, stores of other
+/// boots.
+///
+/// # Errors
+/// If state cannot be read.
+pub fn derived(state: &State) -> Result<Vec<Lost>, Error> {
+    let (entries, notes) = (entries(state)?, notes(state)?);
+    let known = known(state)?;
+    let without = |(_, of): &(PathBuf, Attachment)| !known.contains(of);
+    let mut lost: Vec<_> =
+        entries.into_iter().filter(without).map(|(path, of)| Lost::Entry(path, of)).collect();
+    lost.extend(notes.into_iter().filter(without).map(|(path, of)| Lost::Note(path, of)));
+    let stores = LocalStore::other_boots(state.root(), boot_id()?)?;
+    lost.extend(stores.into_iter().map(Lost::Store));
+    Ok(lost)
+}
+
+impl Lost {
+    /// Whose it was, where anybody's.
+    pub fn owner(&self) -> Option<&Attachment> {
+        match self {
+            Self::Device(claim) => Some(claim.owner()),
+            Self::Address(_, owner) | Self::Entry(_, owner) | Self::Note(_, owner) => Some(owner),
+            Self::Store(_) => None,
+        }
+    }
+
+    /// Takes it back, unless a journal tells of its owner by now. Returns whether it is gone.
+    ///
+    /// # Errors
+    /// If state cannot be read or written.
+    pub fn take_back(&self, state: &State) -> Result<bool, Error> {
+        match self {
+            Self::Device(claim) => release_device(state, claim),
+            Self::Address(address, owner) => release_address(state, *address, owner),
+            Self::Entry(path, of) | Self::Note(path, of) => {
+                let known = journals::tell_of(state, of)?;
+                if !known {
+                    remove(path)?;
+                }
+                Ok(!known)
+            }
+            Self::Store(boot) => Ok(LocalStore::remove_boot(state.root(), boot).map(|()| true)?),
+        }
+    }
+}
+
+/// Releases what attachments without a journal have claimed of devices, if they are neither valid nor alive. Where
+/// nobody can say who is alive, what may be is left alone.
+///
+/// # Errors
+/// What is left.
+pub fn collect_devices(state: &State, part: Part, valid: &[Attachment]) -> Result<(), Error> {
+    let mut claims = devices(state, part)?;
+    claims.retain(|claim| !valid.contains(claim.owner()));
+    if claims.is_empty() {
+        return Ok(());
+    }
+    let living = Living::look(Path::new("/"))
+        .inspect_err(|why| info!(%why, "claims without a journal are left alone"));
+    let dead = claims.into_iter().filter(|claim| claim.death(living.as_ref().ok()).is_some());
+    all(dead.map(Lost::Device), state)
+}
+
+/// Releases the addresses that attachments without a journal have claimed, if they are not valid and nothing says that
+/// they may live.
+///
+/// # Errors
+/// What is left.
+pub fn collect_addresses(state: &State, valid: &[Attachment]) -> Result<(), Error> {
+    let mut lost = addresses(state)?;
+    lost.retain(|(_, owner)| !valid.contains(owner));
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let living = Living::look(Path::new("/")).ok();
+    let mut free = Vec::new();
+    for (address, owner) in lost {
+        match witness(state, &owner, living.as_ref())? {
+            Some(why) => info!(%address, %owner, why, "an address without a journal is left alone"),
+            None => free.push(Lost::Address(address, owner)),
+        }
+    }
+    all(free.into_iter(), state)
+}
+
+fn all(lost: impl Iterator<Item = Lost>, state: &State) -> Result<(), Error> {
+    let mut failures = Vec::new();
+    for thing in lost {
+        match thing.take_back(state) {
+            Ok(true) => info!(%thing, "released what no journal tells of"),
+            Ok(false) => {}
+            Err(error) => failures.push(format!("{thing}: {error}")),
+        }
+    }
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(CniError::new(Code::TRY_AGAIN, format!("could not take back: {}", failures.join("; "))).into())
+}
+
+/// The attachments that a journal tells of.
+fn known(state: &State) -> Result<BTreeSet<Attachment>, Error> {
+    Ok(journals::list(state)?.into_iter().map(|journal| journal.attachment).collect())
+}
+
+fn store(state: &State) -> Result<Option<LocalStore>, Error> {
+    Ok(LocalStore::open_existing(state.root(), boot_id()?)?)
+}
+
+fn release_device(state: &State, claim: &Claim) -> Result<bool, Error> {
+    claim.remove_if(state, || Ok(!journals::tell_of(state, claim.owner())?))
+}
+
+fn release_address(state: &State, address: IpAddr, owner: &Attachment) -> Result<bool, Error> {
+    let Some(store) = store(state)? else { return Ok(true) };
+    let lost = || Ok::<_, Error>(!journals::tell_of(state, owner)?);
+    Ok(store.release_if(address, owner, lost)? != Release::Kept)
+}
+
+/// The files of the pod map, and of entries that a killed process was writing.
+fn entries(state: &State) -> Result<Vec<(PathBuf, Attachment)>, Error> {
+    let attachment = |name: &str| {
+        let being_written = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new"));
+        being_written.unwrap_or(name).strip_suffix(".json")?.parse().ok()
+    };
+    let of = |path: PathBuf| Some((attachment(path.file_name()?.to_str()?)?, path));
+    let paths = journals::paths(state.podmap().dir().to_owned())?;
+    Ok(paths.into_iter().filter_map(of).map(|(attachment, path)| (path, attachment)).collect())
+}
+
+/// The notes about pods: symbolic links to the attachment's name.
+fn notes(state: &State) -> Result<Vec<(PathBuf, Attachment)>, Error> {
+    let of = |path: PathBuf| Some((fs::read_link(&path).ok()?.to_str()?.parse().ok()?, path));
+    let paths = journals::paths(state.notes())?;
+    Ok(paths.into_iter().filter_map(of).map(|(attachment, path)| (path, attachment)).collect())
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => {
+            let failed = |source| statefile::Error::Io { operation: "remove", path: path.to_owned(), source };
+            Ok(removed.map_err(failed)?)
+        }
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(claim) => claim.fmt(f),
+            Self::Address(address, owner) => write!(f, "address {address} of {owner}"),
+            Self::Entry(_, of) => write!(f, "pod map entry of {of}"),
+            Self::Note(_, of) => write!(f, "note about the pod of {of}"),
+            Self::Store(boot) => write!(f, "addresses of boot {boot}"),
+        }
+    }
+}

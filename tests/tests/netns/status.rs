@@ -1,0 +1,105 @@
+//! STATUS: could an ADD succeed now? If not: code 50 and why.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use testkit::Observe;
+
+use silkrail_tests::rail::{Rail, ip, pool, pool6};
+
+fn exhausted(rail: &Rail, pools: &Value) -> testkit::Refusal {
+    rail.ipam(pools).status().error(50)
+}
+
+#[test]
+fn a_full_pool_is_told_and_an_address_that_is_released_makes_room() {
+    let rail = Rail::new();
+    let pools = json!({"pools": [pool("rail", &["10.7.0.10"])]});
+    rail.ipam(&pools).status().done();
+    let call = rail.ipam(&pools);
+    call.add().ok();
+    let before = rail.node.snapshot();
+    exhausted(&rail, &pools).says(&["all IP addresses used out", "rail", "extend its ips"]);
+    rail.node.snapshot().assert_is(&before);
+    call.del().done();
+    rail.ipam(&pools).status().done();
+}
+
+#[test]
+fn a_main_plugin_tells_that_its_pool_is_full() {
+    let rail = Rail::new();
+    let ipam = silkrail_tests::rail::ipam(&["10.7.0.10"]);
+    let call = rail.macvlan(&json!({"ipam": ipam}));
+    call.status().done();
+    call.add().ok();
+    call.status().error(50).says(&["all IP addresses used out"]);
+    rail.layer_2(&json!({})).status().done();
+}
+
+#[test]
+fn another_pool_of_the_family_is_enough_and_each_family_needs_one() {
+    let rail = Rail::new();
+    let (first, second) = (pool("first", &["10.7.0.10"]), pool("second", &["10.7.0.11"]));
+    let two = json!({"pools": [first.clone(), second], "default_ipv4_ippool": ["first", "second"]});
+    rail.ipam(&two).container("a").add().ok();
+    rail.ipam(&two).status().done();
+    rail.ipam(&two).container("b").add().ok();
+    exhausted(&rail, &two).says(&["first", "second", "all IP addresses used out"]);
+    let both = json!({"pools": [first, pool6("six", &["fd00:7::a-fd00:7::f"])]});
+    exhausted(&rail, &both).says(&["first"]);
+}
+
+#[test]
+fn the_claims_decide_and_not_the_map() {
+    let rail = Rail::new();
+    let pools = json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.11"])]});
+    let given: Vec<_> = ["a", "b"].map(|id| ip(&rail.ipam(&pools).container(id).add().ok())).into();
+    exhausted(&rail, &pools);
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let store = rail.node.state_dir().join("ipam").join(boot.trim());
+    fs::remove_file(store.join("claims").join(&given[0])).unwrap();
+    rail.ipam(&pools).status().done();
+    fs::write(store.join("maps/rail"), "garbage").unwrap();
+    rail.ipam(&pools).status().done();
+    assert_eq!(fs::read_to_string(store.join("maps/rail")).unwrap(), "garbage", "STATUS writes nothing");
+}
+
+#[test]
+fn a_store_that_cannot_be_read_is_told() {
+    let rail = Rail::new();
+    let pools = json!({"pools": [pool("rail", &["10.7.0.10"])]});
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let store = rail.node.state_dir().join("ipam").join(boot.trim());
+    fs::create_dir_all(&store).unwrap();
+    fs::write(store.join("claims"), "").unwrap();
+    exhausted(&rail, &pools).says(&["claims"]);
+}
+
+#[test]
+fn sriov_without_a_vf_on_the_node_is_told() {
+    let rail = Rail::new();
+    // Whatever the machine has, this node sees nothing of it.
+    rail.node.run("mount", &["-t", "tmpfs", "tmpfs", "/sys/bus/pci/devices"]);
+    let conf = json!({"cniVersion": "1.1.0", "name": "rail", "type": "sriov", "ipam": {}});
+    let call = rail.node.plugin("sriov").conf(&conf);
+    let refusal = call.status().error(50);
+    refusal.says(&["no VF exists on this node"]);
+    assert!(refusal.details.contains("sriov_numvfs"), "{refusal:?}");
+    let gone = call.with("deviceID", &json!("0000:ff:1f.7")).status().error(50);
+    gone.says(&["0000:ff:1f.7", "no PCI device"]);
+    fs::create_dir("/sys/bus/pci/devices/0000:ff:1f.7").unwrap();
+    std::os::unix::fs::symlink("../0000:ff:00.0", "/sys/bus/pci/devices/0000:ff:1f.7/physfn").unwrap();
+    call.status().done();
+}
+
+#[test]
+fn status_takes_how_to_log_from_the_configuration() {
+    let rail = Rail::new();
+    for call in [rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]})), rail.macvlan(&json!({}))] {
+        call.with("logFile", &json!("relative")).status().error(7).says(&["logFile", "absolute path"]);
+        let log = rail.node.state_dir().with_file_name("log");
+        call.with("logFile", &json!(log)).status().done();
+        assert!(log.exists());
+        fs::remove_file(log).unwrap();
+    }
+}
