@@ -8,7 +8,8 @@
 //!
 //! Run them with `hack/test`.
 //!
-//! What several of them begin with is here: a node with one [`rail`], and the lab's [`machine`] with its [`chain`].
+//! What several of them begin with is here: a node with one [`rail`], the lab's [`machine`] with its [`chain`], and the
+//! operator's command ([`cli`]).
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -19,5 +20,7 @@
 )]
 
 pub mod chain;
+pub mod cli;
+pub mod evidence;
 pub mod machine;
 pub mod rail;

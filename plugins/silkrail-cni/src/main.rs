@@ -4,29 +4,7 @@
 
 use std::{env, path::Path, process::ExitCode};
 
-use child::Child;
-use cni::Plugin;
-use ipam_plugin::SilkrailIpam;
-use ipvlan_plugin::Ipvlan;
-use macvlan_plugin::Macvlan;
-use rdma_plugin::Rdma;
-use sriov_plugin::Sriov;
-
-static IPAM: SilkrailIpam = SilkrailIpam;
-static MACVLAN: Child<Macvlan> = Child::new(Macvlan, &IPAM);
-static IPVLAN: Child<Ipvlan> = Child::new(Ipvlan, &IPAM);
-static SRIOV: Sriov = Sriov::new(&IPAM);
-static RDMA: Rdma = Rdma::new(&IPAM);
-
-/// Names and plugins. Each name also counts with `silkrail-` before it. `--names` prints them for hack/build.
-const PLUGINS: [(&str, &dyn Plugin); 6] = [
-    ("macvlan", &MACVLAN),
-    ("ipvlan", &IPVLAN),
-    ("sriov", &SRIOV),
-    ("rdma", &RDMA),
-    ("silkrail-ipam", &IPAM),
-    ("spiderpool", &IPAM),
-];
+use silkrail_cni::{PLUGINS, find};
 
 fn main() -> ExitCode {
     let called = env::args_os().next().unwrap_or_default();
@@ -42,12 +20,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn find(name: &str) -> Option<&'static dyn Plugin> {
-    let short = name.strip_prefix("silkrail-");
-    PLUGINS.into_iter().find(|(known, _)| *known == name || Some(*known) == short).map(|(_, plugin)| plugin)
-}
-
-/// The names to install the executable under, one per line.
+/// The names to install the executable under, one per line: for hack/build.
 #[expect(clippy::print_stdout, reason = "no CNI call is being served")]
 fn names() -> ExitCode {
     for (name, _) in PLUGINS {

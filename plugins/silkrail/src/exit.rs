@@ -11,6 +11,8 @@ pub(crate) enum Exit {
     Done = 0,
     /// An error.
     Failed = 1,
+    /// Something could not be taken back.
+    Left = 3,
     /// No RDMA on this node, or a kernel too old.
     Unsupported = 4,
     /// A reboot, or an idle node, is needed.
@@ -39,6 +41,21 @@ pub(crate) enum Failure {
     Modprobe(#[from] modprobe::Error),
     #[error(transparent)]
     PodMap(#[from] podmap::Error),
+    #[error(transparent)]
+    CannotJudge(#[from] netns::CannotJudge),
+    #[error(
+        "this process is in the network namespace {is}, and the node in {node}: devices would not come home; \
+         run it on the node, not in a container"
+    )]
+    ElsewhereThanTheNode { is: String, node: String },
+    #[error("the kernel does not tell which boot this is: /proc/sys/kernel/random/boot_id cannot be read")]
+    NoBootId,
+    #[error("this version of Silkrail has no plugin {0:?}: use the version that attached the pod")]
+    UnknownPlugin(String),
+    #[error(transparent)]
+    State(#[from] plugin::Error),
+    #[error(transparent)]
+    Plugin(#[from] cni::Error),
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
 }

@@ -6,6 +6,7 @@
 
 mod durable;
 mod exit;
+mod gc;
 mod kernel;
 mod mode;
 mod modprobe;
@@ -20,6 +21,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
+use plugin::State;
 use rdma::NetnsMode;
 
 use crate::exit::{Exit, Failure};
@@ -50,8 +52,29 @@ enum Command {
         #[arg(long)]
         json: bool,
         /// Where the plugins keep their state
-        #[arg(long, default_value = "/run/silkrail", value_name = "DIR")]
+        #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
         state_dir: PathBuf,
+    },
+    /// Take back what died without a DEL: addresses, VFs, RDMA devices
+    ///
+    /// Shows what is stale and why: journals of another boot, of ADDs that were killed, of pods whose network namespace
+    /// is dead; claims, pod map entries and notes that no journal tells of. Nothing is done without --yes. What a pod
+    /// that lives has, and what a call is at work on, is never touched; files that could not be understood are shown
+    /// and never deleted.
+    #[command(after_help = GC_EXAMPLES)]
+    Gc {
+        /// Do it, and say what is left
+        #[arg(long)]
+        yes: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Where the plugins keep their state
+        #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
+        state_dir: PathBuf,
+        /// Where IPAM plugins of others are that must be told, if not where they were
+        #[arg(long, default_value = "/opt/cni/bin", value_name = "DIR")]
+        cni_path: PathBuf,
     },
 }
 
@@ -86,6 +109,7 @@ Exit status:
   0   done, or nothing to do
   1   an error
   2   wrong usage
+  3   gc: something could not be taken back
   4   not supported: no RDMA on this node, or a kernel too old
   10  a reboot (or an idle node) is needed";
 
@@ -111,6 +135,20 @@ Examples:
   silkrail pods
   silkrail pods --json | jq -r '.[] | select(.rdma.ibdev == \"mlx5_5\") | .pod.name'";
 
+const GC_EXAMPLES: &str = "\
+Examples:
+  silkrail gc          what would be taken back, and the evidence
+  silkrail gc --yes    take it back
+  silkrail gc --json | jq -r '.[] | select(.state == \"stale\") | .object'
+
+States: stale (dry run), taken back, left (see why), in progress (a call is at work), kept (told of only).
+
+Exit status:
+  0   done, nothing to do, or a dry run
+  1   an error; or it cannot be judged from here which pods live: run it on the node, not in a container
+  2   wrong usage
+  3   something could not be taken back";
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = io::stdout().lock();
@@ -131,6 +169,10 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
         Command::Mode(Mode::Get { json }) => mode::get(&cli.root, *json, out),
         Command::Mode(Mode::Set { mode, persist, json }) => mode::set(&cli.root, *mode, *persist, *json, out),
         Command::Pods { json, state_dir } => pods::list(&cli.root, state_dir, *json, out),
+        Command::Gc { yes, json, state_dir, cni_path } => {
+            let request = gc::Request { root: &cli.root, state_dir, cni_path, yes: *yes, json: *json };
+            gc::gc(&request, out)
+        }
     }
 }
 

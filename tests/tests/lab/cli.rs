@@ -1,18 +1,19 @@
-//! `silkrail`: the node's mode and its pods.
+//! `silkrail`: the node's mode and its pods. Its GC is in [`crate::gc`].
 
-use std::{fs, path::PathBuf, process::Command};
+use std::fs;
 
 use serde_json::{Value, json};
 use testkit::Observe;
 
-use silkrail_tests::{chain::Chain, machine::Machine};
+use silkrail_tests::{
+    chain::Chain,
+    cli::{self, Ran},
+    machine::Machine,
+};
 
 fn silkrail(args: &str) -> (Option<i32>, String, String) {
-    let test = std::env::current_exe().unwrap();
-    let program: PathBuf = test.parent().unwrap().parent().unwrap().join("silkrail");
-    let output = Command::new(&program).args(args.split(' ')).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    let Ran { code, stdout, stderr } = cli::silkrail(args);
+    (code, stdout, stderr)
 }
 
 /// What `rdma` says; it knows no JSON for this.

@@ -7,6 +7,7 @@
 mod cli;
 mod faults;
 mod fleet;
+mod gc;
 mod go_pod;
 mod ipvlan;
 mod rdma;

@@ -10,6 +10,8 @@ mod delegation;
 mod deletion;
 mod duplicate;
 mod faults;
+mod gc;
+mod gc_lost;
 mod host_local;
 mod invariants;
 mod ipam;

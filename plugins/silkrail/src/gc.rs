@@ -1,0 +1,118 @@
+//! `silkrail gc`: takes back what died without a DEL.
+//!
+//! CNI's GC is told by the runtime what is valid. Nobody tells us: what is stale is judged by the evidence on the node
+//! ([`look`]), and taken back by the plugins' own DEL ([`take_back`]).
+
+mod finding;
+mod look;
+mod take_back;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use plugin::State;
+
+use self::finding::{Finding, Verdict};
+use crate::{
+    exit::{Exit, Failure},
+    table,
+};
+
+/// Taking one thing back may bring another to light: a note whose journal has just gone.
+const ROUNDS: usize = 5;
+
+/// What is asked.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    /// The node's root directory.
+    pub(crate) root: &'a Path,
+    /// Where the plugins keep their state.
+    pub(crate) state_dir: &'a Path,
+    /// Where IPAM plugins that are not ours are.
+    pub(crate) cni_path: &'a Path,
+    /// Whether to do it.
+    pub(crate) yes: bool,
+    /// Whether to print JSON.
+    pub(crate) json: bool,
+}
+
+/// The node as it is to be judged and cleaned.
+struct Node {
+    root: PathBuf,
+    state: State,
+    cni_path: PathBuf,
+}
+
+pub(crate) fn gc(request: &Request<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let node = Node {
+        root: request.root.to_owned(),
+        // The plugins want an absolute path. Where there is no directory there is nothing to take back either.
+        state: State::at(
+            fs::canonicalize(request.state_dir).unwrap_or_else(|_| request.state_dir.to_owned()),
+        ),
+        cni_path: request.cni_path.to_owned(),
+    };
+    if journal::boot_id().is_empty() {
+        return Err(Failure::NoBootId);
+    }
+    let findings = if request.yes { clean(&node)? } else { look::look(&node)? };
+    if request.json {
+        serde_json::to_writer_pretty(&mut *out, &findings)?;
+        writeln!(out)?;
+    } else {
+        print(&findings, out)?;
+    }
+    let left = findings.iter().any(|finding| finding.verdict == Verdict::Left);
+    Ok(if left { Exit::Left } else { Exit::Done })
+}
+
+/// Takes back what is stale, looks again, and says what became of each.
+fn clean(node: &Node) -> Result<Vec<Finding>, Failure> {
+    take_back::is_the_nodes(&node.root)?;
+    let mut tried = Vec::new();
+    // Why a try failed; empty if it did not.
+    let mut outcomes = BTreeMap::new();
+    for _ in 0..ROUNDS {
+        let mut todo = look::look(node)?;
+        todo.retain(|finding| finding.verdict == Verdict::Stale && !outcomes.contains_key(&finding.key()));
+        if todo.is_empty() {
+            break;
+        }
+        todo.sort_by_cached_key(take_back::order);
+        for finding in todo {
+            let why = take_back::take_back(node, &finding).err().map(|why| why.to_string());
+            outcomes.insert(finding.key(), why.unwrap_or_default());
+            tried.push(finding);
+        }
+    }
+    let mut rest = look::look(node)?;
+    for finding in rest.iter_mut().filter(|finding| finding.verdict == Verdict::Stale) {
+        let why = outcomes.remove(&finding.key()).filter(|why| !why.is_empty());
+        finding.left(why.unwrap_or_else(|| "it is there again, or still".into()));
+    }
+    // Whatever is not there any more.
+    tried.retain(|finding| outcomes.contains_key(&finding.key()));
+    Ok(tried.into_iter().map(Finding::taken_back).chain(rest).collect())
+}
+
+fn print(findings: &[Finding], out: &mut dyn Write) -> Result<(), Failure> {
+    let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+    if !findings.is_empty() {
+        table::print(out, finding::HEAD, &findings.iter().map(Finding::cells).collect::<Vec<_>>())?;
+    }
+    for finding in findings {
+        if let Some(why) = &finding.why_left {
+            writeln!(out, "left: {} {}: {why}", finding.what, finding.object)?;
+        }
+    }
+    match (count(Verdict::Stale), count(Verdict::TakenBack), count(Verdict::Left)) {
+        (0, 0, 0) => writeln!(out, "nothing is to be taken back")?,
+        (0, back, left) => writeln!(out, "{back} taken back, {left} left")?,
+        (stale, ..) => writeln!(out, "{stale} to be taken back; nothing was done: run it again with --yes")?,
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! What is stale on a node, and why.
+
+use std::path::Path;
+
+use journal::Record;
+use netns::{Life, Living};
+use plugin::{
+    State,
+    claim::{Claim, Part},
+    journals::{self, Named},
+    lost::{self, Lost},
+};
+
+use super::{
+    Node,
+    finding::{Finding, Thing, Verdict, What},
+};
+use crate::exit::Failure;
+
+const NO_JOURNAL: &str = "no journal tells of its attachment";
+
+/// Everything that is stale, at work, or only to be told of.
+pub(super) fn look(node: &Node) -> Result<Vec<Finding>, Failure> {
+    let living = Living::look(&node.root)?;
+    let mut found = Vec::new();
+    for named in journals::list(&node.state)?.into_iter().filter(|named| !named.set_aside) {
+        found.extend(journal(named, &living));
+    }
+    for part in [Part::Rdma, Part::Vf] {
+        let claims = lost::devices(&node.state, part)?;
+        found.extend(claims.into_iter().map(|claim| device(claim, &living)));
+    }
+    for (address, owner) in lost::addresses(&node.state)? {
+        found.push(claimed(&node.state, Lost::Address(address, owner), &living)?);
+    }
+    for derived in lost::derived(&node.state)? {
+        found.push(match derived {
+            Lost::Store(_) => Finding::lost(Verdict::Stale, derived, "it is of another boot".into()),
+            Lost::Note(..) => Finding::lost(Verdict::Stale, derived, NO_JOURNAL.into()),
+            derived => claimed(&node.state, derived, &living)?,
+        });
+    }
+    let unreadable = lost::unreadable(&node.state)?;
+    found.extend(unreadable.iter().map(|path| unreadable_file(path)));
+    found.sort_by_cached_key(|finding| (finding.what, finding.key()));
+    Ok(found)
+}
+
+/// What a journal says of its attachment; `None` if all is well, or the journal has just gone.
+pub(super) fn journal(named: Named, living: &Living) -> Option<Finding> {
+    let of = |verdict, evidence: String, network: &str| {
+        let object = format!("{} of network {network}", named.plugin);
+        Finding::new(verdict, What::Journal, Some(&named.attachment), object, evidence)
+    };
+    let record = match Record::look(&named.path) {
+        Ok(record) => record?,
+        Err(error) => {
+            let evidence =
+                format!("it cannot be understood ({error}); a DEL of the attachment sets it aside");
+            return Some(of(Verdict::Kept, evidence, "?"));
+        }
+    };
+    let (verdict, evidence) = judge(&record, living)?;
+    let network = record.head.network;
+    let finding = of(verdict, evidence, &network);
+    Some(finding.with(Thing::Journal { inode: record.inode, named, network }))
+}
+
+/// What is to become of an attachment; `None` if all is well.
+fn judge(record: &Record, living: &Living) -> Option<(Verdict, String)> {
+    let (verdict, evidence) = if record.head.boot_id != journal::boot_id() {
+        (Verdict::Stale, "it was written before the last boot".to_owned())
+    } else {
+        // Without a known namespace nobody can say that it is dead.
+        let life = record.head.netns.map_or(Life::Named, |id| living.life(&record.head.netns_path, id));
+        judge_life(life, record.complete)?
+    };
+    if record.at_work {
+        return Some((Verdict::InProgress, "a call is at work on it".to_owned()));
+    }
+    Some((verdict, evidence))
+}
+
+fn judge_life(life: Life, complete: bool) -> Option<(Verdict, String)> {
+    let killed = "the ADD that wrote it has died before it was completed";
+    match (life, complete) {
+        (Life::Named, true) => None,
+        (Life::Dead(why), true) => Some((Verdict::Stale, why)),
+        (Life::Named | Life::Dead(_), false) => Some((Verdict::Stale, killed.to_owned())),
+        (Life::Held(how), true) => Some((Verdict::Kept, how)),
+        // A DEL would not find what it must take back.
+        (Life::Held(how), false) => Some((Verdict::Kept, format!("{killed}; {how}"))),
+    }
+}
+
+/// A claim of a device without a journal.
+pub(super) fn device(claim: Claim, living: &Living) -> Finding {
+    match claim.death(Some(living)) {
+        Some(death) => {
+            Finding::lost(Verdict::Stale, Lost::Device(claim), format!("{NO_JOURNAL}, and {death}"))
+        }
+        None => {
+            let evidence = format!("{NO_JOURNAL}, but its namespace lives");
+            Finding::lost(Verdict::Kept, Lost::Device(claim), evidence)
+        }
+    }
+}
+
+/// An address or an entry without a journal: stale, unless something says that its owner may live.
+pub(super) fn claimed(state: &State, lost: Lost, living: &Living) -> Result<Finding, Failure> {
+    let witness = match lost.owner() {
+        Some(owner) => lost::witness(state, owner, Some(living))?,
+        None => None,
+    };
+    Ok(match witness {
+        Some(why) => Finding::lost(Verdict::Kept, lost, format!("{NO_JOURNAL}, but {why}")),
+        None => Finding::lost(Verdict::Stale, lost, NO_JOURNAL.into()),
+    })
+}
+
+fn unreadable_file(path: &Path) -> Finding {
+    let evidence = "it could not be understood; what its attachment has is kept because of it: \
+                    delete it when nothing of the attachment is left";
+    Finding::new(Verdict::Kept, What::File, None, path.display().to_string(), evidence.into())
+}

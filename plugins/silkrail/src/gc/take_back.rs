@@ -1,0 +1,93 @@
+//! Taking back what is stale: attachments by the plugins' own DEL, the rest by what the plugins' GC does.
+
+use std::{fs, path::Path};
+
+use addr::Attachment;
+use cni::{Args, Common, Del, NetConf};
+use netns::{CannotJudge, Living};
+use plugin::{journals::Named, lost::Lost};
+use serde_json::json;
+
+use super::{
+    Node,
+    finding::{Finding, Thing, Verdict},
+    look,
+};
+use crate::exit::Failure;
+
+/// What comes first: an RDMA device leaves before its VF does, an address is free when no link has it any more.
+pub(super) fn order(finding: &Finding) -> (u8, Option<Attachment>, u8) {
+    match &finding.thing {
+        Some(Thing::Journal { named, .. }) => {
+            let rank = match named.plugin.as_str() {
+                "rdma" => 0,
+                "silkrail-ipam" => 2,
+                _ => 1,
+            };
+            (0, Some(named.attachment.clone()), rank)
+        }
+        _ => (1, None, 0), // in the order in which they were found
+    }
+}
+
+/// Refuses to work where devices would not come home to the node.
+pub(super) fn is_the_nodes(root: &Path) -> Result<(), Failure> {
+    let of = |process: &str| {
+        let path = root.join("proc").join(process).join("ns/net");
+        let target = fs::read_link(&path).map_err(|source| CannotJudge::Unreadable { path, source })?;
+        Ok::<_, CannotJudge>(target.to_string_lossy().into_owned())
+    };
+    let (is, node) = (of("self")?, of("1")?);
+    if is == node { Ok(()) } else { Err(Failure::ElsewhereThanTheNode { is, node }) }
+}
+
+/// Takes something back if it is still stale.
+pub(super) fn take_back(node: &Node, finding: &Finding) -> Result<(), Failure> {
+    // It may have taken a while to come to this one.
+    let living = Living::look(&node.root)?;
+    let still = |now: &Finding| now.verdict == Verdict::Stale && now.key() == finding.key();
+    match &finding.thing {
+        Some(Thing::Journal { named, inode, network }) => {
+            match look::journal(named.clone(), &living).filter(still) {
+                Some(_) => delete(node, named, *inode, network),
+                None => Ok(()),
+            }
+        }
+        Some(Thing::Lost(lost)) if is_still_lost(node, lost, &living)? => {
+            lost.take_back(&node.state)?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_still_lost(node: &Node, lost: &Lost, living: &Living) -> Result<bool, Failure> {
+    let now = match lost {
+        Lost::Device(claim) => look::device(claim.clone(), living),
+        Lost::Address(..) | Lost::Entry(..) => look::claimed(&node.state, lost.clone(), living)?,
+        Lost::Note(..) | Lost::Store(_) => return Ok(true),
+    };
+    Ok(now.verdict == Verdict::Stale)
+}
+
+/// The plugin's DEL. The journal has all that it needs; the configuration says which journal is meant.
+fn delete(node: &Node, named: &Named, inode: u64, network: &str) -> Result<(), Failure> {
+    let name = &named.plugin;
+    let plugin = silkrail_cni::find(name).ok_or_else(|| Failure::UnknownPlugin(name.clone()))?;
+    let conf = json!({
+        "cniVersion": "1.1.0",
+        "name": network,
+        "type": name,
+        "stateDir": node.state.root(),
+        plugin::Node::ONLY_JOURNAL: inode,
+    });
+    let stdin = conf.to_string().into_bytes();
+    let common = Common {
+        conf: NetConf::parse(&stdin)?,
+        args: Args::default(),
+        cni_path: vec![node.cni_path.clone()],
+        stdin: &stdin,
+    };
+    let attachment = named.attachment.clone();
+    Ok(plugin.del(&Del { attachment, netns: None, own_netns_allowed: false, common })?)
+}

@@ -1,0 +1,375 @@
+//! `silkrail gc`: attachments that died without a DEL.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+};
+
+use serde_json::json;
+use testkit::{FakeIpam, Observe, Pod, TestNode, wait_until};
+
+use silkrail_tests::{
+    cli,
+    evidence::Evidence,
+    rail::{Rail, ipam},
+};
+
+/// A node whose one pod has died without a DEL.
+fn dead() -> (TestNode, Pod, Evidence) {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    rail.macvlan(&json!({})).add().ok();
+    let Rail { pod, node, switch } = rail;
+    pod.end();
+    // The kernel ends a namespace in the background.
+    wait_until("the pod's link is gone", || node.link("rail0").unwrap()["promiscuity"] == 0);
+    (node, switch, evidence)
+}
+
+fn journal(node: &TestNode, name: &str) -> PathBuf {
+    node.state_dir().join("attachments").join(format!("{name}.journal"))
+}
+
+#[test]
+fn a_dry_run_says_what_is_stale_and_why_and_touches_nothing() {
+    let (node, _switch, evidence) = dead();
+    let before = node.snapshot();
+    let ran = evidence.gc("").ended(0);
+    for part in [
+        "STATE",
+        "EVIDENCE",
+        "stale",
+        "journal",
+        "c0ffee@net1",
+        "macvlan of network rail",
+        "silkrail-ipam of",
+    ] {
+        assert!(ran.stdout.contains(part), "{part} is missing:\n{}", ran.stdout);
+    }
+    assert!(
+        ran.stdout.contains("is dead: /run/testkit/netns/a is gone, no process is in it"),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains("run it again with --yes"), "{}", ran.stdout);
+    node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn a_pod_that_died_without_a_del_is_taken_back_whole() {
+    let (node, _switch, evidence) = dead();
+    let ran = evidence.gc("--yes").ended(0);
+    assert!(ran.stdout.contains("taken back") && ran.stdout.contains(", 0 left"), "{}", ran.stdout);
+    assert!(node.snapshot().state().is_empty(), "{:?}", node.snapshot().state());
+    assert!(evidence.gc("--yes").ended(0).stdout.contains("nothing is to be taken back"));
+}
+
+#[test]
+fn json_has_every_finding_with_its_evidence() {
+    let (node, _switch, evidence) = dead();
+    let found = evidence.gc("--json").ended(0).json();
+    assert_eq!(found.as_array().unwrap().len(), 2, "{found}");
+    assert_eq!(found[0]["state"], "stale");
+    assert_eq!(found[0]["what"], "journal");
+    assert_eq!(found[0]["attachment"], "c0ffee@net1");
+    assert!(found[0]["evidence"].as_str().unwrap().contains("is dead"), "{found}");
+    let done = evidence.gc("--yes --json").ended(0).json();
+    assert!(done.as_array().unwrap().iter().all(|finding| finding["state"] == "taken-back"), "{done}");
+    assert!(node.snapshot().state().is_empty());
+}
+
+#[test]
+fn a_pod_that_lives_is_never_touched() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    let call = rail.macvlan(&json!({}));
+    let result = call.add().ok();
+    let before = rail.node.snapshot();
+    let ran = evidence.gc("--yes").ended(0);
+    assert_eq!(ran.stdout, "nothing is to be taken back\n");
+    rail.node.snapshot().assert_is(&before);
+    call.check_after(&result).done();
+}
+
+#[test]
+fn a_namespace_without_its_path_lives_as_long_as_a_process_is_in_it() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    rail.macvlan(&json!({})).add().ok();
+    let mut process = rail.pod.command("sleep").arg("60").spawn().unwrap();
+    let inside = fs::metadata(rail.pod.path()).unwrap();
+    let entered = || {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(format!("/proc/{}/ns/net", process.id())).is_ok_and(|meta| meta.ino() == inside.ino())
+    };
+    wait_until("the process is in the pod", entered);
+    evidence.process(process.id());
+    let Rail { pod, node, switch: _switch } = rail;
+    pod.end();
+    let before = node.snapshot();
+    let ran = evidence.gc("--yes").ended(0);
+    assert!(
+        ran.stdout.contains("kept") && ran.stdout.contains("a process or a mount holds"),
+        "{}",
+        ran.stdout
+    );
+    node.snapshot().assert_is(&before);
+    process.kill().and_then(|()| process.wait()).unwrap();
+    evidence.gc("--yes").ended(0);
+    assert!(node.snapshot().state().is_empty());
+}
+
+#[test]
+fn a_namespace_without_its_path_lives_as_long_as_it_is_mounted() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    rail.macvlan(&json!({})).add().ok();
+    let elsewhere = rail.node.state_dir().with_file_name("elsewhere");
+    fs::write(&elsewhere, "").unwrap();
+    rail.node.run("mount", &["--bind".as_ref(), rail.pod.path().as_os_str(), elsewhere.as_os_str()]);
+    let Rail { pod, node, switch: _switch } = rail;
+    pod.end();
+    let before = node.snapshot();
+    evidence.gc("--yes").ended(0);
+    node.snapshot().assert_is(&before);
+    node.run("umount", &[&elsewhere]);
+    evidence.gc("--yes").ended(0);
+    assert!(node.snapshot().state().is_empty());
+}
+
+#[test]
+fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_though_the_pod_lives() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
+    let before = rail.node.snapshot();
+    for step in 1.. {
+        let answer = call.clone().fault(&format!("kill:{step}")).add();
+        if answer.status.success() {
+            assert!(step > 6, "only {} steps: is the executable a debug build?", step - 1);
+            break;
+        }
+        let ran = evidence.gc("--yes").ended(0);
+        assert!(ran.stdout.contains("has died before it was completed"), "step {step}: {}", ran.stdout);
+        rail.node.snapshot().assert_is(&before);
+    }
+}
+
+#[test]
+fn an_add_that_died_in_a_pod_that_no_path_leads_to_is_told_of_and_left() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    assert!(rail.macvlan(&json!({})).fault("kill:6").add().was_killed());
+    let elsewhere = rail.node.state_dir().with_file_name("elsewhere");
+    fs::write(&elsewhere, "").unwrap();
+    rail.node.run("mount", &["--bind".as_ref(), rail.pod.path().as_os_str(), elsewhere.as_os_str()]);
+    let Rail { pod, node, switch: _switch } = rail;
+    pod.end();
+    let before = node.snapshot();
+    let ran = evidence.gc("--yes").ended(0);
+    assert!(ran.stdout.contains("kept"), "{}", ran.stdout);
+    node.snapshot().assert_is(&before);
+    node.run("umount", &[&elsewhere]);
+}
+
+#[test]
+fn what_a_call_is_at_work_on_is_told_of_and_not_touched() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    let slow = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    slow.takes(1.5);
+    let call = rail.with_ipam(&slow);
+    thread::scope(|scope| {
+        let add = scope.spawn(|| call.add());
+        wait_until("the IPAM plugin is called", || slow.was_called());
+        let ran = evidence.gc("--yes").ended(0);
+        assert!(
+            ran.stdout.contains("in progress") && ran.stdout.contains("a call is at work"),
+            "{}",
+            ran.stdout
+        );
+        add.join().unwrap().ok();
+    });
+    assert_eq!(rail.pod.addresses("net1"), ["10.7.0.5/24"]);
+    assert_eq!(evidence.gc("--yes").ended(0).stdout, "nothing is to be taken back\n");
+}
+
+#[test]
+fn invariant_10_what_was_written_before_the_last_boot_goes() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    rail.macvlan(&json!({})).add().ok();
+    let now = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let former = "00000000-0000-0000-0000-000000000000";
+    for plugin in ["macvlan", "silkrail-ipam"] {
+        let path = journal(&rail.node, &format!("c0ffee@net1.{plugin}"));
+        let text = fs::read_to_string(&path).unwrap().replace(now.trim(), former);
+        fs::write(path, text).unwrap();
+    }
+    let entry = rail.node.state_dir().join("podmap/v1/c0ffee@net1.json");
+    fs::write(&entry, fs::read_to_string(&entry).unwrap().replace(now.trim(), former)).unwrap();
+    let stores = rail.node.state_dir().join("ipam");
+    fs::rename(stores.join(now.trim()), stores.join(former)).unwrap();
+    let stale = evidence.with_state("", "stale");
+    let expected = format!("store - {former}");
+    assert!(stale.contains(&expected) && stale.iter().any(|it| it.starts_with("journal ")), "{stale:?}");
+    evidence.gc("--yes").ended(0);
+    assert!(rail.node.snapshot().state().is_empty(), "{:?}", rail.node.snapshot().state());
+    // What lives in this boot's namespace is not that boot's.
+    assert!(rail.pod.link("net1").is_some());
+}
+
+#[test]
+fn what_cannot_be_taken_back_is_left_with_the_reason_and_the_exit_status_says_so() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    let fake = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    rail.with_ipam(&fake).add().ok();
+    rail.macvlan(&json!({})).container("other").ifname("net2").add().ok();
+    fake.fails("DEL", 11, "the server is away");
+    let Rail { pod, node, switch: _switch } = rail;
+    pod.end();
+    let ran = evidence.gc("--yes").ended(3);
+    assert!(ran.stdout.contains("left: journal macvlan of network rail: "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("the server is away"), "{}", ran.stdout);
+    let names: Vec<_> = node.snapshot().state().into_iter().map(str::to_owned).collect();
+    assert_eq!(names, ["attachments/c0ffee@net1.macvlan.journal"], "the other pod is taken back");
+    fake.recovers("DEL");
+    evidence.gc("--yes").ended(0);
+    assert!(node.snapshot().state().is_empty());
+}
+
+#[test]
+fn an_ipam_plugin_that_was_moved_is_found_where_cni_path_says() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    let fake = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    rail.with_ipam(&fake).add().ok();
+    let moved = fake.dir().with_file_name("moved");
+    fs::rename(fake.dir(), &moved).unwrap();
+    let Rail { pod, node, switch: _switch } = rail;
+    pod.end();
+    let ran = evidence.gc("--yes --cni-path /nonexistent").ended(3);
+    assert!(ran.stdout.contains("failed to find plugin"), "{}", ran.stdout);
+    evidence.gc(&format!("--yes --cni-path {}", moved.display())).ended(0);
+    assert!(node.snapshot().state().is_empty());
+}
+
+#[test]
+fn a_journal_of_a_plugin_that_this_version_has_not_is_left() {
+    let (node, _switch, evidence) = dead();
+    let path = journal(&node, "c0ffee@net1.macvlan");
+    fs::rename(&path, journal(&node, "c0ffee@net1.wormhole")).unwrap();
+    let ran = evidence.gc("--yes").ended(3);
+    assert!(ran.stdout.contains("no plugin \"wormhole\""), "{}", ran.stdout);
+    assert!(journal(&node, "c0ffee@net1.wormhole").exists());
+}
+
+#[test]
+fn a_journal_that_cannot_be_understood_is_told_of_and_left() {
+    let (node, _switch, evidence) = dead();
+    for name in ["c0ffee@net1.macvlan", "c0ffee@net1.silkrail-ipam"] {
+        fs::write(journal(&node, name), "{\"version\":99}\n").unwrap();
+    }
+    let before = node.snapshot();
+    let ran = evidence.gc("--yes").ended(0);
+    assert!(ran.stdout.contains("kept") && ran.stdout.contains("newer Silkrail"), "{}", ran.stdout);
+    node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn a_del_that_is_about_another_journal_leaves_the_attachment_alone() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({}));
+    let result = call.add().ok();
+    let before = rail.node.snapshot();
+    call.with("silkrail.dev/journal", &json!(1)).del().done();
+    rail.node.snapshot().assert_is(&before);
+    call.check_after(&result).done();
+}
+
+#[test]
+fn gc_beside_pods_that_come_and_go_disturbs_none() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    let calls: Vec<_> = (0..3)
+        .map(|n| rail.macvlan(&json!({})).container(&format!("c{n}")).ifname(&format!("net{n}")))
+        .collect();
+    thread::scope(|scope| {
+        let pods: Vec<_> = calls
+            .iter()
+            .map(|call| {
+                scope.spawn(|| {
+                    for _ in 0..8 {
+                        let result = call.add().ok();
+                        call.check_after(&result).done();
+                        call.del().done();
+                    }
+                })
+            })
+            .collect();
+        while !pods.iter().all(thread::ScopedJoinHandle::is_finished) {
+            evidence.gc("--yes").ended(0);
+        }
+    });
+    assert!(rail.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn in_a_container_it_refuses_to_judge() {
+    let (node, _switch, _) = dead();
+    let before = node.snapshot();
+    let state = node.state_dir();
+    for yes in [&[][..], &["--yes"][..]] {
+        let output = Command::new("unshare")
+            .args(["--pid", "--fork", "--mount-proc"])
+            .arg(cli::executable())
+            .args(["gc", "--state-dir"])
+            .arg(&state)
+            .args(yes)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(
+            stderr.contains("PID namespace") && stderr.contains("run it on the node, not in a container"),
+            "{stderr}"
+        );
+    }
+    node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn in_another_network_namespace_than_the_nodes_it_takes_nothing_back() {
+    let (node, _switch, evidence) = dead();
+    let before = node.snapshot();
+    let own = evidence.root().join("proc/self/ns/net");
+    fs::remove_file(&own).unwrap();
+    std::os::unix::fs::symlink("net:[4026532001]", own).unwrap();
+    evidence.gc("").ended(0);
+    let ran = evidence.gc("--yes").ended(1);
+    assert!(ran.stderr.contains("devices would not come home"), "{}", ran.stderr);
+    node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn without_any_state_there_is_nothing_to_do() {
+    let node = TestNode::new();
+    let evidence = Evidence::of(&node);
+    fs::remove_dir_all(node.state_dir()).unwrap();
+    assert_eq!(evidence.gc("--yes").ended(0).stdout, "nothing is to be taken back\n");
+    assert_eq!(evidence.gc("--json").ended(0).json(), json!([]));
+}
+
+#[test]
+fn wrong_usage_is_status_2_and_the_help_has_every_exit_status() {
+    cli::silkrail("gc --no").ended(2);
+    let help = cli::silkrail("gc --help").ended(0).stdout;
+    for part in ["Exit status", "0 ", "1 ", "2 ", "3 ", "--yes", "--state-dir", "--cni-path", "/opt/cni/bin"]
+    {
+        assert!(help.contains(part), "{part}:\n{help}");
+    }
+}

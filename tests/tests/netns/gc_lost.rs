@@ -1,0 +1,223 @@
+//! What no journal tells of, taken back by `silkrail gc` and by the plugins' GC.
+
+use std::{fs, os::unix::fs::symlink, path::PathBuf};
+
+use serde_json::{Value, json};
+use testkit::{Call, Observe, TestNode};
+
+use silkrail_tests::{
+    evidence::Evidence,
+    rail::{Rail, ip, pool},
+};
+
+fn pools() -> Value {
+    json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.20"])]})
+}
+
+fn lose_journals(node: &TestNode) {
+    fs::remove_dir_all(node.state_dir().join("attachments")).unwrap();
+}
+
+fn valid(call: &Call, containers: &[&str]) -> Call {
+    let list: Value = containers.iter().map(|id| json!({"containerID": id, "ifname": "net1"})).collect();
+    call.with("cni.dev/valid-attachments", &list)
+}
+
+/// An address whose journal is lost.
+fn lost_address() -> (Rail, Call) {
+    let rail = Rail::new();
+    let call = rail.ipam(&pools());
+    call.add().ok();
+    lose_journals(&rail.node);
+    (rail, call)
+}
+
+#[test]
+fn gc_of_the_node_releases_an_address_that_no_journal_tells_of() {
+    let (rail, call) = lost_address();
+    let evidence = Evidence::of(&rail.node);
+    assert_eq!(evidence.with_state("", "stale"), ["address c0ffee@net1 10.7.0.10"]);
+    assert_eq!(rail.node.snapshot().claims(), ["10.7.0.10"], "that was a dry run");
+    assert_eq!(evidence.with_state("--yes", "taken-back"), ["address c0ffee@net1 10.7.0.10"]);
+    assert!(rail.node.snapshot().claims().is_empty());
+    call.add().ok();
+}
+
+#[test]
+fn gc_of_the_ipam_plugin_releases_an_address_that_no_journal_tells_of() {
+    let (rail, call) = lost_address();
+    valid(&call, &["c0ffee"]).gc().done();
+    assert_eq!(rail.node.snapshot().claims(), ["10.7.0.10"], "it is valid");
+    valid(&call, &["other"]).gc().done();
+    assert!(rail.node.snapshot().claims().is_empty());
+}
+
+#[test]
+fn gc_of_a_main_plugin_has_its_ipam_plugin_do_so() {
+    let rail = Rail::new();
+    rail.ipam(&pools()).add().ok();
+    lose_journals(&rail.node);
+    valid(&rail.macvlan(&json!({})), &[]).gc().done();
+    assert!(rail.node.snapshot().claims().is_empty());
+}
+
+#[test]
+fn gc_of_one_network_leaves_the_addresses_of_another_alone() {
+    let rail = Rail::new();
+    let other = rail.ipam(&pools()).with("name", &json!("other"));
+    let address = ip(&other.add().ok());
+    valid(&rail.ipam(&pools()), &[]).gc().done();
+    assert_eq!(rail.node.snapshot().claims(), [address.as_str()]);
+    // Also if it is only the main plugin's journal that tells of the attachment.
+    other.del().done();
+    let main = rail.macvlan(&json!({"name": "other"}));
+    let address = ip(&main.add().ok());
+    fs::remove_file(rail.node.state_dir().join("attachments/c0ffee@net1.silkrail-ipam.journal")).unwrap();
+    valid(&rail.ipam(&pools()), &[]).gc().done();
+    assert_eq!(rail.node.snapshot().claims(), [address.as_str()]);
+    main.del().done();
+}
+
+#[test]
+fn gc_neither_waits_for_nor_sets_aside_the_journals_of_other_networks() {
+    let rail = Rail::new();
+    rail.macvlan(&json!({"name": "other"})).add().ok();
+    let path = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
+    let newer = fs::read_to_string(&path).unwrap().replacen("\"version\":1", "\"version\":2", 1);
+    fs::write(&path, newer).unwrap();
+    let garbage = rail.node.state_dir().join("attachments/dead@net1.macvlan.journal");
+    fs::write(&garbage, "garbage").unwrap();
+    let before = rail.node.snapshot();
+    let mut holder = std::process::Command::new("flock").arg(&path).args(["sleep", "20"]).spawn().unwrap();
+    let began = std::time::Instant::now();
+    valid(&rail.macvlan(&json!({})), &[]).gc().done();
+    assert!(began.elapsed().as_secs() < 10);
+    holder.kill().and_then(|()| holder.wait()).unwrap();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn an_address_whose_journal_was_set_aside_is_kept_and_the_file_too() {
+    let rail = Rail::new();
+    let call = rail.ipam(&pools());
+    call.add().ok();
+    let journal = rail.node.state_dir().join("attachments/c0ffee@net1.silkrail-ipam.journal");
+    let aside = PathBuf::from(format!("{}.bad", journal.display()));
+    fs::rename(&journal, &aside).unwrap();
+    let before = rail.node.snapshot();
+    let evidence = Evidence::of(&rail.node);
+    valid(&call, &[]).gc().done();
+    assert_eq!(evidence.with_state("--yes", "kept"), [format!("file - {}", aside.display())]);
+    rail.node.snapshot().assert_is(&before);
+    // DEL knows whose it is.
+    call.del().done();
+    assert!(rail.node.snapshot().claims().is_empty());
+    assert!(aside.exists());
+}
+
+#[test]
+fn what_a_living_pod_has_is_kept_though_its_journals_are_lost() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    let call = rail.macvlan(&json!({}));
+    let address = ip(&call.add().ok());
+    lose_journals(&rail.node);
+    let before = rail.node.snapshot();
+    let kept = evidence.with_state("--yes", "kept");
+    assert!(kept.contains(&format!("address c0ffee@net1 {address}")), "{kept:?}");
+    valid(&call, &[]).gc().done();
+    rail.node.snapshot().assert_is(&before);
+
+    let Rail { pod, node, switch: _switch } = rail;
+    pod.end();
+    evidence.gc("--yes").ended(0);
+    assert!(node.snapshot().state().is_empty(), "{:?}", node.snapshot().state());
+}
+
+#[test]
+fn entries_of_the_pod_map_and_notes_about_pods_go_with_their_journals() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    let uid = "K8S_POD_NAMESPACE=train;K8S_POD_NAME=job;K8S_POD_UID=91ab";
+    rail.macvlan(&json!({})).args(uid).add().ok();
+    let half = rail.node.state_dir().join("podmap/v1/.dead@net1.json.new");
+    fs::write(&half, "{\"sche").unwrap();
+    symlink("dead@net1", rail.node.state_dir().join("ipam/pods/.77ff@net1")).unwrap();
+    assert_eq!(
+        evidence.with_state("--yes", "taken-back"),
+        ["map-entry dead@net1 .dead@net1.json.new", "note dead@net1 .77ff@net1"],
+        "those of the living pod stay"
+    );
+    let Rail { pod, node, switch: _switch } = rail;
+    pod.end();
+    lose_journals(&node);
+    let gone = evidence.with_state("--yes", "taken-back");
+    for expected in ["note c0ffee@net1 91ab@net1", "map-entry c0ffee@net1 c0ffee@net1.json"] {
+        assert!(gone.contains(&expected.to_owned()), "{gone:?}");
+    }
+    assert!(node.snapshot().state().is_empty(), "{:?}", node.snapshot().state());
+}
+
+#[test]
+fn a_claim_of_a_device_goes_with_its_namespace_and_not_before() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    let meta = fs::metadata(rail.pod.path()).unwrap();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let claim = |part: &str, boot: &str| {
+        use std::os::unix::fs::MetadataExt;
+        json!({
+            "part": part,
+            "function": "0000:af:00.1",
+            "owner": {"containerId": "c0ffee", "ifname": "net1"},
+            "netns": rail.pod.path(),
+            "netnsId": {"dev": meta.dev(), "ino": meta.ino()},
+            "bootId": boot,
+        })
+    };
+    for part in ["vf", "rdma"] {
+        let dir = rail.node.state_dir().join(part);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("0000:af:00.1"), claim(part, boot.trim()).to_string()).unwrap();
+    }
+    let kept = ["rdma-device c0ffee@net1 0000:af:00.1", "vf c0ffee@net1 0000:af:00.1"];
+    assert_eq!(evidence.with_state("--yes", "kept"), kept);
+    let vf = rail.node.state_dir().join("vf/0000:af:00.1");
+    fs::write(&vf, claim("vf", "00000000-0000-0000-0000-000000000000").to_string()).unwrap();
+    assert_eq!(evidence.with_state("--yes", "taken-back"), [kept[1]], "it is of another boot");
+    fs::write(&vf, "garbage").unwrap();
+    let Rail { pod, node, switch: _switch } = rail;
+    pod.end();
+    let ran = evidence.gc("--yes").ended(0);
+    assert!(ran.stdout.contains(&vf.display().to_string()), "{}", ran.stdout);
+    assert_eq!(node.snapshot().state(), ["vf/0000:af:00.1"], "what cannot be understood is never deleted");
+}
+
+#[test]
+fn del_of_one_attachment_among_others_does_not_look_at_every_claim() {
+    let rail = Rail::new();
+    let call = |id: &str| rail.ipam(&pools()).container(id);
+    call("kept").add().ok();
+    let address = ip(&call("lost").add().ok());
+    fs::remove_file(rail.node.state_dir().join("attachments/lost@net1.silkrail-ipam.journal")).unwrap();
+    call("lost").del().done();
+    assert!(rail.node.snapshot().claims().contains(&address.as_str()), "it is for GC to find");
+    valid(&call("kept"), &["kept"]).gc().done();
+    assert_eq!(rail.node.snapshot().claims().len(), 1);
+}
+
+#[test]
+fn gc_logs_where_the_configuration_says() {
+    let (rail, call) = lost_address();
+    let log = rail.node.state_dir().with_file_name("log");
+    valid(&call, &[]).with("logFile", &json!(log)).gc().done();
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains("released what no journal tells of") && text.contains("10.7.0.10"), "{text}");
+    let main = rail.macvlan(&json!({"logFile": log, "logLevel": "debug"}));
+    main.add().ok();
+    fs::write(&log, "").unwrap();
+    valid(&main, &[]).gc().done();
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains("not valid any more"), "{text}");
+    assert_eq!(rail.pod.link("net1"), None);
+}
