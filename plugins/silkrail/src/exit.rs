@@ -48,8 +48,8 @@ pub(crate) enum Failure {
          run it on the node, not in a container"
     )]
     ElsewhereThanTheNode { is: String, node: String },
-    #[error("the kernel does not tell which boot this is: /proc/sys/kernel/random/boot_id cannot be read")]
-    NoBootId,
+    #[error("which boot is this? {0}")]
+    NoBootId(#[from] journal::Error),
     #[error("this version of Silkrail has no plugin {0:?}: use the version that attached the pod")]
     UnknownPlugin(String),
     #[error(transparent)]

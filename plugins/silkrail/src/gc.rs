@@ -56,9 +56,7 @@ pub(crate) fn gc(request: &Request<'_>, out: &mut dyn Write) -> Result<Exit, Fai
         ),
         cni_path: request.cni_path.to_owned(),
     };
-    if journal::boot_id().is_empty() {
-        return Err(Failure::NoBootId);
-    }
+    journal::boot_id()?;
     let findings = if request.yes { clean(&node)? } else { look::look(&node)? };
     if request.json {
         serde_json::to_writer_pretty(&mut *out, &findings)?;

@@ -68,7 +68,7 @@ pub(super) fn journal(named: Named, living: &Living) -> Option<Finding> {
 
 /// What is to become of an attachment; `None` if all is well.
 fn judge(record: &Record, living: &Living) -> Option<(Verdict, String)> {
-    let (verdict, evidence) = if record.head.boot_id != journal::boot_id() {
+    let (verdict, evidence) = if journal::boot_id().is_ok_and(|now| now != record.head.boot_id) {
         (Verdict::Stale, "it was written before the last boot".to_owned())
     } else {
         // Without a known namespace nobody can say that it is dead.
