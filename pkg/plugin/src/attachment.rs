@@ -120,8 +120,7 @@ pub fn holder(
     Ok(None)
 }
 
-/// Takes an attachment back by its journal. Returns whether there was one of this boot: an older one is
-/// forgotten, and what it tells of may have to be looked for.
+/// Takes an attachment back by its journal. Returns whether there was one.
 ///
 /// # Errors
 /// What is left.
@@ -134,9 +133,8 @@ pub fn take_back<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachme
         return Ok(true);
     }
     let Some(journal) = found else { return Ok(false) };
-    let of_this_boot = !journal.is_from_another_boot()?;
     take_back_journal(node, journal)?;
-    Ok(of_this_boot)
+    Ok(true)
 }
 
 /// The journal of an attachment, if there is one.
