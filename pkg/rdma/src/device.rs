@@ -52,6 +52,22 @@ pub fn find_device(socket: &mut Socket, name: &str) -> Result<Option<Device>, Er
     Ok(devices(socket)?.into_iter().find(|device| device.name == name))
 }
 
+/// Gives a device that is visible in the socket's namespace another name.
+///
+/// # Errors
+/// [`Error::Netlink`]: exists if another device of the node has that name, not found if none has the old one.
+///
+/// # Kernel
+/// `RDMA_NLDEV_CMD_SET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_DEV_NAME`.
+#[doc(alias = "rdma dev set name")]
+pub fn rename_device(socket: &mut Socket, from: &str, to: &str) -> Result<(), Error> {
+    let object = format!("RDMA device {from}");
+    let found = find_device(socket, from)?;
+    let device = found.ok_or_else(|| netlink::Error::not_found("rename", &object))?;
+    let attributes = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::DevName(to.to_owned())];
+    Ok(socket.execute("rename", &object, message(NldevCommand::Set, attributes), 0)?)
+}
+
 /// The devices of a PCI function or auxiliary device that are visible in the socket's namespace.
 ///
 /// Which they are is read from sysfs, so that has to show the same namespace.

@@ -74,6 +74,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the name to be given is taken.
+    pub fn is_exists(&self) -> bool {
+        matches!(self, Self::Netlink(netlink::Error::Exists { .. }))
+    }
+
     /// Whether the device is simply not there, here or at all. A clean-up treats this as done.
     pub fn is_not_found(&self) -> bool {
         match self {

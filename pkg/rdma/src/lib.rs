@@ -28,7 +28,7 @@ mod port;
 mod wait;
 
 pub use counters::hw_counters;
-pub use device::{Device, device_of, devices, devices_of, find_device};
+pub use device::{Device, device_of, devices, devices_of, find_device, rename_device};
 pub use error::Error;
 pub use family::{RdmaFamily, Socket, open, open_in};
 pub use guid::Guid;

@@ -14,8 +14,8 @@ const KERNEL: u32 = 1;
 /// Look again at least this often: an event may be lost, and the socket for them refused.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Waits until an RDMA device of `function` is in the calling thread's namespace, and returns it. At once if it
-/// is there already.
+/// Waits until every RDMA device of `function` is in the calling thread's namespace, and returns the first. At
+/// once if they are there already.
 ///
 /// # Errors
 /// [`Error::NotReturned`] when `deadline` has passed; [`Error::NoRdma`].
@@ -41,9 +41,12 @@ pub fn wait_for_return(sysfs: &Sysfs, function: &Function, deadline: Instant) ->
     }
 }
 
-/// Sysfs names a returning device before netlink knows it; only what both know can be used.
+/// Sysfs names a returning device before netlink knows it; only what both know can be used. A device that is
+/// elsewhere shows its user-space access here.
 fn present(socket: &mut Socket, sysfs: &Sysfs, function: &Function) -> Result<Option<Device>, Error> {
-    Ok(devices_of(socket, sysfs, function)?.into_iter().next())
+    let here = devices_of(socket, sysfs, function)?;
+    let all = here.len() >= sysfs.uverbs(function)?.len();
+    Ok(here.into_iter().next().filter(|_| all))
 }
 
 fn pause(events: Option<&Events>, deadline: Instant) {

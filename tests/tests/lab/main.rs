@@ -10,6 +10,7 @@ mod fleet;
 mod gc;
 mod go_pod;
 mod ipvlan;
+mod late;
 mod rdma;
 mod shared;
 mod sriov;

@@ -88,6 +88,14 @@ fn case_072_a_function_with_two_devices_gives_both_and_gets_both_back() {
     chain.del();
     drop(pod);
     machine.node.snapshot().assert_is(&before);
+
+    let pod = machine.node.pod("a");
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    chain.add();
+    pod.end();
+    // At once: the kernel has returned neither.
+    chain.del();
+    machine.node.snapshot().assert_is(&before);
 }
 
 #[test]

@@ -60,13 +60,15 @@ impl Home {
 
     /// Makes a link that is at home as it was.
     pub(crate) fn restore(&self, links: &Handle, link: &Link) -> Result<(), Error> {
-        if self.is_like(link) {
+        // It had none, or no pod would have got it: who manages the node's links may have given it some since.
+        let addresses = links.addresses(link.index)?;
+        if addresses.is_empty() && self.is_like(link) {
             return Ok(());
         }
         if link.up {
             links.set_up(link.index, false)?;
         }
-        for address in links.addresses(link.index)? {
+        for address in addresses {
             links.remove_address(link.index, address)?;
         }
         self.rename(links, link)?;

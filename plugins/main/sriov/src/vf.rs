@@ -112,7 +112,10 @@ impl Vf {
                 let msg = format!(
                     "the VF {pci} does not have a interface name or a dpdk driver: no driver is bound to it"
                 );
-                Err(CniError::new(Code::INTERNAL, msg).into())
+                let details = format!(
+                    "bind one: `echo {pci} > /sys/bus/pci/drivers_probe`; then the device can be attached"
+                );
+                Err(CniError::new(Code::TRY_AGAIN, msg).with_details(details).into())
             }
         }
     }

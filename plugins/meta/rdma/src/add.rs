@@ -82,16 +82,15 @@ fn devices(node: &Node, function: &Function) -> Result<Vec<Device>, Error> {
         let mut socket = rdma::open(&node.sysfs)?;
         Ok(rdma::devices_of(&mut socket, &node.sysfs, function)?)
     };
-    let devices = found(node)?;
-    if !devices.is_empty() {
-        return Ok(devices);
+    // User-space access shows in every namespace. With it, a device is on its way home from a pod that is gone, or
+    // it could not have been claimed; without it there is none, or it is just being registered.
+    let (here, everywhere) = (found(node)?, node.sysfs.uverbs(function)?.len());
+    if !here.is_empty() && here.len() >= everywhere {
+        return Ok(here);
     }
-    // Its user-space access shows in every namespace. With it, the device is on its way home from a pod that is
-    // gone, or it could not have been claimed; without it there is none, or it is just being registered.
-    let elsewhere = !node.sysfs.uverbs(function)?.is_empty();
-    let patience = if elsewhere { RETURN } else { REGISTRATION };
+    let patience = if everywhere > 0 { RETURN } else { REGISTRATION };
     match rdma::wait_for_return(&node.sysfs, function, Instant::now() + patience) {
-        Err(rdma::Error::NotReturned { .. }) if !elsewhere => {
+        Err(rdma::Error::NotReturned { .. }) if everywhere == 0 => {
             let driver = node.sysfs.driver(function)?;
             Err(rdma::Error::NoDeviceOf { function: function.clone(), driver }.into())
         }

@@ -23,8 +23,8 @@ use tracing::warn;
 /// background, in a tenth of a second when it is idle.
 const RETURN: Duration = Duration::from_secs(20);
 
-/// An RDMA device was moved into a pod. It is known again by its name, which no other device of the kernel
-/// has, and its GUID.
+/// An RDMA device was moved into a pod. It is known again by its name, which no other device of the kernel has,
+/// or by its index, for a pod may rename it; and by its GUID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeviceMove {
@@ -32,6 +32,8 @@ pub(crate) struct DeviceMove {
     function: Function,
     device: String,
     /// Not known of a device that another program moved.
+    index: Option<u32>,
+    /// Nor is this.
     node_guid: Option<String>,
     netns: PathBuf,
     /// Absent if that namespace was gone when this was written down.
@@ -51,6 +53,7 @@ impl DeviceMove {
             owner: owner.clone(),
             function: function.clone(),
             device: device.name.clone(),
+            index: Some(device.index),
             node_guid: Some(device.node_guid.to_string()),
             netns,
             netns_id: Some(pod.id()),
@@ -63,6 +66,7 @@ impl DeviceMove {
             owner: owner.clone(),
             function: function.clone(),
             device: device.to_owned(),
+            index: None,
             node_guid: None,
             netns: pod.map(|pod| pod.path().to_owned()).unwrap_or_default(),
             netns_id: pod.map(NetNs::id),
@@ -91,11 +95,12 @@ impl DeviceMove {
             Err(rdma::Error::NoRdma) => return Ok(None),
             opened => opened?,
         };
-        let device = rdma::find_device(&mut socket, &self.device)?;
-        let is_ours = |device: &Device| {
-            self.node_guid.as_ref().is_none_or(|guid| device.node_guid.to_string() == *guid)
-        };
-        Ok(device.filter(is_ours))
+        Ok(rdma::devices(&mut socket)?.into_iter().find(|device| self.is(device)))
+    }
+
+    fn is(&self, device: &Device) -> bool {
+        let is_called = device.name == self.device || self.index == Some(device.index);
+        is_called && self.node_guid.as_ref().is_none_or(|guid| device.node_guid.to_string() == *guid)
     }
 
     /// The pod, if it lives.
@@ -103,21 +108,47 @@ impl DeviceMove {
         self.netns_id.map_or(Ok(None), |id| Pod::find(&self.netns, id))
     }
 
-    /// Brings the device home, unless it is another attachment's by now.
+    /// Brings the device home under its name, unless it is another attachment's by now.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
-        if claim::is_anothers(node, Part::Rdma, &self.function, &self.owner)? || self.is_at_home(node)? {
+        if claim::is_anothers(node, Part::Rdma, &self.function, &self.owner)? {
             return Ok(());
         }
-        if let Some(pod) = self.pod()?
-            && self.find(&pod)?.is_some()
-        {
-            let home = NetNs::current()?;
-            match rdma::move_device_from(&pod.netns, &self.device, home.as_fd()) {
-                // It left in this very moment, with its namespace.
-                Err(MoveError::NoSuchDevice { .. }) => {}
-                moved => moved.map_err(refused)?,
+        if self.at_home(node)?.is_none() {
+            match self.pod()? {
+                Some(pod) => self.leave(&pod)?,
+                None => self.wait_at_home(node)?,
             }
         }
+        match self.at_home(node)? {
+            Some(name) if name != self.device => self.restore_name(node, &name),
+            _ => Ok(()),
+        }
+    }
+
+    /// The name the device has at home, if it is there.
+    fn at_home(&self, node: &Node) -> Result<Option<String>, Error> {
+        let names = node.sysfs.rdma_devices(&self.function)?;
+        if names.is_empty() || names.contains(&self.device) {
+            return Ok(names.into_iter().find(|name| *name == self.device));
+        }
+        let mut socket = rdma::open(&node.sysfs)?;
+        let devices = rdma::devices_of(&mut socket, &node.sysfs, &self.function)?;
+        Ok(devices.into_iter().find(|device| self.is(device)).map(|device| device.name))
+    }
+
+    /// Moves the device home. One that is not in its living pod was registered anew, or somebody has taken it.
+    fn leave(&self, pod: &Pod) -> Result<(), Error> {
+        let Some(device) = self.find(pod)? else { return Ok(()) };
+        let home = NetNs::current()?;
+        match rdma::move_device_from(&pod.netns, &device.name, home.as_fd()) {
+            Err(MoveError::NoSuchDevice { .. }) => Ok(()),
+            moved => moved.map_err(refused),
+        }
+    }
+
+    /// Waits for the function's devices, all of which are on their way: one that was registered anew is not known
+    /// again.
+    fn wait_at_home(&self, node: &Node) -> Result<(), Error> {
         // Without its function, or its driver, there is no device to wait for.
         if !node.sysfs.has(&self.function)
             || node.sysfs.driver(&self.function)?.is_none()
@@ -135,11 +166,16 @@ impl DeviceMove {
         }
     }
 
-    fn is_at_home(&self, node: &Node) -> Result<bool, Error> {
-        if !node.sysfs.has(&self.function) {
-            return Ok(true);
+    /// A name that is taken is no reason to keep a pod from going: the device works under any.
+    fn restore_name(&self, node: &Node, name: &str) -> Result<(), Error> {
+        let mut socket = rdma::open(&node.sysfs)?;
+        match rdma::rename_device(&mut socket, name, &self.device) {
+            Err(error) if error.is_exists() => {
+                warn!(device = %name, former = %self.device, "the former name is taken; the RDMA device keeps this one");
+                Ok(())
+            }
+            renamed => Ok(renamed?),
         }
-        Ok(node.sysfs.rdma_devices(&self.function)?.contains(&self.device))
     }
 
     /// Looks whether the device is in this pod.
