@@ -24,3 +24,4 @@ pub mod cli;
 pub mod evidence;
 pub mod machine;
 pub mod rail;
+pub mod reboot;

@@ -16,13 +16,11 @@ pub enum Error {
         head: Box<Head>,
     },
     /// The file could not be understood, and was moved out of the way.
-    #[error("{}: {why}; moved to {}", path.display(), aside.display())]
+    #[error("{why}; moved to {}", aside.display())]
     SetAside {
-        /// The journal.
-        path: PathBuf,
         /// Where it is now.
         aside: PathBuf,
-        /// What was wrong with it.
+        /// Which file, and what was wrong with it.
         why: String,
     },
     /// A change cannot be written down.

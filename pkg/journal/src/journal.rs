@@ -50,7 +50,14 @@ impl<C: Change> Journal<C> {
     /// [`Error::SetAside`] if the file was unreadable: it is out of the way then.
     pub fn open(path: &Path, deadline: Instant) -> Result<Option<Self>, Error> {
         loop {
-            let Some(mut file) = statefile::open(path)? else { return Ok(None) };
+            let mut file = match statefile::open(path) {
+                Ok(Some(file)) => file,
+                Ok(None) => return Ok(None),
+                Err(error @ statefile::Error::Strange { .. }) => {
+                    return Err(set_aside(path, error.to_string()));
+                }
+                Err(error) => return Err(error.into()),
+            };
             statefile::lock(&file, path, deadline)?;
             let io = |source| statefile::Error::Io { operation: "read", path: path.to_owned(), source };
             // Whoever held the lock may have removed or renamed the file, and a new one may be in its place.
@@ -68,10 +75,7 @@ impl<C: Change> Journal<C> {
                     }
                     Ok(Some(Self { path: path.to_owned(), file, head, changes, complete }))
                 }
-                Err(why) => {
-                    let aside = statefile::set_aside(path)?;
-                    Err(Error::SetAside { path: path.to_owned(), aside, why })
-                }
+                Err(why) => Err(set_aside(path, format!("{}: {why}", path.display()))),
             };
         }
     }
@@ -212,6 +216,14 @@ impl<C: Change> Journal<C> {
     /// How the first that is not differs.
     pub fn verify(&self, node: &C::Node) -> Result<(), C::Error> {
         self.changes.iter().try_for_each(|change| change.verify(node))
+    }
+}
+
+/// Moves a journal that cannot be understood out of the way.
+fn set_aside(path: &Path, why: String) -> Error {
+    match statefile::set_aside(path) {
+        Ok(aside) => Error::SetAside { aside, why },
+        Err(error) => error.into(),
     }
 }
 

@@ -120,7 +120,8 @@ pub fn holder(
     Ok(None)
 }
 
-/// Takes an attachment back by its journal. Returns whether there was one.
+/// Takes an attachment back by its journal. Returns whether it told everything: one that does not end as a whole one
+/// does may have lost a part, and what it does not tell of has to be looked for.
 ///
 /// # Errors
 /// What is left.
@@ -133,8 +134,9 @@ pub fn take_back<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachme
         return Ok(true);
     }
     let Some(journal) = found else { return Ok(false) };
+    let told_everything = journal.is_complete();
     take_back_journal(node, journal)?;
-    Ok(true)
+    Ok(told_everything)
 }
 
 /// The journal of an attachment, if there is one.

@@ -161,6 +161,14 @@ impl Claim {
         Ok(may)
     }
 
+    /// Whether this very claim is there.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn is_there(&self, state: &State) -> Result<bool, Error> {
+        Ok(look(&path(state, self.part, &self.function))?.is_some_and(|present| present.as_ref() == Ok(self)))
+    }
+
     /// Who has the device.
     pub fn owner(&self) -> &Attachment {
         &self.owner
@@ -247,8 +255,13 @@ fn read(node: &Node, part: Part, function: &Function) -> Result<Option<Claim>, E
     }
 }
 
-fn look(path: &Path) -> Result<Option<serde_json::Result<Claim>>, Error> {
-    Ok(statefile::read(path)?.map(|bytes| serde_json::from_slice(&bytes)))
+/// The claim in a file, or why it is none; `None` if there is no file.
+fn look(path: &Path) -> Result<Option<Result<Claim, String>>, Error> {
+    match statefile::read(path) {
+        Ok(bytes) => Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))),
+        Err(error @ statefile::Error::Strange { .. }) => Ok(Some(Err(error.to_string()))),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Keeps others from removing a claim; `None` if there is no directory of claims.

@@ -6,6 +6,7 @@ use addr::Attachment;
 use cni::{Add, AddResult};
 use podmap::{Entry, Pod as PodName};
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 use crate::{Error, Node, Pod};
 
@@ -26,6 +27,8 @@ impl Published {
     /// # Errors
     /// If it cannot be written.
     pub fn publish(&self, node: &Node, entry: &Entry) -> Result<(), Error> {
+        // What is in its place and cannot be understood is not ours to overwrite.
+        self.entry(node)?;
         Ok(node.state.podmap().write(&self.attachment, entry)?)
     }
 
@@ -34,13 +37,38 @@ impl Published {
     /// # Errors
     /// If it cannot be removed.
     pub fn revert(&self, node: &Node) -> Result<(), Error> {
+        // One that cannot be understood is not ours to delete.
+        self.entry(node)?;
         Ok(node.state.podmap().remove(&self.attachment)?)
+    }
+
+    /// The entry as it is. One that cannot be understood is moved out of the way and counts as none.
+    fn entry(&self, node: &Node) -> Result<Option<Entry>, Error> {
+        read(node, &self.attachment)
     }
 }
 
 impl fmt::Display for Published {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pod map entry of {}", self.attachment)
+    }
+}
+
+/// An attachment's entry in the pod map. One that cannot be understood is moved out of the way and counts as none.
+///
+/// # Errors
+/// If it cannot be read, or moved.
+pub fn read(node: &Node, attachment: &Attachment) -> Result<Option<Entry>, Error> {
+    let map = node.state.podmap();
+    match map.read(attachment) {
+        Err(
+            error @ (podmap::Error::Malformed { .. } | podmap::Error::File(statefile::Error::Strange { .. })),
+        ) => {
+            let aside = map.set_aside(attachment)?;
+            warn!(%error, file = %aside.display(), "an entry of the pod map could not be read and was set aside");
+            Ok(None)
+        }
+        read => Ok(read?),
     }
 }
 

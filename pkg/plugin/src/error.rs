@@ -72,6 +72,7 @@ impl Error {
             Self::Pools(_) => Code::INVALID_CONFIG,
             Self::NoPool(_) => Code::NO_ADDRESS,
             Self::Address(error) => address_code(error),
+            Self::PodMap(podmap::Error::File(error)) => file_code(error),
             Self::PodMap(_) | Self::Sysfs(_) => Code::INTERNAL,
             Self::Wait { .. } => Code::IO,
         }
@@ -131,7 +132,7 @@ fn file_code(error: &statefile::Error) -> Code {
     match error {
         statefile::Error::Busy { .. } => Code::TRY_AGAIN,
         statefile::Error::Exists { .. } => Code::IN_USE,
-        statefile::Error::Io { .. } => Code::IO,
+        statefile::Error::Strange { .. } | statefile::Error::Io { .. } => Code::IO,
     }
 }
 

@@ -49,9 +49,14 @@ pub fn devices(state: &State, part: Part) -> Result<Vec<Claim>, Error> {
     if claims.is_empty() {
         return Ok(claims);
     }
-    // The journals are looked at last: one that is there now may have been made after the claims were listed.
     let known = known(state)?;
-    Ok(claims.into_iter().filter(|claim| !known.contains(claim.owner())).collect())
+    let mut lost = Vec::new();
+    for claim in claims.into_iter().filter(|claim| !known.contains(claim.owner())) {
+        if Lost::Device(claim.clone()).is_still_lost(state)? {
+            lost.push(claim);
+        }
+    }
+    Ok(lost)
 }
 
 /// The addresses that are claimed by attachments without a journal.
@@ -67,7 +72,13 @@ pub fn addresses(state: &State) -> Result<Vec<(IpAddr, Attachment)>, Error> {
         // Whatever made it, we did not.
         Owner::Unknown(_) => None,
     });
-    Ok(owned.filter(|(_, owner)| !known.contains(owner)).collect())
+    let mut lost = Vec::new();
+    for (address, owner) in owned.filter(|(_, owner)| !known.contains(owner)) {
+        if Lost::Address(address, owner.clone()).is_still_lost(state)? {
+            lost.push((address, owner));
+        }
+    }
+    Ok(lost)
 }
 
 /// Why an owner without a journal may live all the same: a claim of a device, or the pod map, names its namespace, which
@@ -124,12 +135,35 @@ pub fn derived(state: &State) -> Result<Vec<Lost>, Error> {
     let mut lost: Vec<_> =
         entries.into_iter().filter(without).map(|(path, of)| Lost::Entry(path, of)).collect();
     lost.extend(notes.into_iter().filter(without).map(|(path, of)| Lost::Note(path, of)));
+    let mut still = Vec::new();
+    for thing in lost {
+        if thing.is_still_lost(state)? {
+            still.push(thing);
+        }
+    }
     let stores = LocalStore::other_boots(state.root(), boot_id()?)?;
-    lost.extend(stores.into_iter().map(Lost::Store));
-    Ok(lost)
+    still.extend(stores.into_iter().map(Lost::Store));
+    Ok(still)
 }
 
 impl Lost {
+    /// Whether it is there and no journal tells of it, both at once. Between two lists a DEL may have taken back what was
+    /// in the first, and its journal, before the second was made.
+    fn is_still_lost(&self, state: &State) -> Result<bool, Error> {
+        let is_there = match self {
+            Self::Device(claim) => claim.is_there(state)?,
+            Self::Address(address, owner) => match store(state)? {
+                Some(store) => store.owner(*address)? == Some(Owner::Attachment(owner.clone())),
+                None => false,
+            },
+            Self::Entry(path, _) => path.symlink_metadata().is_ok(),
+            Self::Note(path, of) => attachment_in(path).as_ref() == Some(of),
+            Self::Store(_) => return Ok(true),
+        };
+        // In this order: a DEL removes the journal last, an ADD writes it first.
+        Ok(is_there && !self.owner().map_or(Ok(false), |owner| journals::tell_of(state, owner))?)
+    }
+
     /// Whose it was, where anybody's.
     pub fn owner(&self) -> Option<&Attachment> {
         match self {
@@ -245,9 +279,14 @@ fn entries(state: &State) -> Result<Vec<(PathBuf, Attachment)>, Error> {
 
 /// The notes about pods: symbolic links to the attachment's name.
 fn notes(state: &State) -> Result<Vec<(PathBuf, Attachment)>, Error> {
-    let of = |path: PathBuf| Some((fs::read_link(&path).ok()?.to_str()?.parse().ok()?, path));
+    let of = |path: PathBuf| Some((attachment_in(&path)?, path));
     let paths = journals::paths(state.notes())?;
     Ok(paths.into_iter().filter_map(of).map(|(attachment, path)| (path, attachment)).collect())
+}
+
+/// The attachment that a note names.
+fn attachment_in(path: &Path) -> Option<Attachment> {
+    fs::read_link(path).ok()?.to_str()?.parse().ok()
 }
 
 fn remove(path: &Path) -> Result<(), Error> {

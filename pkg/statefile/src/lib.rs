@@ -34,6 +34,12 @@ pub enum Error {
         /// How long was waited.
         waited: Duration,
     },
+    /// A symbolic link, a directory or a pipe is in the file's place: none of ours.
+    #[error("{}: is no regular file", path.display())]
+    Strange {
+        /// Where the file should be.
+        path: PathBuf,
+    },
     /// A system call failed.
     #[error("{operation} {}: {source}{}", path.display(), remedy(source))]
     Io {

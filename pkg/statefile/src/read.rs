@@ -7,7 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::libc;
+use nix::{
+    errno::Errno,
+    fcntl::{AT_FDCWD, RenameFlags, renameat2},
+    libc,
+};
 
 use crate::{Error, create::temporary};
 
@@ -26,31 +30,37 @@ pub struct Content {
     pub bytes: Vec<u8>,
 }
 
-/// Opens a file of state for reading and appending; `None` if it is not there. A symbolic link is refused.
+/// Opens a file of state for reading and appending; `None` if it is not there.
 ///
 /// # Errors
-/// [`Error::Io`].
+/// [`Error::Strange`] if something else is in its place; [`Error::Io`].
 pub fn open(path: &Path) -> Result<Option<File>, Error> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    match OpenOptions::new().read(true).append(true).custom_flags(flags).open(path) {
-        Ok(file) => Ok(Some(file)),
+    open_with(OpenOptions::new().read(true).append(true), path, "open")
+}
+
+/// Nothing is followed and nothing is waited for: a symbolic link, or a pipe nobody writes to.
+fn open_with(options: &mut OpenOptions, path: &Path, operation: &'static str) -> Result<Option<File>, Error> {
+    let strange = || Error::Strange { path: path.to_owned() };
+    let failed = |source| Error::Io { operation, path: path.to_owned(), source };
+    match options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC).open(path) {
+        Ok(file) if file.metadata().map_err(failed)?.is_file() => Ok(Some(file)),
+        Ok(_) => Err(strange()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::Io { operation: "open", path: path.to_owned(), source }),
+        // A link, a directory, a socket.
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ELOOP | libc::EISDIR | libc::ENXIO)) => {
+            Err(strange())
+        }
+        Err(source) => Err(failed(source)),
     }
 }
 
-/// Reads a file of state; `None` if it is not there. A symbolic link is refused.
+/// Reads a file of state; `None` if it is not there.
 ///
 /// # Errors
-/// [`Error::Io`].
+/// [`Error::Strange`] if something else is in its place; [`Error::Io`].
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let failed = |source| Error::Io { operation: "read", path: path.to_owned(), source };
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(failed(source)),
-    };
+    let Some(file) = open_with(OpenOptions::new().read(true), path, "read")? else { return Ok(None) };
     let mut bytes = Vec::new();
     file.take(LIMIT).read_to_end(&mut bytes).map_err(failed)?;
     Ok(Some(bytes))
@@ -78,19 +88,18 @@ pub fn remove(path: &Path) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Io`].
 pub fn set_aside(path: &Path) -> Result<PathBuf, Error> {
-    let failed = |source| Error::Io { operation: "set aside", path: path.to_owned(), source };
     let mut number = 0;
-    let aside = loop {
+    loop {
         let aside = aside(path, number);
-        // A second name, which is refused if it is taken; only then the first one goes.
-        match fs::hard_link(path, &aside) {
-            Ok(()) => break aside,
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(source) => return Err(failed(source)),
+        match renameat2(AT_FDCWD, path, AT_FDCWD, &aside, RenameFlags::RENAME_NOREPLACE) {
+            Ok(()) => return Ok(aside),
+            Err(Errno::EEXIST) => number += 1,
+            Err(errno) => {
+                let (operation, path, source) = ("set aside", path.to_owned(), errno.into());
+                return Err(Error::Io { operation, path, source });
+            }
         }
-    };
-    fs::remove_file(path).map_err(failed)?;
-    Ok(aside)
+    }
 }
 
 fn aside(path: &Path, number: u32) -> PathBuf {
@@ -116,17 +125,32 @@ pub fn former_name(name: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::{fs::symlink, net::UnixListener};
+
+    use nix::{sys::stat::Mode, unistd::mkfifo};
 
     use super::*;
 
     #[test]
-    fn a_symbolic_link_is_refused() {
+    fn what_is_no_regular_file_is_refused_and_can_be_set_aside() {
         let dir = tempfile::tempdir().unwrap();
-        let link = dir.path().join("link");
-        symlink("/etc/hostname", &link).unwrap();
-        assert!(read(&link).is_err());
-        assert!(open(&link).is_err());
+        let precious = dir.path().join("precious");
+        fs::write(&precious, "precious").unwrap();
+        let makes: [fn(&Path); 4] = [
+            |path| symlink("precious", path).unwrap(),
+            |path| fs::create_dir(path).unwrap(),
+            |path| mkfifo(path, Mode::S_IRWXU).unwrap(),
+            |path| drop(UnixListener::bind(path).unwrap()),
+        ];
+        for (number, make) in makes.iter().enumerate() {
+            let path = dir.path().join(number.to_string());
+            make(&path);
+            assert!(matches!(read(&path), Err(Error::Strange { .. })), "{number}");
+            assert!(matches!(open(&path), Err(Error::Strange { .. })), "{number}");
+            set_aside(&path).unwrap();
+            assert!(path.symlink_metadata().is_err(), "{number}");
+            assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        }
     }
 
     #[test]

@@ -82,8 +82,9 @@ impl Snapshot {
                 continue;
             }
             let content = fs::read_link(&path).map(|to| format!("-> {}", to.display()));
-            let content =
-                content.or_else(|_| fs::read(&path).map(|b| String::from_utf8_lossy(&b).into_owned()));
+            // A pipe would be waited for.
+            let read = |path: &Path| if path.is_file() { fs::read(path) } else { Ok(b"no file".to_vec()) };
+            let content = content.or_else(|_| read(&path).map(|b| String::from_utf8_lossy(&b).into_owned()));
             self.facts.insert(name, content.unwrap_or_else(|e| e.to_string()));
         }
     }

@@ -130,7 +130,7 @@ fn a_slow_attachment_delays_no_other_of_the_same_pf() {
     let quick = Chain::new(&machine, &machine.vf("eth0", 1), &quick_pod, json!({"vlan": 8}));
     thread::scope(|scope| {
         let running = scope.spawn(|| slow.add());
-        wait_until("the slow one waits for its addresses", || !ipam.calls().is_empty());
+        wait_until("the slow one waits for its addresses", || ipam.was_called());
         quick.add();
         quick.del();
         assert!(!running.is_finished(), "the quick one had to wait for the slow one");

@@ -15,4 +15,5 @@ mod rdma;
 mod shared;
 mod sriov;
 mod sriov_settings;
+mod stale;
 mod upgrade;

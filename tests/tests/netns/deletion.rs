@@ -179,46 +179,6 @@ fn a_del_that_cannot_release_says_so_and_the_next_one_does() {
     rail.node.snapshot().assert_is(&before);
 }
 
-#[test]
-fn invariant_10_after_a_reboot_del_forgets_what_died_with_the_boot_and_tells_the_ipam_plugin() {
-    let rail = Rail::new();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
-    let call = rail.with_ipam(&ipam);
-    call.add().ok();
-    reboot(&rail);
-    call.clone().env("CNI_NETNS", "/nonexistent/netns").del().done();
-    assert!(journals(&rail).is_empty());
-    // Its addresses may be on a disk that has survived.
-    assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
-}
-
-#[test]
-fn invariant_10_after_a_reboot_an_attachment_is_made_anew() {
-    let rail = Rail::new();
-    let call = rail.macvlan(&json!({}));
-    call.add().ok();
-    rail.pod.run_ip("link delete net1");
-    reboot(&rail);
-    call.add().ok();
-    call.del().done();
-    assert!(rail.node.snapshot().claims().is_empty());
-}
-
-/// Has all state say that it was written before the last boot.
-fn reboot(rail: &Rail) {
-    const FORMER: &str = "00000000-0000-0000-0000-000000000000";
-    let now = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    for path in journals(rail) {
-        let text = fs::read_to_string(&path).unwrap();
-        assert!(text.contains(now.trim()));
-        fs::write(path, text.replace(now.trim(), FORMER)).unwrap();
-    }
-    let claims = rail.node.state_dir().join("ipam");
-    if claims.exists() {
-        fs::rename(claims.join(now.trim()), claims.join(FORMER)).unwrap();
-    }
-}
-
 fn journals(rail: &Rail) -> Vec<std::path::PathBuf> {
     let dir = fs::read_dir(rail.node.state_dir().join("attachments")).unwrap();
     let paths = dir.map(|entry| entry.unwrap().path());

@@ -122,7 +122,8 @@ fn invariant_1_an_add_that_is_killed_within_the_ipam_plugin_is_taken_back() {
     ipam.kills_its_caller_at("ADD");
     assert!(call.add().was_killed());
     call.del().done();
-    assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
+    // By the journal, and by the configuration: a journal that does not end as a whole one may have lost a part.
+    assert_eq!(ipam.verbs(), ["ADD", "DEL", "DEL"]);
     rail.node.snapshot().assert_is(&before);
 }
 

@@ -6,8 +6,10 @@
 mod aside;
 mod check;
 mod collection;
+mod damage;
 mod delegation;
 mod deletion;
+mod disk;
 mod duplicate;
 mod faults;
 mod gc;
@@ -26,5 +28,6 @@ mod odd;
 mod ownership;
 mod parallel;
 mod parameters;
+mod reboot;
 mod routes;
 mod status;

@@ -81,7 +81,7 @@ fn a_slow_attachment_delays_no_other() {
     let quick = rail.macvlan(&json!({})).pod(&other).container("quick");
     thread::scope(|scope| {
         let running = scope.spawn(|| slow.add());
-        wait_until("the slow one waits for its addresses", || !ipam.calls().is_empty());
+        wait_until("the slow one waits for its addresses", || ipam.was_called());
         quick.add().ok();
         quick.del().done();
         assert!(!running.is_finished(), "the quick one had to wait for the slow one");

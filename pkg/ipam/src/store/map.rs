@@ -2,7 +2,8 @@
 //!
 //! One bit per ordinal, set where an address was found taken. The map is a hint and never the truth: a bit
 //! wrongly clear costs one failed attempt, a bit wrongly set hides an address until the map is made anew
-//! from the claims. So nothing about it has to be atomic, and whatever does not look right is made anew.
+//! from the claims. So nothing about it has to be atomic, and whatever does not look right is made anew. What was
+//! no map of ours is kept under another name, for whoever wants to know how it came there.
 //!
 //! ```text
 //!   0  magic "silkmap\0"                          24  bits             u32
@@ -18,16 +19,21 @@ use std::{
     fs::File,
     io,
     net::IpAddr,
-    os::{fd::OwnedFd, unix::fs::FileExt},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{FileExt, MetadataExt},
+    },
     path::PathBuf,
     time::Instant,
 };
 
 use nix::{
     errno::Errno,
-    fcntl::{OFlag, openat},
-    sys::stat::Mode,
+    fcntl::{AtFlags, OFlag, openat, renameat},
+    libc,
+    sys::stat::{Mode, fstatat},
 };
+use tracing::warn;
 
 use crate::{
     PoolName, Ranges, StoreError,
@@ -44,6 +50,17 @@ pub(crate) struct Maps {
     pub(crate) path: PathBuf,
 }
 
+/// What a pool's map file holds.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// The map.
+    Map(Map),
+    /// Nothing yet, or the map of other ranges: the file can be written.
+    Old(File),
+    /// Nothing that we wrote, or not all of it.
+    Damaged(File),
+}
+
 /// A pool's map, locked until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Map {
@@ -54,12 +71,41 @@ pub(crate) struct Map {
 impl Maps {
     /// Locks a pool's map file, made if need be.
     pub(crate) fn lock(&self, pool: &PoolName, deadline: Instant) -> Result<File, StoreError> {
-        let file = self.open(pool, OFlag::O_CREAT)?;
+        let file = match self.open(pool, OFlag::O_CREAT) {
+            // A link, a directory or a socket is in its place.
+            Err(StoreError::Io { source, .. })
+                if matches!(source.raw_os_error(), Some(libc::ELOOP | libc::EISDIR | libc::ENXIO)) =>
+            {
+                self.rename_aside(pool)?;
+                self.open(pool, OFlag::O_CREAT)?
+            }
+            opened => opened?,
+        };
         let path = self.path.join(pool.as_str());
         let file =
             file.ok_or_else(|| StoreError::io("open map", &path)(io::Error::from(io::ErrorKind::NotFound)))?;
         lock(&file, &path, deadline)?;
         Ok(file)
+    }
+
+    /// Moves a locked file that is no map out of the way, unless another process has done so.
+    pub(crate) fn set_aside(&self, pool: &PoolName, file: &File) -> Result<(), StoreError> {
+        let path = self.path.join(pool.as_str());
+        let ours = file.metadata().map_err(StoreError::io("stat map", &path))?.ino();
+        match fstatat(&self.directory, pool.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(there) if there.st_ino == ours => self.rename_aside(pool),
+            Ok(_) | Err(Errno::ENOENT) => Ok(()),
+            Err(errno) => Err(StoreError::io("stat map", path)(errno)),
+        }
+    }
+
+    /// No pool has such a name.
+    fn rename_aside(&self, pool: &PoolName) -> Result<(), StoreError> {
+        let (path, aside) = (self.path.join(pool.as_str()), format!("{pool}@bad"));
+        renameat(&self.directory, pool.as_str(), &self.directory, aside.as_str())
+            .map_err(StoreError::io("set aside", &path))?;
+        warn!(map = %path.display(), %aside, "a map of addresses could not be read, was set aside and is made anew");
+        Ok(())
     }
 
     /// Locks a pool's map, if there is one, and finds an address in it by the map's own table.
@@ -89,11 +135,14 @@ impl Maps {
     pub(crate) fn peek(&self, pool: &PoolName, ranges: &Ranges) -> Result<Option<Map>, StoreError> {
         let Some(file) = self.open(pool, OFlag::empty())? else { return Ok(None) };
         let read = Map::read(file, ranges);
-        Ok(read.map_err(StoreError::io("read map", self.path.join(pool.as_str())))?.ok())
+        Ok(match read.map_err(StoreError::io("read map", self.path.join(pool.as_str())))? {
+            Content::Map(map) => Some(map),
+            Content::Old(_) | Content::Damaged(_) => None,
+        })
     }
 
     fn open(&self, pool: &PoolName, more: OFlag) -> Result<Option<File>, StoreError> {
-        let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | more;
+        let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | more;
         match openat(&self.directory, pool.as_str(), flags, Mode::from_bits_truncate(0o600)) {
             Ok(file) => Ok(Some(file.into())),
             Err(Errno::ENOENT) if !more.contains(OFlag::O_CREAT) => Ok(None),
@@ -103,14 +152,19 @@ impl Maps {
 }
 
 impl Map {
-    /// The map in a locked file; the file back if it holds no map of these ranges.
-    pub(crate) fn read(file: File, ranges: &Ranges) -> io::Result<Result<Self, File>> {
+    /// What a locked file holds, where a map of these ranges should be.
+    pub(crate) fn read(file: File, ranges: &Ranges) -> io::Result<Content> {
         let (wanted, _) = Header::of(ranges);
+        let meta = file.metadata()?;
+        if !meta.is_file() {
+            return Ok(Content::Damaged(file));
+        }
         Ok(match read_header(&file)? {
-            Some(header) if header.fits(&wanted) && file.metadata()?.len() >= header.file_len() => {
-                Ok(Self { file, header })
-            }
-            _ => Err(file),
+            Some(header) if meta.len() < header.file_len() => Content::Damaged(file),
+            Some(header) if header.fits(&wanted) => Content::Map(Self { file, header }),
+            Some(_) => Content::Old(file),
+            None if is_unwritten(&file)? => Content::Old(file),
+            None => Content::Damaged(file),
         })
     }
 
@@ -193,6 +247,13 @@ fn read_header(file: &File) -> io::Result<Option<Header>> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether a file has no header yet: it is new, or who wrote it was killed before the last step.
+fn is_unwritten(file: &File) -> io::Result<bool> {
+    let mut bytes = [0; FIXED];
+    let length = file.read_at(&mut bytes, 0)?;
+    Ok((length == 0 || length == FIXED) && bytes.iter().all(|byte| *byte == 0))
 }
 
 #[cfg(not(test))]

@@ -37,7 +37,7 @@ pub use header::MAX_ADDRESSES;
 
 use crate::{Names, Pool, PoolName};
 use claims::{Attempt, Claims};
-use map::{Map, Maps};
+use map::{Content, Map, Maps};
 use search::Search;
 
 /// How long a release waits for a pool's map. Without it the release still succeeds, only the hint is stale.
@@ -261,10 +261,14 @@ impl LocalStore {
 
     /// The pool's map under its lock, and whether it was made just now.
     fn lock_map(&self, pool: &Pool, deadline: Instant) -> Result<(Map, bool), StoreError> {
-        let file = self.maps.lock(&pool.name, deadline)?;
-        match Map::read(file, &pool.ranges).map_err(self.map_failed(pool))? {
-            Ok(map) => Ok((map, false)),
-            Err(file) => Ok((self.new_map(file, pool)?, true)),
+        loop {
+            let file = self.maps.lock(&pool.name, deadline)?;
+            match Map::read(file, &pool.ranges).map_err(self.map_failed(pool))? {
+                Content::Map(map) => return Ok((map, false)),
+                Content::Old(file) => return Ok((self.new_map(file, pool)?, true)),
+                // Then it is out of the way.
+                Content::Damaged(file) => self.maps.set_aside(&pool.name, &file)?,
+            }
         }
     }
 

@@ -4,10 +4,9 @@
 use std::fmt;
 
 use addr::Attachment;
-use plugin::{Error, Node, Pod, claim::Claim};
+use plugin::{Error, Node, Pod, claim::Claim, entry};
 use podmap::Rdma;
 use serde::{Deserialize, Serialize};
-use tracing::warn;
 
 use crate::device_move::DeviceMove;
 
@@ -46,13 +45,8 @@ pub(crate) struct Described {
 impl Described {
     /// Writes `rdma` into the entry that the chain's main plugin made; `None` if it made none.
     pub(crate) fn of(node: &Node, attachment: &Attachment) -> Option<Self> {
-        let map = node.state.podmap();
         // The map is a convenience: one that cannot be read is no reason for a pod not to start.
-        let entry = map.read(attachment).unwrap_or_else(|error| {
-            let aside = map.set_aside(attachment).ok();
-            warn!(%error, ?aside, "the pod map's entry cannot be read and was set aside");
-            None
-        })?;
+        let entry = entry::read(node, attachment).ok()??;
         Some(Self { attachment: attachment.clone(), before: entry.rdma })
     }
 
@@ -61,7 +55,7 @@ impl Described {
         &self.before
     }
 
-    /// Writes what the entry said before. One that cannot be read is removed: nobody may take it for true.
+    /// Writes what the entry said before. One that cannot be written is removed: nobody may take it for true.
     fn revert(&self, node: &Node) -> Result<(), Error> {
         self.write(node, self.before.clone()).or_else(|_| Ok(node.state.podmap().remove(&self.attachment)?))
     }
@@ -69,7 +63,7 @@ impl Described {
     /// Writes the entry.
     pub(crate) fn write(&self, node: &Node, rdma: Rdma) -> Result<(), Error> {
         let map = node.state.podmap();
-        let Some(mut entry) = map.read(&self.attachment)? else { return Ok(()) };
+        let Some(mut entry) = entry::read(node, &self.attachment)? else { return Ok(()) };
         entry.rdma = rdma;
         Ok(map.write(&self.attachment, &entry)?)
     }

@@ -1,0 +1,175 @@
+//! State that is old, damaged, or cannot be written, of a VF and its RDMA device.
+
+use std::{fs, path::PathBuf, time::Instant};
+
+use serde_json::json;
+use testkit::{Observe, wait_until};
+
+use silkrail_tests::{chain::Chain, machine::Machine, reboot::age};
+
+#[test]
+fn invariant_10_after_a_reboot_the_chains_state_does_no_harm() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, first, second) = (machine.vf("eth0", 0), machine.node.pod("a"), machine.node.pod("b"));
+    let old = Chain::new(&machine, &vf, &first, json!({"vlan": 5})).container("old");
+    let new = Chain::new(&machine, &vf, &second, json!({"vlan": 6})).container("new");
+    let state = || machine.node.snapshot().state().iter().filter(|file| !file.starts_with("ipam/")).count();
+    let reboot = || {
+        old.add();
+        age(&machine.node);
+        // What died with the boot is made to: the VF is at home, and as new.
+        machine.node.run_ip("netns attach home 1");
+        first.run("rdma", &["dev", "set", &vf.rdma, "netns", "home"]);
+        first.run_ip("link set net1 down");
+        first.run_ip(&format!("link set net1 name {} netns home", vf.link));
+        machine.node.run_ip("netns delete home");
+        machine.node.run_ip(&format!("link set eth0 vf {} vlan 0", vf.index));
+    };
+
+    // DEL forgets, and touches nothing: not even what looks like the pod's.
+    reboot();
+    machine.node.run_ip(&format!("link set eth0 vf {} vlan 9", vf.index));
+    let began = Instant::now();
+    old.del();
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+    assert_eq!(state(), 0);
+    assert_eq!(machine.vf_info(&vf)["vlan_list"][0]["vlan"], 9);
+    machine.node.run_ip(&format!("link set eth0 vf {} vlan 0", vf.index));
+
+    // ADD ignores it; then the late DEL leaves the new pod alone.
+    reboot();
+    let result = new.add();
+    let held = machine.node.snapshot();
+    old.del();
+    let after = machine.node.snapshot();
+    assert!(!after.difference(&held).contains("+ "), "{}", after.difference(&held));
+    new.check(&result);
+    new.del();
+    assert_eq!(state(), 0);
+
+    // GC clears it away.
+    reboot();
+    for call in [old.sriov(), old.rdma()] {
+        call.with("cni.dev/valid-attachments", &json!([])).gc().done();
+    }
+    assert_eq!(state(), 0);
+    drop((first, second));
+    fs::remove_dir_all(machine.node.state_dir().join("ipam")).unwrap();
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn invariant_2_del_succeeds_whatever_became_of_the_claims() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let vf = machine.vf("eth0", 1);
+    let precious = machine.node.state_dir().with_file_name("precious");
+    fs::write(&precious, "precious").unwrap();
+    let damages: [&dyn Fn(&PathBuf); 7] = [
+        &|file| fs::write(file, "").unwrap(),
+        &|file| fs::write(file, &fs::read(file).unwrap()[..40]).unwrap(),
+        &|file| fs::write(file, "\0\u{7f}garbage").unwrap(),
+        &|file| fs::write(file, r#"{"version": 2, "holders": []}"#).unwrap(),
+        &|file| std::os::unix::fs::symlink(&precious, remove(file)).unwrap(),
+        &|file| fs::create_dir(remove(file)).unwrap(),
+        &|file| drop(machine.node.run("mkfifo", &[remove(file)])),
+    ];
+    for (number, damage) in damages.iter().enumerate() {
+        let pod = machine.node.pod("a");
+        let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 5}));
+        chain.add();
+        for part in ["vf", "rdma"] {
+            damage(&machine.node.state_dir().join(part).join(&vf.pci));
+        }
+        for (call, part) in [(chain.rdma(), "rdma"), (chain.sriov(), "vf")] {
+            let answer = call.del();
+            answer.done();
+            let dir = machine.node.state_dir().join(part);
+            let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+            assert!(names.iter().all(|path| !path.ends_with(&vf.pci)), "{number}: {names:?}");
+            assert_eq!(names.len(), 1, "{number}: it is kept: {names:?}");
+            assert!(
+                answer.stderr.contains("level=warn") && answer.stderr.contains(&vf.pci),
+                "{number}: {answer:?}"
+            );
+            machine.node.run("rm", &["-r", dir.to_str().unwrap()]);
+        }
+        drop(pod);
+        machine.node.snapshot().assert_is(&before);
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+    }
+}
+
+fn remove(file: &PathBuf) -> &PathBuf {
+    fs::remove_file(file).unwrap();
+    file
+}
+
+#[test]
+fn a_claim_that_cannot_be_read_gives_nobody_a_vf_that_a_pod_has() {
+    let machine = Machine::exclusive();
+    let (vf, first, second) = (machine.vf("eth0", 2), machine.node.pod("a"), machine.node.pod("b"));
+    let chain = Chain::new(&machine, &vf, &first, json!({"vlan": 5}));
+    let result = chain.add();
+    for part in ["vf", "rdma"] {
+        fs::write(machine.node.state_dir().join(part).join(&vf.pci), "garbage").unwrap();
+    }
+    let other = Chain::new(&machine, &vf, &second, json!({"vlan": 6})).container("other");
+    other.sriov().add().error(11).says(&[&vf.pci]);
+    assert_eq!(machine.vf_info(&vf)["vlan_list"][0]["vlan"], 5);
+    assert_eq!(first.link("net1").unwrap()["parentdev"], vf.pci);
+    assert_eq!(result["interfaces"][0]["pciID"], vf.pci);
+    chain.del();
+    assert_eq!(machine.vf("eth0", 2).link, vf.link);
+}
+
+#[test]
+fn invariant_2_del_of_the_chain_succeeds_after_every_journal_is_lost_and_the_next_pod_gets_the_vf() {
+    let machine = Machine::exclusive();
+    let (vf, first, second) = (machine.vf("eth0", 3), machine.node.pod("a"), machine.node.pod("b"));
+    let chain = Chain::new(&machine, &vf, &first, json!({}));
+    chain.add();
+    for entry in fs::read_dir(machine.node.state_dir().join("attachments")).unwrap() {
+        fs::write(entry.unwrap().path(), "garbage").unwrap();
+    }
+    chain.del();
+    assert!(machine.node.snapshot().claims().is_empty());
+    first.end();
+    wait_until("the VF is home", || !machine.vf("eth0", 3).link.is_empty());
+    let new = Chain::new(&machine, &vf, &second, json!({})).container("new");
+    let result = new.add();
+    new.check(&result);
+    new.del();
+    let link = machine.vf("eth0", 3).link;
+    machine.node.run_ip(&format!("link set {link} name {}", vf.link));
+}
+
+#[test]
+fn invariant_1_a_chain_that_runs_out_of_space_at_any_moment_leaves_nothing() {
+    let machine = Machine::exclusive();
+    let state = machine.node.state_dir().display().to_string();
+    let (vf, pod) = (machine.vf("eth0", 4), machine.node.pod("a"));
+    let mut failed = 0;
+    for room in 1.. {
+        machine.node.run("mount", &["-t", "tmpfs", "-o", &format!("nr_inodes={room}"), "tmpfs", &state]);
+        let before = machine.node.snapshot();
+        let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 5, "trust": "on"}));
+        let sriov = chain.sriov().add();
+        let rdma = sriov.status.success().then(|| chain.rdma().with("prevResult", &sriov.ok()).add());
+        let last = rdma.as_ref().unwrap_or(&sriov);
+        let done = last.status.success();
+        if !done {
+            last.error(5).says(&["No space left on device", "free space"]);
+            failed += 1;
+        }
+        // On a disk that is still full.
+        chain.del();
+        machine.node.snapshot().assert_is(&before);
+        machine.node.run("umount", &[&state]);
+        if done {
+            break;
+        }
+    }
+    assert!(failed > 5, "only {failed} rooms were too small");
+}

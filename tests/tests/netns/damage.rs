@@ -1,0 +1,202 @@
+//! Files of state that are not as they were written: moved aside, told of, and no obstacle.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+use testkit::{Answer, Call, Observe};
+
+use silkrail_tests::rail::{Rail, ipam};
+
+/// What may have become of a file.
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    Empty,
+    Half,
+    AllButTheEnd,
+    Garbage,
+    Zeros,
+    Future,
+    Link,
+    Directory,
+    Pipe,
+}
+
+const ALL: [Damage; 9] = [
+    Damage::Empty,
+    Damage::Half,
+    Damage::AllButTheEnd,
+    Damage::Garbage,
+    Damage::Zeros,
+    Damage::Future,
+    Damage::Link,
+    Damage::Directory,
+    Damage::Pipe,
+];
+
+impl Damage {
+    /// Does it to a file. A link leads to `precious`.
+    fn happen(self, rail: &Rail, file: &Path, precious: &Path) {
+        let bytes = fs::read(file).unwrap();
+        let whole = bytes.len();
+        match self {
+            Self::Empty => fs::write(file, "").unwrap(),
+            Self::Half => fs::write(file, &bytes[..whole / 2]).unwrap(),
+            Self::AllButTheEnd => fs::write(file, &bytes[..whole - 2]).unwrap(),
+            Self::Garbage => fs::write(file, "\u{1b}garbage\n".repeat(40)).unwrap(),
+            Self::Zeros => fs::write(file, vec![0; whole]).unwrap(),
+            Self::Future => fs::write(file, future(&bytes)).unwrap(),
+            Self::Link | Self::Directory | Self::Pipe => {
+                fs::remove_file(file).unwrap();
+                match self {
+                    Self::Link => symlink(precious, file).unwrap(),
+                    Self::Directory => fs::create_dir_all(file.join("something")).unwrap(),
+                    _ => drop(rail.node.run("mkfifo", &[file])),
+                }
+            }
+        }
+    }
+}
+
+/// The same file as a newer version of the program would write it.
+fn future(bytes: &[u8]) -> Vec<u8> {
+    if bytes.starts_with(b"silkmap") {
+        return [&bytes[..8], &[2], &bytes[9..]].concat();
+    }
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    text.replacen("\"version\":1,", "\"version\":2,", 1).replacen("podmap/1.", "podmap/2.", 1).into_bytes()
+}
+
+/// An attachment whose addresses are given by the plugin of the same executable.
+struct Bench {
+    rail: Rail,
+    call: Call,
+    precious: PathBuf,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let rail = Rail::new();
+        let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10-10.7.0.11"])}));
+        let precious = rail.node.state_dir().with_file_name("precious");
+        fs::write(&precious, "precious").unwrap();
+        Self { rail, call, precious }
+    }
+
+    /// Attaches, damages the file, and returns it with what the call `after` it answered. Nothing but what was
+    /// set aside is left then.
+    fn damaged(&self, file: &str, damage: Damage, after: impl Fn(&Call) -> Answer) -> (PathBuf, Answer) {
+        self.call.add().ok();
+        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let file = self.rail.node.state_dir().join(file.replace("BOOT", boot_id.trim()));
+        damage.happen(&self.rail, &file, &self.precious);
+        let answer = after(&self.call);
+        assert_eq!(fs::read(&self.precious).unwrap(), b"precious", "{damage:?} of {}", file.display());
+        assert_eq!(self.rail.pod.link("net1"), None, "{damage:?} of {}", file.display());
+        assert!(self.rail.node.snapshot().claims().is_empty(), "{damage:?} of {}", file.display());
+        (file, answer)
+    }
+
+    /// The attachment can be made again; then all state is thrown away.
+    fn again(&self) {
+        self.call.add().ok();
+        self.call.del().done();
+        fs::remove_dir_all(self.rail.node.state_dir()).unwrap();
+        fs::create_dir(self.rail.node.state_dir()).unwrap();
+    }
+}
+
+/// The file is out of the way, not lost, and somebody was told.
+fn was_set_aside(file: &Path, answer: &Answer, damage: Damage) {
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let beside = fs::read_dir(file.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
+    let aside: Vec<_> = beside.map(|name| name.into_string().unwrap()).filter(|it| it != name).collect();
+    assert!(aside.iter().any(|it| it.starts_with(name)), "{damage:?}: of {name} there is {aside:?}");
+    assert!(file.symlink_metadata().is_err() || !name.ends_with("al"), "{damage:?}: {name} is in the way");
+    let told = answer.stderr.lines().any(|line| line.contains("level=warn") && line.contains(name));
+    assert!(told, "{damage:?}: nobody was told of {name}: {answer:?}");
+}
+
+#[test]
+fn invariant_2_del_succeeds_whatever_became_of_a_journal() {
+    let bench = Bench::new();
+    for file in ["attachments/c0ffee@net1.macvlan.journal", "attachments/c0ffee@net1.silkrail-ipam.journal"] {
+        for damage in ALL {
+            let (file, answer) = bench.damaged(file, damage, Call::del);
+            answer.done();
+            // A journal that only ends too early is a journal: who was killed left one like it.
+            if !matches!(damage, Damage::Half | Damage::AllButTheEnd) {
+                was_set_aside(&file, &answer, damage);
+            }
+            bench.again();
+        }
+    }
+}
+
+#[test]
+fn invariant_2_del_succeeds_whatever_became_of_the_pod_maps_entry() {
+    let bench = Bench::new();
+    for damage in ALL {
+        let (file, answer) = bench.damaged("podmap/v1/c0ffee@net1.json", damage, Call::del);
+        answer.done();
+        was_set_aside(&file, &answer, damage);
+        bench.again();
+    }
+}
+
+#[test]
+fn what_is_in_the_place_of_a_new_file_is_set_aside() {
+    let bench = Bench::new();
+    for file in ["attachments/c0ffee@net1.macvlan.journal", "podmap/v1/c0ffee@net1.json"] {
+        let path = bench.rail.node.state_dir().join(file);
+        for damage in [Damage::Empty, Damage::Garbage, Damage::Link, Damage::Directory, Damage::Pipe] {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "{}").unwrap();
+            damage.happen(&bench.rail, &path, &bench.precious);
+            let answer = bench.call.add();
+            answer.ok();
+            assert!(path.is_file() && !path.is_symlink(), "{damage:?} of {file}");
+            bench.call.del().done();
+            was_set_aside(&path, &answer, damage);
+            assert_eq!(fs::read(&bench.precious).unwrap(), b"precious");
+            bench.again();
+        }
+    }
+}
+
+#[test]
+fn invariant_4_whatever_became_of_a_map_no_address_is_given_twice() {
+    let bench = Bench::new();
+    let other = bench.rail.node.pod("b");
+    let second = bench.call.clone().pod(&other).container("second");
+    for damage in ALL {
+        let (first, after) = (&bench.call, |call: &Call| {
+            let answer = second.add();
+            answer.ok();
+            assert_eq!(bench.rail.node.snapshot().claims().len(), 2, "{damage:?}");
+            call.del().done();
+            second.del().done();
+            answer
+        });
+        let (file, answer) = bench.damaged("ipam/BOOT/maps/rail", damage, after);
+        // One without a header is one that was not written to its end.
+        if !matches!(damage, Damage::Empty | Damage::Zeros) {
+            was_set_aside(&file, &answer, damage);
+        }
+        first.del().done();
+        bench.again();
+    }
+}
+
+#[test]
+fn invariant_2_del_succeeds_whatever_became_of_a_map() {
+    let bench = Bench::new();
+    for damage in ALL {
+        let (_, answer) = bench.damaged("ipam/BOOT/maps/rail", damage, Call::del);
+        answer.done();
+        bench.again();
+    }
+}

@@ -1,0 +1,82 @@
+//! State of an earlier boot, on a disk that survived it.
+
+use std::{fs, path::PathBuf, time::Instant};
+
+use serde_json::json;
+use testkit::{Call, FakeIpam, Observe};
+
+use silkrail_tests::{
+    rail::{Rail, ipam},
+    reboot::age,
+};
+
+/// An attachment with the only address of its pool; its pod is gone and its state is of an earlier boot.
+fn stale() -> (Rail, Call) {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
+    call.add().ok();
+    rail.pod.run_ip("link delete net1");
+    age(&rail.node);
+    (rail, call)
+}
+
+/// The files of the state directory, but for the addresses of the earlier boot: they go when this boot has its own.
+fn state(rail: &Rail) -> Vec<String> {
+    let snapshot = rail.node.snapshot();
+    snapshot.state().into_iter().filter(|file| !file.starts_with("ipam/")).map(str::to_owned).collect()
+}
+
+#[test]
+fn invariant_10_after_a_reboot_del_clears_the_state_away_and_tells_the_ipam_plugin() {
+    let rail = Rail::new();
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let call = rail.with_ipam(&ipam);
+    call.add().ok();
+    age(&rail.node);
+    let began = Instant::now();
+    call.clone().env("CNI_NETNS", "/nonexistent/netns").del().done();
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+    assert!(state(&rail).is_empty(), "{:?}", state(&rail));
+    // Its addresses may be on a disk that has survived.
+    assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
+}
+
+#[test]
+fn invariant_10_after_a_reboot_del_takes_nothing_for_its_own() {
+    let (rail, call) = stale();
+    // Another pod has the address, and at the path there is a link of the name.
+    let other = call.clone().container("other");
+    other.add().ok();
+    let before = rail.node.snapshot();
+    call.del().done();
+    let after = rail.node.snapshot();
+    assert!(!after.difference(&before).contains("+ "), "{}", after.difference(&before));
+    assert_eq!(rail.pod.addresses("net1"), ["10.7.0.10/24"]);
+    assert_eq!(state(&rail).len(), 3, "the other attachment's journals and its entry: {:?}", state(&rail));
+    other.del().done();
+    assert!(rail.node.snapshot().state().is_empty(), "{:?}", rail.node.snapshot().state());
+}
+
+#[test]
+fn invariant_10_after_a_reboot_an_attachment_is_made_anew() {
+    let (rail, call) = stale();
+    call.add().ok();
+    assert_eq!(rail.pod.addresses("net1"), ["10.7.0.10/24"]);
+    call.del().done();
+    assert!(rail.node.snapshot().state().is_empty(), "{:?}", rail.node.snapshot().state());
+}
+
+#[test]
+fn invariant_10_after_a_reboot_gc_clears_the_state_away() {
+    let (rail, call) = stale();
+    call.with("cni.dev/valid-attachments", &json!([])).gc().done();
+    assert!(state(&rail).is_empty(), "{:?}", state(&rail));
+    let other = call.container("other");
+    other.add().ok();
+    other.del().done();
+    let left: Vec<PathBuf> = fs::read_dir(rail.node.state_dir().join("ipam"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert_eq!(left.len(), 1, "only this boot has addresses: {left:?}");
+}
