@@ -25,3 +25,4 @@ pub mod evidence;
 pub mod machine;
 pub mod rail;
 pub mod reboot;
+pub mod trace;

@@ -71,7 +71,7 @@ fn prepare(pod: &Pod, ifname: &str, v6: bool) -> Result<(), Error> {
         // Without it the kernel would drop the addresses whenever the link goes down.
         wishes.push((format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1"));
         let needs = ["lo", ifname].map(|name| (format!("net/ipv6/conf/{name}/disable_ipv6"), "0"));
-        pod.write_sysctls(&needs)?.map_err(|e| {
+        pod.have_sysctls(&needs)?.map_err(|e| {
             let msg = format!("enable IPv6 on {ifname}: {e}");
             cni::Error::new(Code::INTERNAL, msg).with_details("the pod is to have an IPv6 address")
         })?;

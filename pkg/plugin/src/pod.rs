@@ -68,6 +68,19 @@ impl Pod {
         Err(cni::Error::new(Code::IN_USE, msg).with_details("nothing was changed").into())
     }
 
+    /// Has sysctls in the pod be so, given as in [`Pod::write_sysctls`]. One that is so already need not be writable.
+    ///
+    /// # Errors
+    /// As [`Pod::write_sysctls`].
+    pub fn have_sysctls(&self, sysctls: &[(String, &str)]) -> Result<io::Result<()>, Error> {
+        let is_so = |(name, value): &(String, &str)| {
+            fs::read_to_string(format!("/proc/sys/{name}")).is_ok_and(|text| text.trim() == *value)
+        };
+        let others =
+            self.netns.run(|| sysctls.iter().filter(|it| !is_so(it)).cloned().collect::<Vec<_>>())?;
+        if others.is_empty() { Ok(Ok(())) } else { self.write_sysctls(&others) }
+    }
+
     /// Writes sysctls in the pod, given as `net/ipv4/…` and value, every one that can be written.
     ///
     /// # Errors

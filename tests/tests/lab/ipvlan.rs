@@ -136,3 +136,40 @@ fn case_066_a_macvlan_on_the_same_master_is_named() {
     machine.node.snapshot().assert_is(&before);
     macvlan.del().done();
 }
+
+#[test]
+fn case_066_an_ipvlan_on_the_same_master_is_named() {
+    let machine = Machine::shared();
+    let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
+    let ipvlan = machine.plugin("ipvlan", &json!({"master": "eth0"})).pod(&first).container("first");
+    ipvlan.add().ok();
+    let before = machine.node.snapshot();
+    let macvlan = machine.plugin("macvlan", &json!({"master": "eth0"})).pod(&second);
+    macvlan.add().error(102).says(&["eth0", "ipvlan"]);
+    machine.node.snapshot().assert_is(&before);
+    ipvlan.del().done();
+}
+
+#[test]
+fn case_054_a_master_of_infiniband_is_refused_with_the_plugin_to_use() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    machine.node.run("modprobe", &["tun"]);
+    // TUNSETIFF with IFF_TAP | IFF_NO_PI, TUNSETLINK with ARPHRD_INFINIBAND, TUNSETPERSIST.
+    let make = "open(my $tap, '+<', '/dev/net/tun') or die $!; my $name = pack('a16 s x22', 'ib0', 0x1002);
+        ioctl($tap, 0x400454ca, $name) or die $!; ioctl($tap, 0x400454cd, 32) or die $!;
+        ioctl($tap, 0x400454cb, 1) or die $!";
+    machine.node.run("perl", &["-e", make]);
+    assert_eq!(machine.node.link("ib0").unwrap()["link_type"], "infiniband");
+    let before = machine.node.snapshot();
+    for plugin in ["macvlan", "ipvlan"] {
+        let call = machine.plugin(plugin, &json!({"master": "ib0"})).pod(&pod);
+        let refusal = call.add().error(7);
+        refusal.says(&["ib0", "InfiniBand"]);
+        assert!(refusal.details.contains("ipoib"), "{refusal:?}");
+        call.status().error(50).says(&["ib0", "InfiniBand"]);
+        call.del().done();
+    }
+    machine.node.snapshot().assert_is(&before);
+    machine.node.run_ip("link delete ib0");
+}

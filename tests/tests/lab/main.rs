@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod cli;
+mod economy;
 mod faults;
 mod fleet;
 mod gc;

@@ -26,7 +26,12 @@ fn case_084_what_is_no_vf_is_refused() {
     with("0000:ff:1f.7").error(7).says(&["deviceID", "0000:ff:1f.7", "no PCI device"]);
     with("mlx5_core.sf.6").error(7).says(&["deviceID", "mlx5_core.sf.6"]);
     with("../../etc").error(7).says(&["deviceID", "../../etc"]);
-    with("").error(7).says(&["VF pci addr is required"]);
+    let missing = with("").error(7);
+    missing.says(&["VF pci addr is required"]);
+    assert!(
+        missing.details.contains("resourceName") && missing.details.contains("device plugin"),
+        "{missing:?}"
+    );
     let pf = fs::read_link("/sys/class/net/eth0/device").unwrap();
     let pf = pf.file_name().unwrap().to_str().unwrap();
     with(pf).error(7).says(&[pf, "is no VF"]);
@@ -309,4 +314,27 @@ fn a_vf_whose_names_are_taken_at_home_comes_home_all_the_same() {
     machine.node.run_ip("link del net1");
     let strange = machine.vf("eth1", 5).link;
     machine.node.run_ip(&format!("link set {strange} name {}", vf.link));
+}
+
+#[test]
+fn the_other_end_of_the_wire_learns_of_a_vfs_address_without_asking() {
+    let machine = Machine::exclusive();
+    let (vf, other) = (machine.vf("eth0", 0), machine.vf("eth1", 0));
+    let (pod, neighbour) = (machine.node.pod("a"), machine.node.pod("b"));
+    let listening = call(&machine, &other, &neighbour, json!({})).container("listening");
+    listening.add().ok();
+    // With this a host takes a neighbour from an announcement it has not asked for.
+    neighbour.set_sysctl("net/ipv4/conf/net1/arp_accept", "1");
+    neighbour.run_ip("address add 10.9.0.1/24 dev net1");
+    wait_until("the neighbour has its carrier", || neighbour.link("net1").unwrap()["operstate"] == "UP");
+    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
+    let announcing = call(&machine, &vf, &pod, json!({"ipam": {"type": "fake"}})).delegates_in(ipam.dir());
+    // A VF that has its carrier at once announces at once; one that has it later is the kernel's to announce.
+    let mac = announcing.add().ok()["interfaces"][0]["mac"].clone();
+    wait_until("the neighbour has heard the announcement", || {
+        let known = neighbour.ip("neighbour show dev net1");
+        known.iter().any(|entry| entry["dst"] == "10.9.0.2" && entry["lladdr"] == mac)
+    });
+    announcing.del().done();
+    listening.del().done();
 }

@@ -219,3 +219,26 @@ fn invariant_8_what_an_ipam_plugin_leaves_running_is_not_waited_for() {
     answer.ok();
     assert!(took < Duration::from_secs(20), "{took:?}");
 }
+
+#[test]
+fn a_dhcp_plugin_finds_the_link_under_its_name_at_add_and_at_del() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let ipam = FakeIpam::install(&rail.node, "dhcp");
+    let seen = ipam.dir().join("seen");
+    let script = format!(
+        "#!/bin/sh\ncat >/dev/null\nnsenter --net=$CNI_NETNS cat /sys/class/net/$CNI_IFNAME/address >>{seen} 2>&1 ||\n\
+         nsenter --net=$CNI_NETNS ip -o link show $CNI_IFNAME >>{seen} 2>&1\n\
+         [ $CNI_COMMAND = DEL ] || echo '{}'\n",
+        json!({"ips": [{"address": "10.7.0.5/24"}]}),
+        seen = seen.display(),
+    );
+    fs::write(ipam.path(), script).unwrap();
+    let call =
+        rail.macvlan(&json!({"ipam": {"type": "dhcp"}, "mac": "c2:11:22:33:44:55"})).delegates_in(ipam.dir());
+    call.add().ok();
+    call.del().done();
+    let text = fs::read_to_string(&seen).unwrap();
+    assert_eq!(text.matches("c2:11:22:33:44:55").count(), 2, "{text}");
+    rail.node.snapshot().assert_is(&before);
+}

@@ -11,6 +11,7 @@ mod delegation;
 mod deletion;
 mod disk;
 mod duplicate;
+mod economy;
 mod faults;
 mod gc;
 mod gc_lost;

@@ -1,5 +1,10 @@
 //! Addresses and routes as the kernel has them afterwards.
 
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
 use serde_json::{Value, json};
 use testkit::{FakeIpam, Observe};
 
@@ -141,4 +146,54 @@ fn an_ipv6_address_that_another_host_has_fails_the_add() {
     let ipam = FakeIpam::giving(&rail.node, &result);
     rail.with_ipam(&ipam).add().error(102).says(&["fd00:7::5", "in use by another host"]);
     rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn an_ipv6_pod_starts_where_sysctls_cannot_be_written() {
+    let rail = Rail::new();
+    rail.node.run("mount", &["-o", "bind,ro", "/proc/sys", "/proc/sys"]);
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "fd00:7::5/64"}]}));
+    rail.with_ipam(&ipam).add().ok();
+    assert_eq!(rail.pod.addresses("net1"), ["fd00:7::5/64"]);
+}
+
+#[test]
+fn where_ipv6_is_off_and_cannot_be_enabled_the_add_says_so_and_leaves_nothing() {
+    let rail = Rail::new();
+    rail.pod.set_sysctl("net/ipv6/conf/lo/disable_ipv6", "1");
+    rail.node.run("mount", &["-o", "bind,ro", "/proc/sys", "/proc/sys"]);
+    let before = rail.node.snapshot();
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "fd00:7::5/64"}]}));
+    rail.with_ipam(&ipam).add().refusal().says(&["enable IPv6", "Read-only file system"]);
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn pods_that_wait_for_duplicate_address_detection_do_not_wait_for_each_other() {
+    let rail = Rail::new();
+    let pods: Vec<_> = (0..4).map(|number| rail.node.pod(&format!("dad{number}"))).collect();
+    let adds = thread::scope(|scope| {
+        let began = Instant::now();
+        let threads: Vec<_> = pods
+            .iter()
+            .enumerate()
+            .map(|(number, pod)| {
+                let ip = format!("fd00:7::{}/64", number + 5);
+                let result = json!({"ips": [{"address": ip, "gateway": "fd00:7::1"}]});
+                let name = format!("fake{number}");
+                let ipam = FakeIpam::install(&rail.node, &name);
+                ipam.answers("ADD", &result);
+                let call = rail.macvlan(&json!({"ipam": {"type": name}})).delegates_in(ipam.dir());
+                let call = call.pod(pod).container(&name);
+                scope.spawn(move || {
+                    call.add().ok();
+                    began.elapsed()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    // One detection takes one to two seconds; four of them, one after the other, at least four.
+    assert!(adds.iter().all(|took| *took < Duration::from_millis(3500)), "{adds:?}");
+    assert!(adds.iter().any(|took| *took > Duration::from_millis(500)), "nobody waited: {adds:?}");
 }
