@@ -84,7 +84,7 @@ fn fourteen_vfs_at_once_and_back_in_another_order_and_again() {
 }
 
 #[test]
-fn fourteen_vfs_come_back_when_every_namespace_is_gone_before_the_del() {
+fn invariant_2_fourteen_vfs_come_back_when_every_namespace_is_gone_before_the_del() {
     let machine = Machine::exclusive();
     let (before, state) = (facts(&machine), machine.node.snapshot());
     let mut chains = Vec::new();

@@ -173,3 +173,25 @@ fn case_054_a_master_of_infiniband_is_refused_with_the_plugin_to_use() {
     machine.node.snapshot().assert_is(&before);
     machine.node.run_ip("link delete ib0");
 }
+
+#[test]
+fn invariant_1_ipvlan_fails_or_is_killed_at_every_step_and_leaves_nothing() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    let before = machine.node.snapshot();
+    let call = machine.plugin("ipvlan", &json!({"master": "eth0"})).pod(&pod);
+    for fault in ["error", "kill"] {
+        for step in 1.. {
+            let answer = call.clone().fault(&format!("{fault}:{step}")).add();
+            if answer.status.success() {
+                assert!(step > 6, "only {step} steps were seen");
+                call.del().done();
+                break;
+            }
+            if answer.was_killed() {
+                call.del().done();
+            }
+            machine.node.snapshot().assert_is(&before);
+        }
+    }
+}

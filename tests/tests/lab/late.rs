@@ -166,7 +166,7 @@ fn invariant_1_a_vf_that_was_given_an_address_at_home_loses_it() {
 }
 
 #[test]
-fn a_vf_that_was_made_anew_under_a_pod_is_given_to_the_next_after_del() {
+fn invariant_2_a_vf_that_was_made_anew_under_a_pod_is_given_to_the_next_after_del() {
     let machine = Machine::exclusive();
     let (vf, first, second) = (machine.vf("eth1", 3), machine.node.pod("a"), machine.node.pod("b"));
     let old = Chain::new(&machine, &vf, &first, everything()).container("old");
@@ -255,7 +255,7 @@ fn facts(machine: &Machine, vf: &Vf) -> Vec<Value> {
 }
 
 #[test]
-fn a_driver_that_was_bound_anew_under_a_pod_is_no_obstacle() {
+fn invariant_2_a_driver_that_was_bound_anew_under_a_pod_is_no_obstacle() {
     let machine = Machine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 4), machine.node.pod("a"));
     let before = facts(&machine, &vf);
@@ -272,7 +272,7 @@ fn a_driver_that_was_bound_anew_under_a_pod_is_no_obstacle() {
 }
 
 #[test]
-fn a_vf_without_a_driver_is_no_obstacle_to_del_and_refused_by_add_with_the_remedy() {
+fn invariant_2_a_vf_without_a_driver_is_no_obstacle_to_del_and_refused_by_add_with_the_remedy() {
     let machine = Machine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 5), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 10}));
@@ -293,7 +293,7 @@ fn a_vf_without_a_driver_is_no_obstacle_to_del_and_refused_by_add_with_the_remed
 }
 
 #[test]
-fn an_rdma_device_that_the_pod_renamed_comes_home_under_its_name() {
+fn invariant_1_an_rdma_device_that_the_pod_renamed_comes_home_under_its_name() {
     let machine = Machine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth1", 4);
@@ -314,7 +314,7 @@ fn an_rdma_device_that_the_pod_renamed_comes_home_under_its_name() {
 }
 
 #[test]
-fn an_rdma_device_that_was_registered_anew_under_another_name_is_no_obstacle() {
+fn invariant_2_an_rdma_device_that_was_registered_anew_under_another_name_is_no_obstacle() {
     let machine = Machine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 5), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
@@ -335,7 +335,7 @@ fn an_rdma_device_that_was_registered_anew_under_another_name_is_no_obstacle() {
 }
 
 #[test]
-fn an_rdma_device_that_is_home_already_is_no_obstacle() {
+fn invariant_2_an_rdma_device_that_is_home_already_is_no_obstacle() {
     let machine = Machine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth1", 1), machine.node.pod("a"));

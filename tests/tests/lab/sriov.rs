@@ -276,7 +276,7 @@ fn case_016_the_nodes_own_namespace_is_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn a_vf_that_vanished_with_its_pf_is_no_obstacle_to_del() {
+fn invariant_2_a_vf_that_vanished_with_its_pf_is_no_obstacle_to_del() {
     let machine = Machine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 6}));
@@ -337,4 +337,24 @@ fn the_other_end_of_the_wire_learns_of_a_vfs_address_without_asking() {
     });
     announcing.del().done();
     listening.del().done();
+}
+
+#[test]
+fn a_vf_whose_index_is_taken_in_the_pod_gets_another_there_and_its_own_back() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth1", 1), machine.node.pod("a"));
+    let index = || machine.node.link(&vf.link).unwrap()["ifindex"].clone();
+    let at_home = index();
+    pod.run_ip(&format!("link add eth0 index {at_home} address 02:00:00:00:00:01 mtu 1300 type dummy"));
+    let other = pod.link("eth0").unwrap();
+    let call = call(&machine, &vf, &pod, json!({"mac": "c2:11:22:33:44:55", "mtu": 1400}));
+    call.add().ok();
+    assert_eq!(pod.link("net1").unwrap()["parentdev"], vf.pci);
+    assert_eq!(pod.link("eth0").unwrap(), other);
+    call.del().done();
+    assert_eq!(pod.link("eth0").unwrap(), other);
+    assert_eq!(index(), at_home);
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
 }

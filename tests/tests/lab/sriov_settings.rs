@@ -155,7 +155,7 @@ fn case_100_every_setting_comes_back_as_it_was() {
 }
 
 #[test]
-fn a_setting_the_driver_does_not_know_is_named_with_the_driver_and_undone() {
+fn invariant_1_a_setting_the_driver_does_not_know_is_named_with_the_driver_and_undone() {
     let machine = Machine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 6), machine.node.pod("a"));

@@ -107,7 +107,7 @@ fn remove(file: &PathBuf) -> &PathBuf {
 }
 
 #[test]
-fn a_claim_that_cannot_be_read_gives_nobody_a_vf_that_a_pod_has() {
+fn invariant_3_a_claim_that_cannot_be_read_gives_nobody_a_vf_that_a_pod_has() {
     let machine = Machine::exclusive();
     let (vf, first, second) = (machine.vf("eth0", 2), machine.node.pod("a"), machine.node.pod("b"));
     let chain = Chain::new(&machine, &vf, &first, json!({"vlan": 5}));

@@ -164,7 +164,7 @@ fn invariant_3_a_late_del_leaves_an_address_that_another_attachment_has() {
 }
 
 #[test]
-fn a_del_that_cannot_release_says_so_and_the_next_one_does() {
+fn invariant_2_a_del_that_cannot_release_says_so_and_the_next_one_does() {
     let rail = Rail::new();
     let before = rail.node.snapshot();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));

@@ -29,7 +29,7 @@ fn invariant_6_a_duplicate_add_does_not_call_the_ipam_plugin() {
 }
 
 #[test]
-fn an_add_in_a_new_namespace_is_refused_while_the_old_one_lives() {
+fn invariant_6_an_add_in_a_new_namespace_is_refused_while_the_old_one_lives() {
     let rail = Rail::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
@@ -54,7 +54,7 @@ fn an_add_in_a_new_namespace_takes_the_attachment_of_a_dead_one_back() {
 }
 
 #[test]
-fn an_add_by_another_path_of_the_same_namespace_is_refused() {
+fn invariant_6_an_add_by_another_path_of_the_same_namespace_is_refused() {
     let rail = Rail::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
@@ -69,7 +69,7 @@ fn an_add_by_another_path_of_the_same_namespace_is_refused() {
 }
 
 #[test]
-fn two_adds_of_one_attachment_at_once_give_one() {
+fn invariant_6_two_adds_of_one_attachment_at_once_give_one() {
     let rail = Rail::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     ipam.takes(0.3);

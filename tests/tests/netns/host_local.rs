@@ -51,7 +51,7 @@ fn host_local_gives_and_takes_back() {
 }
 
 #[test]
-fn host_local_gets_the_address_back_when_the_add_fails() {
+fn invariant_1_host_local_gets_the_address_back_when_the_add_fails() {
     let rail = Rail::new();
     // host-local reads the configuration's addresses, the kernel refuses to route through the node's own.
     rail.pod.run_ip("link add net1 type veth peer name other");
@@ -62,7 +62,7 @@ fn host_local_gets_the_address_back_when_the_add_fails() {
 }
 
 #[test]
-fn host_local_gets_the_address_back_when_the_namespace_and_the_state_are_gone() {
+fn invariant_2_host_local_gets_the_address_back_when_the_namespace_and_the_state_are_gone() {
     let rail = Rail::new();
     let call = call(&rail);
     call.add().ok();

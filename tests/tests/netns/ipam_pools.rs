@@ -50,7 +50,7 @@ fn ipam_case_108_two_networks_with_one_pool_never_share_an_address() {
 }
 
 #[test]
-fn two_pools_with_the_same_addresses_never_share_one() {
+fn invariant_4_two_pools_with_the_same_addresses_never_share_one() {
     let rail = Rail::new();
     let call =
         |name: &str, id: &str| rail.ipam(&json!({"pools": [pool(name, &["10.7.0.10"])]})).container(id);

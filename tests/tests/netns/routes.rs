@@ -126,7 +126,7 @@ fn case_031_a_route_has_the_mtu_and_the_segment_size_it_was_given() {
 }
 
 #[test]
-fn a_route_the_kernel_refuses_fails_the_add_and_leaves_nothing() {
+fn invariant_1_a_route_the_kernel_refuses_fails_the_add_and_leaves_nothing() {
     let rail = Rail::new();
     let before = rail.node.snapshot();
     let unreachable =
@@ -169,7 +169,7 @@ fn where_ipv6_is_off_and_cannot_be_enabled_the_add_says_so_and_leaves_nothing() 
 }
 
 #[test]
-fn pods_that_wait_for_duplicate_address_detection_do_not_wait_for_each_other() {
+fn invariant_8_pods_that_wait_for_duplicate_address_detection_do_not_wait_for_each_other() {
     let rail = Rail::new();
     let pods: Vec<_> = (0..4).map(|number| rail.node.pod(&format!("dad{number}"))).collect();
     let adds = thread::scope(|scope| {

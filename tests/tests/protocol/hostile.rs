@@ -60,7 +60,7 @@ fn names_that_would_leave_the_state_directory_are_refused() {
 }
 
 #[test]
-fn a_plugin_that_cannot_write_its_answer_fails() {
+fn invariant_7_a_plugin_that_cannot_write_its_answer_fails() {
     let desk = Desk::new();
     for (plugin, _) in desk.each() {
         let script = format!("CNI_COMMAND=VERSION {}/{plugin} >/dev/full", desk.binaries.dir().display());

@@ -180,7 +180,7 @@ fn one_at_a_time_and_a_second_create_is_refused() {
 }
 
 #[test]
-fn another_boot_is_recognised() {
+fn invariant_10_another_boot_is_recognised() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("j");
     let old = Head { boot_id: "00000000-0000-0000-0000-000000000000".into(), ..head() };

@@ -95,20 +95,9 @@ impl Configured {
         Err(CniError::new(Code::UNSUPPORTED_FIELD, msg).with_details(details).into())
     }
 
-    /// Some drivers (i40e, ice) reset a VF at each change and refuse the next one meanwhile.
     fn set_patiently(&self, node: &Node, pf: &Pf, change: VfSettingsChange) -> Result<(), Error> {
-        let deadline = Instant::now() + RESET;
-        loop {
-            let error = match node.links()?.set_vf(pf.link.index, self.index, change) {
-                Err(rtnl::Error::Netlink(error)) => error,
-                result => return Ok(result?),
-            };
-            let resetting = matches!(error.errno(), Some(Errno::EAGAIN | Errno::EBUSY));
-            if !resetting || Instant::now() >= deadline {
-                return Err(rtnl::Error::from(error).into());
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
+        let links = node.links()?;
+        Ok(patiently(RESET, || links.set_vf(pf.link.index, self.index, change))?)
     }
 
     /// Brings the former settings back, unless the VF is another attachment's by now.
@@ -162,6 +151,26 @@ impl Configured {
     }
 }
 
+/// Some drivers (i40e, ice) reset a VF at each change, or answer one VF's own request, and refuse the next change
+/// of any VF meanwhile. No lock of ours could keep them from it: the kernel already makes one change at a time.
+fn patiently(
+    patience: Duration,
+    mut set: impl FnMut() -> Result<(), rtnl::Error>,
+) -> Result<(), rtnl::Error> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let error = match set() {
+            Err(rtnl::Error::Netlink(error)) => error,
+            result => return result,
+        };
+        let resetting = matches!(error.errno(), Some(Errno::EAGAIN | Errno::EBUSY));
+        if !resetting || Instant::now() >= deadline {
+            return Err(error.into());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// The configuration's key of a setting.
 fn key(change: VfSettingsChange) -> &'static str {
     match change {
@@ -187,5 +196,29 @@ fn former_rate(now: &VfSettings) -> VfSettingsChange {
 impl fmt::Display for Configured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "settings of VF {}", self.vf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tries against a driver that answers with these errors in turn, and then does what it is told.
+    fn tries(answers: &[Errno], patience: Duration) -> (usize, bool) {
+        let mut tries = 0;
+        let done = patiently(patience, || {
+            tries += 1;
+            let Some(errno) = answers.get(tries - 1) else { return Ok(()) };
+            let (object, extack) = ("VF 0".to_owned(), netlink::Extack::default());
+            Err(netlink::Error::Refused { operation: "set", object, errno: *errno, extack }.into())
+        });
+        (tries, done.is_ok())
+    }
+
+    #[test]
+    fn a_driver_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
+        assert_eq!(tries(&[Errno::EAGAIN, Errno::EBUSY], RESET), (3, true));
+        assert_eq!(tries(&[Errno::EOPNOTSUPP], RESET), (1, false));
+        assert_eq!(tries(&[Errno::EBUSY; 9], Duration::from_millis(75)), (3, false), "not for ever");
     }
 }
