@@ -4,6 +4,8 @@
 //! of one of these types may be used in a netlink message or as a file name without a second look.
 //! Nothing in this crate does I/O.
 
+#![forbid(unsafe_code)]
+
 mod attachment;
 mod link_name;
 mod mac;

@@ -149,10 +149,12 @@ impl NetNs {
     /// # Errors
     /// [`Error::Enter`] if `setns` was refused (it needs `CAP_SYS_ADMIN`).
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T, Error> {
-        let back = Back(Self::current()?);
+        let home = Self::current()?;
         let enter = |errno: nix::Error| Error::Enter { path: self.path.clone(), source: errno.into() };
         #[expect(clippy::disallowed_methods, reason = "the thread comes back when `back` is dropped")]
         setns(&self.file, CloneFlags::CLONE_NEWNET).map_err(enter)?;
+        // Only now: who may not enter may not come back either, and need not.
+        let back = Back(home);
         let result = work();
         drop(back);
         Ok(result)

@@ -113,7 +113,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, target) = (dir.path().join("a"), dir.path().join("target"));
         fs::write(&target, b"precious").unwrap();
-        std::os::unix::fs::symlink(&target, &path).unwrap();
+        for link in [&path, &temporary(&path)] {
+            std::os::unix::fs::symlink(&target, link).unwrap();
+        }
         replace(&path, 0o644, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read(&target).unwrap(), b"precious");

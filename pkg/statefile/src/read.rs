@@ -170,6 +170,20 @@ mod tests {
     }
 
     #[test]
+    fn a_link_where_a_file_is_set_aside_to_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, precious) = (dir.path().join("a"), dir.path().join("precious"));
+        fs::write(&precious, b"precious").unwrap();
+        fs::write(&path, b"garbage").unwrap();
+        let aside = set_aside(&path).unwrap();
+        fs::remove_file(&aside).unwrap();
+        symlink(&precious, &aside).unwrap();
+        fs::write(&path, b"garbage").unwrap();
+        assert_eq!(fs::read(set_aside(&path).unwrap()).unwrap(), b"garbage");
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+    }
+
+    #[test]
     fn a_file_set_aside_keeps_its_content_and_displaces_no_earlier_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");

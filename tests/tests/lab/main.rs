@@ -12,6 +12,7 @@ mod gc;
 mod go_pod;
 mod ipvlan;
 mod late;
+mod privileges;
 mod rdma;
 mod shared;
 mod sriov;

@@ -29,6 +29,7 @@ mod odd;
 mod ownership;
 mod parallel;
 mod parameters;
+mod privileges;
 mod reboot;
 mod routes;
 mod status;
