@@ -1,26 +1,39 @@
 //! Waiting for whoever holds a lock: who does so says so.
 
 use std::{
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
-    process::{Child, Command},
+    process, thread,
+    time::Duration,
 };
 
 use serde_json::json;
-use testkit::{Call, wait_until};
+use testkit::{Answer, Call, wait_until};
 
 use silkrail_tests::rail::Rail;
 
-/// How long the other process holds the lock, in seconds.
-const HELD: &str = "0.4";
+/// How long whoever waits for the lock is kept waiting.
+const HELD: Duration = Duration::from_millis(300);
 
-/// A process that holds a file's lock for a while.
-fn hold(file: &Path) -> Child {
-    let holder = Command::new("flock").arg(file).args(["sleep", HELD]).spawn().expect("util-linux");
-    let is_free =
-        || Command::new("flock").arg("--nonblock").arg(file).arg("true").status().unwrap().success();
-    wait_until("the lock is held", || !is_free());
-    holder
+/// Makes a call while a file's lock is held, until the call has had to wait.
+fn held(file: &Path, call: impl FnOnce() -> Answer + Send) -> Answer {
+    let lock = File::open(file).unwrap();
+    lock.lock().unwrap();
+    thread::scope(|scope| {
+        let call = scope.spawn(call);
+        wait_until("the call has come to the lock", || is_open_elsewhere(file));
+        thread::sleep(HELD);
+        lock.unlock().unwrap();
+        call.join().unwrap()
+    })
+}
+
+/// Whether another process has a file open.
+fn is_open_elsewhere(file: &Path) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let others = processes.filter(|entry| entry.file_name() != process::id().to_string().as_str());
+    let files = others.filter_map(|entry| fs::read_dir(entry.path().join("fd")).ok()).flatten().flatten();
+    files.into_iter().any(|fd| fs::read_link(fd.path()).is_ok_and(|open| open == file))
 }
 
 /// An attachment of the rail, and a DEL of it that logs to a file.
@@ -49,29 +62,23 @@ fn store(rail: &Rail) -> PathBuf {
 fn a_wait_for_a_journal_is_logged_with_its_file_and_its_length() {
     let (rail, call, log) = attached();
     let journal = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
-    let mut holder = hold(&journal);
-    call.del().done();
+    held(&journal, || call.del()).done();
     let line = waited(&log, &journal);
     assert!(line.contains("level=info") && line.contains("waited=") && line.contains("ms"), "{line}");
-    holder.wait().unwrap();
 }
 
 #[test]
 fn a_wait_for_the_claims_is_logged() {
     let (rail, call, log) = attached();
     let claims = store(&rail).join("claims");
-    let mut holder = hold(&claims);
-    call.del().done();
+    held(&claims, || call.del()).done();
     waited(&log, &claims);
-    holder.wait().unwrap();
 }
 
 #[test]
 fn a_wait_for_a_pools_map_is_logged() {
     let (rail, call, log) = attached();
     let map = store(&rail).join("maps/rail");
-    let mut holder = hold(&map);
-    call.container("other").ifname("net2").add().ok();
+    held(&map, || call.container("other").ifname("net2").add()).ok();
     waited(&log, &map);
-    holder.wait().unwrap();
 }
