@@ -9,12 +9,11 @@ use std::{
 };
 
 use netlink_packet_core::{
-    DecodeError, ErrorMessage, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable,
-    NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+    DecodeError, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload, NetlinkSerializable,
 };
 use netlink_sys::SocketAddr;
 use nix::{
-    errno::Errno,
     libc,
     sys::{
         socket::{setsockopt, sockopt::ReceiveTimeout},
@@ -22,7 +21,7 @@ use nix::{
     },
 };
 
-use crate::{Error, Extack, extack::ACK_TLVS};
+use crate::{Answers, Error, NoAnswer};
 
 /// A netlink family: which protocol, and what its messages are.
 pub trait Family {
@@ -52,19 +51,12 @@ const BUFFER: usize = 32 * 1024;
 /// How often a dump is started again when the kernel says that it changed meanwhile.
 const DUMP_TRIES: usize = 5;
 
-/// What one receive call brought.
-enum Step<M> {
-    Answer(M),
-    Done,
-}
-
 /// Why a receive call ended a request.
 enum Stop {
-    Refused(Errno, Extack),
+    NoAnswer(NoAnswer),
     TooLong(usize),
     Interrupted,
     Late,
-    Decode(DecodeError),
     Socket(io::Error),
 }
 
@@ -169,12 +161,11 @@ impl<F: Family> Socket<F> {
         self.send(message, NLM_F_REQUEST | flags).map_err(Stop::Socket)?;
         let mut interrupted = false;
         loop {
-            for step in self.receive(deadline, &mut interrupted)? {
-                match step {
-                    Step::Answer(message) => visit(message),
-                    Step::Done if interrupted => return Err(Stop::Interrupted),
-                    Step::Done => return Ok(()),
-                }
+            let Some(answers) = self.receive(deadline)? else { continue };
+            answers.messages.into_iter().for_each(&mut visit);
+            interrupted |= answers.interrupted;
+            if answers.done {
+                return if interrupted { Err(Stop::Interrupted) } else { Ok(()) };
             }
         }
     }
@@ -191,8 +182,8 @@ impl<F: Family> Socket<F> {
         self.socket.send_to(&bytes, &SocketAddr::new(0, 0), 0).map(drop)
     }
 
-    /// Receives one datagram and takes its messages apart, leaving out what answers an earlier request.
-    fn receive(&mut self, deadline: Instant, interrupted: &mut bool) -> Result<Vec<Step<F::Message>>, Stop> {
+    /// Receives one datagram; `None` if it is not the kernel's, or a signal came first.
+    fn receive(&mut self, deadline: Instant) -> Result<Option<Answers<F::Message>>, Stop> {
         // Only before waiting: an answer that is there counts, however long the kernel took for it.
         if Instant::now() > deadline {
             return Err(Stop::Late);
@@ -200,7 +191,7 @@ impl<F: Family> Socket<F> {
         self.buffer.clear();
         let (length, sender) = match self.socket.recv_from(&mut self.buffer, libc::MSG_TRUNC) {
             Ok(received) => received,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(Vec::new()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(None),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(Stop::Late),
             Err(e) => return Err(Stop::Socket(e)),
         };
@@ -209,44 +200,19 @@ impl<F: Family> Socket<F> {
         }
         // Only the kernel's word counts: another process may send to this socket's port.
         if sender.port_number() != 0 {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        self.take_apart(interrupted)
-    }
-
-    fn take_apart(&self, interrupted: &mut bool) -> Result<Vec<Step<F::Message>>, Stop> {
-        let mut steps = Vec::new();
-        let mut rest = self.buffer.as_slice();
-        while rest.len() >= 16 {
-            let packet = NetlinkMessage::<F::Message>::deserialize(rest).map_err(Stop::Decode)?;
-            let header = packet.header;
-            let length = usize::try_from(header.length).unwrap_or(usize::MAX).max(16);
-            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-            if header.sequence_number != self.sequence {
-                continue;
-            }
-            *interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
-            match packet.payload {
-                NetlinkPayload::InnerMessage(message) => steps.push(Step::Answer(message)),
-                NetlinkPayload::Error(error) => {
-                    steps.push(acknowledged(&error, header.flags)?);
-                }
-                NetlinkPayload::Done(done) if done.code != 0 => {
-                    return Err(Stop::Refused(Errno::from_raw(done.code.abs()), Extack::default()));
-                }
-                NetlinkPayload::Done(_) => steps.push(Step::Done),
-                _ => {}
-            }
-        }
-        Ok(steps)
+        Answers::parse(&self.buffer, self.sequence).map(Some).map_err(Stop::NoAnswer)
     }
 
     fn error(&self, operation: &'static str, object: &dyn fmt::Display, stop: Stop) -> Error {
         let object = object.to_string();
         match stop {
-            Stop::Refused(errno, extack) => Error::refused(operation, object, errno, extack),
+            Stop::NoAnswer(NoAnswer::Refused(errno, extack)) => {
+                Error::refused(operation, object, errno, extack)
+            }
+            Stop::NoAnswer(NoAnswer::Decode(source)) => Error::Decode { operation, object, source },
             Stop::Late => Error::Deadline { operation, object, within: self.patience },
-            Stop::Decode(source) => Error::Decode { operation, object, source },
             Stop::Socket(source) => Error::Socket { operation, object, source },
             Stop::TooLong(length) => {
                 let source =
@@ -260,12 +226,4 @@ impl<F: Family> Socket<F> {
             }
         }
     }
-}
-
-fn acknowledged<M>(error: &ErrorMessage, flags: u16) -> Result<Step<M>, Stop> {
-    if error.code.is_none() {
-        return Ok(Step::Done);
-    }
-    let extack = if flags & ACK_TLVS == 0 { Extack::default() } else { Extack::parse(&error.header) };
-    Err(Stop::Refused(Errno::from_raw(error.raw_code().abs()), extack))
 }

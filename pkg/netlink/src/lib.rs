@@ -9,11 +9,13 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod engine;
 mod error;
 mod events;
 mod extack;
 
+pub use answers::{Answers, NoAnswer};
 pub use engine::{Family, Socket};
 pub use error::Error;
 pub use events::Events;

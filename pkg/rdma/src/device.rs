@@ -110,7 +110,8 @@ fn missing(sysfs: &Sysfs, function: &Function) -> Result<Error, Error> {
 }
 
 impl Device {
-    fn read(attributes: Vec<NldevAttribute>) -> Option<Self> {
+    /// The device that an answer tells of; `None` if it has no index or no name.
+    pub fn read(attributes: Vec<NldevAttribute>) -> Option<Self> {
         let (mut index, mut name) = (None, None);
         let mut device = Self {
             index: 0,

@@ -91,7 +91,8 @@ pub fn ports_on(socket: &mut Socket, links: &[u32]) -> Result<Vec<Port>, Error> 
 }
 
 impl Port {
-    fn read(attributes: Vec<NldevAttribute>) -> Option<Self> {
+    /// The port that an answer tells of; `None` if it names no device or no port.
+    pub fn read(attributes: Vec<NldevAttribute>) -> Option<Self> {
         let (mut device, mut device_name, mut port) = (None, None, None);
         let (mut state, mut phys_state) = (PortState::Other(0), PhysState::Other(0));
         let (mut link, mut link_name, mut link_layer) = (None, None, LinkLayer::Ethernet);

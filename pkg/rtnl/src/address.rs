@@ -4,10 +4,7 @@ use std::net::IpAddr;
 
 use ipnetwork::IpNetwork;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::{
-    AddressFamily,
-    address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope},
-};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
 use rtnetlink::AddressMessageBuilder;
 
 use crate::{
@@ -90,7 +87,7 @@ fn message(index: u32, address: IpNetwork) -> AddressMessage {
     }
 }
 
-fn read(message: &AddressMessage) -> Option<Address> {
+pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
     // IPv4 has the own address in IFA_LOCAL (IFA_ADDRESS is the peer's); IPv6 has only IFA_ADDRESS.
     let find = |local: bool| {
         message.attributes.iter().find_map(|attribute| match attribute {
@@ -101,7 +98,6 @@ fn read(message: &AddressMessage) -> Option<Address> {
     };
     let ip: IpAddr = find(true).or_else(|| find(false))?;
     let flags = message.header.flags;
-    debug_assert!(matches!(message.header.family, AddressFamily::Inet | AddressFamily::Inet6));
     Some(Address {
         index: message.header.index,
         network: IpNetwork::new(ip, message.header.prefix_len).ok()?,

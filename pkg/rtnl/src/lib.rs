@@ -6,12 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod answer;
 mod handle;
 mod link;
 mod message;
 mod route;
 mod vf;
 
+pub use answer::Answer;
 pub use handle::{Error, Handle};
 pub use link::{ETHERNET, INFINIBAND, Kind, Link, NewLink, random_index};
 pub use route::{Route, Scope};

@@ -295,7 +295,7 @@ fn without_statistics(mut message: LinkMessage) -> LinkMessage {
     message
 }
 
-fn read(message: &LinkMessage) -> Link {
+pub(crate) fn read(message: &LinkMessage) -> Link {
     let flags = message.header.flags;
     let mut link = Link {
         index: message.header.index,

@@ -72,9 +72,42 @@ impl NetlinkDeserializable for Message {
         let kind = header.message_type;
         Ok(match kind {
             NEWLINK..=GETLINK => Self::Link(kind, LinkMessage::parse(payload)?),
-            NEWADDR..=GETADDR => Self::Address(kind, AddressMessage::parse(payload)?),
-            NEWROUTE..=GETROUTE => Self::Route(kind, RouteMessage::parse(payload)?),
+            NEWADDR..=GETADDR if is_ip(payload) => Self::Address(kind, AddressMessage::parse(payload)?),
+            NEWROUTE..=GETROUTE if is_ip(payload) => Self::Route(kind, RouteMessage::parse(payload)?),
             _ => Self::Other(kind),
         })
+    }
+}
+
+/// Whether an address or a route is one of IP. A list has those of every family, such as MCTP's, whose addresses of
+/// one byte the codec does not know: one of them would cost the whole list.
+fn is_ip(payload: &[u8]) -> bool {
+    const AF_INET: u8 = 2;
+    const AF_INET6: u8 = 10;
+    matches!(payload.first(), Some(&(AF_INET | AF_INET6)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(kind: u16, payload: &[u8]) -> Result<Message, DecodeError> {
+        let mut header = NetlinkHeader::default();
+        header.message_type = kind;
+        Message::deserialize(&header, payload)
+    }
+
+    #[test]
+    fn an_address_of_another_family_does_not_cost_the_list() {
+        let mctp = [45, 0, 0, 0, 2, 0, 0, 0, 5, 0, 2, 0, 9, 0, 0, 0]; // IFA_LOCAL 9 of link 2
+        assert!(matches!(parse(NEWADDR, &mctp), Ok(Message::Other(NEWADDR))));
+        assert!(matches!(parse(NEWROUTE, &mctp), Ok(Message::Other(NEWROUTE))));
+    }
+
+    #[test]
+    fn an_ip_address_is_read() {
+        let ipv4 = [2, 16, 0, 0, 2, 0, 0, 0, 8, 0, 2, 0, 172, 81, 0, 100];
+        let Ok(Message::Address(NEWADDR, message)) = parse(NEWADDR, &ipv4) else { panic!("no address") };
+        assert_eq!(crate::address::read(&message).unwrap().network, "172.81.0.100/16".parse().unwrap());
     }
 }

@@ -115,7 +115,7 @@ fn scope(route: &Route) -> RouteScope {
     }
 }
 
-fn read(message: &RouteMessage) -> Option<Route> {
+pub(crate) fn read(message: &RouteMessage) -> Option<Route> {
     let header = &message.header;
     if header.kind != RouteType::Unicast {
         return None;

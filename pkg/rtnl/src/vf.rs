@@ -2,7 +2,7 @@
 
 use addr::{MacAddr, VlanId, VlanProto, VlanQos};
 use netlink_packet_route::link::{
-    LinkAttribute, LinkExtentMask, LinkVfInfo, VfInfo, VfInfoLinkState, VfInfoMac, VfInfoRate,
+    LinkAttribute, LinkExtentMask, LinkMessage, LinkVfInfo, VfInfo, VfInfoLinkState, VfInfoMac, VfInfoRate,
     VfInfoSpoofCheck, VfInfoTrust, VfLinkState, VfVlan, VfVlanInfo, VlanProtocol,
 };
 use rtnetlink::LinkUnspec;
@@ -134,23 +134,11 @@ impl Handle {
         // Some 400 bytes for each VF, and asking twice would ask the firmware twice.
         self.expect_long_answer(256 * 1024);
         let answer = self.get("read the VFs of", &Index(pf), Message::Link(GETLINK, message))?;
-        let vfs = match answer {
-            Message::Link(_, message) => {
-                message.attributes.into_iter().find_map(|attribute| match attribute {
-                    LinkAttribute::VfInfoList(vfs) => Some(vfs),
-                    _ => None,
-                })
-            }
-            _ => None,
-        };
-        vfs.unwrap_or_default()
-            .iter()
-            .find(|LinkVfInfo(infos)| number(infos) == Some(vf))
-            .map(read)
-            .ok_or_else(|| {
-                let object = format!("VF {vf} of the PF with index {pf}");
-                netlink::Error::not_found("find", object).into()
-            })
+        let vfs = if let Message::Link(_, message) = answer { all(&message) } else { Vec::new() };
+        vfs.into_iter().find(|(number, _)| *number == vf).map(|(_, settings)| settings).ok_or_else(|| {
+            let object = format!("VF {vf} of the PF with index {pf}");
+            netlink::Error::not_found("find", object).into()
+        })
     }
 
     /// Changes one setting of a VF.
@@ -165,7 +153,17 @@ impl Handle {
     }
 }
 
-fn number(infos: &[VfInfo]) -> Option<VfIndex> {
+/// The VFs of a PF, as far as its answer has them.
+pub(crate) fn all(message: &LinkMessage) -> Vec<(VfIndex, VfSettings)> {
+    let vfs = message.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::VfInfoList(vfs) => Some(vfs.as_slice()),
+        _ => None,
+    });
+    let vfs = vfs.unwrap_or_default().iter();
+    vfs.filter_map(|vf| Some((number(vf)?, read(vf)))).collect()
+}
+
+fn number(LinkVfInfo(infos): &LinkVfInfo) -> Option<VfIndex> {
     infos.iter().find_map(|info| match info {
         VfInfo::Mac(mac) => Some(mac.vf_id),
         _ => None,

@@ -1,0 +1,137 @@
+//! What one datagram of the kernel's says.
+
+use netlink_packet_core::{
+    DecodeError, ErrorMessage, NLM_F_DUMP_INTR, NetlinkDeserializable, NetlinkMessage, NetlinkPayload,
+};
+use nix::errno::Errno;
+
+use crate::{Extack, extack::ACK_TLVS};
+
+/// A netlink header's length.
+const HEADER: usize = 16;
+
+/// The answers to one request that one datagram has.
+#[derive(Debug)]
+pub struct Answers<M> {
+    /// In the kernel's order.
+    pub messages: Vec<M>,
+    /// Whether the kernel says that these are all.
+    pub done: bool,
+    /// Whether the kernel says that what it lists changed meanwhile.
+    pub interrupted: bool,
+}
+
+/// Why a datagram has no answers.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// The kernel refused.
+    #[error("{errno}{extack}", errno = .0.desc(), extack = .1)]
+    Refused(Errno, Extack),
+    /// The datagram could not be understood.
+    #[error(transparent)]
+    Decode(DecodeError),
+}
+
+impl<M: NetlinkDeserializable> Answers<M> {
+    /// Takes a datagram apart. What answers another request than that of the number `sequence` is left out.
+    ///
+    /// # Errors
+    /// [`NoAnswer`].
+    pub fn parse(datagram: &[u8], sequence: u32) -> Result<Self, NoAnswer> {
+        let mut answers = Self { messages: Vec::new(), done: false, interrupted: false };
+        let mut rest = datagram;
+        while rest.len() >= HEADER && !answers.done {
+            let packet = NetlinkMessage::<M>::deserialize(rest).map_err(NoAnswer::Decode)?;
+            let header = packet.header;
+            let length = usize::try_from(header.length).unwrap_or(usize::MAX).max(HEADER);
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+            if header.sequence_number != sequence {
+                continue;
+            }
+            answers.interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
+            match packet.payload {
+                NetlinkPayload::InnerMessage(message) => answers.messages.push(message),
+                NetlinkPayload::Error(error) => {
+                    acknowledged(&error, header.flags)?;
+                    answers.done = true;
+                }
+                NetlinkPayload::Done(done) if done.code != 0 => {
+                    return Err(NoAnswer::Refused(errno(done.code), Extack::default()));
+                }
+                NetlinkPayload::Done(_) => answers.done = true,
+                _ => {}
+            }
+        }
+        Ok(answers)
+    }
+}
+
+fn acknowledged(error: &ErrorMessage, flags: u16) -> Result<(), NoAnswer> {
+    if error.code.is_none() {
+        return Ok(());
+    }
+    let extack = if flags & ACK_TLVS == 0 { Extack::default() } else { Extack::parse(&error.header) };
+    Err(NoAnswer::Refused(errno(error.raw_code()), extack))
+}
+
+/// The kernel sends error numbers negated. The lowest number has no counterpart.
+fn errno(code: i32) -> Errno {
+    Errno::from_raw(code.saturating_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl NetlinkDeserializable for Nothing {
+        type Error = DecodeError;
+
+        fn deserialize(_: &netlink_packet_core::NetlinkHeader, _: &[u8]) -> Result<Self, DecodeError> {
+            Ok(Self)
+        }
+    }
+
+    /// A message of that type that answers request 7.
+    fn message(kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(HEADER + payload.len()).unwrap();
+        let header = [length.to_ne_bytes(), [0; 4], 7_u32.to_ne_bytes(), [0; 4]].concat();
+        let mut bytes = [header, payload.to_vec()].concat();
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+        bytes
+    }
+
+    fn parse(datagram: &[u8]) -> Result<Answers<Nothing>, NoAnswer> {
+        Answers::parse(datagram, 7)
+    }
+
+    #[test]
+    fn messages_are_counted_up_to_the_end_of_the_list() {
+        let datagram =
+            [message(16, NLM_F_DUMP_INTR, &[]), message(16, 0, &[]), message(3, 0, &[0; 4])].concat();
+        let answers = parse(&datagram).unwrap();
+        assert_eq!((answers.messages.len(), answers.done, answers.interrupted), (2, true, true));
+        assert!(!parse(&message(16, 0, &[])).unwrap().done, "more datagrams follow");
+    }
+
+    #[test]
+    fn what_answers_another_request_is_left_out() {
+        let answers = Answers::<Nothing>::parse(&message(16, NLM_F_DUMP_INTR, &[]), 8).unwrap();
+        assert!(answers.messages.is_empty() && !answers.done && !answers.interrupted);
+    }
+
+    #[test]
+    fn no_error_number_makes_reading_panic() {
+        for code in [i32::MIN, -1, 1, i32::MAX] {
+            let error = [code.to_ne_bytes().to_vec(), message(16, 0, &[])].concat();
+            assert!(matches!(parse(&message(2, 0, &error)), Err(NoAnswer::Refused(..))), "{code}");
+            assert!(
+                matches!(parse(&message(3, 0, &code.to_ne_bytes())), Err(NoAnswer::Refused(..))),
+                "{code}"
+            );
+        }
+    }
+}
