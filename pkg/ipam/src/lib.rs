@@ -29,5 +29,5 @@ pub use problem::{InvalidPool, Problem};
 pub use range::{InvalidRange, Range};
 pub use ranges::Ranges;
 pub use selection::{Names, Reason, Reasons, Request, SelectError, Selection, Skipped};
-pub use store::{Claim, LocalStore, MAX_ADDRESSES, Owner, Release, StoreError};
+pub use store::{Claim, Header as MapHeader, LocalStore, MAX_ADDRESSES, Owner, Release, StoreError};
 pub use yaml::InvalidYaml;

@@ -130,6 +130,17 @@ impl Pools {
         Ok(pools)
     }
 
+    /// The pools of one file. `path` stands in messages; if it ends in `.json` the text is JSON, else YAML.
+    ///
+    /// # Errors
+    /// As [`Pools::read_dir`].
+    pub fn from_text(text: &str, path: &Path) -> Result<Self, ReadError> {
+        let mut pools = Self::default();
+        pools.add_text(text, path)?;
+        pools.subtract_reserved();
+        Ok(pools)
+    }
+
     /// These and then the others'. Addresses reserved in either are reserved in both.
     ///
     /// # Errors

@@ -167,4 +167,15 @@ impl Entry {
             rdma: Rdma::default(),
         }
     }
+    /// Reads an entry's file. Keys that this program does not know are ignored.
+    ///
+    /// # Errors
+    /// What is wrong with it: it is no entry, or one of a newer major version.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let entry: Self = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        if entry.schema.starts_with("podmap/1.") {
+            return Ok(entry);
+        }
+        Err(format!("schema is {:?}, expected podmap/1.x", entry.schema))
+    }
 }

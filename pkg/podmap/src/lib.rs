@@ -124,12 +124,7 @@ impl PodMap {
 
 fn read(path: &Path) -> Result<Option<Entry>, Error> {
     let Some(bytes) = statefile::read(path)? else { return Ok(None) };
-    let malformed = |why: String| Error::Malformed { path: path.to_owned(), why };
-    let entry: Entry = serde_json::from_slice(&bytes).map_err(|e| malformed(e.to_string()))?;
-    if entry.schema.starts_with("podmap/1.") {
-        return Ok(Some(entry));
-    }
-    Err(malformed(format!("schema is {:?}, expected podmap/1.x", entry.schema)))
+    Entry::parse(&bytes).map(Some).map_err(|why| Error::Malformed { path: path.to_owned(), why })
 }
 
 #[cfg(test)]

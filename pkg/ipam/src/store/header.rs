@@ -9,16 +9,14 @@ pub const MAX_ADDRESSES: u32 = 1 << 24;
 
 const MAGIC: [u8; 8] = *b"silkmap\0";
 const VERSION: u32 = 1;
-/// Bytes of the fixed part.
-pub(crate) const FIXED: usize = 64;
 /// Where in the fixed part the rotor stands.
 pub(crate) const ROTOR_AT: u64 = 28;
 /// Bytes of one interval.
 const INTERVAL: usize = 32;
 
-/// The fixed part of a map file.
+/// The fixed part of a pool's map: for which ranges it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Header {
+pub struct Header {
     family: Family,
     intervals: u32,
     /// Of the intervals and the family.
@@ -32,6 +30,9 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// Its bytes.
+    pub const LEN: usize = 64;
+
     /// The header of a map for these ranges, and its table of intervals.
     pub(crate) fn of(ranges: &Ranges) -> (Self, Vec<u8>) {
         let table = encode(ranges);
@@ -54,7 +55,7 @@ impl Header {
 
     /// Where the bitmap begins.
     pub(crate) fn bitmap_at(&self) -> u64 {
-        FIXED as u64 + self.table_len()
+        Self::LEN as u64 + self.table_len()
     }
 
     /// Bytes of the bitmap: whole words of 64 bits.
@@ -67,8 +68,9 @@ impl Header {
         self.bitmap_at() + self.bitmap_len()
     }
 
-    pub(crate) fn to_bytes(self) -> [u8; FIXED] {
-        let mut bytes = [0; FIXED];
+    /// The header as [`Header::from_bytes`] reads it.
+    pub fn to_bytes(self) -> [u8; Header::LEN] {
+        let mut bytes = [0; Header::LEN];
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.intervals.to_le_bytes());
@@ -81,7 +83,7 @@ impl Header {
     }
 
     /// `None` if these are not the bytes of a header.
-    pub(crate) fn from_bytes(bytes: &[u8; FIXED]) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8; Header::LEN]) -> Option<Self> {
         if field(bytes, 0)? != MAGIC || u32::from_le_bytes(field(bytes, 8)?) != VERSION {
             return None;
         }
@@ -101,21 +103,16 @@ impl Header {
     }
 
     /// The ordinal of an address by a map's own table; `None` if it has none or the table is damaged.
-    pub(crate) fn ordinal(&self, table: &[u8], address: IpAddr) -> Option<u32> {
+    pub fn ordinal(&self, table: &[u8], address: IpAddr) -> Option<u32> {
         if hash(self.family, table) != self.hash {
             return None;
         }
-        let number = |bytes: &[u8]| bytes.try_into().ok().map(u128::from_le_bytes);
-        let spans: Option<Vec<_>> = table
-            .chunks_exact(INTERVAL)
-            .map(|pair| Some((number(&pair[..16])?, number(&pair[16..])?)))
-            .collect();
-        let ordinal = Ranges::from_spans(self.family, spans?).ordinal(address)?;
+        let ordinal = decode(self.family, table)?.ordinal(address)?;
         u32::try_from(ordinal).ok().filter(|ordinal| *ordinal < self.bits)
     }
 }
 
-fn field<const N: usize>(bytes: &[u8; FIXED], at: usize) -> Option<[u8; N]> {
+fn field<const N: usize>(bytes: &[u8; Header::LEN], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
 
@@ -124,6 +121,18 @@ fn encode(ranges: &Ranges) -> Vec<u8> {
     let used = |interval: &&Interval| interval.ordinal < MAX_ADDRESSES.into();
     let bytes = |interval: &Interval| [interval.first.to_le_bytes(), interval.last.to_le_bytes()];
     ranges.intervals().iter().take_while(used).flat_map(bytes).flatten().collect()
+}
+
+/// The ranges of a table; `None` if its intervals could not be a pool's.
+fn decode(family: Family, table: &[u8]) -> Option<Ranges> {
+    let number = |bytes: &[u8]| bytes.try_into().ok().map(u128::from_le_bytes);
+    let spans: Option<Vec<_>> =
+        table.chunks_exact(INTERVAL).map(|pair| Some((number(&pair[..16])?, number(&pair[16..])?))).collect();
+    let spans = spans?;
+    let mut sorted = spans.clone();
+    sorted.sort_unstable();
+    let disjoint = sorted.iter().all(|(first, last)| first <= last) && sorted.is_sorted_by(|a, b| a.1 < b.0);
+    disjoint.then(|| Ranges::from_spans(family, spans))
 }
 
 /// FNV-1a. It tells ranges apart; it need not withstand an attacker, for a map is only a hint.
@@ -168,9 +177,20 @@ mod tests {
     }
 
     #[test]
+    fn intervals_that_no_pool_has_are_damage_even_if_their_hash_fits() {
+        let (header, table) = Header::of(&ranges(&["10.0.0.5-10.0.0.9", "10.0.1.1"]));
+        let (one, other) = table.split_at(INTERVAL);
+        let reversed = [&one[16..], &one[..16], other].concat();
+        for damaged in [reversed, [one, one].concat()] {
+            let header = Header { hash: hash(Family::V4, &damaged), ..header };
+            assert_eq!(header.ordinal(&damaged, "10.0.0.5".parse().unwrap()), None);
+        }
+    }
+
+    #[test]
     fn damaged_bytes_are_no_header() {
         let (header, _) = Header::of(&ranges(&["10.0.0.1-10.0.0.9"]));
-        assert_eq!(Header::from_bytes(&[0; FIXED]), None);
+        assert_eq!(Header::from_bytes(&[0; Header::LEN]), None);
         for (at, value) in [(0, b'S'), (8, 2), (24, 0), (27, 255), (28, 9), (40, 5), (15, 1)] {
             let mut bytes = header.to_bytes();
             bytes[at] = value;

@@ -38,7 +38,7 @@ use tracing::warn;
 use crate::{
     PoolName, Ranges, StoreError,
     store::{
-        header::{FIXED, Header, ROTOR_AT},
+        header::{Header, ROTOR_AT},
         lock::lock,
     },
 };
@@ -124,7 +124,7 @@ impl Maps {
                 return Ok(None);
             }
             let mut table = vec![0; usize::try_from(header.table_len()).unwrap_or(0)];
-            file.read_exact_at(&mut table, FIXED as u64)?;
+            file.read_exact_at(&mut table, Header::LEN as u64)?;
             let ordinal = header.ordinal(&table, address);
             Ok(ordinal.map(|ordinal| (Map { file, header }, ordinal)))
         };
@@ -191,7 +191,7 @@ impl Map {
         }
         file.set_len(0)?;
         file.set_len(header.file_len())?;
-        file.write_all_at(&table, FIXED as u64)?;
+        file.write_all_at(&table, Header::LEN as u64)?;
         let mut at = header.bitmap_at();
         for chunk in bitmap.chunks(4096) {
             if chunk.iter().any(|byte| *byte != 0) {
@@ -240,7 +240,7 @@ impl Map {
 }
 
 fn read_header(file: &File) -> io::Result<Option<Header>> {
-    let mut bytes = [0; FIXED];
+    let mut bytes = [0; Header::LEN];
     count(bytes.len());
     match file.read_exact_at(&mut bytes, 0) {
         Ok(()) => Ok(Header::from_bytes(&bytes)),

@@ -33,7 +33,7 @@ use addr::Attachment;
 
 pub use claims::{Claim, Owner, Release};
 pub use error::StoreError;
-pub use header::MAX_ADDRESSES;
+pub use header::{Header, MAX_ADDRESSES};
 
 use crate::{Names, Pool, PoolName};
 use claims::{Attempt, Claims};
