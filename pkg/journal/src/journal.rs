@@ -8,26 +8,19 @@ use std::{
     time::Instant,
 };
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-
-use crate::{Change, Error, Failed, Head, Left, fault, head::boot_id};
+use crate::{
+    Change, Content, Error, Failed, Head, Left,
+    content::{Line, terminated, whole_lines},
+    fault,
+    head::boot_id,
+};
 
 /// The journal of one attachment. While this value lives, nobody else works on the attachment.
 #[derive(Debug)]
 pub struct Journal<C> {
     path: PathBuf,
     file: File,
-    head: Head,
-    changes: Vec<C>,
-    complete: bool,
-}
-
-/// A line after the header.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum Line<C> {
-    Change(C),
-    Complete(bool),
+    content: Content<C>,
 }
 
 impl<C: Change> Journal<C> {
@@ -36,11 +29,10 @@ impl<C: Change> Journal<C> {
     /// # Errors
     /// [`Error::File`] with [`statefile::Error::Exists`] if there is one.
     pub fn create(path: &Path, head: Head) -> Result<Self, Error> {
-        let mut line = serde_json::to_vec(&head).map_err(Error::Encode)?;
-        line.push(b'\n');
+        let content = Content::new(head);
         let lock = |file: &File| file.try_lock().map_err(io::Error::from);
-        let file = statefile::create(path, 0o600, &line, lock)?;
-        Ok(Self { path: path.to_owned(), file, head, changes: Vec::new(), complete: false })
+        let file = statefile::create(path, 0o600, &content.to_bytes().map_err(Error::Encode)?, lock)?;
+        Ok(Self { path: path.to_owned(), file, content })
     }
 
     /// Opens the journal of an attachment; `None` if there is none. Waits until `deadline` for whoever is
@@ -68,12 +60,12 @@ impl<C: Change> Journal<C> {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes).map_err(io)?;
             let whole = whole_lines(&bytes);
-            return match parse(&bytes) {
-                Ok((head, changes, complete)) => {
+            return match Content::parse(&bytes) {
+                Ok(content) => {
                     if whole < bytes.len() {
                         file.set_len(whole as u64).and_then(|()| file.rewind()).map_err(io)?;
                     }
-                    Ok(Some(Self { path: path.to_owned(), file, head, changes, complete }))
+                    Ok(Some(Self { path: path.to_owned(), file, content }))
                 }
                 Err(why) => Err(set_aside(path, format!("{}: {why}", path.display()))),
             };
@@ -82,17 +74,17 @@ impl<C: Change> Journal<C> {
 
     /// Whose journal it is.
     pub fn head(&self) -> &Head {
-        &self.head
+        &self.content.head
     }
 
     /// The changes noted, in order.
     pub fn changes(&self) -> &[C] {
-        &self.changes
+        &self.content.changes
     }
 
     /// Whether the ADD was completed.
     pub fn is_complete(&self) -> bool {
-        self.complete
+        self.content.complete
     }
 
     /// Whether the journal was written before the kernel was last booted: what it tells of is gone.
@@ -100,7 +92,7 @@ impl<C: Change> Journal<C> {
     /// # Errors
     /// If the kernel does not tell which boot this is.
     pub fn is_from_another_boot(&self) -> Result<bool, Error> {
-        Ok(self.head.boot_id != boot_id()?)
+        Ok(self.content.head.boot_id != boot_id()?)
     }
 
     /// Which file it is, as [`Record`](crate::Record) tells it.
@@ -122,7 +114,7 @@ impl<C: Change> Journal<C> {
         make: impl FnOnce(&C) -> Result<T, E>,
     ) -> Result<T, E> {
         self.note(change)?;
-        let made = self.changes.last().map(make).transpose()?;
+        let made = self.content.changes.last().map(make).transpose()?;
         fault::point()?;
         made.ok_or(Error::Injected).map_err(E::from)
     }
@@ -133,7 +125,7 @@ impl<C: Change> Journal<C> {
     /// If it cannot be written down.
     pub fn note(&mut self, change: C) -> Result<(), Error> {
         self.append(&Line::Change(&change))?;
-        self.changes.push(change);
+        self.content.changes.push(change);
         fault::point()
     }
 
@@ -144,13 +136,12 @@ impl<C: Change> Journal<C> {
     pub fn complete(&mut self) -> Result<(), Error> {
         fault::point()?;
         self.append(&Line::<&C>::Complete(true))?;
-        self.complete = true;
+        self.content.complete = true;
         Ok(())
     }
 
     fn append(&mut self, line: &Line<&C>) -> Result<(), Error> {
-        let mut bytes = serde_json::to_vec(line).map_err(Error::Encode)?;
-        bytes.push(b'\n');
+        let bytes = terminated(line).map_err(Error::Encode)?;
         let end = self.file.metadata().map(|meta| meta.len());
         let written = end.and_then(|end| {
             self.file.write_all(&bytes).inspect_err(|_| {
@@ -189,7 +180,7 @@ impl<C: Change> Journal<C> {
         let unknown = |why: Error| vec![Left { change: "the attachment".into(), why: why.to_string() }];
         let is_old = self.is_from_another_boot().map_err(unknown)?;
         let mut left = Vec::new();
-        for change in self.changes.iter().rev().filter(|change| !is_old || change.outlives_boots()) {
+        for change in self.content.changes.iter().rev().filter(|change| !is_old || change.outlives_boots()) {
             if change.guards_later_ones() && !left.is_empty() {
                 continue;
             }
@@ -215,7 +206,7 @@ impl<C: Change> Journal<C> {
     /// # Errors
     /// How the first that is not differs.
     pub fn verify(&self, node: &C::Node) -> Result<(), C::Error> {
-        self.changes.iter().try_for_each(|change| change.verify(node))
+        self.content.changes.iter().try_for_each(|change| change.verify(node))
     }
 }
 
@@ -225,38 +216,6 @@ fn set_aside(path: &Path, why: String) -> Error {
         Ok(aside) => Error::SetAside { aside, why },
         Err(error) => error.into(),
     }
-}
-
-/// The length of the lines that were written to their end.
-fn whole_lines(bytes: &[u8]) -> usize {
-    bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1)
-}
-
-/// What the whole lines of a journal say.
-pub(crate) fn parse<C: DeserializeOwned>(bytes: &[u8]) -> Result<(Head, Vec<C>, bool), String> {
-    #[derive(Deserialize)]
-    struct Format {
-        version: u32,
-    }
-
-    let mut lines = bytes[..whole_lines(bytes)].split(|b| *b == b'\n').filter(|line| !line.is_empty());
-    let first = lines.next().ok_or("the file has no whole line")?;
-    let Format { version } = serde_json::from_slice(first).map_err(|e| format!("header: {e}"))?;
-    if version > Head::VERSION {
-        return Err(format!(
-            "format version {version} is newer than {}: written by a newer Silkrail",
-            Head::VERSION
-        ));
-    }
-    let head = serde_json::from_slice(first).map_err(|e| format!("header: {e}"))?;
-    let (mut changes, mut complete) = (Vec::new(), false);
-    for line in lines {
-        match serde_json::from_slice(line).map_err(|e| format!("change {}: {e}", changes.len() + 1))? {
-            Line::Change(change) => changes.push(change),
-            Line::Complete(is) => complete = is,
-        }
-    }
-    Ok((head, changes, complete))
 }
 
 #[cfg(test)]

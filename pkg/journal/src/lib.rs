@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod content;
 mod error;
 mod fault;
 mod head;
@@ -19,6 +20,7 @@ mod journal;
 mod record;
 
 pub use change::Change;
+pub use content::Content;
 pub use error::{Error, Failed, Left};
 pub use head::{Head, boot_id};
 pub use journal::Journal;

@@ -9,7 +9,7 @@ use std::{
 
 use serde::de::IgnoredAny;
 
-use crate::{Head, journal};
+use crate::{Content, Head};
 
 /// A journal, looked at without being touched: which changes it has is its plugin's business.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +47,8 @@ impl Record {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io)?;
         let inode = file.metadata().map_err(io)?.ino();
-        let (head, changes, complete) = journal::parse(&bytes).map_err(Unreadable::Content)?;
-        let _: Vec<IgnoredAny> = changes;
+        let Content::<IgnoredAny> { head, complete, .. } =
+            Content::parse(&bytes).map_err(Unreadable::Content)?;
         Ok(Some(Self { head, complete, at_work, inode }))
     }
 }

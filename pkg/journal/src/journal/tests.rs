@@ -1,6 +1,10 @@
 //! A node that is a set of names, and changes that put one in.
 
+mod model;
+
 use std::{cell::RefCell, collections::BTreeSet, fmt, fs, time::Duration};
+
+use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::Record;
@@ -8,7 +12,10 @@ use crate::Record;
 #[derive(Default)]
 struct Node {
     present: RefCell<BTreeSet<String>>,
-    stuck: RefCell<Option<String>>,
+    /// Which changes cannot be taken back.
+    stuck: RefCell<BTreeSet<String>>,
+    /// When a revert is to be killed.
+    kill: RefCell<Option<(usize, model::Moment)>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -25,10 +32,12 @@ impl Change for Put {
     type Error = String;
 
     fn revert(&self, node: &Node) -> Result<(), String> {
-        if node.stuck.borrow().as_ref() == Some(&self.0) {
+        if node.stuck.borrow().contains(&self.0) {
             return Err("it is stuck".into());
         }
-        node.present.borrow_mut().remove(&self.0);
+        model::reverting(node, || {
+            node.present.borrow_mut().remove(&self.0);
+        });
         Ok(())
     }
 
@@ -118,11 +127,11 @@ fn what_is_left_stays_noted_with_its_guard() {
     for name in ["guard", "a", "b"] {
         put(&mut journal, &node, name).unwrap();
     }
-    *node.stuck.borrow_mut() = Some("a".into());
+    node.stuck.borrow_mut().insert("a".into());
     let left = journal.revert(&node).unwrap_err();
     assert_eq!(left, [Left { change: "put a".into(), why: "it is stuck".into() }]);
     assert_eq!(node.present.borrow().iter().collect::<Vec<_>>(), ["a", "guard"]);
-    *node.stuck.borrow_mut() = None;
+    node.stuck.borrow_mut().clear();
     open(&path).revert(&node).unwrap();
     assert!(node.present.borrow().is_empty());
 }

@@ -1,0 +1,93 @@
+//! What a journal says, and how it is written.
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::Head;
+
+/// What a journal says.
+#[derive(Debug)]
+pub struct Content<C> {
+    /// Whose it is.
+    pub head: Head,
+    /// The changes noted, in order.
+    pub changes: Vec<C>,
+    /// Whether the ADD was completed.
+    pub complete: bool,
+}
+
+/// A line after the header.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Line<C> {
+    Change(C),
+    Complete(bool),
+}
+
+impl<C> Content<C> {
+    /// What a new journal says.
+    pub(crate) fn new(head: Head) -> Self {
+        Self { head, changes: Vec::new(), complete: false }
+    }
+}
+
+impl<C: DeserializeOwned> Content<C> {
+    /// Reads a journal. A last line without its end was being written when the process died, and does not
+    /// count.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Format {
+            version: u32,
+        }
+
+        let mut lines = bytes[..whole_lines(bytes)].split(|b| *b == b'\n').filter(|line| !line.is_empty());
+        let first = lines.next().ok_or("the file has no whole line")?;
+        let Format { version } = serde_json::from_slice(first).map_err(|e| format!("header: {e}"))?;
+        if version > Head::VERSION {
+            return Err(format!(
+                "format version {version} is newer than {}: written by a newer Silkrail",
+                Head::VERSION
+            ));
+        }
+        let mut content = Self::new(serde_json::from_slice(first).map_err(|e| format!("header: {e}"))?);
+        for line in lines {
+            let number = content.changes.len() + 1;
+            match serde_json::from_slice(line).map_err(|e| format!("change {number}: {e}"))? {
+                Line::Change(change) => content.changes.push(change),
+                Line::Complete(is) => content.complete = is,
+            }
+        }
+        Ok(content)
+    }
+}
+
+impl<C: Serialize> Content<C> {
+    /// The journal's bytes, as [`Content::parse`] reads them.
+    ///
+    /// # Errors
+    /// If a change cannot be written down.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let mut bytes = terminated(&self.head)?;
+        for change in &self.changes {
+            bytes.extend(terminated(&Line::Change(change))?);
+        }
+        if self.complete {
+            bytes.extend(terminated(&Line::<&C>::Complete(true))?);
+        }
+        Ok(bytes)
+    }
+}
+
+/// One line, with its end.
+pub(crate) fn terminated(line: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    let mut bytes = serde_json::to_vec(line)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// The length of the lines that were written to their end.
+pub(crate) fn whole_lines(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1)
+}
