@@ -19,7 +19,12 @@ mod parent;
 mod sharing;
 
 use cni::{Add, AddResult, Check, Del, Error, Gc, Plugin, Status};
-use plugin::{Node, attachment, delegate, log};
+use journal::Content;
+use plugin::{
+    Node,
+    attachment::{self, NodeChange},
+    delegate, log,
+};
 
 pub use conf::Settings;
 pub use kind::Kind;
@@ -37,6 +42,14 @@ impl<K: Kind> Child<K> {
     pub const fn new(kind: K, builtin_ipam: &'static dyn Plugin) -> Self {
         Self { kind, builtin_ipam }
     }
+}
+
+/// What a journal of any such plugin says.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_journal(bytes: &[u8]) -> Result<Content<impl NodeChange + use<>>, String> {
+    Content::<Change>::parse(bytes)
 }
 
 impl<K: Kind> Plugin for Child<K> {

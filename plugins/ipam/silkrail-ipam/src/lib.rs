@@ -15,7 +15,12 @@ mod status;
 use addr::Attachment;
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
 use ipam::LocalStore;
-use plugin::{Node, attachment, journals, log, lost};
+use journal::Content;
+use plugin::{
+    Node,
+    attachment::{self, NodeChange},
+    journals, log, lost,
+};
 
 use self::change::Change;
 
@@ -27,6 +32,14 @@ pub struct SilkrailIpam;
 static ITSELF: SilkrailIpam = SilkrailIpam;
 
 const NAME: &str = "silkrail-ipam";
+
+/// What a journal of this plugin says.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_journal(bytes: &[u8]) -> Result<Content<impl NodeChange + use<>>, String> {
+    Content::<Change>::parse(bytes)
+}
 
 impl Plugin for SilkrailIpam {
     fn name(&self) -> &'static str {

@@ -71,9 +71,9 @@ pub(crate) fn make_room(node: &Node, vf: PciAddress, owner: &Attachment) -> Resu
     allocation.remove()
 }
 
-/// What the Go plugin noted.
+/// What the Go plugin noted of an attachment.
 #[derive(Debug, PartialEq, Eq)]
-struct Noted {
+pub struct Noted {
     vf: PciAddress,
     /// What the PF showed as the VF's MAC.
     mac: Option<MacAddr>,
@@ -89,7 +89,11 @@ impl Noted {
         Self::of(&file.fields()).inspect_err(|why| file.leave(why)).ok()
     }
 
-    fn of(conf: &Fields<'_>) -> Result<Self, CniError> {
+    /// Reads what its file says.
+    ///
+    /// # Errors
+    /// What cannot be understood of it.
+    pub fn of(conf: &Fields<'_>) -> Result<Self, CniError> {
         let missing = |key: &str| conf.wrong(key, "a value", "none");
         let vf = conf.text("deviceID")?.ok_or_else(|| missing("deviceID"))?;
         let former = conf.object("OrigVfState")?.ok_or_else(|| missing("OrigVfState"))?;

@@ -20,7 +20,15 @@ mod settings;
 mod vf;
 
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
-use plugin::{Node, attachment, claim::Part, delegate, log, lost};
+use journal::Content;
+use plugin::{
+    Node,
+    attachment::{self, NodeChange},
+    claim::Part,
+    delegate, log, lost,
+};
+
+pub use legacy::Noted;
 
 use self::{change::Change, conf::Conf, vf::Vf};
 
@@ -36,6 +44,14 @@ impl Sriov {
     pub const fn new(builtin_ipam: &'static dyn Plugin) -> Self {
         Self { builtin_ipam }
     }
+}
+
+/// What a journal of this plugin says.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_journal(bytes: &[u8]) -> Result<Content<impl NodeChange + use<>>, String> {
+    Content::<Change>::parse(bytes)
 }
 
 impl Plugin for Sriov {

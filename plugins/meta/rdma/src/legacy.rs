@@ -38,15 +38,19 @@ pub(crate) fn take_back(request: &Del<'_>, node: &Node) -> Result<(), Error> {
     file.remove()
 }
 
-/// What the Go plugin noted.
+/// What the Go plugin noted of an attachment.
 #[derive(Debug, PartialEq, Eq)]
-struct Noted {
+pub struct Noted {
     function: Function,
     device: String,
 }
 
 impl Noted {
-    fn of(fields: &Fields<'_>) -> Result<Self, CniError> {
+    /// Reads what its file says.
+    ///
+    /// # Errors
+    /// What cannot be understood of it.
+    pub fn of(fields: &Fields<'_>) -> Result<Self, CniError> {
         let text = |key: &str| fields.text(key)?.ok_or_else(|| fields.wrong(key, "a text", "none"));
         let version = text("version")?;
         if version != VERSION {

@@ -12,8 +12,16 @@ mod device_move;
 mod legacy;
 
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
-use plugin::{Node, Pod, attachment, claim::Part, log, lost};
+use journal::Content;
+use plugin::{
+    Node, Pod,
+    attachment::{self, NodeChange},
+    claim::Part,
+    log, lost,
+};
 use rdma::NetnsMode;
+
+pub use legacy::Noted;
 
 use self::change::Change;
 
@@ -29,6 +37,14 @@ impl Rdma {
     pub const fn new(builtin_ipam: &'static dyn Plugin) -> Self {
         Self { builtin_ipam }
     }
+}
+
+/// What a journal of this plugin says.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_journal(bytes: &[u8]) -> Result<Content<impl NodeChange + use<>>, String> {
+    Content::<Change>::parse(bytes)
 }
 
 impl Plugin for Rdma {
