@@ -23,7 +23,10 @@ use nix::{
     unistd::{UnlinkatFlags, symlinkat, unlinkat},
 };
 
-use crate::{StoreError, store::lock::lock};
+use crate::{
+    StoreError,
+    store::{kill, lock::lock},
+};
 
 /// How long a removal waits for another one before it gives up.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -109,6 +112,7 @@ impl Claims {
         let name = address.to_string();
         // The link may go between the two calls; then it is tried again. Twice is bad luck enough.
         for _ in 0..3 {
+            kill::point();
             match symlinkat(owner, &self.directory, name.as_str()) {
                 Ok(()) => return Ok(Attempt::Ours),
                 Err(Errno::EEXIST) => {}
@@ -154,6 +158,7 @@ impl Claims {
         if !before()? {
             return Ok(Release::Kept);
         }
+        kill::point();
         unlinkat(&self.directory, name.as_str(), UnlinkatFlags::NoRemoveDir)
             .map_err(StoreError::io("remove claim", self.path.join(name)))?;
         Ok(Release::Released)
@@ -172,12 +177,15 @@ impl Claims {
             }
         }
         let failed = || StoreError::io("replace claim", self.path.join(&name));
+        kill::point();
         // A killed process may have left one; under the lock it is nobody's.
         match unlinkat(&self.directory, REPLACEMENT, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(errno) => return Err(failed()(errno)),
         }
+        kill::point();
         symlinkat(to, &self.directory, REPLACEMENT).map_err(failed())?;
+        kill::point();
         renameat(&self.directory, REPLACEMENT, &self.directory, name.as_str()).map_err(failed())
     }
 

@@ -39,6 +39,7 @@ use crate::{
     PoolName, Ranges, StoreError,
     store::{
         header::{Header, ROTOR_AT},
+        kill,
         lock::lock,
     },
 };
@@ -71,6 +72,7 @@ pub(crate) struct Map {
 impl Maps {
     /// Locks a pool's map file, made if need be.
     pub(crate) fn lock(&self, pool: &PoolName, deadline: Instant) -> Result<File, StoreError> {
+        kill::point();
         let file = match self.open(pool, OFlag::O_CREAT) {
             // A link, a directory or a socket is in its place.
             Err(StoreError::Io { source, .. })
@@ -102,6 +104,7 @@ impl Maps {
     /// No pool has such a name.
     fn rename_aside(&self, pool: &PoolName) -> Result<(), StoreError> {
         let (path, aside) = (self.path.join(pool.as_str()), format!("{pool}@bad"));
+        kill::point();
         renameat(&self.directory, pool.as_str(), &self.directory, aside.as_str())
             .map_err(StoreError::io("set aside", &path))?;
         warn!(map = %path.display(), %aside, "a map of addresses could not be read, was set aside and is made anew");
@@ -189,16 +192,21 @@ impl Map {
                 *byte |= 1 << (ordinal % 8);
             }
         }
+        kill::point();
         file.set_len(0)?;
+        kill::point();
         file.set_len(header.file_len())?;
+        kill::point();
         file.write_all_at(&table, Header::LEN as u64)?;
         let mut at = header.bitmap_at();
         for chunk in bitmap.chunks(4096) {
             if chunk.iter().any(|byte| *byte != 0) {
+                kill::point();
                 file.write_all_at(chunk, at)?; // the rest stays a hole
             }
             at += chunk.len() as u64;
         }
+        kill::point();
         file.write_all_at(&header.to_bytes(), 0)?;
         Ok(Self { file, header })
     }
@@ -221,6 +229,7 @@ impl Map {
 
     /// Writes one byte of the bitmap.
     pub(crate) fn write_bits(&self, at: u64, byte: u8) -> io::Result<()> {
+        kill::point();
         self.file.write_all_at(&[byte], self.header.bitmap_at() + at)
     }
 
@@ -235,6 +244,7 @@ impl Map {
     /// Lets the next search begin behind that ordinal.
     pub(crate) fn advance(&mut self, ordinal: u32) -> io::Result<()> {
         self.header.rotor = (ordinal + 1) % self.header.bits;
+        kill::point();
         self.file.write_all_at(&self.header.rotor.to_le_bytes(), ROTOR_AT)
     }
 }
@@ -251,9 +261,9 @@ fn read_header(file: &File) -> io::Result<Option<Header>> {
 
 /// Whether a file has no header yet: it is new, or who wrote it was killed before the last step.
 fn is_unwritten(file: &File) -> io::Result<bool> {
-    let mut bytes = [0; FIXED];
+    let mut bytes = [0; Header::LEN];
     let length = file.read_at(&mut bytes, 0)?;
-    Ok((length == 0 || length == FIXED) && bytes.iter().all(|byte| *byte == 0))
+    Ok((length == 0 || length == Header::LEN) && bytes.iter().all(|byte| *byte == 0))
 }
 
 #[cfg(not(test))]

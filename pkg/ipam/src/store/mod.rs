@@ -14,6 +14,7 @@ mod claims;
 mod directories;
 mod error;
 mod header;
+mod kill;
 mod lock;
 mod map;
 mod room;

@@ -3,7 +3,7 @@
 use std::{fs, io};
 
 use super::*;
-use crate::{Owner, Release};
+use crate::{Owner, Release, store::kill::killable};
 
 /// A pool of ten, five of them claimed.
 fn half_full() -> (Node, Pool) {
@@ -87,6 +87,39 @@ fn ipam_case_046_a_kill_between_two_steps_loses_nothing() {
         node.store.owner(address("10.0.0.1")).unwrap(),
         Some(Owner::Attachment(attachment("c0@net1")))
     );
+}
+
+#[test]
+fn a_store_that_was_half_made_is_made() {
+    let old = "00000000-0000-0000-0000-000000000000";
+    for at in 0..8 {
+        let state = tempfile::tempdir().unwrap();
+        LocalStore::open(state.path(), old).unwrap();
+        let killed = killable(at, || LocalStore::open(state.path(), BOOT_ID).map(drop)).is_none();
+        assert_eq!(killed, at < 5, "four directories are made and one is removed");
+        let store = LocalStore::open(state.path(), BOOT_ID).unwrap();
+        let pool = pool("p", &["10.0.0.1"]);
+        let claimed = store.claim(&pool, &attachment("a@net1"), soon(), |_| Ok::<_, StoreError>(()));
+        assert_eq!(claimed.unwrap(), address("10.0.0.1"));
+    }
+}
+
+#[test]
+fn ipam_case_046_a_kill_at_any_step_of_a_claim_loses_no_address() {
+    for at in 0.. {
+        let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
+        let killed = killable(at, || node.claim(&pool, "killed@net1").map(drop)).is_none();
+        let held = node.store.owned_by(&attachment("killed@net1")).unwrap();
+        assert_eq!(node.fill(&pool, "rest").len(), 4 - held.len(), "killed at {at}");
+        for address in held {
+            node.release(&pool, address, "killed@net1");
+            assert_eq!(node.claim(&pool, "last@net1").unwrap(), address, "killed at {at}");
+        }
+        if !killed {
+            assert!(at > 6, "a map is made and an address claimed in {at} steps");
+            return;
+        }
+    }
 }
 
 #[test]

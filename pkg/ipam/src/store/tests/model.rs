@@ -1,11 +1,11 @@
 //! The store against a plain map, through random work, damage and kills.
 
-use std::{collections::BTreeMap, fs};
+use std::{cell::RefCell, collections::BTreeMap, fs, mem};
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Owner, Release};
+use crate::{Owner, Release, store::kill::killable};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -18,15 +18,15 @@ enum Step {
         pool: usize,
         owner: u8,
     },
-    /// By an owner, with or without naming a pool.
+    /// By an owner, or else whoever has it; with or without naming a pool.
     Release {
         address: u8,
-        owner: u8,
+        owner: Option<u8>,
         pool: Option<usize>,
     },
     Reassign {
         address: u8,
-        from: u8,
+        from: Option<u8>,
         to: u8,
     },
     /// Another definition of a pool under the same name.
@@ -46,15 +46,10 @@ enum Step {
         pool: usize,
         len: usize,
     },
-    /// Killed between the link and the bit.
-    LinkOnly {
-        address: u8,
-        owner: u8,
-    },
-    /// Killed between the bit and the unlinking.
-    ClearBitOnly {
-        pool: usize,
-        address: u8,
+    /// A claim, release or reassignment that is killed before its n-th change of a file.
+    Killed {
+        at: u32,
+        step: Box<Step>,
     },
     /// What another pool's claim and release leave behind.
     SetBitOnly {
@@ -63,21 +58,27 @@ enum Step {
     },
 }
 
+fn call() -> impl Strategy<Value = Step> {
+    let (pool, owner, address) = (0..2_usize, 0..40_u8, 0..24_u8);
+    let someone = prop::option::weighted(0.4, owner.clone());
+    prop_oneof![
+        6 => (pool.clone(), owner.clone()).prop_map(|(pool, owner)| Step::Claim { pool, owner }),
+        6 => (address.clone(), someone.clone(), prop::option::of(pool))
+            .prop_map(|(address, owner, pool)| Step::Release { address, owner, pool }),
+        3 => (address, someone, owner).prop_map(|(address, from, to)| Step::Reassign { address, from, to }),
+    ]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let (pool, owner, address) = (0..2_usize, 0..40_u8, 0..24_u8);
-    let each = (pool.clone(), owner.clone(), address.clone());
     prop_oneof![
-        12 => each.clone().prop_map(|(pool, owner, _)| Step::Claim { pool, owner }),
-        2 => each.clone().prop_map(|(pool, owner, _)| Step::ClaimUnnoted { pool, owner }),
-        12 => (address.clone(), owner.clone(), prop::option::of(0..2_usize))
-            .prop_map(|(address, owner, pool)| Step::Release { address, owner, pool }),
-        2 => (address.clone(), owner.clone(), owner).prop_map(|(address, from, to)| Step::Reassign { address, from, to }),
+        24 => call(),
+        6 => (0..12_u32, call()).prop_map(|(at, step)| Step::Killed { at, step: Box::new(step) }),
+        2 => (pool.clone(), owner).prop_map(|(pool, owner)| Step::ClaimUnnoted { pool, owner }),
         1 => (pool.clone(), 0..3_usize).prop_map(|(pool, variant)| Step::ChangeRanges { pool, variant }),
         1 => pool.clone().prop_map(|pool| Step::DeleteMap { pool }),
         2 => (pool.clone(), 0..140_usize, 1..=255_u8).prop_map(|(pool, at, flip)| Step::DamageMap { pool, at, flip }),
         1 => (pool.clone(), 0..140_usize).prop_map(|(pool, len)| Step::TruncateMap { pool, len }),
-        2 => each.clone().prop_map(|(_, owner, address)| Step::LinkOnly { address, owner }),
-        2 => each.prop_map(|(pool, _, address)| Step::ClearBitOnly { pool, address }),
         2 => (pool, address).prop_map(|(pool, ordinal)| Step::SetBitOnly { pool, ordinal }),
     ]
 }
@@ -94,10 +95,16 @@ struct World {
     node: Node,
     pools: [Pool; 2],
     model: BTreeMap<IpAddr, String>,
+    /// The addresses that were noted before they were claimed.
+    noted: RefCell<Vec<IpAddr>>,
 }
 
 fn name(owner: u8) -> String {
     format!("c{owner}@net1")
+}
+
+fn named(owner: Option<u8>) -> String {
+    name(owner.unwrap_or_default())
 }
 
 fn nth(address: u8) -> IpAddr {
@@ -105,8 +112,28 @@ fn nth(address: u8) -> IpAddr {
 }
 
 impl World {
-    fn take(&mut self, step: &Step) {
+    /// The step with the owner it means.
+    fn meant(&self, step: &Step) -> Step {
+        let holder = |address| {
+            let name = self.model.get(&nth(address));
+            Some(
+                name.and_then(|name| name.strip_prefix('c')?.strip_suffix("@net1")?.parse().ok())
+                    .unwrap_or(0),
+            )
+        };
         match *step {
+            Step::Release { address, owner, pool } => {
+                Step::Release { address, owner: owner.or_else(|| holder(address)), pool }
+            }
+            Step::Reassign { address, from, to } => {
+                Step::Reassign { address, from: from.or_else(|| holder(address)), to }
+            }
+            ref other => other.clone(),
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match self.meant(step) {
             Step::Claim { pool, owner } => self.claim(pool, owner),
             Step::ClaimUnnoted { pool, owner } => {
                 let unnoted = || StoreError::BootId(String::new());
@@ -114,8 +141,8 @@ impl World {
                 let outcome = self.node.store.claim(&self.pools[pool], &owner, soon(), |_| Err(unnoted()));
                 assert!(matches!(outcome, Err(StoreError::BootId(_) | StoreError::Exhausted { .. })));
             }
-            Step::Release { address, owner, pool } => self.release(nth(address), &name(owner), pool),
-            Step::Reassign { address, from, to } => self.reassign(nth(address), &name(from), &name(to)),
+            Step::Release { address, owner, pool } => self.release(nth(address), &named(owner), pool),
+            Step::Reassign { address, from, to } => self.reassign(nth(address), &named(from), &name(to)),
             Step::ChangeRanges { pool, variant: index } => self.pools[pool] = variant(pool, index),
             Step::DeleteMap { pool } => drop(fs::remove_file(self.node.map_path(&self.pools[pool]))),
             Step::DamageMap { pool, at, flip } => self.damage(pool, |bytes| {
@@ -124,12 +151,12 @@ impl World {
                 }
             }),
             Step::TruncateMap { pool, len } => self.damage(pool, |bytes| bytes.resize(len, 0)),
-            Step::LinkOnly { address, owner } => {
-                let address = nth(address);
-                self.node.store.claims.take(address, &name(owner)).unwrap();
-                self.model.entry(address).or_insert_with(|| name(owner));
+            Step::Killed { at, step } => {
+                let step = self.meant(&step);
+                if killable(at, || self.take(&step)).is_none() {
+                    self.half_done(&step);
+                }
             }
-            Step::ClearBitOnly { pool, address } => self.clear_bit(pool, nth(address)),
             Step::SetBitOnly { pool, ordinal } => self.damage(pool, |bytes| {
                 if let Some(byte) = bytes.iter_mut().rev().nth(7 - usize::from(ordinal / 8)) {
                     *byte |= 1 << (ordinal % 8);
@@ -140,8 +167,14 @@ impl World {
 
     fn claim(&mut self, pool: usize, owner: u8) {
         let (pool, owner) = (&self.pools[pool], name(owner));
-        match self.node.claim(pool, &owner) {
+        self.noted.borrow_mut().clear();
+        let note = |address| {
+            self.noted.borrow_mut().push(address);
+            Ok(())
+        };
+        match self.node.store.claim(pool, &attachment(&owner), soon(), note) {
             Ok(address) => {
+                assert_eq!(self.noted.borrow().last(), Some(&address), "given and not noted");
                 assert!(pool.ranges.contains(address));
                 let former = self.model.insert(address, owner.clone());
                 assert!(former.is_none_or(|former| former == owner), "{address} was given twice");
@@ -192,19 +225,41 @@ impl World {
         }
     }
 
-    fn clear_bit(&self, pool: usize, address: IpAddr) {
-        if let Some((map, ordinal)) =
-            self.node.store.maps.find(&self.pools[pool].name, address, soon()).unwrap()
-        {
-            map.clear(ordinal).unwrap();
+    /// What a killed call may have done: all of it or nothing, and only what it was called for.
+    fn half_done(&mut self, step: &Step) {
+        let now = self.claims();
+        let before = mem::replace(&mut self.model, now);
+        for (address, owner) in &self.model {
+            let former = before.get(address);
+            let may = match *step {
+                Step::Claim { owner: by, .. } => {
+                    former.is_none() && *owner == name(by) && self.noted.borrow().contains(address)
+                }
+                Step::Reassign { address: of, from, to } => {
+                    *address == nth(of) && former == Some(&named(from)) && *owner == name(to)
+                }
+                _ => false,
+            };
+            assert!(
+                former == Some(owner) || may,
+                "{address} of {former:?} is {owner}'s after a killed {step:?}"
+            );
+        }
+        for (address, owner) in before.iter().filter(|(address, _)| !self.model.contains_key(address)) {
+            let Step::Release { address: of, owner: by, .. } = *step else {
+                panic!("{address} is lost: {step:?}")
+            };
+            assert_eq!((*address, owner), (nth(of), &named(by)), "lost by {step:?}");
         }
     }
 
-    fn check(&self) {
+    fn claims(&self) -> BTreeMap<IpAddr, String> {
         let claims = self.node.store.claims().unwrap();
-        let claims: BTreeMap<_, _> =
-            claims.into_iter().map(|claim| (claim.address, claim.owner.to_string())).collect();
-        assert_eq!(claims, self.model);
+        claims.into_iter().map(|claim| (claim.address, claim.owner.to_string())).collect()
+    }
+
+    fn check(&self) {
+        assert_eq!(self.claims(), self.model);
     }
 }
 
@@ -214,7 +269,7 @@ proptest! {
     #[test]
     fn the_store_does_what_a_plain_map_does(steps in prop::collection::vec(step(), 1..120)) {
         let pools = [variant(0, 0), variant(1, 0)];
-        let mut world = World { node: Node::new(), pools, model: BTreeMap::new() };
+        let mut world = World { node: Node::new(), pools, model: BTreeMap::new(), noted: RefCell::default() };
         for step in &steps {
             world.take(step);
             world.check();
