@@ -1,0 +1,24 @@
+//! The targets, one file each.
+
+mod configuration;
+mod pools;
+mod prev_result;
+mod ranges;
+mod rdma_netlink;
+mod route_netlink;
+mod state_files;
+mod texts;
+
+use crate::Target;
+
+/// Every target, by name.
+pub const TARGETS: [Target; 8] = [
+    ("configuration", configuration::run),
+    ("pools", pools::run),
+    ("prev_result", prev_result::run),
+    ("ranges", ranges::run),
+    ("rdma_netlink", rdma_netlink::run),
+    ("route_netlink", route_netlink::run),
+    ("state_files", state_files::run),
+    ("texts", texts::run),
+];

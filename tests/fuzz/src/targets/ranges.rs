@@ -1,0 +1,112 @@
+//! Lists of ranges: `ips`, `excludeIPs` and reserved addresses, against a model that only compares.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipam::{Family, Range, Ranges};
+
+/// Longer inputs say nothing new, and the model is slow.
+const MOST: usize = 24;
+/// Up to so many addresses are listed one by one.
+const LISTED: u128 = 512;
+
+/// One range in each line; `-` before it excludes it, `!` reserves it.
+pub(super) fn run(input: &[u8]) {
+    let Ok(text) = str::from_utf8(input) else { return };
+    let mut lists = Lists::default();
+    for line in text.lines().take(MOST) {
+        lists.add(line);
+    }
+    for family in Family::ALL {
+        let ranges = Ranges::new(family, &lists.listed, &lists.excluded).without(&lists.reserved);
+        lists.agree_with(&ranges);
+    }
+}
+
+#[derive(Default)]
+struct Lists {
+    listed: Vec<Range>,
+    excluded: Vec<Range>,
+    reserved: Vec<Range>,
+}
+
+impl Lists {
+    fn add(&mut self, line: &str) {
+        let (list, text) = match line.split_at_checked(1) {
+            Some(("-", text)) => (&mut self.excluded, text),
+            Some(("!", text)) => (&mut self.reserved, text),
+            _ => (&mut self.listed, line),
+        };
+        let Ok(range) = text.parse::<Range>() else { return };
+        assert_eq!(range.to_string().parse(), Ok(range), "{text:?} is not written as it was read");
+        assert!(range.contains(range.first()) && range.contains(range.last()));
+        list.push(range);
+    }
+
+    /// Whether an address may be given out, by nothing but comparisons.
+    fn contain(&self, address: IpAddr) -> bool {
+        let any = |ranges: &[Range]| ranges.iter().any(|range| range.contains(address));
+        any(&self.listed) && !any(&self.excluded) && !any(&self.reserved)
+    }
+
+    fn agree_with(&self, ranges: &Ranges) {
+        for address in self.corners().filter(|address| Family::of(*address) == ranges.family()) {
+            let ordinal = ranges.ordinal(address);
+            assert_eq!(ordinal.is_some(), self.contain(address), "{address}");
+            assert_eq!(
+                ordinal.and_then(|ordinal| ranges.nth(ordinal)),
+                ordinal.map(|_| address),
+                "{address}"
+            );
+        }
+        assert_eq!(ranges.is_empty(), ranges.nth(0).is_none());
+        // `::/0` has one address more than can be counted.
+        assert!(ranges.len() == u128::MAX || ranges.nth(ranges.len()).is_none());
+        for ordinal in (0..ranges.len()).take(2).chain(ranges.len().checked_sub(1)) {
+            assert!(ranges.nth(ordinal).is_some_and(|address| self.contain(address)), "ordinal {ordinal}");
+        }
+        if ranges.len() <= LISTED {
+            self.list(ranges);
+        }
+    }
+
+    /// All of them in list order, each once.
+    fn list(&self, ranges: &Ranges) {
+        let mut plain: Vec<IpAddr> = Vec::new();
+        for range in self.listed.iter().filter(|range| range.family() == ranges.family()) {
+            let mut next = Some(range.first());
+            while let Some(address) = next.filter(|address| *address <= range.last()) {
+                if self.contain(address) && !plain.contains(&address) {
+                    plain.push(address);
+                }
+                next = self.skip(address);
+            }
+        }
+        let theirs: Vec<_> = (0..ranges.len()).filter_map(|ordinal| ranges.nth(ordinal)).collect();
+        assert_eq!(theirs, plain);
+    }
+
+    /// The address after this one, or after an excluded range that begins with it: those may be long.
+    fn skip(&self, address: IpAddr) -> Option<IpAddr> {
+        let out = self.excluded.iter().chain(&self.reserved).filter(|range| range.contains(address));
+        neighbour(out.map(Range::last).max().unwrap_or(address), 1)
+    }
+
+    /// The ends of every range and what is beside them.
+    fn corners(&self) -> impl Iterator<Item = IpAddr> {
+        let all = self.listed.iter().chain(&self.excluded).chain(&self.reserved);
+        all.flat_map(|range| [range.first(), range.last()])
+            .flat_map(|address| [neighbour(address, -1), Some(address), neighbour(address, 1)])
+            .flatten()
+    }
+}
+
+fn neighbour(address: IpAddr, by: i8) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(v4) => {
+            u32::from(v4).checked_add_signed(by.into()).map(|number| Ipv4Addr::from(number).into())
+        }
+        IpAddr::V6(v6) => {
+            u128::from(v6).checked_add_signed(by.into()).map(|number| Ipv6Addr::from(number).into())
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! A datagram from rtnetlink: links with their VFs, addresses, routes, refusals.
+
+use netlink::NoAnswer;
+use rtnl::{Answer, Link, Route, VfSettings};
+
+/// A datagram whose first message answers our request.
+pub(super) fn run(input: &[u8]) {
+    match Answer::parse(input, sequence(input)) {
+        Ok(answers) => answers.iter().for_each(|answer| is_bounded(answer, input.len())),
+        Err(NoAnswer::Refused(errno, extack)) => {
+            assert!(!errno.desc().is_empty());
+            assert!(!extack.to_string().contains('\0'));
+        }
+        Err(NoAnswer::Decode(why)) => assert!(!why.to_string().is_empty()),
+    }
+}
+
+/// The number of the request that the first message answers.
+pub(super) fn sequence(datagram: &[u8]) -> u32 {
+    datagram.get(8..12).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+/// Nothing that was read is larger than what it was read from.
+fn is_bounded(answer: &Answer, length: usize) {
+    match answer {
+        Answer::Link(link, vfs) => {
+            let Link { name, altnames, device, .. } = link.as_ref();
+            let texts = altnames.iter().chain([name]).chain(device);
+            assert!(texts.map(String::len).sum::<usize>() <= 3 * length, "{link:?}");
+            assert!(vfs.len() <= length / 4, "{} VFs in {length} bytes", vfs.len());
+            vfs.iter().for_each(|(_, settings)| is_a_setting(settings));
+        }
+        Answer::Address(network) => assert!(network.prefix() <= 128),
+        Answer::Route(route) => is_a_route(route),
+        Answer::Other => {}
+    }
+}
+
+fn is_a_setting(settings: &VfSettings) {
+    assert!(settings.vlan.is_none_or(|tag| tag.id.get() <= 4094 && tag.qos.get() <= 7));
+    assert_eq!(settings.min_tx_rate.is_some(), settings.max_tx_rate.is_some());
+}
+
+fn is_a_route(route: &Route) {
+    let bits = if route.dst.is_ipv4() { 32 } else { 128 };
+    assert!(route.dst.prefix() <= bits, "{route:?}");
+}

@@ -1,0 +1,92 @@
+//! The files of a node's state, as a kill, a full disk or another program may have left them.
+
+use std::{fmt::Debug, net::IpAddr};
+
+use cni::Fields;
+use ipam::MapHeader;
+use journal::{Change, Content};
+use plugin::claim::Claim;
+use podmap::Entry;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+/// One file, read as each of them.
+pub(super) fn run(input: &[u8]) {
+    journal(input, child::read_journal);
+    journal(input, sriov_plugin::read_journal);
+    journal(input, rdma_plugin::read_journal);
+    journal(input, ipam_plugin::read_journal);
+    if let Ok(claim) = serde_json::from_slice::<Claim>(input) {
+        is_written_as_read(&claim);
+    }
+    if let Ok(entry) = Entry::parse(input) {
+        is_written_as_read(&entry);
+    }
+    if let Ok(object) = serde_json::from_slice(input) {
+        go_file(&object);
+    }
+    map(input);
+}
+
+/// A journal is written as it was read, and a line that was not finished does not count.
+fn journal<C: Change>(input: &[u8], read: fn(&[u8]) -> Result<Content<C>, String>) {
+    let content = match read(input) {
+        Ok(content) => content,
+        Err(why) => return assert!(!why.is_empty()),
+    };
+    let written = content.to_bytes().unwrap();
+    let again = read(&written).unwrap();
+    assert_eq!(again.to_bytes().unwrap(), written);
+    assert_eq!((&again.head, again.complete), (&content.head, content.complete));
+    assert!(content.changes.iter().all(|change| !change.to_string().is_empty()));
+    let torn = [written.as_slice(), br#"{"change":"#].concat();
+    assert_eq!(read(&torn).unwrap().to_bytes().unwrap(), written);
+}
+
+fn is_written_as_read<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
+    let written = serde_json::to_vec(value).unwrap();
+    assert_eq!(serde_json::from_slice::<T>(&written).unwrap(), *value);
+}
+
+/// What the Go plugins left, whose decoder finds a key in any letter case.
+fn go_file(object: &Map<String, Value>) {
+    let fields = Fields::new(object, "");
+    let sriov = sriov_plugin::Noted::of(&fields);
+    let rdma = rdma_plugin::Noted::of(&fields);
+    let upper: Map<_, _> = object.iter().map(|(k, v)| (k.to_ascii_uppercase(), v.clone())).collect();
+    if upper.len() == object.len() {
+        let fields = Fields::new(&upper, "");
+        assert_eq!(sriov_plugin::Noted::of(&fields), sriov);
+        assert_eq!(rdma_plugin::Noted::of(&fields), rdma);
+    }
+}
+
+/// A map that is not what it seems is no map; any other names only bits that it has.
+fn map(input: &[u8]) {
+    let Some((head, table)) = input.split_first_chunk() else { return };
+    let Some(header) = MapHeader::from_bytes(head) else { return };
+    assert_eq!(MapHeader::from_bytes(&header.to_bytes()), Some(header));
+    // Whoever damages a file by hand can make its hash fit too.
+    let family = head[40..41].iter().chain(table);
+    let hash = family.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mut forged = header.to_bytes();
+    forged[16..24].copy_from_slice(&hash.to_le_bytes());
+    let forged = MapHeader::from_bytes(&forged).unwrap();
+    for header in [header, forged] {
+        for address in addresses(table) {
+            let _ = header.ordinal(table, address);
+        }
+    }
+}
+
+/// The addresses that a table names, and those that are in no table.
+fn addresses(table: &[u8]) -> impl Iterator<Item = IpAddr> {
+    let named = table.chunks_exact(16).take(64).filter_map(|bytes| bytes.try_into().ok());
+    let numbers = named.map(u128::from_le_bytes).chain([0, u128::MAX]);
+    numbers.flat_map(|number| {
+        let v4 = u32::try_from(number & u128::from(u32::MAX)).unwrap_or_default();
+        [IpAddr::V6(number.into()), IpAddr::V4(v4.into())]
+    })
+}
