@@ -74,7 +74,7 @@ impl Handle {
     }
 }
 
-fn message(index: u32, address: IpNetwork) -> AddressMessage {
+pub(crate) fn message(index: u32, address: IpNetwork) -> AddressMessage {
     match address {
         IpNetwork::V4(v4) => AddressMessageBuilder::<std::net::Ipv4Addr>::new()
             .index(index)

@@ -39,3 +39,75 @@ impl Answer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload};
+    use netlink_packet_route::link::{LinkAttribute, LinkVfInfo};
+    use rtnetlink::LinkUnspec;
+
+    use super::*;
+    use crate::{
+        Scope, VfSettingsChange, VfVlanTag,
+        message::{NEWADDR, NEWLINK, NEWROUTE},
+    };
+
+    /// What is read of a message that we write ourselves.
+    fn echoed(message: Message) -> Answer {
+        let mut header = NetlinkHeader::default();
+        header.sequence_number = 7;
+        let mut packet = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+        packet.finalize();
+        let mut bytes = vec![0; packet.buffer_len()];
+        packet.serialize(&mut bytes);
+        Answer::parse(&bytes, 7).unwrap().remove(0)
+    }
+
+    #[test]
+    fn a_vfs_settings_are_read_as_they_are_written() {
+        let tag = |id: i64, qos: i64, proto: &str| VfVlanTag {
+            id: id.try_into().unwrap(),
+            qos: qos.try_into().unwrap(),
+            proto: proto.parse().unwrap(),
+        };
+        for change in [
+            VfSettingsChange::Vlan(tag(0, 0, "802.1q")),
+            VfSettingsChange::Vlan(tag(4094, 7, "802.1ad")),
+            VfSettingsChange::Mac("c2:11:22:33:44:55".parse().unwrap()),
+            VfSettingsChange::Rate(1, u32::MAX),
+            VfSettingsChange::SpoofCheck(true),
+            VfSettingsChange::Trust(false),
+            VfSettingsChange::LinkState(2),
+        ] {
+            let mac = VfSettingsChange::Mac("c2:11:22:33:44:55".parse().unwrap());
+            let infos = vec![mac.attribute(3), change.attribute(3)];
+            let vfs = LinkAttribute::VfInfoList(vec![LinkVfInfo(infos)]);
+            let message = LinkUnspec::new_with_index(2).append_extra_attribute(vfs).build();
+            let Answer::Link(_, vfs) = echoed(Message::Link(NEWLINK, message)) else { panic!("no link") };
+            let [(3, settings)] = vfs.as_slice() else { panic!("{vfs:?}") };
+            assert!(change.is_in_place(settings), "{change:?} is read as {settings:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_and_routes_are_read_as_they_are_written() {
+        for text in ["172.81.0.100/16", "10.0.0.1/31", "255.255.255.255/32", "fd00::5/64", "::/0"] {
+            let network: IpNetwork = text.parse().unwrap();
+            let address = echoed(Message::Address(NEWADDR, address::message(2, network)));
+            assert!(matches!(address, Answer::Address(read) if read == network), "{address:?}");
+            let gateway = if network.is_ipv4() { "10.0.0.1" } else { "fd00::1" };
+            let route = Route {
+                dst: IpNetwork::new(network.network(), network.prefix()).unwrap(),
+                gateway: Some(gateway.parse().unwrap()),
+                link: 7,
+                priority: Some(u32::MAX),
+                table: Some(1000),
+                scope: Some(Scope(0)),
+                mtu: None, // the kernel's to keep; nobody reads them back
+                advmss: None,
+            };
+            let read = echoed(Message::Route(NEWROUTE, route::message(&route)));
+            assert!(matches!(&read, Answer::Route(read) if *read == route), "{read:?}");
+        }
+    }
+}

@@ -78,7 +78,7 @@ impl Handle {
     }
 }
 
-fn message(route: &Route) -> RouteMessage {
+pub(crate) fn message(route: &Route) -> RouteMessage {
     let mut builder = RouteMessageBuilder::<IpAddr>::new()
         .output_interface(route.link)
         .table_id(route.table.unwrap_or(MAIN_TABLE))

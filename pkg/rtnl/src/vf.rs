@@ -98,7 +98,7 @@ impl VfSettingsChange {
         }
     }
 
-    fn attribute(self, vf: VfIndex) -> VfInfo {
+    pub(crate) fn attribute(self, vf: VfIndex) -> VfInfo {
         match self {
             Self::Vlan(VfVlanTag { id, qos, proto }) => {
                 let protocol = VlanProtocol::from(proto.ether_type());
