@@ -1,7 +1,7 @@
 //! A fault at every system call and at every journal step of the plugins; after each, the node must be as before.
 //!
-//! A [`Campaign`] is one row of the table: a [`Subject`] (a plugin with what it needs around it), a verb, a
-//! [`Fault`] and a [`Remedy`] (what puts it right). It has as many rounds as there are points to inject the fault at.
+//! A [`campaign`] is one row of the table: a [`subject`] (a plugin with what it needs around it), a verb, a [`fault`]
+//! and a [`remedy`] (what puts it right). It has as many rounds as there are points to inject the fault at.
 
 #![forbid(unsafe_code)]
 #![allow(
