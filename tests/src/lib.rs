@@ -9,7 +9,10 @@
 //! Run them with `hack/test`.
 //!
 //! What several of them begin with is here: a node with one [`rail`], the lab's [`machine`] with its [`chain`], and the
-//! operator's command ([`cli`]).
+//! operator's command ([`cli`]); [`reboot`] makes state look old, and [`trace`] notes what is asked of the kernel.
+//!
+//! Beside them, packages of their own: `faults`, `fuzz` and `soak`. `tests/invariants.md` and `tests/defects.md` say
+//! which test holds what.
 
 #![forbid(unsafe_code)]
 #![allow(
