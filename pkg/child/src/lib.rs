@@ -18,10 +18,13 @@ mod link;
 mod parent;
 mod sharing;
 
+use std::path::PathBuf;
+
+use addr::Attachment;
 use cni::{Add, AddResult, Check, Del, Error, Gc, Plugin, Status};
 use journal::Content;
 use plugin::{
-    Node,
+    Journaled, Node, State,
     attachment::{self, NodeChange},
     delegate, log,
 };
@@ -103,6 +106,19 @@ impl<K: Kind> Plugin for Child<K> {
             ready.map_err(|e| Error { code: cni::Code::NOT_AVAILABLE, ..e.into() })?;
         }
         delegate::status(request, self.builtin_ipam)
+    }
+}
+
+impl<K: Kind> Journaled for Child<K> {
+    fn take_back(
+        &self,
+        state: State,
+        cni_path: Vec<PathBuf>,
+        attachment: &Attachment,
+        inode: u64,
+    ) -> Result<(), plugin::Error> {
+        let node = Node::new(state, cni_path, self.builtin_ipam);
+        attachment::take_back_judged::<Change>(&node, K::NAME, attachment, inode)
     }
 }
 

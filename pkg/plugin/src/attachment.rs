@@ -126,17 +126,27 @@ pub fn holder(
 /// # Errors
 /// What is left.
 pub fn take_back<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
-    let found = open::<C>(&node.state.journal(attachment, plugin))?;
-    if let Some(only) = node.only_journal
-        && found.as_ref().map(Journal::inode).transpose()? != Some(only)
-    {
-        info!(%attachment, "the journal that was to be taken back is gone");
-        return Ok(true);
-    }
-    let Some(journal) = found else { return Ok(false) };
+    let Some(journal) = open::<C>(&node.state.journal(attachment, plugin))? else { return Ok(false) };
     let told_everything = journal.is_complete();
     take_back_journal(node, journal)?;
     Ok(told_everything)
+}
+
+/// Takes an attachment back if its journal is still this file: whoever judged that one to be stale did not judge the
+/// next one of the same attachment.
+///
+/// # Errors
+/// What is left.
+pub fn take_back_judged<C: NodeChange>(
+    node: &Node,
+    plugin: &str,
+    attachment: &Attachment,
+    inode: u64,
+) -> Result<(), Error> {
+    match open::<C>(&node.state.journal(attachment, plugin))? {
+        Some(journal) if journal.inode()? == inode => take_back_journal(node, journal),
+        _ => Ok(()),
+    }
 }
 
 /// The journal of an attachment, if there is one.
@@ -220,3 +230,6 @@ fn open<C: NodeChange>(path: &Path) -> Result<Option<Journal<C>>, Error> {
 fn take_back_journal<C: NodeChange>(node: &Node, journal: Journal<C>) -> Result<(), Error> {
     journal.revert(node).map_err(|left| left_behind(&left).into())
 }
+
+#[cfg(test)]
+mod tests;

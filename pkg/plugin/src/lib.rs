@@ -2,9 +2,9 @@
 //!
 //! [`Node`] and [`Pod`] are the two sides of an attachment: where it is made and where it goes.
 //! [`attachment`] begins, takes back and collects journals; [`delegate`] calls the IPAM plugin;
-//! [`claim`] says whose a device is; [`lost`] finds what no journal tells of; [`interface`] gives a pod's link its addresses and routes; [`entry`] fills
-//! the pod map; [`upgrade`] reads what the Go plugins left; [`Error`] is where a failure gets its code. [`run()`]
-//! is what an executable's `main` calls.
+//! [`claim`] says whose a device is; [`lost`] finds what no journal tells of; [`interface`] gives a pod's link its
+//! addresses and routes; [`entry`] fills the pod map; [`upgrade`] reads what the Go plugins left; [`Error`] is where a
+//! failure gets its code. [`run()`] is what an executable's `main` calls, and [`Journaled`] what `silkrail gc` does.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ pub mod delegate;
 pub mod entry;
 mod error;
 pub mod interface;
+mod journaled;
 pub mod journals;
 pub mod log;
 pub mod lost;
@@ -25,6 +26,7 @@ mod state;
 pub mod upgrade;
 
 pub use error::Error;
+pub use journaled::Journaled;
 pub use mac::mac;
 pub use node::Node;
 pub use pod::Pod;

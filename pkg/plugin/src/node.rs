@@ -20,33 +20,28 @@ pub struct Node {
     pub sysfs: Sysfs,
     /// The IPAM plugin that is part of this executable.
     pub builtin_ipam: &'static dyn Plugin,
-    /// The one journal that a DEL may take back, by its inode: whoever judged it to be stale did not judge the next one
-    /// of the same attachment.
-    pub(crate) only_journal: Option<u64>,
     links: OnceCell<Handle>,
 }
 
 impl Node {
-    /// The key of a configuration that names [`Node::only_journal`]. `silkrail gc` writes it, nobody else.
-    pub const ONLY_JOURNAL: &str = "silkrail.dev/journal";
-
     /// The node as a call's configuration describes it.
     ///
     /// # Errors
     /// If the configuration's `stateDir` is wrong.
     pub fn of(common: &Common<'_>, builtin_ipam: &'static dyn Plugin) -> Result<Self, Error> {
-        let state = State::of(common)?;
-        // A DEL never fails because of a key that is not for it.
-        let only_journal = common.conf.fields().integer(Self::ONLY_JOURNAL).ok().flatten();
-        Ok(Self {
+        Ok(Self::new(State::of(common)?, common.cni_path.clone(), builtin_ipam))
+    }
+
+    /// The node with this state, and delegates here.
+    pub fn new(state: State, cni_path: Vec<PathBuf>, builtin_ipam: &'static dyn Plugin) -> Self {
+        Self {
             state,
             go_state: GoState::system(),
-            cni_path: common.cni_path.clone(),
+            cni_path,
             sysfs: Sysfs::system(),
             builtin_ipam,
-            only_journal: only_journal.and_then(|inode| u64::try_from(inode).ok()),
             links: OnceCell::new(),
-        })
+        }
     }
 
     /// The node's links, addresses and routes.

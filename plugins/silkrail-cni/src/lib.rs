@@ -5,10 +5,10 @@
 #![forbid(unsafe_code)]
 
 use child::Child;
-use cni::Plugin;
 use ipam_plugin::SilkrailIpam;
 use ipvlan_plugin::Ipvlan;
 use macvlan_plugin::Macvlan;
+use plugin::Journaled;
 use rdma_plugin::Rdma;
 use sriov_plugin::Sriov;
 
@@ -19,7 +19,7 @@ static SRIOV: Sriov = Sriov::new(&IPAM);
 static RDMA: Rdma = Rdma::new(&IPAM);
 
 /// Names and plugins. Each name also counts with `silkrail-` before it.
-pub const PLUGINS: [(&str, &dyn Plugin); 6] = [
+pub const PLUGINS: [(&str, &dyn Journaled); 6] = [
     ("macvlan", &MACVLAN),
     ("ipvlan", &IPVLAN),
     ("sriov", &SRIOV),
@@ -29,7 +29,7 @@ pub const PLUGINS: [(&str, &dyn Plugin); 6] = [
 ];
 
 /// The plugin of a name.
-pub fn find(name: &str) -> Option<&'static dyn Plugin> {
+pub fn find(name: &str) -> Option<&'static dyn Journaled> {
     let short = name.strip_prefix("silkrail-");
     PLUGINS.into_iter().find(|(known, _)| *known == name || Some(*known) == short).map(|(_, plugin)| plugin)
 }

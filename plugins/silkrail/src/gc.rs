@@ -1,7 +1,7 @@
 //! `silkrail gc`: takes back what died without a DEL.
 //!
 //! CNI's GC is told by the runtime what is valid. Nobody tells us: what is stale is judged by the evidence on the node
-//! ([`look`]), and taken back by the plugins' own DEL ([`take_back`]).
+//! ([`look`]), and taken back as the plugins' own DEL does ([`take_back`]).
 
 mod finding;
 mod look;

@@ -280,17 +280,6 @@ fn a_journal_that_cannot_be_understood_is_told_of_and_left() {
 }
 
 #[test]
-fn a_del_that_is_about_another_journal_leaves_the_attachment_alone() {
-    let rail = Rail::new();
-    let call = rail.macvlan(&json!({}));
-    let result = call.add().ok();
-    let before = rail.node.snapshot();
-    call.with("silkrail.dev/journal", &json!(1)).del().done();
-    rail.node.snapshot().assert_is(&before);
-    call.check_after(&result).done();
-}
-
-#[test]
 fn gc_beside_pods_that_come_and_go_disturbs_none() {
     let rail = Rail::new();
     let evidence = Evidence::of(&rail.node);

@@ -12,12 +12,14 @@ mod note;
 mod restart;
 mod status;
 
+use std::path::PathBuf;
+
 use addr::Attachment;
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
 use ipam::LocalStore;
 use journal::Content;
 use plugin::{
-    Node,
+    Journaled, Node, State,
     attachment::{self, NodeChange},
     journals, log, lost,
 };
@@ -87,6 +89,19 @@ impl Plugin for SilkrailIpam {
     fn status(&self, request: &Status<'_>) -> Result<(), Error> {
         log::configure(&request.common, String::new())?;
         status::status(request).map_err(|e| Error { code: Code::NOT_AVAILABLE, ..e.into() })
+    }
+}
+
+impl Journaled for SilkrailIpam {
+    fn take_back(
+        &self,
+        state: State,
+        cni_path: Vec<PathBuf>,
+        attachment: &Attachment,
+        inode: u64,
+    ) -> Result<(), plugin::Error> {
+        let node = Node::new(state, cni_path, &ITSELF);
+        attachment::take_back_judged::<Change>(&node, NAME, attachment, inode)
     }
 }
 

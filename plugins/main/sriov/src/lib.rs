@@ -19,10 +19,13 @@ mod mac;
 mod settings;
 mod vf;
 
+use std::path::PathBuf;
+
+use addr::Attachment;
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
 use journal::Content;
 use plugin::{
-    Node,
+    Journaled, Node, State,
     attachment::{self, NodeChange},
     claim::Part,
     delegate, log, lost,
@@ -110,6 +113,19 @@ impl Sriov {
         let taken_back = legacy::take_back(request, node);
         early.unwrap_or_else(|| delegate::del(request, self.builtin_ipam))?;
         Ok(taken_back?)
+    }
+}
+
+impl Journaled for Sriov {
+    fn take_back(
+        &self,
+        state: State,
+        cni_path: Vec<PathBuf>,
+        attachment: &Attachment,
+        inode: u64,
+    ) -> Result<(), plugin::Error> {
+        let node = Node::new(state, cni_path, self.builtin_ipam);
+        attachment::take_back_judged::<Change>(&node, NAME, attachment, inode)
     }
 }
 

@@ -11,10 +11,13 @@ mod conf;
 mod device_move;
 mod legacy;
 
+use std::path::PathBuf;
+
+use addr::Attachment;
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
 use journal::Content;
 use plugin::{
-    Node, Pod,
+    Journaled, Node, Pod, State,
     attachment::{self, NodeChange},
     claim::Part,
     log, lost,
@@ -97,6 +100,19 @@ impl Plugin for Rdma {
             NetnsMode::Exclusive => Ok(()),
             NetnsMode::Shared => Err(Error { code: Code::NOT_AVAILABLE, ..add::mode_is_shared() }),
         }
+    }
+}
+
+impl Journaled for Rdma {
+    fn take_back(
+        &self,
+        state: State,
+        cni_path: Vec<PathBuf>,
+        attachment: &Attachment,
+        inode: u64,
+    ) -> Result<(), plugin::Error> {
+        let node = Node::new(state, cni_path, self.builtin_ipam);
+        attachment::take_back_judged::<Change>(&node, NAME, attachment, inode)
     }
 }
 

@@ -62,8 +62,8 @@ pub(super) enum What {
 /// What can be taken back.
 #[derive(Debug)]
 pub(super) enum Thing {
-    /// An attachment, by its journal: its file, its inode, its network.
-    Journal { named: Named, inode: u64, network: String },
+    /// An attachment, by its journal: its file and its inode.
+    Journal { named: Named, inode: u64 },
     /// Something without a journal.
     Lost(Lost),
 }

@@ -61,9 +61,8 @@ pub(super) fn journal(named: Named, living: &Living) -> Option<Finding> {
         }
     };
     let (verdict, evidence) = judge(&record, living)?;
-    let network = record.head.network;
-    let finding = of(verdict, evidence, &network);
-    Some(finding.with(Thing::Journal { inode: record.inode, named, network }))
+    let finding = of(verdict, evidence, &record.head.network);
+    Some(finding.with(Thing::Journal { inode: record.inode, named }))
 }
 
 /// What is to become of an attachment; `None` if all is well.

@@ -1,12 +1,10 @@
-//! Taking back what is stale: attachments by the plugins' own DEL, the rest by what the plugins' GC does.
+//! Taking back what is stale: attachments by their journals, the rest by what the plugins' GC does.
 
 use std::{fs, path::Path};
 
 use addr::Attachment;
-use cni::{Args, Common, Del, NetConf};
 use netns::{CannotJudge, Living};
 use plugin::{journals::Named, lost::Lost};
-use serde_json::json;
 
 use super::{
     Node,
@@ -47,12 +45,10 @@ pub(super) fn take_back(node: &Node, finding: &Finding) -> Result<(), Failure> {
     let living = Living::look(&node.root)?;
     let still = |now: &Finding| now.verdict == Verdict::Stale && now.key() == finding.key();
     match &finding.thing {
-        Some(Thing::Journal { named, inode, network }) => {
-            match look::journal(named.clone(), &living).filter(still) {
-                Some(_) => delete(node, named, *inode, network),
-                None => Ok(()),
-            }
-        }
+        Some(Thing::Journal { named, inode }) => match look::journal(named.clone(), &living).filter(still) {
+            Some(_) => delete(node, named, *inode),
+            None => Ok(()),
+        },
         Some(Thing::Lost(lost)) if is_still_lost(node, lost, &living)? => {
             lost.take_back(&node.state)?;
             Ok(())
@@ -70,24 +66,9 @@ fn is_still_lost(node: &Node, lost: &Lost, living: &Living) -> Result<bool, Fail
     Ok(now.verdict == Verdict::Stale)
 }
 
-/// The plugin's DEL. The journal has all that it needs; the configuration says which journal is meant.
-fn delete(node: &Node, named: &Named, inode: u64, network: &str) -> Result<(), Failure> {
+/// What the plugin's DEL would do, for the journal has all that it needs.
+fn delete(node: &Node, named: &Named, inode: u64) -> Result<(), Failure> {
     let name = &named.plugin;
     let plugin = silkrail_cni::find(name).ok_or_else(|| Failure::UnknownPlugin(name.clone()))?;
-    let conf = json!({
-        "cniVersion": "1.1.0",
-        "name": network,
-        "type": name,
-        "stateDir": node.state.root(),
-        plugin::Node::ONLY_JOURNAL: inode,
-    });
-    let stdin = conf.to_string().into_bytes();
-    let common = Common {
-        conf: NetConf::parse(&stdin)?,
-        args: Args::default(),
-        cni_path: vec![node.cni_path.clone()],
-        stdin: &stdin,
-    };
-    let attachment = named.attachment.clone();
-    Ok(plugin.del(&Del { attachment, netns: None, own_netns_allowed: false, common })?)
+    Ok(plugin.take_back(node.state.clone(), vec![node.cni_path.clone()], &named.attachment, inode)?)
 }

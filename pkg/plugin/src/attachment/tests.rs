@@ -1,0 +1,85 @@
+//! Which journal is taken back.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::*;
+use crate::State;
+
+/// A change that nobody may take back here.
+#[derive(Debug, Serialize, Deserialize)]
+struct Precious;
+
+impl Change for Precious {
+    type Node = Node;
+    type Error = Error;
+
+    fn revert(&self, _: &Node) -> Result<(), Error> {
+        Err(cni::Error::new(cni::Code::INTERNAL, "it was tried").into())
+    }
+
+    fn verify(&self, _: &Node) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl fmt::Display for Precious {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("something precious")
+    }
+}
+
+/// Nothing here delegates.
+struct NoIpam;
+
+impl Plugin for NoIpam {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn add(&self, _: &Add<'_>) -> Result<cni::AddResult, cni::Error> {
+        Err(nobody())
+    }
+
+    fn del(&self, _: &cni::Del<'_>) -> Result<(), cni::Error> {
+        Err(nobody())
+    }
+
+    fn check(&self, _: &cni::Check<'_>) -> Result<(), cni::Error> {
+        Err(nobody())
+    }
+
+    fn gc(&self, _: &cni::Gc<'_>) -> Result<(), cni::Error> {
+        Err(nobody())
+    }
+
+    fn status(&self, _: &cni::Status<'_>) -> Result<(), cni::Error> {
+        Err(nobody())
+    }
+}
+
+fn nobody() -> cni::Error {
+    cni::Error::new(cni::Code::INTERNAL, "nobody is to be asked")
+}
+
+#[test]
+fn only_the_journal_that_was_judged_is_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::new(State::at(dir.path()), Vec::new(), &NoIpam);
+    let attachment: Attachment = "c0ffee@net1".parse().unwrap();
+    let beginning = Beginning {
+        plugin: "test",
+        attachment: &attachment,
+        network: "rail",
+        netns_path: Path::new("/nonexistent"),
+        netns: None,
+    };
+    let mut journal = begin::<Precious>(&node, &beginning).unwrap();
+    journal.note(Precious).unwrap();
+    let inode = journal.inode().unwrap();
+    drop(journal);
+    take_back_judged::<Precious>(&node, "test", &attachment, inode + 1).unwrap();
+    let tried = take_back_judged::<Precious>(&node, "test", &attachment, inode).unwrap_err();
+    assert!(tried.to_string().contains("it was tried"), "{tried}");
+}

@@ -1,0 +1,24 @@
+//! A plugin for whoever has nothing but a journal of its.
+
+use std::path::PathBuf;
+
+use addr::Attachment;
+use cni::Plugin;
+
+use crate::{Error, State};
+
+/// A plugin whose attachments are in journals.
+pub trait Journaled: Plugin {
+    /// Takes back an attachment whose journal, known by its inode, was judged to be stale. Where it is another file by
+    /// now, nothing is done. `cni_path` is where the IPAM plugin is looked for, beside where it was.
+    ///
+    /// # Errors
+    /// What is left.
+    fn take_back(
+        &self,
+        state: State,
+        cni_path: Vec<PathBuf>,
+        attachment: &Attachment,
+        inode: u64,
+    ) -> Result<(), Error>;
+}
