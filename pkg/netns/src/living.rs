@@ -1,7 +1,12 @@
 //! Which network namespaces are alive, by the evidence that the node shows.
 //!
-//! A namespace lives as long as a process is in it, a file is mounted on it, or a descriptor of it is open. Who
+//! A namespace lives as long as a thread is in it, it is mounted on a file, or a descriptor of it is open. Who
 //! says that one is dead gives its pod's addresses away, so nobody may say so who does not see every process.
+//!
+//! Two things are easily overlooked. Each thread has a network namespace of its own, and `/proc/<pid>/ns/net` is the
+//! main thread's, which may have ended long before the others. And each mount namespace has mounts of its own: a
+//! runtime that runs in one (systemd's `PrivateMounts=` is enough) keeps its pods' namespaces where nobody else sees
+//! them.
 
 use std::{
     collections::BTreeSet,
@@ -55,7 +60,7 @@ pub enum CannotJudge {
 }
 
 impl Living {
-    /// Looks at every process and every mount of the node whose root directory is `root`.
+    /// Looks at every thread and every mount of the node whose root directory is `root`.
     ///
     /// # Errors
     /// [`CannotJudge`].
@@ -68,13 +73,13 @@ impl Living {
         let mut inodes = BTreeSet::new();
         for of in ["1", "self"] {
             let path = proc.join(of).join("mountinfo");
-            // A mount point's name may be any bytes.
             let text = fs::read(&path).map_err(|source| CannotJudge::Unreadable { path, source })?;
-            inodes.extend(mounted(&String::from_utf8_lossy(&text)));
+            inodes.extend(mounted(&text));
         }
-        for process in processes(&proc)? {
-            let name = text_of_link(&process.join("ns/net"))?;
-            inodes.extend(name.as_deref().and_then(inode));
+        let mut seen = BTreeSet::new();
+        for process in numbered(&proc)? {
+            inodes.extend(mounted_for(&process, &mut seen)?);
+            inodes.extend(entered_by(&process)?);
         }
         Ok(Self { root: root.to_owned(), inodes })
     }
@@ -111,34 +116,77 @@ impl Living {
     }
 }
 
-/// What a symbolic link says; `None` if it is gone: a process ends while it is looked at, or has ended and is not yet
-/// waited for.
+/// The inodes of the network namespaces that a process's threads are in.
+fn entered_by(process: &Path) -> Result<Vec<u64>, CannotJudge> {
+    let mut inodes = Vec::new();
+    for thread in numbered(&process.join("task"))? {
+        let name = text_of_link(&thread.join("ns/net"))?;
+        inodes.extend(name.as_deref().and_then(inode));
+    }
+    Ok(inodes)
+}
+
+/// The inodes of the network namespaces that are mounted where a process sees them, unless one that sees the same was
+/// `seen`: that is decided by the mount namespace and the root directory.
+fn mounted_for(process: &Path, seen: &mut BTreeSet<(String, String)>) -> Result<Vec<u64>, CannotJudge> {
+    let links = (text_of_link(&process.join("ns/mnt"))?, text_of_link(&process.join("root"))?);
+    let (Some(namespace), Some(root)) = links else { return Ok(Vec::new()) };
+    let view = (namespace, root);
+    if seen.contains(&view) {
+        return Ok(Vec::new());
+    }
+    let path = process.join("mountinfo");
+    match fs::read(&path) {
+        Ok(text) => {
+            seen.insert(view);
+            Ok(mounted(&text))
+        }
+        // A zombie has no mounts.
+        Err(error) if has_ended(&error) || error.raw_os_error() == Some(nix::libc::EINVAL) => Ok(Vec::new()),
+        Err(source) => Err(CannotJudge::Unreadable { path, source }),
+    }
+}
+
+/// What a symbolic link says; `None` if it is gone with its process.
 fn text_of_link(path: &Path) -> Result<Option<String>, CannotJudge> {
     match fs::read_link(path) {
         Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
-        Err(e) if e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(nix::libc::ESRCH) => {
-            Ok(None)
-        }
+        Err(error) if has_ended(&error) => Ok(None),
         Err(source) => Err(CannotJudge::Unreadable { path: path.to_owned(), source }),
     }
 }
 
-fn processes(proc: &Path) -> Result<Vec<PathBuf>, CannotJudge> {
-    let failed = |source| CannotJudge::Unreadable { path: proc.to_owned(), source };
+/// The entries that are named by a number: processes, or a process's threads; none if it has ended.
+fn numbered(dir: &Path) -> Result<Vec<PathBuf>, CannotJudge> {
+    let failed = |source| CannotJudge::Unreadable { path: dir.to_owned(), source };
+    let entries = match fs::read_dir(dir) {
+        Err(error) if has_ended(&error) => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
     let mut found = Vec::new();
-    for entry in fs::read_dir(proc).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
+    for entry in entries {
+        let name = match entry {
+            Err(error) if has_ended(&error) => break,
+            entry => entry.map_err(failed)?.file_name(),
+        };
         if name.to_string_lossy().bytes().all(|b| b.is_ascii_digit()) {
-            found.push(proc.join(name));
+            found.push(dir.join(name));
         }
     }
     Ok(found)
 }
 
+/// Whether a process or thread has ended while it was looked at, or has ended and is not yet waited for.
+fn has_ended(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(nix::libc::ENOENT | nix::libc::ESRCH))
+}
+
 /// The inodes of the network namespaces in a mountinfo text. A line is
 /// `29 25 0:4 net:[4026532210] /run/netns/a rw - nsfs nsfs rw`.
-fn mounted(mountinfo: &str) -> impl Iterator<Item = u64> {
-    mountinfo.lines().filter_map(|line| inode(line.split(' ').nth(3)?))
+fn mounted(mountinfo: &[u8]) -> Vec<u64> {
+    // A mount point's name may be any bytes.
+    let text = String::from_utf8_lossy(mountinfo);
+    text.lines().filter_map(|line| inode(line.split(' ').nth(3)?)).collect()
 }
 
 /// The number in `net:[4026532210]`.
@@ -162,11 +210,12 @@ mod tests {
         let proc = root.path().join("proc");
         for process in ["1", "self"] {
             fs::create_dir_all(proc.join(process).join("ns")).unwrap();
+            fs::create_dir_all(proc.join(process).join("task/1/ns")).unwrap();
             fs::write(proc.join(process).join("mountinfo"), "1 0 0:4 mnt:[7] /x rw - nsfs nsfs rw\n")
                 .unwrap();
         }
         symlink(INITIAL, proc.join("self/ns/pid")).unwrap();
-        symlink("net:[4026531840]", proc.join("1/ns/net")).unwrap();
+        symlink("net:[4026531840]", proc.join("1/task/1/ns/net")).unwrap();
         root
     }
 
@@ -194,8 +243,8 @@ mod tests {
         symlink("/proc/thread-self/ns/net", root.path().join("netns")).unwrap();
         assert_eq!(Living::look(root.path()).unwrap().life(Path::new("/netns"), own), Life::Named);
 
-        fs::create_dir_all(root.path().join("proc/77/ns")).unwrap();
-        symlink("net:[4026532999]", root.path().join("proc/77/ns/net")).unwrap();
+        fs::create_dir_all(root.path().join("proc/77/task/77/ns")).unwrap();
+        symlink("net:[4026532999]", root.path().join("proc/77/task/77/ns/net")).unwrap();
         assert_eq!(death(&root, "/gone"), None);
         let life = Living::look(root.path()).unwrap().life(Path::new("/gone"), POD);
         assert!(matches!(&life, Life::Held(how) if how.contains("/gone is gone, but")), "{life:?}");
@@ -213,8 +262,40 @@ mod tests {
     #[test]
     fn a_process_that_ends_meanwhile_is_none() {
         let root = node();
-        fs::create_dir_all(root.path().join("proc/78/ns")).unwrap();
+        fs::create_dir_all(root.path().join("proc/78/task/78/ns")).unwrap();
+        fs::create_dir_all(root.path().join("proc/80")).unwrap();
         assert!(death(&root, "/gone").is_some());
+    }
+
+    #[test]
+    fn a_thread_whose_main_thread_has_ended_keeps_a_namespace_alive() {
+        let root = node();
+        let process = root.path().join("proc/77");
+        // The kernel shows no namespaces of a zombie.
+        fs::create_dir_all(process.join("ns")).unwrap();
+        fs::create_dir_all(process.join("task/77/ns")).unwrap();
+        fs::create_dir_all(process.join("task/78/ns")).unwrap();
+        symlink("net:[4026532999]", process.join("task/78/ns/net")).unwrap();
+        assert_eq!(death(&root, "/gone"), None);
+    }
+
+    #[test]
+    fn a_mount_that_only_a_runtime_sees_keeps_a_namespace_alive() {
+        let root = node();
+        let line = "29 25 0:4 net:[4026532999] /run/netns/a rw - nsfs nsfs rw\n";
+        let processes =
+            [("50", "mnt:[1]", "/", ""), ("51", "mnt:[1]", "/chroot", ""), ("52", "mnt:[2]", "/", line)];
+        for (process, namespace, of, mounts) in processes {
+            let process = root.path().join("proc").join(process);
+            fs::create_dir_all(process.join("ns")).unwrap();
+            symlink(namespace, process.join("ns/mnt")).unwrap();
+            symlink(of, process.join("root")).unwrap();
+            fs::write(process.join("mountinfo"), mounts).unwrap();
+        }
+        assert_eq!(death(&root, "/run/netns/a"), None);
+        let chroot = root.path().join("proc/51/mountinfo");
+        fs::rename(root.path().join("proc/52/mountinfo"), chroot).unwrap();
+        assert_eq!(death(&root, "/run/netns/a"), None, "one that has another root may see others");
     }
 
     #[test]
@@ -239,7 +320,7 @@ mod tests {
         let error = Living::look(root.path()).unwrap_err();
         assert!(error.to_string().contains("proc/1/mountinfo"), "{error}");
         let root = node();
-        fs::create_dir_all(root.path().join("proc/79/ns/net")).unwrap();
+        fs::create_dir_all(root.path().join("proc/79/task/79/ns/net")).unwrap();
         assert!(matches!(Living::look(root.path()), Err(CannotJudge::Unreadable { .. })));
     }
 }
