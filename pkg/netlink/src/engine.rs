@@ -45,8 +45,10 @@ pub struct Socket<F> {
 /// sends the request: that time cannot be bounded from here.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// An answer's datagram is at most this long, except for a PF with many VFs: see [`Socket::get`].
-const BUFFER: usize = 32 * 1024;
+/// An answer's datagram is at most this long, except for a PF with many VFs: see [`Socket::get`]. The kernel fills 32 KiB
+/// with several objects of a list, but one object may need more: a link may have 64 KiB of altnames, and a pod may give
+/// it those. A list cannot be asked for again with more room, for its rest is still on its way.
+const BUFFER: usize = 96 * 1024;
 
 /// How often a dump is started again when the kernel says that it changed meanwhile.
 const DUMP_TRIES: usize = 5;
@@ -195,12 +197,12 @@ impl<F: Family> Socket<F> {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(Stop::Late),
             Err(e) => return Err(Stop::Socket(e)),
         };
-        if length > self.buffer.len() {
-            return Err(Stop::TooLong(length));
-        }
-        // Only the kernel's word counts: another process may send to this socket's port.
+        // Only the kernel's word counts, however long: another process may send to this socket's port.
         if sender.port_number() != 0 {
             return Ok(None);
+        }
+        if length > self.buffer.len() {
+            return Err(Stop::TooLong(length));
         }
         Answers::parse(&self.buffer, self.sequence).map(Some).map_err(Stop::NoAnswer)
     }

@@ -370,3 +370,51 @@ fn ipvlan_mode(data: &InfoData) -> Option<IpVlanMode> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{process, thread};
+
+    use nix::{
+        sched::{CloneFlags, unshare},
+        sys::socket::{
+            AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, sendto, socket,
+        },
+    };
+
+    use super::*;
+
+    fn in_a_pod(work: impl FnOnce() + Send + 'static) {
+        let pod = thread::spawn(|| {
+            #[expect(clippy::disallowed_methods, reason = "the thread ends there")]
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            work();
+        });
+        pod.join().unwrap();
+    }
+
+    #[test]
+    fn what_another_process_sends_is_left_out_however_long() {
+        in_a_pod(|| {
+            let links = Handle::open().unwrap();
+            links.links().unwrap();
+            let protocol = SockProtocol::NetlinkRoute;
+            let other =
+                socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol).unwrap();
+            // The first socket of a process in a namespace has its PID for a port.
+            let port = NetlinkAddr::new(process::id(), 0);
+            sendto(other.as_raw_fd(), &[0; 100 << 10], &port, MsgFlags::empty()).unwrap();
+            assert_eq!(links.links().unwrap()[0].name, "lo");
+        });
+    }
+
+    #[test]
+    fn no_number_of_altnames_makes_the_list_of_links_unreadable() {
+        in_a_pod(|| {
+            let links = Handle::open().unwrap();
+            let added = (0..1000).take_while(|n| links.add_altname(1, &format!("{n:0>127}")).is_ok()).count();
+            assert!((400..1000).contains(&added), "the kernel took {added}");
+            assert_eq!(links.links().unwrap()[0].altnames.len(), added);
+        });
+    }
+}
