@@ -42,7 +42,12 @@ impl Head {
     /// # Errors
     /// [`Error::File`] if it is there and cannot be read.
     pub fn read(path: &Path) -> Result<Option<Self>, Error> {
-        let Some(bytes) = statefile::read(path)? else { return Ok(None) };
+        let bytes = match statefile::read(path) {
+            Ok(Some(bytes)) => bytes,
+            // Something else in its place is none either, and no reason not to look at the others.
+            Ok(None) | Err(statefile::Error::Strange { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
         let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
         Ok(serde_json::from_slice(line).ok())
     }

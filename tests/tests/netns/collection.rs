@@ -38,6 +38,20 @@ fn gc_takes_back_an_attachment_whose_namespace_is_gone() {
 }
 
 #[test]
+fn what_is_in_the_place_of_a_journal_keeps_no_other_from_being_taken_back() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    let strange = rail.node.state_dir().join("attachments/dead@net1.macvlan.journal");
+    std::fs::create_dir(&strange).unwrap();
+    call.with("cni.dev/valid-attachments", &valid(&[])).gc().done();
+    assert_eq!(rail.pod.link("net1"), None);
+    // A DEL without a journal looks whether another attachment has the link.
+    call.del().done();
+    assert!(strange.is_dir(), "it is for its own attachment's DEL to set aside");
+}
+
+#[test]
 fn gc_leaves_other_networks_alone() {
     let rail = Rail::new();
     let call = rail.macvlan(&json!({"name": "other"}));
