@@ -173,7 +173,7 @@ impl Lost {
         }
     }
 
-    /// Takes it back, unless a journal tells of its owner by now. Returns whether it is gone.
+    /// Takes it back, unless a journal tells of its owner by now. Returns whether this was done.
     ///
     /// # Errors
     /// If state cannot be read or written.
@@ -181,12 +181,13 @@ impl Lost {
         match self {
             Self::Device(claim) => release_device(state, claim),
             Self::Address(address, owner) => release_address(state, *address, owner),
-            Self::Entry(path, of) | Self::Note(path, of) => {
-                let known = journals::tell_of(state, of)?;
-                if !known {
+            Self::Entry(path, _) | Self::Note(path, _) => {
+                // A pod's next sandbox may have written its own note in this one's place.
+                let is_lost = self.is_still_lost(state)?;
+                if is_lost {
                     remove(path)?;
                 }
-                Ok(!known)
+                Ok(is_lost)
             }
             Self::Store(boot) => Ok(LocalStore::remove_boot(state.root(), boot).map(|()| true)?),
         }
@@ -308,5 +309,32 @@ impl fmt::Display for Lost {
             Self::Note(_, of) => write!(f, "note about the pod of {of}"),
             Self::Store(boot) => write!(f, "addresses of boot {boot}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_note_that_is_of_the_pods_next_sandbox_by_now_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = State::at(dir.path());
+        fs::create_dir_all(state.notes()).unwrap();
+        let path = state.notes().join("91ab@net1");
+        symlink("former@net1", &path).unwrap();
+        let [lost] = <[Lost; 1]>::try_from(derived(&state).unwrap()).unwrap();
+
+        fs::remove_file(&path).unwrap();
+        symlink("next@net1", &path).unwrap();
+        assert!(!lost.take_back(&state).unwrap());
+        assert_eq!(attachment_in(&path), "next@net1".parse().ok());
+
+        fs::remove_file(&path).unwrap();
+        symlink("former@net1", &path).unwrap();
+        assert!(lost.take_back(&state).unwrap());
+        assert_eq!(path.symlink_metadata().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }
