@@ -82,7 +82,7 @@ pub fn addresses(state: &State) -> Result<Vec<(IpAddr, Attachment)>, Error> {
 }
 
 /// Why an owner without a journal may live all the same: a claim of a device, or the pod map, names its namespace, which
-/// is not known to be dead. `None` if nothing says so.
+/// is not known to be dead, or cannot be understood. `None` if nothing says so.
 ///
 /// # Errors
 /// If state cannot be read.
@@ -95,8 +95,12 @@ pub fn witness(state: &State, owner: &Attachment, living: Option<&Living>) -> Re
             return Ok(Some(format!("{claim} names its namespace, which is not known to be dead")));
         }
     }
-    // An entry that cannot be read says nothing.
-    let Ok(Some(entry)) = state.podmap().read(owner) else { return Ok(None) };
+    let entry = match state.podmap().read(owner) {
+        Ok(Some(entry)) => entry,
+        Ok(None) => return Ok(None),
+        // Of another version, it may be. Nobody else remembers the pod.
+        Err(error) => return Ok(Some(format!("the pod map's entry cannot be understood ({error})"))),
+    };
     let Container { netns_path, netns_dev: dev, netns_ino: ino, .. } = &entry.container;
     let id = NetNsId { dev: *dev, ino: *ino };
     let dead = boot_id().is_ok_and(|now| now != entry.boot_id)

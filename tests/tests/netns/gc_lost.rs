@@ -136,6 +136,25 @@ fn what_a_living_pod_has_is_kept_though_its_journals_are_lost() {
 }
 
 #[test]
+fn an_entry_that_cannot_be_understood_is_kept_and_so_is_the_address() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    let call = rail.macvlan(&json!({}));
+    let address = ip(&call.add().ok());
+    lose_journals(&rail.node);
+    let entry = rail.node.state_dir().join("podmap/v1/c0ffee@net1.json");
+    let newer = fs::read_to_string(&entry).unwrap().replace("podmap/1.0", "podmap/2.0");
+    fs::write(&entry, newer).unwrap();
+    let before = rail.node.snapshot();
+    let kept = evidence.with_state("--yes", "kept");
+    for what in [format!("address c0ffee@net1 {address}"), "map-entry c0ffee@net1 c0ffee@net1.json".into()] {
+        assert!(kept.contains(&what), "{kept:?}");
+    }
+    valid(&call, &[]).gc().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
 fn entries_of_the_pod_map_and_notes_about_pods_go_with_their_journals() {
     let rail = Rail::new();
     let evidence = Evidence::of(&rail.node);
