@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use ipnetwork::IpNetwork;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
+use nix::errno::Errno;
 use rtnetlink::AddressMessageBuilder;
 
 use crate::{
@@ -33,13 +34,17 @@ impl Handle {
         self.execute("add", &object, Message::Address(NEWADDR, message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Takes an address from a link.
+    /// Takes an address from a link. It may be gone already: with an IPv4 address go the others of its subnet, and with
+    /// a link that is set down go those of IPv6.
     ///
     /// # Errors
     /// Any of [`Error`].
     pub fn remove_address(&self, index: u32, address: IpNetwork) -> Result<(), Error> {
-        let message = message(index, address);
-        self.execute("remove", &format!("address {address}"), Message::Address(DELADDR, message), 0)
+        let message = Message::Address(DELADDR, message(index, address));
+        match self.execute("remove", &format!("address {address}"), message, 0) {
+            Err(Error::Netlink(error)) if error.errno() == Some(Errno::EADDRNOTAVAIL) => Ok(()),
+            removed => removed,
+        }
     }
 
     /// The addresses of a link, without the ones the kernel makes itself (IPv6 link-local).

@@ -167,3 +167,32 @@ pub(crate) fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Er
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+
+    #[test]
+    fn every_address_goes_be_it_with_another_or_with_the_link() {
+        let node = thread::spawn(|| {
+            #[expect(clippy::disallowed_methods, reason = "the thread ends there")]
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            let links = Handle::open().unwrap();
+            let lo = links.link(&"lo".parse().unwrap()).unwrap();
+            let home = Home::noted("lo".parse().unwrap(), None, Some(lo.mtu));
+            links.set_up(lo.index, true).unwrap();
+            // The second goes with the first, and IPv6's when the link goes down.
+            for address in ["10.0.0.1/24", "10.0.0.2/24", "fd00::5/64"] {
+                links.add_address(lo.index, address.parse().unwrap()).unwrap();
+            }
+            home.restore(&links, &links.link_by_index(lo.index).unwrap()).unwrap();
+            assert!(links.addresses(lo.index).unwrap().is_empty());
+            assert!(!links.link_by_index(lo.index).unwrap().up);
+        });
+        node.join().unwrap();
+    }
+}
