@@ -134,6 +134,18 @@ impl NetNs {
         Self::open(Path::new(OWN))
     }
 
+    /// Whether `path` still names the namespace of that identity.
+    ///
+    /// # Errors
+    /// If it cannot be opened for another reason than that it is gone: that does not mean that it is.
+    pub fn is_still_at(path: &Path, id: NetNsId) -> Result<bool, Error> {
+        match Self::open(path) {
+            Ok(netns) => Ok(netns.id() == id),
+            Err(Error::Missing { .. } | Error::NotANamespace { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// What tells this namespace from others.
     pub fn id(&self) -> NetNsId {
         self.id
@@ -197,6 +209,20 @@ mod tests {
         assert!(matches!(NetNs::open(Path::new("/nonexistent/ns")), Err(Error::Missing { .. })));
         assert!(matches!(NetNs::open(Path::new("/proc/self/status")), Err(Error::NotANamespace { .. })));
         assert!(matches!(NetNs::open(Path::new("/")), Err(Error::NotANamespace { .. })));
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_opened_may_name_what_it_did() {
+        let own = NetNs::current().unwrap().id();
+        assert!(NetNs::is_still_at(Path::new(OWN), own).unwrap());
+        assert!(!NetNs::is_still_at(Path::new(OWN), NetNsId { ino: 1, ..own }).unwrap());
+        for gone in ["/nonexistent/ns", "/proc/self/status"] {
+            assert!(!NetNs::is_still_at(Path::new(gone), own).unwrap());
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let circle = dir.path().join("a");
+        std::os::unix::fs::symlink("a", &circle).unwrap();
+        assert!(NetNs::is_still_at(&circle, own).is_err());
     }
 
     #[test]

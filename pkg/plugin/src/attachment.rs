@@ -84,8 +84,7 @@ pub fn begin<C: NodeChange>(node: &Node, beginning: &Beginning<'_>) -> Result<Jo
 
 fn make_room<C: NodeChange>(node: &Node, path: &Path, new: &Head) -> Result<(), Error> {
     let Some(old) = open::<C>(path)? else { return Ok(()) };
-    let lives = old.head().netns == new.netns || still_names(&old.head().netns_path, old.head().netns);
-    if old.is_complete() && lives && !old.is_from_another_boot()? {
+    if old.is_complete() && !old.is_from_another_boot()? && lives(old.head(), new)? {
         let head = Box::new(old.head().clone());
         return Err(journal::Error::Exists { path: path.to_owned(), head }.into());
     }
@@ -93,9 +92,10 @@ fn make_room<C: NodeChange>(node: &Node, path: &Path, new: &Head) -> Result<(), 
     take_back_journal(node, old)
 }
 
-/// Whether a path still names the namespace that it did.
-fn still_names(path: &Path, id: Option<NetNsId>) -> bool {
-    NetNs::open(path).is_ok_and(|netns| Some(netns.id()) == id)
+/// Whether an attachment of this boot is the one that is to be made, or its namespace is where it was.
+fn lives(old: &Head, new: &Head) -> Result<bool, Error> {
+    let is_there = |id| NetNs::is_still_at(&old.netns_path, id);
+    Ok(old.netns == new.netns || old.netns.map_or(Ok(false), is_there)?)
 }
 
 /// The living attachment of this plugin that has an interface of this name in a namespace, if a journal of

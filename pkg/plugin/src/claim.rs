@@ -108,7 +108,7 @@ impl Claim {
         if present.boot_id != self.boot_id || present.owner == self.owner {
             return present.remove(node);
         }
-        if present.lives()? {
+        if NetNs::is_still_at(&present.netns, present.netns_id)? {
             let what = match self.part {
                 Part::Vf => "pci address",
                 Part::Rdma => "RDMA device of",
@@ -121,16 +121,6 @@ impl Claim {
         take_back(&present.owner)?;
         // Without a journal nothing is known of how the device was; it is free all the same.
         present.remove(node)
-    }
-
-    /// Whether the owner's namespace is there. That it cannot be opened for another reason does not mean
-    /// that it is gone.
-    fn lives(&self) -> Result<bool, Error> {
-        match NetNs::open(&self.netns) {
-            Ok(netns) => Ok(netns.id() == self.netns_id),
-            Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Removes this very claim. The directory's lock keeps others from removing one that was made in its

@@ -83,3 +83,25 @@ fn only_the_journal_that_was_judged_is_taken_back() {
     let tried = take_back_judged::<Precious>(&node, "test", &attachment, inode).unwrap_err();
     assert!(tried.to_string().contains("it was tried"), "{tried}");
 }
+
+#[test]
+fn an_attachment_whose_namespace_cannot_be_opened_is_not_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::new(State::at(dir.path()), Vec::new(), &NoIpam);
+    let attachment: Attachment = "c0ffee@net1".parse().unwrap();
+    let circle = dir.path().join("netns");
+    std::os::unix::fs::symlink("netns", &circle).unwrap();
+    let in_netns = |ino| Beginning {
+        plugin: "test",
+        attachment: &attachment,
+        network: "rail",
+        netns_path: &circle,
+        netns: Some(NetNsId { dev: 4, ino }),
+    };
+    let mut journal = begin::<Precious>(&node, &in_netns(1)).unwrap();
+    journal.note(Precious).unwrap();
+    journal.complete().unwrap();
+    drop(journal);
+    let refused = begin::<Precious>(&node, &in_netns(2)).unwrap_err();
+    assert!(matches!(refused, Error::NetNs(_)), "{refused}");
+}

@@ -57,9 +57,5 @@ pub(crate) fn take_over(
 
 /// Whether the former sandbox may be there: only a namespace that is known to be gone says that it is not.
 fn lives(head: &Head) -> bool {
-    match (NetNs::open(&head.netns_path), head.netns) {
-        (Ok(netns), Some(id)) => netns.id() == id,
-        (Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }), Some(_)) => false,
-        _ => true,
-    }
+    head.netns.is_none_or(|id| NetNs::is_still_at(&head.netns_path, id).unwrap_or(true))
 }
