@@ -52,6 +52,29 @@ fn what_is_in_the_place_of_a_journal_keeps_no_other_from_being_taken_back() {
 }
 
 #[test]
+fn an_address_is_not_given_away_while_its_link_could_not_be_deleted() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({}));
+    let address = silkrail_tests::rail::ip(&call.add().ok());
+    let gc = call.with("cni.dev/valid-attachments", &valid(&[]));
+    // The namespace cannot be opened, which does not mean that it is gone.
+    let path = rail.pod.path().to_owned();
+    let journal = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
+    let circle = rail.node.state_dir().with_file_name("circle");
+    std::os::unix::fs::symlink("circle", &circle).unwrap();
+    let whole = std::fs::read_to_string(&journal).unwrap();
+    std::fs::write(&journal, whole.replace(path.to_str().unwrap(), circle.to_str().unwrap())).unwrap();
+    gc.gc().refusal();
+    assert!(rail.pod.link("net1").is_some());
+    assert_eq!(rail.node.snapshot().claims(), [address.as_str()]);
+
+    std::fs::write(&journal, whole).unwrap();
+    gc.gc().done();
+    assert_eq!(rail.pod.link("net1"), None);
+    assert!(rail.node.snapshot().claims().is_empty());
+}
+
+#[test]
 fn gc_leaves_other_networks_alone() {
     let rail = Rail::new();
     let call = rail.macvlan(&json!({"name": "other"}));
