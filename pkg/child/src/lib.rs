@@ -92,7 +92,8 @@ impl<K: Kind> Plugin for Child<K> {
         let _ = log::configure(&request.common, String::new());
         let node = Node::of(&request.common, self.builtin_ipam)?;
         let collected = attachment::collect::<Change>(&node, self, &request.common, &request.valid);
-        delegate::gc(request, self.builtin_ipam)?;
+        let kept = attachment::of_network(&node, self, &request.common.conf.name)?;
+        delegate::gc(request, &kept, self.builtin_ipam)?;
         Ok(collected?)
     }
 

@@ -184,13 +184,8 @@ pub fn collect<C: NodeChange>(
     valid: &[Attachment],
 ) -> Result<(), Error> {
     let mut failures = Vec::new();
-    let ours = |journal: &Named| journal.plugin == plugin.name() && !journal.set_aside;
-    for Named { path, attachment, .. } in journals::list(&node.state)?.into_iter().filter(ours) {
-        // Which network it is of never changes, so others' are neither waited for nor moved out of the way.
-        let of_network = Head::read(&path)?.is_some_and(|head| head.network == common.conf.name);
-        if valid.contains(&attachment) || !of_network {
-            continue;
-        }
+    let present = of_network(node, plugin, &common.conf.name)?;
+    for attachment in present.into_iter().filter(|attachment| !valid.contains(attachment)) {
         if let Err(error) = collect_one::<C>(node, plugin.name(), &common.conf.name, &attachment) {
             failures.push(format!("{attachment}: {error}"));
         }
@@ -199,6 +194,22 @@ pub fn collect<C: NodeChange>(
         return Ok(());
     }
     Err(cni::Error::new(cni::Code::TRY_AGAIN, format!("could not take back: {}", failures.join("; "))).into())
+}
+
+/// The attachments of a network that this plugin has, by its journals.
+///
+/// # Errors
+/// If they cannot be listed or read: who took that for none would give away what is in use.
+pub fn of_network(node: &Node, plugin: &dyn Plugin, network: &str) -> Result<Vec<Attachment>, Error> {
+    let mut found = Vec::new();
+    let ours = |journal: &Named| journal.plugin == plugin.name() && !journal.set_aside;
+    for Named { path, attachment, .. } in journals::list(&node.state)?.into_iter().filter(ours) {
+        // Which network it is of never changes, so others' are neither waited for nor moved out of the way.
+        if Head::read(&path)?.is_some_and(|head| head.network == network) {
+            found.push(attachment);
+        }
+    }
+    Ok(found)
 }
 
 fn collect_one<C: NodeChange>(

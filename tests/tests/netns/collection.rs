@@ -75,6 +75,19 @@ fn an_address_is_not_given_away_while_its_link_could_not_be_deleted() {
 }
 
 #[test]
+fn another_ipam_plugin_is_told_to_keep_the_address_of_a_link_that_could_not_be_deleted() {
+    let rail = Rail::new();
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let call = rail.with_ipam(&ipam);
+    call.add().ok();
+    ipam.fails("DEL", 11, "the server is away");
+    call.with("cni.dev/valid-attachments", &valid(&["other"])).gc().error(11);
+    let told: Value = serde_json::from_slice(&ipam.calls().last().unwrap().stdin).unwrap();
+    assert_eq!(told["cni.dev/valid-attachments"], valid(&["other", "c0ffee"]));
+    assert_eq!(told["ipam"]["type"], "fake");
+}
+
+#[test]
 fn gc_leaves_other_networks_alone() {
     let rail = Rail::new();
     let call = rail.macvlan(&json!({"name": "other"}));

@@ -1,12 +1,14 @@
 //! Calling the IPAM plugin: in this process if it is this executable, as another process otherwise.
 
 mod change;
+mod collect;
 mod exec;
 mod find;
 
-use cni::{Add, AddResult, Check, Code, Common, Del, Error, Gc, Plugin, Status, Verb};
+use cni::{Add, AddResult, Check, Code, Common, Del, Error, Plugin, Status, Verb};
 
 pub use change::Delegated;
+pub use collect::gc;
 
 use self::{exec::Call, find::Delegate};
 
@@ -58,18 +60,6 @@ pub fn check(request: &Check<'_>, builtin: &'static dyn Plugin) -> Result<(), Er
                 Call::new(Verb::Check, &request.common).about(&request.attachment, Some(&request.netns));
             exec::run(&path, &call).map(drop)
         }
-    }
-}
-
-/// Has the IPAM plugin take back what is not valid any more.
-///
-/// # Errors
-/// What is left, in the delegate's words.
-pub fn gc(request: &Gc<'_>, builtin: &'static dyn Plugin) -> Result<(), Error> {
-    match find::find(&request.common, builtin)? {
-        Delegate::None => Ok(()),
-        Delegate::Builtin(plugin) => plugin.gc(request),
-        Delegate::Executable(path) => exec::run(&path, &Call::new(Verb::Gc, &request.common)).map(drop),
     }
 }
 

@@ -21,8 +21,7 @@ use journal::Content;
 use plugin::{
     Journaled, Node, State,
     attachment::{self, NodeChange},
-    journals::{self, Named},
-    log, lost,
+    journals, log, lost,
 };
 
 use self::change::Change;
@@ -82,8 +81,7 @@ impl Plugin for SilkrailIpam {
         // Nor does a GC.
         let _ = log::configure(&request.common, String::new());
         let node = Node::of(&request.common, &ITSELF)?;
-        let kept = [request.valid.clone(), with_a_link(&node)?].concat();
-        let collected = attachment::collect::<Change>(&node, self, &request.common, &kept);
+        let collected = attachment::collect::<Change>(&node, self, &request.common, &request.valid);
         let released = lost::collect_addresses(&node.state, &request.valid);
         Ok(collected.and(released)?)
     }
@@ -105,14 +103,6 @@ impl Journaled for SilkrailIpam {
         let node = Node::new(state, cni_path, &ITSELF);
         attachment::take_back_judged::<Change>(&node, NAME, attachment, inode)
     }
-}
-
-/// The attachments that a main plugin still has. Of those that are not valid it has just taken back all that it could,
-/// their addresses with them: where it could not, something may still answer to the address.
-fn with_a_link(node: &Node) -> Result<Vec<Attachment>, plugin::Error> {
-    let is_mains = |journal: &Named| journal.plugin != NAME && !journal.set_aside;
-    let journals = journals::list(&node.state)?.into_iter().filter(is_mains);
-    Ok(journals.map(|journal| journal.attachment).collect())
 }
 
 /// Releases the addresses of an attachment whose journal was lost.

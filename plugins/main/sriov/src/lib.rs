@@ -88,7 +88,8 @@ impl Plugin for Sriov {
         let node = Node::of(&request.common, self.builtin_ipam)?;
         let collected = attachment::collect::<Change>(&node, self, &request.common, &request.valid);
         let released = lost::collect_devices(&node.state, Part::Vf, &request.valid);
-        delegate::gc(request, self.builtin_ipam)?;
+        let kept = attachment::of_network(&node, self, &request.common.conf.name)?;
+        delegate::gc(request, &kept, self.builtin_ipam)?;
         Ok(collected.and(released)?)
     }
 
