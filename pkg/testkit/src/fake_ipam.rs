@@ -35,6 +35,9 @@ call="$home/calls/$(printf %04d $n)"
 env >"$call/env"
 cat >"$call/stdin"
 [ -f "$home/sleep" ] && sleep "$(cat "$home/sleep")"
+# Not for ever: the test may have failed.
+n=0
+while [ -f "$home/held" ] && [ $n -lt 1200 ]; do sleep 0.05; n=$((n + 1)); done
 [ -f "$home/$CNI_COMMAND.kills" ] && kill -9 $PPID
 [ -f "$home/$CNI_COMMAND.stdout" ] && cat "$home/$CNI_COMMAND.stdout"
 [ -f "$home/$CNI_COMMAND.fails" ] && exit 1
@@ -110,6 +113,22 @@ impl FakeIpam {
     /// If it cannot be written.
     pub fn takes(&self, seconds: f32) {
         fs::write(self.data("sleep"), seconds.to_string()).unwrap();
+    }
+
+    /// Has every call wait until [`FakeIpam::lets_go`], however slow the machine is.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn holds(&self) {
+        fs::write(self.data("held"), "").unwrap();
+    }
+
+    /// Has the calls that wait go on, and later ones not wait.
+    ///
+    /// # Panics
+    /// If none was to wait.
+    pub fn lets_go(&self) {
+        fs::remove_file(self.data("held")).unwrap();
     }
 
     /// How it was called, in order.

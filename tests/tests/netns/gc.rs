@@ -179,7 +179,7 @@ fn what_a_call_is_at_work_on_is_told_of_and_not_touched() {
     let rail = Rail::new();
     let evidence = Evidence::of(&rail.node);
     let slow = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
-    slow.takes(3.0);
+    slow.holds();
     let call = rail.with_ipam(&slow);
     thread::scope(|scope| {
         let add = scope.spawn(|| call.add());
@@ -190,6 +190,7 @@ fn what_a_call_is_at_work_on_is_told_of_and_not_touched() {
             "{}",
             ran.stdout
         );
+        slow.lets_go();
         add.join().unwrap().ok();
     });
     assert_eq!(rail.pod.addresses("net1"), ["10.7.0.5/24"]);
