@@ -1,15 +1,34 @@
 //! A reboot, as far as files can tell.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use testkit::TestNode;
 
-const FORMER: &str = "00000000-0000-0000-0000-000000000000";
+/// The identity of that boot.
+pub const FORMER: &str = "00000000-0000-0000-0000-000000000000";
+
+/// The boot's identity.
+///
+/// # Panics
+/// If the kernel does not tell.
+pub fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_owned()
+}
+
+/// Where this boot's addresses are.
+pub fn store(node: &TestNode) -> PathBuf {
+    node.state_dir().join("ipam").join(boot_id())
+}
 
 /// Has all state say that it was written before the last boot.
+///
+/// # Panics
+/// If there is none of this boot.
 pub fn age(node: &TestNode) {
-    let now = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let aged = age_below(&node.state_dir(), now.trim());
+    let aged = age_below(&node.state_dir(), &boot_id());
     assert!(aged > 0, "there is no state of this boot");
 }
 

@@ -4,7 +4,10 @@ use std::{fs, path::PathBuf};
 
 use serde_json::json;
 
-use silkrail_tests::rail::{Rail, ips};
+use silkrail_tests::{
+    rail::{Rail, ips},
+    reboot::store,
+};
 
 /// The files that were set aside, with their content.
 fn aside(rail: &Rail) -> Vec<(String, String)> {
@@ -53,8 +56,7 @@ fn a_map_of_a_newer_version_is_made_anew_from_the_claims() {
     let rail = Rail::new();
     let call = |id: &str| rail.macvlan(&json!({})).container(id).ifname(id);
     let first = ips(&call("a").add().ok());
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let map = rail.node.state_dir().join("ipam").join(boot.trim()).join("maps/rail");
+    let map = store(&rail.node).join("maps/rail");
     let mut bytes = fs::read(&map).unwrap();
     bytes[8] = 2;
     fs::write(&map, bytes).unwrap();

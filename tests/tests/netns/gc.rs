@@ -14,6 +14,7 @@ use silkrail_tests::{
     cli,
     evidence::Evidence,
     rail::{Rail, ipam},
+    reboot::{FORMER, age},
 };
 
 /// A node whose one pod has died without a DEL.
@@ -202,20 +203,12 @@ fn invariant_10_what_was_written_before_the_last_boot_goes() {
     let rail = Rail::new();
     let evidence = Evidence::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
-    let now = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let former = "00000000-0000-0000-0000-000000000000";
-    for plugin in ["macvlan", "silkrail-ipam"] {
-        let path = journal(&rail.node, &format!("c0ffee@net1.{plugin}"));
-        let text = fs::read_to_string(&path).unwrap().replace(now.trim(), former);
-        fs::write(path, text).unwrap();
-    }
-    let entry = rail.node.state_dir().join("podmap/v1/c0ffee@net1.json");
-    fs::write(&entry, fs::read_to_string(&entry).unwrap().replace(now.trim(), former)).unwrap();
-    let stores = rail.node.state_dir().join("ipam");
-    fs::rename(stores.join(now.trim()), stores.join(former)).unwrap();
+    age(&rail.node);
     let stale = evidence.with_state("", "stale");
-    let expected = format!("store - {former}");
-    assert!(stale.contains(&expected) && stale.iter().any(|it| it.starts_with("journal ")), "{stale:?}");
+    assert!(
+        stale.contains(&format!("store - {FORMER}")) && stale.iter().any(|it| it.starts_with("journal ")),
+        "{stale:?}"
+    );
     evidence.gc("--yes").ended(0);
     assert!(rail.node.snapshot().state().is_empty(), "{:?}", rail.node.snapshot().state());
     // What lives in this boot's namespace is not that boot's.

@@ -8,6 +8,7 @@ use testkit::{Call, Observe, TestNode};
 use silkrail_tests::{
     evidence::Evidence,
     rail::{Rail, ip, pool},
+    reboot::{FORMER, boot_id},
 };
 
 fn pools() -> Value {
@@ -183,7 +184,6 @@ fn a_claim_of_a_device_goes_with_its_namespace_and_not_before() {
     let rail = Rail::new();
     let evidence = Evidence::of(&rail.node);
     let meta = fs::metadata(rail.pod.path()).unwrap();
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let claim = |part: &str, boot: &str| {
         use std::os::unix::fs::MetadataExt;
         json!({
@@ -198,12 +198,12 @@ fn a_claim_of_a_device_goes_with_its_namespace_and_not_before() {
     for part in ["vf", "rdma"] {
         let dir = rail.node.state_dir().join(part);
         fs::create_dir_all(&dir).unwrap();
-        fs::write(dir.join("0000:af:00.1"), claim(part, boot.trim()).to_string()).unwrap();
+        fs::write(dir.join("0000:af:00.1"), claim(part, &boot_id()).to_string()).unwrap();
     }
     let kept = ["rdma-device c0ffee@net1 0000:af:00.1", "vf c0ffee@net1 0000:af:00.1"];
     assert_eq!(evidence.with_state("--yes", "kept"), kept);
     let vf = rail.node.state_dir().join("vf/0000:af:00.1");
-    fs::write(&vf, claim("vf", "00000000-0000-0000-0000-000000000000").to_string()).unwrap();
+    fs::write(&vf, claim("vf", FORMER).to_string()).unwrap();
     assert_eq!(evidence.with_state("--yes", "taken-back"), [kept[1]], "it is of another boot");
     fs::write(&vf, "garbage").unwrap();
     let Rail { pod, node, switch: _switch } = rail;

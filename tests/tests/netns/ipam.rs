@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use testkit::Observe;
 
-use silkrail_tests::rail::{Rail, ip, ips, pool, pool6};
+use silkrail_tests::{
+    rail::{Rail, ip, ips, pool, pool6},
+    reboot::{FORMER, age},
+};
 
 #[test]
 fn ipam_case_017_the_result_has_prefix_gateway_and_routes_in_order() {
@@ -129,11 +132,10 @@ fn ipam_case_054_after_a_reboot_old_claims_are_void() {
     let call = rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]}));
     call.add().ok();
     let store = rail.node.state_dir().join("ipam");
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let former = "00000000-0000-0000-0000-000000000000";
-    std::fs::rename(store.join(boot.trim()), store.join(former)).unwrap();
+    age(&rail.node);
+    assert!(store.join(FORMER).exists());
     assert_eq!(ip(&call.container("other").add().ok()), "10.7.0.10");
-    assert!(!store.join(former).exists(), "the former boot's claims are gone");
+    assert!(!store.join(FORMER).exists(), "the former boot's claims are gone");
 }
 
 #[test]

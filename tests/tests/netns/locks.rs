@@ -10,7 +10,7 @@ use std::{
 use serde_json::json;
 use testkit::{Answer, Call, wait_until};
 
-use silkrail_tests::rail::Rail;
+use silkrail_tests::{rail::Rail, reboot::store};
 
 /// How long whoever waits for the lock is kept waiting.
 const HELD: Duration = Duration::from_millis(300);
@@ -53,11 +53,6 @@ fn waited(log: &Path, file: &Path) -> String {
     text.lines().find(told).unwrap_or_else(|| panic!("no word of {}:\n{text}", file.display())).to_owned()
 }
 
-fn store(rail: &Rail) -> PathBuf {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    rail.node.state_dir().join("ipam").join(boot.trim())
-}
-
 #[test]
 fn a_wait_for_a_journal_is_logged_with_its_file_and_its_length() {
     let (rail, call, log) = attached();
@@ -70,7 +65,7 @@ fn a_wait_for_a_journal_is_logged_with_its_file_and_its_length() {
 #[test]
 fn a_wait_for_the_claims_is_logged() {
     let (rail, call, log) = attached();
-    let claims = store(&rail).join("claims");
+    let claims = store(&rail.node).join("claims");
     held(&claims, || call.del()).done();
     waited(&log, &claims);
 }
@@ -78,7 +73,7 @@ fn a_wait_for_the_claims_is_logged() {
 #[test]
 fn a_wait_for_a_pools_map_is_logged() {
     let (rail, call, log) = attached();
-    let map = store(&rail).join("maps/rail");
+    let map = store(&rail.node).join("maps/rail");
     held(&map, || call.container("other").ifname("net2").add()).ok();
     waited(&log, &map);
 }

@@ -5,7 +5,10 @@ use std::fs;
 use serde_json::{Value, json};
 use testkit::Observe;
 
-use silkrail_tests::rail::{Rail, ip, pool, pool6};
+use silkrail_tests::{
+    rail::{Rail, ip, pool, pool6},
+    reboot::store,
+};
 
 fn exhausted(rail: &Rail, pools: &Value) -> testkit::Refusal {
     rail.ipam(pools).status().error(50)
@@ -55,8 +58,7 @@ fn the_claims_decide_and_not_the_map() {
     let pools = json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.11"])]});
     let given: Vec<_> = ["a", "b"].map(|id| ip(&rail.ipam(&pools).container(id).add().ok())).into();
     exhausted(&rail, &pools);
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let store = rail.node.state_dir().join("ipam").join(boot.trim());
+    let store = store(&rail.node);
     fs::remove_file(store.join("claims").join(&given[0])).unwrap();
     rail.ipam(&pools).status().done();
     fs::write(store.join("maps/rail"), "garbage").unwrap();
@@ -68,8 +70,7 @@ fn the_claims_decide_and_not_the_map() {
 fn a_store_that_cannot_be_read_is_told() {
     let rail = Rail::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10"])]});
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let store = rail.node.state_dir().join("ipam").join(boot.trim());
+    let store = store(&rail.node);
     fs::create_dir_all(&store).unwrap();
     fs::write(store.join("claims"), "").unwrap();
     exhausted(&rail, &pools).says(&["claims"]);
