@@ -32,7 +32,7 @@ debian() {
 
 # What a Rust toolchain needs beside itself: a linker, and the C library to link with.
 linker() {
-  command -v cargo >/dev/null || die "no Rust toolchain: install one from https://rustup.rs or Debian's packages"
+  command -v cargo >/dev/null || die "no Rust toolchain: install one from https://rustup.rs (Debian 12 and 13 have older ones)"
   debian cc:gcc /usr/include/stdlib.h:libc6-dev
 }
 

@@ -151,9 +151,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (source, program) = (dir.path().join("uapi.c"), dir.path().join("uapi"));
         fs::write(&source, c_program(names)).unwrap();
-        let gcc = Command::new("gcc").arg("-o").args([&program, &source]).output().expect("gcc is needed");
-        if !gcc.status.success() {
-            return Err(String::from_utf8_lossy(&gcc.stderr).into_owned());
+        let cc = Command::new("cc").arg("-o").args([&program, &source]).output().expect("cc is needed");
+        if !cc.status.success() {
+            return Err(String::from_utf8_lossy(&cc.stderr).into_owned());
         }
         Ok(String::from_utf8(Command::new(&program).output().unwrap().stdout).unwrap())
     }
