@@ -95,3 +95,28 @@ fn the_pod_map_tells_who_has_the_attachment() {
     call.del().done();
     assert!(!path.exists());
 }
+
+#[test]
+fn the_pod_map_has_no_attachment_that_is_not_whole() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({"ipam": silkrail_tests::rail::ipam(&["10.7.0.10"])}));
+    let path = rail.node.state_dir().join("podmap/v1/c0ffee@net1.json");
+    let mut seen = 0;
+    for step in 1.. {
+        let killed = call.clone().fault(&format!("kill:{step}")).add().was_killed();
+        if path.exists() {
+            seen += 1;
+            assert_eq!(rail.pod.addresses("net1"), ["10.7.0.10/24"], "step {step} of ADD");
+        }
+        if !killed {
+            break;
+        }
+        call.del().done();
+    }
+    assert!(seen > 0, "it was never there");
+    // It goes before anything else does.
+    assert!(call.clone().fault("kill:1").del().was_killed());
+    assert!(!path.exists(), "it tells of a pod that is losing its address");
+    assert_eq!(rail.pod.addresses("net1"), ["10.7.0.10/24"]);
+    call.del().done();
+}
