@@ -60,6 +60,14 @@ impl Call {
         self
     }
 
+    /// An environment variable; empty if it is not set.
+    pub fn var(&self, name: &str) -> String {
+        self.environment
+            .get(OsStr::new(name))
+            .map(|value| value.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    }
+
     /// Takes an environment variable away.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {

@@ -39,9 +39,9 @@ pub(crate) fn soak(workers: usize, end: Instant) -> Tally {
     let pods = (0..PODS).map(|n| RwLock::new(Some(rail.node.pod(&pod_name(n))))).collect();
     let before = rail.node.snapshot();
     let place = Place { rail, pods, ledger: Ledger::default(), tally: Tally::default() };
-    thread::scope(|scope| {
+    let without_del = thread::scope(|scope| {
         let place = &place;
-        for worker in 0..workers {
+        let attach_and_detach = |worker| {
             let seed = fastrand::u64(..);
             scope.spawn(move || {
                 fastrand::seed(seed);
@@ -49,8 +49,10 @@ pub(crate) fn soak(workers: usize, end: Instant) -> Tally {
                 for round in (0..).take_while(|_| Instant::now() < end) {
                     former = attach_and_detach(place, worker, round, former);
                 }
-            });
-        }
+                former.map(|call| call.var("CNI_CONTAINERID"))
+            })
+        };
+        let workers: Vec<_> = (0..workers).map(attach_and_detach).collect();
         scope.spawn(move || {
             while Instant::now() < end {
                 thread::sleep(Duration::from_millis(700));
@@ -58,7 +60,9 @@ pub(crate) fn soak(workers: usize, end: Instant) -> Tally {
                 look_for_duplicates(place);
             }
         });
+        workers.into_iter().filter_map(|worker| worker.join().unwrap()).collect::<Vec<_>>()
     });
+    place.tally.nothing_else_is_left(&place.rail.node.snapshot().difference(&before), &without_del);
     for call in [place.rail.macvlan(&conf(0)), place.rail.ipam(&conf(0)["ipam"])] {
         let collect = call.with("cni.dev/valid-attachments", &json!([]));
         if !place.tally.call("GC", || collect.gc()).status.success() {
@@ -113,10 +117,10 @@ fn attach_and_detach(place: &Place, worker: usize, round: usize, former: Option<
     None
 }
 
-/// DEL, and again until it succeeds, as a runtime does.
+/// DEL, and again until it succeeds, as a runtime does. The last one is not killed.
 fn detach(tally: &Tally, call: &Call) {
-    for _ in 0..10 {
-        let answer = tally.call("DEL", || perhaps_killed(call, 3, LIFE).del());
+    for one_in in [3, 3, 3, 3, 3, 0] {
+        let answer = tally.call("DEL", || perhaps_killed(call, one_in, LIFE).del());
         if answer.status.success() {
             return;
         }

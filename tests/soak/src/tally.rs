@@ -42,6 +42,16 @@ impl Tally {
         *self.counts.lock().unwrap().entry(what.to_owned()).or_default() += 1;
     }
 
+    /// Looks whether the state that is there before the GC is of attachments that have had no DEL. What a DEL forgets,
+    /// the GC after it would find.
+    pub(crate) fn nothing_else_is_left(&self, difference: &str, without_del: &[String]) {
+        let is_theirs = |line: &str| without_del.iter().any(|id| line.contains(&format!("{id}@")));
+        let state = difference.lines().filter(|line| line.starts_with("+ state/"));
+        for line in state.filter(|line| !is_theirs(line)) {
+            self.wrong(format!("its DEL has left this: {line}"));
+        }
+    }
+
     /// Something is wrong.
     pub(crate) fn wrong(&self, what: String) {
         eprintln!("WRONG: {what}");

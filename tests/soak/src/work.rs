@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use testkit::Call;
 
-/// The call, killed now and then, at any moment of its life.
+/// The call, killed once in so many times, at any moment of its life; 0 is never.
 pub(crate) fn perhaps_killed(call: &Call, one_in: u32, within: Duration) -> Call {
-    if fastrand::u32(..one_in) > 0 {
+    if one_in == 0 || !once_in(one_in) {
         return call.clone();
     }
     let time = Duration::from_micros(fastrand::u64(..u64::try_from(within.as_micros()).unwrap()));
