@@ -188,6 +188,34 @@ fn one_at_a_time_and_a_second_create_is_refused() {
     assert!(Journal::<Put>::open(&path, soon()).unwrap().is_some());
 }
 
+/// How often this process has a file open.
+fn times_open(inode: u64) -> usize {
+    let files = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    files.filter(|fd| fs::metadata(fd.path()).is_ok_and(|meta| meta.ino() == inode)).count()
+}
+
+#[test]
+fn who_waited_for_a_journal_that_goes_gets_the_one_that_came_in_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a");
+    let old = Journal::<Put>::create(&path, head()).unwrap();
+    let inode = old.inode().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let waited = Journal::<Put>::open(&path, Instant::now() + Duration::from_secs(30));
+            waited.unwrap().unwrap().head().network.clone()
+        });
+        while times_open(inode) < 2 {
+            std::thread::yield_now();
+        }
+        // As a DEL does, and after it an ADD: the lock is held until both are done.
+        statefile::remove(&path).unwrap();
+        let new = Journal::<Put>::create(&path, Head { network: "new".into(), ..head() }).unwrap();
+        drop((old, new));
+        assert_eq!(waiting.join().unwrap(), "new");
+    });
+}
+
 #[test]
 fn invariant_10_another_boot_is_recognised() {
     let dir = tempfile::tempdir().unwrap();
