@@ -194,7 +194,8 @@ fn ipam_case_048_a_stopped_lock_holder_is_waited_for_until_the_deadline() {
     let deadline = Instant::now() + Duration::from_millis(30);
     let failed = node.store.claim(&pool, &attachment("b@net1"), deadline, |_| Ok::<_, StoreError>(()));
     let Err(error @ StoreError::Busy { waited, .. }) = failed else { panic!("{failed:?}") };
-    assert!(waited >= Duration::from_millis(30), "{error}");
+    // The wait began a little after the deadline was set, so it was a little shorter.
+    assert!(Instant::now() >= deadline && !waited.is_zero(), "{error}");
     assert!(error.to_string().contains("maps/p is locked by another process; gave up after"), "{error}");
     node.release(&pool, given, "a@net1"); // a release does not need the map
     drop(held);
