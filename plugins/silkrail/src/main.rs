@@ -133,7 +133,12 @@ Exit status:
 const PODS_EXAMPLES: &str = "\
 Examples:
   silkrail pods
-  silkrail pods --json | jq -r '.[] | select(.rdma.ibdev == \"mlx5_5\") | .pod.name'";
+  silkrail pods --json | jq -r '.[] | select(.rdma.ibdev == \"mlx5_5\") | .pod.name'
+
+Exit status:
+  0   done
+  1   an error
+  2   wrong usage";
 
 const GC_EXAMPLES: &str = "\
 Examples:

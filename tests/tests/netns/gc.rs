@@ -356,3 +356,11 @@ fn wrong_usage_is_status_2_and_the_help_has_every_exit_status() {
         assert!(help.contains(part), "{part}:\n{help}");
     }
 }
+
+#[test]
+fn the_help_of_every_command_has_its_exit_status() {
+    for command in ["mode get", "mode set", "pods", "gc"] {
+        let help = cli::silkrail(&format!("{command} --help")).ended(0).stdout;
+        assert!(help.contains("Exit status:\n  0 "), "{command}:\n{help}");
+    }
+}
