@@ -341,4 +341,25 @@ mod tests {
         assert!(lost.take_back(&state).unwrap());
         assert_eq!(path.symlink_metadata().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
+
+    #[test]
+    fn an_address_whose_journal_came_after_the_look_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = State::at(dir.path());
+        let owner: Attachment = "c@n".parse().unwrap();
+        let boot = boot_id().unwrap();
+        LocalStore::open(dir.path(), boot).unwrap();
+        let claim = dir.path().join("ipam").join(boot).join("claims/10.7.0.10");
+        symlink("c@n", &claim).unwrap();
+        let [(address, found)]: [_; 1] = addresses(&state).unwrap().try_into().unwrap();
+        assert_eq!(found, owner);
+        // An ADD of the attachment begins.
+        fs::create_dir(state.attachments()).unwrap();
+        let journal = state.attachments().join("c@n.silkrail-ipam.journal");
+        fs::write(&journal, "").unwrap();
+        let lost = Lost::Address(address, owner);
+        assert!(!lost.take_back(&state).unwrap() && claim.is_symlink());
+        fs::remove_file(journal).unwrap();
+        assert!(lost.take_back(&state).unwrap() && !claim.is_symlink());
+    }
 }
