@@ -164,3 +164,17 @@ fn ipam_case_042_check_passes_for_a_claim_and_fails_after_it_was_removed() {
     call.del().done();
     call.check().error(103);
 }
+
+#[test]
+fn invariant_3_a_late_del_of_a_former_sandbox_leaves_the_note_of_the_new_one() {
+    let rail = Rail::new();
+    let call = rail.ipam(&pools(&["10.7.0.10-10.7.0.20"]));
+    let of = |container| of_pod(&call, "a", "11111111-1111").container(container);
+    of("former").add().ok();
+    of("new").add().ok();
+    of("former").del().done();
+    let note = rail.node.state_dir().join("ipam/pods/11111111-1111@net1");
+    assert_eq!(std::fs::read_link(&note).unwrap().to_str(), Some("new@net1"));
+    of("new").del().done();
+    assert!(!note.is_symlink());
+}
