@@ -129,7 +129,7 @@ fn refusal(msg: String) -> Error {
 
 /// The ports that serve a parent. A node without RDMA has none, and a node in exclusive mode shares none.
 fn shared_ports(node: &Node, parent: &Parent) -> Result<Vec<Port>, Error> {
-    if !node.sysfs.has_rdma() {
+    if !node.sysfs.has_rdma()? {
         return Ok(Vec::new());
     }
     let mut socket = rdma::open(&node.sysfs)?;

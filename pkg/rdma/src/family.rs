@@ -28,7 +28,7 @@ pub type Socket = netlink::Socket<RdmaFamily>;
 /// # Errors
 /// [`Error::NoRdma`] if the RDMA core is not loaded.
 pub fn open(sysfs: &Sysfs) -> Result<Socket, Error> {
-    if sysfs.has_rdma() { open_here() } else { Err(Error::NoRdma) }
+    if sysfs.has_rdma()? { open_here() } else { Err(Error::NoRdma) }
 }
 
 /// Opens a socket in another namespace. It may be used from anywhere to list and to ask, but not to move a

@@ -6,7 +6,7 @@ use addr::{LinkName, PciAddress};
 
 use crate::{
     Error, Function, Sysfs,
-    root::{link, names, parsed, text, value},
+    root::{is_there, link, names, parsed, text, value},
 };
 
 const ADDRESS: &str = "a PCI address";
@@ -14,8 +14,11 @@ const NUMBER: &str = "a number";
 
 impl Sysfs {
     /// Whether the function is there.
-    pub fn has(&self, function: &Function) -> bool {
-        self.dir(function).exists()
+    ///
+    /// # Errors
+    /// [`Error::Io`] if that cannot be seen: a function whose settings are to be restored must not count as gone then.
+    pub fn has(&self, function: &Function) -> Result<bool, Error> {
+        is_there(&self.dir(function))
     }
 
     /// The driver the function is bound to.
@@ -208,8 +211,12 @@ mod tests {
         let tree = Tree::mlx5();
         assert_eq!(tree.sysfs.links(&pci("0000:af:00.2").into()).unwrap().len(), 1);
         assert!(tree.sysfs.links(&pci("0000:af:00.3").into()).unwrap().is_empty());
-        assert!(tree.sysfs.has(&pci("0000:af:00.3").into()));
-        assert!(!tree.sysfs.has(&pci("0000:af:00.4").into()));
+        assert!(tree.sysfs.has(&pci("0000:af:00.3").into()).unwrap());
+        assert!(!tree.sysfs.has(&pci("0000:af:00.4").into()).unwrap());
+        // A circle of links cannot be followed, whatever is there.
+        let circle = tree.sysfs.root().join("bus/pci/devices/0000:af:00.5");
+        std::os::unix::fs::symlink("0000:af:00.5", circle).unwrap();
+        assert!(matches!(tree.sysfs.has(&pci("0000:af:00.5").into()), Err(Error::Io { .. })));
     }
 
     #[test]

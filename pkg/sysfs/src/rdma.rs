@@ -4,15 +4,18 @@ use std::path::PathBuf;
 
 use crate::{
     Error, Function, Sysfs,
-    root::{link, names, text},
+    root::{is_there, link, names, text},
 };
 
 impl Sysfs {
     /// Whether the kernel's RDMA core is loaded.
     ///
     /// Costs one system call: a node without RDMA should pay no more.
-    pub fn has_rdma(&self) -> bool {
-        self.root().join("class/infiniband").exists()
+    ///
+    /// # Errors
+    /// [`Error::Io`] if that cannot be seen.
+    pub fn has_rdma(&self) -> Result<bool, Error> {
+        is_there(&self.root().join("class/infiniband"))
     }
 
     /// The function's RDMA devices in the namespace this sysfs shows, sorted.

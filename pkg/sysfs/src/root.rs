@@ -32,6 +32,11 @@ impl Sysfs {
     }
 }
 
+/// Whether a file or directory is there. That it cannot be seen does not mean that it is not.
+pub(crate) fn is_there(path: &Path) -> Result<bool, Error> {
+    path.try_exists().map_err(|source| Error::Io { path: path.to_owned(), source })
+}
+
 /// The text of a file without the line's end; `None` if there is no such file.
 ///
 /// The kernel hands out an attribute whole, by one read call, and none is longer than a page. A GID table has 255

@@ -48,7 +48,7 @@ pub(crate) fn set(
 ) -> Result<Exit, Failure> {
     let sysfs = Sysfs::system();
     let kernel = Kernel::running(root);
-    let loaded = sysfs.has_rdma();
+    let loaded = sysfs.has_rdma()?;
     match kernel.ib_core() {
         IbCore::Missing if !loaded => return Err(Failure::NoModule(kernel.modules().display().to_string())),
         _ if !loaded && !persist => return Err(Failure::NotLoaded),

@@ -108,7 +108,7 @@ impl Noted {
     /// What the Go plugin did, as changes of ours, in the order in which ADD makes them.
     fn changes(&self, node: &Node, owner: &Attachment, pod: Option<&NetNs>) -> Result<Vec<Change>, Error> {
         // With the VF, its settings are gone.
-        if !node.sysfs.has(&Function::Pci(self.vf)) {
+        if !node.sysfs.has(&Function::Pci(self.vf))? {
             return Ok(Vec::new());
         }
         let Some(pf) = node.sysfs.pf_of(self.vf)? else { return Ok(Vec::new()) };

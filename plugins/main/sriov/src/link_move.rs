@@ -104,7 +104,7 @@ impl LinkMove {
         }
         match wait_at_home(node, self.vf, RETURN)? {
             Some(link) => self.home.restore(node.links()?, &link),
-            None if !node.sysfs.has(&Function::Pci(self.vf)) => Ok(()),
+            None if !node.sysfs.has(&Function::Pci(self.vf))? => Ok(()),
             None => Err(self.lost()),
         }
     }

@@ -45,7 +45,7 @@ impl FormerMac {
 
     /// Has the PF show it again.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
-        if !node.sysfs.has(&Function::Pci(self.vf)) || is_anothers(node, self.vf, &self.owner)? {
+        if !node.sysfs.has(&Function::Pci(self.vf))? || is_anothers(node, self.vf, &self.owner)? {
             return Ok(());
         }
         let pf = Pf::find(node, self.pf)?;

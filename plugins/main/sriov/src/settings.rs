@@ -106,7 +106,7 @@ impl Configured {
             return Ok(());
         }
         // With the PF's VFs, or the PF itself, the settings are gone.
-        if !node.sysfs.has(&Function::Pci(self.vf)) {
+        if !node.sysfs.has(&Function::Pci(self.vf))? {
             return Ok(());
         }
         let pf = Pf::find(node, self.pf)?;

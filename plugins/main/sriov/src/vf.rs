@@ -51,7 +51,7 @@ impl Vf {
     /// # Errors
     /// That there is no such function, or that it is no VF.
     pub(crate) fn exists(node: &Node, pci: PciAddress) -> Result<PciAddress, Error> {
-        if !node.sysfs.has(&Function::Pci(pci)) {
+        if !node.sysfs.has(&Function::Pci(pci))? {
             let msg =
                 format!("deviceID: failed to get VF information: there is no PCI device {pci} on this node");
             return Err(CniError::config(msg)
@@ -141,7 +141,7 @@ pub(crate) fn is_anothers(node: &Node, vf: PciAddress, owner: &Attachment) -> Re
 /// Whether a VF is there and bound to a driver that gives it a link.
 pub(crate) fn may_have_link(node: &Node, vf: PciAddress) -> Result<bool, Error> {
     let function = Function::Pci(vf);
-    if !node.sysfs.has(&function) {
+    if !node.sysfs.has(&function)? {
         return Ok(false);
     }
     let driver = node.sysfs.driver(&function)?;
@@ -151,7 +151,7 @@ pub(crate) fn may_have_link(node: &Node, vf: PciAddress) -> Result<bool, Error> 
 /// The link of a VF, if it is in the node's namespace.
 pub(crate) fn link_at_home(node: &Node, pci: PciAddress) -> Result<Option<Link>, Error> {
     let function = Function::Pci(pci);
-    if !node.sysfs.has(&function) {
+    if !node.sysfs.has(&function)? {
         return Ok(None);
     }
     let names = node.sysfs.links(&function)?;
@@ -166,7 +166,7 @@ pub(crate) fn wait_at_home(node: &Node, pci: PciAddress, patience: Duration) -> 
     let deadline = Instant::now() + patience;
     loop {
         let link = link_at_home(node, pci)?;
-        if link.is_some() || Instant::now() >= deadline || !node.sysfs.has(&Function::Pci(pci)) {
+        if link.is_some() || Instant::now() >= deadline || !node.sysfs.has(&Function::Pci(pci))? {
             return Ok(link);
         }
         // sysfs has the name a moment after the event: look again soon.

@@ -66,7 +66,7 @@ fn make(
 
 /// Refuses a function that is not there, or whose VF another attachment has.
 fn may_be_moved(node: &Node, request: &Add<'_>, function: &Function) -> Result<(), Error> {
-    if !node.sysfs.has(function) {
+    if !node.sysfs.has(function)? {
         return Err(CniError::config(format!("deviceID: there is no device {function} on this node")).into());
     }
     if claim::is_anothers(node, Part::Vf, function, &request.attachment)? {

@@ -150,9 +150,9 @@ impl DeviceMove {
     /// again.
     fn wait_at_home(&self, node: &Node) -> Result<(), Error> {
         // Without its function, or its driver, there is no device to wait for.
-        if !node.sysfs.has(&self.function)
+        if !node.sysfs.has(&self.function)?
             || node.sysfs.driver(&self.function)?.is_none()
-            || !node.sysfs.has_rdma()
+            || !node.sysfs.has_rdma()?
         {
             return Ok(());
         }
