@@ -45,7 +45,10 @@ impl Tally {
     /// Looks whether the state that is there before the GC is of attachments that have had no DEL. What a DEL forgets,
     /// the GC after it would find.
     pub(crate) fn nothing_else_is_left(&self, difference: &str, without_del: &[String]) {
-        let is_theirs = |line: &str| without_del.iter().any(|id| line.contains(&format!("{id}@")));
+        // As part of an attachment's name, or by itself in the claim of a device.
+        let names =
+            |line: &str, id: &str| line.contains(&format!("{id}@")) || line.contains(&format!("\"{id}\""));
+        let is_theirs = |line: &str| without_del.iter().any(|id| names(line, id));
         let state = difference.lines().filter(|line| line.starts_with("+ state/"));
         for line in state.filter(|line| !is_theirs(line)) {
             self.wrong(format!("its DEL has left this: {line}"));
