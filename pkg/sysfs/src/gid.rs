@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     Error, Sysfs,
-    root::{text, value},
+    root::{names, text, value},
 };
 
 /// One entry of a GID table.
@@ -74,6 +74,16 @@ impl Sysfs {
             }
         }
         Ok(None)
+    }
+
+    /// How many entries a port's GID table has room for.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the device or the port is not visible here.
+    #[doc(alias = "gid_tbl_len")]
+    pub fn gid_table_len(&self, device: &str, port: u32) -> Result<usize, Error> {
+        let table = self.gid_table(device, port)?;
+        Ok(names(&table.port.join("gids"))?.len())
     }
 
     /// What is below a port: `Ethernet` or `InfiniBand`.

@@ -1,0 +1,142 @@
+//! The texts.
+
+use std::fmt::Write;
+
+use crate::{Exposition, Family, Kind, Value};
+
+/// In which text Prometheus reads an exposition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// The classic text, version 0.0.4. node_exporter's text files have it too.
+    Text,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// The value of the HTTP header `Content-Type`.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+impl Exposition {
+    /// All families with samples, by name.
+    pub fn encode(&self, format: Format) -> String {
+        let samples: usize = self.families.values().map(|family| family.samples.len()).sum();
+        let mut text = String::with_capacity(samples * 160);
+        for (name, family) in self.families.iter().filter(|(_, family)| !family.samples.is_empty()) {
+            head(&mut text, name, family, format);
+            family
+                .samples
+                .iter()
+                .for_each(|(labels, value)| sample(&mut text, name, labels.as_str(), *value));
+        }
+        if format == Format::OpenMetrics {
+            text.push_str("# EOF\n");
+        }
+        text
+    }
+}
+
+fn head(text: &mut String, name: &str, family: &Family, format: Format) {
+    let name = match (format, family.kind) {
+        (Format::OpenMetrics, Kind::Counter) => name.strip_suffix("_total").unwrap_or(name),
+        _ => name,
+    };
+    let kind = match family.kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+    };
+    let _ = write!(text, "# HELP {name} ");
+    for c in family.help.chars() {
+        match c {
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '"' if format == Format::OpenMetrics => text.push_str("\\\""),
+            other => text.push(other),
+        }
+    }
+    let _ = writeln!(text, "\n# TYPE {name} {kind}");
+}
+
+fn sample(text: &mut String, name: &str, labels: &str, value: Value) {
+    text.push_str(name);
+    if !labels.is_empty() {
+        text.push('{');
+        text.push_str(labels);
+        text.push('}');
+    }
+    let _ = match value {
+        Value::Integer(number) => writeln!(text, " {number}"),
+        Value::Float(number) if number.is_nan() => writeln!(text, " NaN"),
+        Value::Float(number) if number.is_infinite() => {
+            writeln!(text, " {}Inf", if number > 0.0 { '+' } else { '-' })
+        }
+        Value::Float(number) => writeln!(text, " {number}"),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Labels;
+
+    fn some() -> Exposition {
+        let mut some = Exposition::default();
+        let port = Labels::of([("device", "mlx5_0"), ("port", "1")]);
+        some.family("rdma_port_up", Kind::Gauge, "Whether \"traffic\" flows\\.").add(port.clone(), true);
+        some.family("rdma_duplicate_request_total", Kind::Counter, "a\nb")
+            .add(port.clone(), 9007199254740993);
+        some.family("rdma_duplicate_request_total", Kind::Counter, "").add(port.and("x", "y"), 0);
+        some.family("rdma_a_seconds", Kind::Gauge, "Time.").add(Labels::of([]), 0.25);
+        some.family("rdma_nothing", Kind::Gauge, "Never sent.");
+        some
+    }
+
+    #[test]
+    fn the_classic_text_names_a_counter_with_its_suffix() {
+        assert_eq!(
+            some().encode(Format::Text),
+            "# HELP rdma_a_seconds Time.\n# TYPE rdma_a_seconds gauge\nrdma_a_seconds 0.25\n\
+             # HELP rdma_duplicate_request_total a\\nb\n# TYPE rdma_duplicate_request_total counter\n\
+             rdma_duplicate_request_total{device=\"mlx5_0\",port=\"1\"} 9007199254740993\n\
+             rdma_duplicate_request_total{device=\"mlx5_0\",port=\"1\",x=\"y\"} 0\n\
+             # HELP rdma_port_up Whether \"traffic\" flows\\\\.\n# TYPE rdma_port_up gauge\n\
+             rdma_port_up{device=\"mlx5_0\",port=\"1\"} 1\n"
+        );
+    }
+
+    #[test]
+    fn openmetrics_names_a_counter_s_family_without_it_and_ends_with_eof() {
+        let text = some().encode(Format::OpenMetrics);
+        assert!(
+            text.contains("# TYPE rdma_duplicate_request counter\nrdma_duplicate_request_total{"),
+            "{text}"
+        );
+        assert!(text.contains("Whether \\\"traffic\\\" flows\\\\."), "{text}");
+        assert!(text.ends_with("rdma_port_up{device=\"mlx5_0\",port=\"1\"} 1\n# EOF\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_number_is_said_so() {
+        let mut odd = Exposition::default();
+        let family = odd.family("x", Kind::Gauge, "");
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300] {
+            family.add(Labels::of([]), value);
+        }
+        let text = odd.encode(Format::Text);
+        assert!(text.contains("x NaN\nx +Inf\nx -Inf\nx 1000000"), "{text}");
+    }
+
+    #[test]
+    fn merged_families_keep_their_samples() {
+        let mut all = some();
+        all.merge(some());
+        assert_eq!(all.family("rdma_port_up", Kind::Gauge, "").samples().len(), 2);
+        assert_eq!(all.names().collect::<Vec<_>>(), some().names().collect::<Vec<_>>());
+    }
+}
