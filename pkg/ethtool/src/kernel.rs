@@ -1,0 +1,140 @@
+//! The ioctl, and memory that the kernel cannot write beyond.
+//!
+//! The kernel is given an address, not a length. Before 6.19 it writes as many names or values as the driver has at
+//! that moment, whatever the request says, and a driver that was given more queues since it was asked for the count
+//! has more. Headroom would only make that rare. So a request ends where an inaccessible page begins: what does not
+//! fit is answered with `EFAULT`.
+
+use std::{
+    ffi::c_void,
+    num::NonZeroUsize,
+    ops::{Deref, DerefMut},
+    os::fd::{AsRawFd, BorrowedFd},
+    ptr::NonNull,
+    slice,
+};
+
+use addr::LinkName;
+use nix::{
+    errno::Errno,
+    libc,
+    sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap},
+};
+
+nix::ioctl_readwrite_bad!(siocethtool, libc::SIOCETHTOOL, libc::ifreq);
+
+/// The largest page of any architecture.
+const PAGE: usize = 64 * 1024;
+
+/// What the structures of `linux/ethtool.h` are aligned to.
+const ALIGNMENT: usize = 8;
+
+/// A request, and room for its answer. Behind it is an inaccessible page.
+#[derive(Debug)]
+pub(crate) struct Request {
+    mapping: NonNull<c_void>,
+    mapped: NonZeroUsize,
+    offset: usize,
+    length: usize,
+}
+
+impl Request {
+    /// So many bytes, all zero.
+    pub(crate) fn zeroed(length: usize) -> Result<Self, Errno> {
+        let taken = length.checked_next_multiple_of(ALIGNMENT).ok_or(Errno::ENOMEM)?;
+        let writable = taken.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
+        let mapped = NonZeroUsize::MIN.checked_add(writable + PAGE - 1).ok_or(Errno::ENOMEM)?;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+        let mapping = unsafe { mmap_anonymous(None, mapped, ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE) }?;
+        let request = Self { mapping, mapped, offset: writable - taken, length };
+        // SAFETY: the range is the mapping without its last page, and nobody has an address in it yet.
+        unsafe { mprotect(mapping, writable, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE) }?;
+        Ok(request)
+    }
+
+    fn start(&self) -> NonNull<u8> {
+        // SAFETY: the offset is within the mapping.
+        unsafe { self.mapping.cast::<u8>().add(self.offset) }
+    }
+}
+
+impl Deref for Request {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: from `start` there are at least `length` bytes of zeroed, writable memory that only this value has.
+        unsafe { slice::from_raw_parts(self.start().as_ptr(), self.length) }
+    }
+}
+
+impl DerefMut for Request {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and this value is borrowed alone.
+        unsafe { slice::from_raw_parts_mut(self.start().as_ptr(), self.length) }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's, and no borrow of it is left. It cannot fail for a whole mapping.
+        let _ = unsafe { munmap(self.mapping, self.mapped.get()) };
+    }
+}
+
+/// Has a link's driver answer a request, in its place.
+///
+/// # Errors
+/// `EFAULT` if the answer is longer than the request has room for.
+pub(crate) fn ask(socket: BorrowedFd<'_>, link: &LinkName, request: &mut Request) -> Result<(), Errno> {
+    let mut name = [0; libc::IFNAMSIZ];
+    for (to, from) in name.iter_mut().zip(link.as_str().bytes()) {
+        *to = from.cast_signed() as libc::c_char;
+    }
+    let data = request.start().as_ptr().cast();
+    let mut ifreq =
+        libc::ifreq { ifr_name: name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: data } };
+    // SAFETY: `ifreq` lives through the call; a link's name is shorter than IFNAMSIZ, so it ends with a zero. The
+    // kernel reads and writes from `data` on, upwards, and stops with EFAULT at the inaccessible page behind the
+    // request; whatever it writes before that is within the request's own memory, and bytes may have any value.
+    unsafe { siocethtool(socket.as_raw_fd(), &raw mut ifreq) }.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+    use testkit::{Observe, TestNode};
+
+    use super::*;
+
+    #[test]
+    fn a_request_is_writable_to_its_last_byte() {
+        for length in [1, 8, 12, PAGE - 1, PAGE, PAGE + 1, 5 * PAGE + 44] {
+            let mut request = Request::zeroed(length).unwrap();
+            assert_eq!(request.len(), length);
+            assert!(request.iter().all(|byte| *byte == 0));
+            assert_eq!(request.as_ptr().addr() % ALIGNMENT, 0);
+            request.fill(7);
+            assert!(request.iter().all(|byte| *byte == 7));
+        }
+        assert_eq!(Request::zeroed(usize::MAX).unwrap_err(), Errno::ENOMEM);
+        assert_eq!(Request::zeroed(usize::MAX - 2 * PAGE).unwrap_err(), Errno::ENOMEM);
+    }
+
+    #[test]
+    fn the_kernel_cannot_write_beyond_a_request() {
+        const GSTRINGS: u32 = 0x1b;
+        const STATISTICS: u32 = 1;
+        let node = TestNode::new();
+        node.run_ip("link add v0 type veth peer name v1");
+        let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        // Room for one name. That the request says zero has every kernel write all that there are.
+        let mut request = Request::zeroed(12 + 32).unwrap();
+        request[..4].copy_from_slice(&GSTRINGS.to_ne_bytes());
+        request[4..8].copy_from_slice(&STATISTICS.to_ne_bytes());
+        assert_eq!(ask(socket.as_fd(), &"v0".parse().unwrap(), &mut request), Err(Errno::EFAULT));
+        let count = u32::from_ne_bytes(request[8..12].try_into().unwrap());
+        assert!(count > 1, "{count}: the kernel did not try");
+    }
+}

@@ -1,0 +1,25 @@
+//! What a link's driver tells `ethtool`: its speed and its statistics, by the ioctl `SIOCETHTOOL`.
+//!
+//! The driver's own statistics (`ethtool -S`) cannot be had otherwise: netlink tells their names, not their values.
+//!
+//! ```no_run
+//! let socket = ethtool::Socket::open()?;
+//! let link = "eth0".parse().expect("a link's name");
+//! for (name, value) in socket.statistics(&link)? {
+//!     eprintln!("{name} {value}");
+//! }
+//! # Ok::<(), ethtool::Error>(())
+//! ```
+
+#![deny(unsafe_code)]
+
+mod error;
+#[allow(unsafe_code, reason = "the kernel is given an address to write to")]
+mod kernel;
+mod socket;
+mod speed;
+mod statistics;
+
+pub use error::Error;
+pub use socket::Socket;
+pub use statistics::Names;

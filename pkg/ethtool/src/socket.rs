@@ -1,0 +1,78 @@
+//! The socket by which links are asked.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use addr::LinkName;
+use nix::{
+    errno::Errno,
+    sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket},
+};
+
+use crate::{
+    Error,
+    kernel::{Request, ask},
+};
+
+/// A socket to ask links of one network namespace: that of the thread that opened it.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+}
+
+/// What a link is asked: a command of `linux/ethtool.h`, with its name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Command {
+    pub(crate) number: u32,
+    pub(crate) name: &'static str,
+}
+
+impl Socket {
+    /// Opens a socket in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`Error::Open`].
+    pub fn open() -> Result<Self, Error> {
+        // Any kind will do. This one is there also where the kernel has no IPv4.
+        let (family, kind) = (AddressFamily::Netlink, SockType::Raw);
+        let fd =
+            socket(family, kind, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute).map_err(Error::Open)?;
+        Ok(Self { fd })
+    }
+
+    /// Asks a link. `room` is the length of request and answer; `fill` writes what is behind the command's number.
+    ///
+    /// The answer is `None` if it does not fit.
+    pub(crate) fn ask(
+        &self,
+        link: &LinkName,
+        command: Command,
+        room: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Option<Request>, Error> {
+        let refused = |errno| match errno {
+            Errno::ENODEV => Error::NoSuchLink { link: link.clone() },
+            errno => Error::Refused { operation: command.name, link: link.clone(), errno },
+        };
+        let mut request = Request::zeroed(room).map_err(refused)?;
+        put(&mut request, 0, command.number);
+        fill(&mut request);
+        match ask(self.fd.as_fd(), link, &mut request) {
+            Ok(()) => Ok(Some(request)),
+            Err(Errno::EFAULT) => Ok(None),
+            Err(errno) => Err(refused(errno)),
+        }
+    }
+}
+
+/// Writes a number of the kernel's structure at `offset`.
+pub(crate) fn put(bytes: &mut [u8], offset: usize, number: u32) {
+    if let Some(field) = bytes[offset..].first_chunk_mut() {
+        *field = number.to_ne_bytes();
+    }
+}
+
+/// The number of the kernel's structure at `offset`; 0 beyond its end.
+pub(crate) fn number(bytes: &[u8], offset: usize) -> u32 {
+    let field = bytes.get(offset..).and_then(<[u8]>::first_chunk);
+    field.map_or(0, |field| u32::from_ne_bytes(*field))
+}
