@@ -34,7 +34,7 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use living::{CannotJudge, Life, Living};
+pub use living::{CannotJudge, Life, Living, sees_every_process};
 
 /// `NSFS_MAGIC` of `linux/magic.h`.
 const NSFS: FsType = FsType(0x6e73_6673);

@@ -66,7 +66,7 @@ impl Living {
     /// [`CannotJudge`].
     pub fn look(root: &Path) -> Result<Self, CannotJudge> {
         let proc = root.join("proc");
-        let is = text_of_link(&proc.join("self/ns/pid"))?.unwrap_or_default();
+        let is = pid_namespace(&proc)?;
         if is != INITIAL {
             return Err(CannotJudge::NotOnTheNode { is });
         }
@@ -114,6 +114,20 @@ impl Living {
             Life::Named | Life::Held(_) => None,
         }
     }
+}
+
+/// Whether this process is in the PID namespace in which every process of the node is seen; `root` is the node's root
+/// directory.
+///
+/// # Errors
+/// [`CannotJudge::Unreadable`].
+pub fn sees_every_process(root: &Path) -> Result<bool, CannotJudge> {
+    Ok(pid_namespace(&root.join("proc"))? == INITIAL)
+}
+
+/// This process's PID namespace, like `pid:[4026531836]`; empty if `/proc` does not show this process.
+fn pid_namespace(proc: &Path) -> Result<String, CannotJudge> {
+    Ok(text_of_link(&proc.join("self/ns/pid"))?.unwrap_or_default())
 }
 
 /// The inodes of the network namespaces that a process's threads are in.
@@ -301,10 +315,12 @@ mod tests {
     #[test]
     fn who_does_not_see_every_process_does_not_judge() {
         let root = node();
+        assert!(sees_every_process(root.path()).unwrap());
         let pid = root.path().join("proc/self/ns/pid");
         for is in ["pid:[4026532123]", ""] {
             fs::remove_file(&pid).unwrap();
             symlink(if is.is_empty() { "x" } else { is }, &pid).unwrap();
+            assert!(!sees_every_process(root.path()).unwrap());
             let error = Living::look(root.path()).unwrap_err();
             assert!(matches!(error, CannotJudge::NotOnTheNode { .. }), "{error}");
             assert!(error.to_string().contains("run it on the node, not in a container"), "{error}");
