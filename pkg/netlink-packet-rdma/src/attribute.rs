@@ -1,8 +1,13 @@
 //! One attribute of a message.
 
-use netlink_packet_core::{DecodeError, DefaultNla, Emitable, NLA_F_NESTED, Nla, NlaBuffer, Parseable};
+use netlink_packet_core::{DecodeError, DefaultNla, NLA_F_NESTED, Nla, NlaBuffer, Parseable};
 
-use crate::{HwCounter, NetnsMode, NodeType, PhysState, PortState, uapi::*};
+use crate::{
+    HwCounter, HwCounterStatus, NetnsMode, NodeType, PhysState, PortState, ResourceCount, ResourceTable,
+    counter::HwCounters,
+    uapi::*,
+    value::{Value, text},
+};
 
 /// An attribute of the nldev client.
 ///
@@ -38,6 +43,10 @@ pub enum NldevAttribute {
     PortPhysState(PhysState),
     /// What kind of device it is.
     DevNodeType(NodeType),
+    /// How many resources of each kind there are.
+    ResSummary(Vec<ResourceCount>),
+    /// The resources of one kind, or the counters bound to some.
+    Resources(ResourceTable),
     /// The index of the port's link, if that is in the asking namespace.
     NdevIndex(u32),
     /// The name of the port's link, if that is in the asking namespace.
@@ -62,7 +71,7 @@ pub enum NldevAttribute {
     UverbsDriverId(u32),
     /// How counters are bound.
     StatMode(u32),
-    /// The kind of resource whose counters are meant.
+    /// The kind of resource whose counters are meant: [`ResourceKind::number`](crate::ResourceKind::number).
     StatRes(u32),
     /// By what counters are bound automatically.
     StatAutoModeMask(u32),
@@ -70,6 +79,8 @@ pub enum NldevAttribute {
     StatCounterId(u32),
     /// The hardware counters of a port.
     StatHwCounters(Vec<HwCounter>),
+    /// Which hardware counters a port has, and which of them can be switched.
+    StatHwCounterStatus(Vec<HwCounterStatus>),
     /// Whether interrupts are moderated adaptively.
     DevDim(u8),
     /// Whether pinned memory is copied at a fork.
@@ -88,23 +99,15 @@ pub enum NldevAttribute {
     EventType(u8),
     /// Whether this kernel sends notifications.
     MonitorMode(u8),
+    /// Whether optional counters are bound together with the others.
+    StatOpcounterEnabled(u8),
     /// An attribute this crate does not know, or whose value does not fit its type.
     Other(DefaultNla),
 }
 
-/// What an attribute's value is made of.
-enum Value<'a> {
-    U8(u8),
-    U32(u32),
-    U64(u64),
-    Text(&'a str),
-    Counters(&'a [HwCounter]),
-    Other(&'a DefaultNla),
-}
-
 impl NldevAttribute {
     fn parts(&self) -> (u16, Value<'_>) {
-        use Value::{Counters, Other, Text, U8, U32, U64};
+        use Value::{Counters, Other, Statuses, Summary, Table, Text, U8, U32, U64};
         match self {
             Self::DevIndex(v) => (RDMA_NLDEV_ATTR_DEV_INDEX, U32(*v)),
             Self::DevName(v) => (RDMA_NLDEV_ATTR_DEV_NAME, Text(v)),
@@ -120,6 +123,8 @@ impl NldevAttribute {
             Self::PortState(v) => (RDMA_NLDEV_ATTR_PORT_STATE, U8((*v).into())),
             Self::PortPhysState(v) => (RDMA_NLDEV_ATTR_PORT_PHYS_STATE, U8((*v).into())),
             Self::DevNodeType(v) => (RDMA_NLDEV_ATTR_DEV_NODE_TYPE, U8((*v).into())),
+            Self::ResSummary(v) => (RDMA_NLDEV_ATTR_RES_SUMMARY, Summary(v)),
+            Self::Resources(v) => (v.kind.number(), Table(v)),
             Self::NdevIndex(v) => (RDMA_NLDEV_ATTR_NDEV_INDEX, U32(*v)),
             Self::NdevName(v) => (RDMA_NLDEV_ATTR_NDEV_NAME, Text(v)),
             Self::LinkType(v) => (RDMA_NLDEV_ATTR_LINK_TYPE, Text(v)),
@@ -136,6 +141,7 @@ impl NldevAttribute {
             Self::StatAutoModeMask(v) => (RDMA_NLDEV_ATTR_STAT_AUTO_MODE_MASK, U32(*v)),
             Self::StatCounterId(v) => (RDMA_NLDEV_ATTR_STAT_COUNTER_ID, U32(*v)),
             Self::StatHwCounters(v) => (RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, Counters(v)),
+            Self::StatHwCounterStatus(v) => (RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, Statuses(v)),
             Self::DevDim(v) => (RDMA_NLDEV_ATTR_DEV_DIM, U8(*v)),
             Self::CopyOnFork(v) => (RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, U8(*v)),
             Self::PrivilegedQkeyMode(v) => (RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE, U8(*v)),
@@ -145,6 +151,7 @@ impl NldevAttribute {
             Self::NameAssignType(v) => (RDMA_NLDEV_ATTR_NAME_ASSIGN_TYPE, U8(*v)),
             Self::EventType(v) => (RDMA_NLDEV_ATTR_EVENT_TYPE, U8(*v)),
             Self::MonitorMode(v) => (RDMA_NLDEV_SYS_ATTR_MONITOR_MODE, U8(*v)),
+            Self::StatOpcounterEnabled(v) => (RDMA_NLDEV_ATTR_STAT_OPCOUNTER_ENABLED, U8(*v)),
             Self::Other(nla) => (nla.kind(), Other(nla)),
         }
     }
@@ -169,6 +176,7 @@ impl NldevAttribute {
             RDMA_NLDEV_ATTR_PORT_STATE => Self::PortState(u8()?.into()),
             RDMA_NLDEV_ATTR_PORT_PHYS_STATE => Self::PortPhysState(u8()?.into()),
             RDMA_NLDEV_ATTR_DEV_NODE_TYPE => Self::DevNodeType(u8()?.into()),
+            RDMA_NLDEV_ATTR_RES_SUMMARY => Self::ResSummary(ResourceCount::table(value)),
             RDMA_NLDEV_ATTR_NDEV_INDEX => Self::NdevIndex(u32()?),
             RDMA_NLDEV_ATTR_NDEV_NAME => Self::NdevName(text()?),
             RDMA_NLDEV_ATTR_LINK_TYPE => Self::LinkType(text()?),
@@ -184,7 +192,10 @@ impl NldevAttribute {
             RDMA_NLDEV_ATTR_STAT_RES => Self::StatRes(u32()?),
             RDMA_NLDEV_ATTR_STAT_AUTO_MODE_MASK => Self::StatAutoModeMask(u32()?),
             RDMA_NLDEV_ATTR_STAT_COUNTER_ID => Self::StatCounterId(u32()?),
-            RDMA_NLDEV_ATTR_STAT_HWCOUNTERS => Self::StatHwCounters(HwCounter::table(value)),
+            RDMA_NLDEV_ATTR_STAT_HWCOUNTERS => match HwCounters::read(value) {
+                HwCounters::Values(counters) => Self::StatHwCounters(counters),
+                HwCounters::Statuses(statuses) => Self::StatHwCounterStatus(statuses),
+            },
             RDMA_NLDEV_ATTR_DEV_DIM => Self::DevDim(u8()?),
             RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK => Self::CopyOnFork(u8()?),
             RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE => Self::PrivilegedQkeyMode(u8()?),
@@ -194,16 +205,10 @@ impl NldevAttribute {
             RDMA_NLDEV_ATTR_NAME_ASSIGN_TYPE => Self::NameAssignType(u8()?),
             RDMA_NLDEV_ATTR_EVENT_TYPE => Self::EventType(u8()?),
             RDMA_NLDEV_SYS_ATTR_MONITOR_MODE => Self::MonitorMode(u8()?),
-            _ => return None,
+            RDMA_NLDEV_ATTR_STAT_OPCOUNTER_ENABLED => Self::StatOpcounterEnabled(u8()?),
+            _ => Self::Resources(ResourceTable::read(kind, value)?),
         })
     }
-}
-
-/// A text with its terminator, and with nothing after it.
-pub(crate) fn text(value: &[u8]) -> Option<String> {
-    let (end, text) = value.split_last()?;
-    let whole = *end == 0 && !text.contains(&0);
-    whole.then(|| String::from_utf8(text.to_vec()).ok())?
 }
 
 impl Nla for NldevAttribute {
@@ -212,28 +217,11 @@ impl Nla for NldevAttribute {
     }
 
     fn value_len(&self) -> usize {
-        match self.parts().1 {
-            Value::U8(_) => 1,
-            Value::U32(_) => 4,
-            Value::U64(_) => 8,
-            Value::Text(text) => text.len() + 1,
-            Value::Counters(counters) => counters.buffer_len(),
-            Value::Other(nla) => nla.value_len(),
-        }
+        self.parts().1.len()
     }
 
     fn emit_value(&self, buffer: &mut [u8]) {
-        match self.parts().1 {
-            Value::U8(number) => buffer.copy_from_slice(&number.to_ne_bytes()),
-            Value::U32(number) => buffer.copy_from_slice(&number.to_ne_bytes()),
-            Value::U64(number) => buffer.copy_from_slice(&number.to_ne_bytes()),
-            Value::Text(text) => {
-                buffer[..text.len()].copy_from_slice(text.as_bytes());
-                buffer[text.len()] = 0;
-            }
-            Value::Counters(counters) => counters.emit(buffer),
-            Value::Other(nla) => nla.emit_value(buffer),
-        }
+        self.parts().1.emit(buffer);
     }
 }
 

@@ -1,50 +1,110 @@
 //! Hardware counters: a table inside an attribute.
 
-use netlink_packet_core::{Emitable, NLA_F_NESTED, Nla, NlasIterator};
+use netlink_packet_core::{Emitable, NLA_F_NESTED, Nla};
 
-use crate::{attribute::text, uapi::*};
+use crate::{
+    table::{entries, fields},
+    uapi::*,
+    value::{Field, Value, text},
+};
 
-/// One hardware counter of a port.
+/// One hardware counter of a port, or of a set of counters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[doc(alias = "RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY")]
 pub struct HwCounter {
     /// The driver's name for it, like `out_of_sequence`.
     pub name: String,
-    /// Its value since the driver was loaded.
+    /// Its value since the driver was loaded, or since the set was made.
     pub value: u64,
 }
 
-enum Field<'a> {
-    Name(&'a str),
-    Value(u64),
+/// A hardware counter that a port can have, without its value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[doc(alias = "RDMA_NLDEV_ATTR_STAT_HWCOUNTER_INDEX")]
+pub struct HwCounterStatus {
+    /// The driver's name for it, like `cc_rx_ce_pkts`.
+    pub name: String,
+    /// The driver's number for it, from 0.
+    pub index: u32,
+    /// For an optional counter: whether it counts now (1) or not (0). The others always count.
+    pub dynamic: Option<u8>,
 }
 
-impl HwCounter {
-    /// The counters in a table; an entry without a name or a value is left out.
-    pub(crate) fn table(bytes: &[u8]) -> Vec<Self> {
-        let entries = NlasIterator::new(bytes).map_while(Result::ok);
-        entries
-            .filter(|entry| entry.kind() == RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY)
-            .filter_map(|entry| Self::entry(entry.value()))
-            .collect()
-    }
+/// What a table tells of hardware counters: one attribute serves for both.
+pub(crate) enum HwCounters {
+    Values(Vec<HwCounter>),
+    Statuses(Vec<HwCounterStatus>),
+}
 
-    fn entry(bytes: &[u8]) -> Option<Self> {
-        let (mut name, mut value) = (None, None);
-        for field in NlasIterator::new(bytes).map_while(Result::ok) {
-            match field.kind() {
-                RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME => name = text(field.value()),
-                RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE => {
-                    value = field.value().try_into().ok().map(u64::from_ne_bytes);
+/// What an entry has of everything that an entry can have.
+#[derive(Default)]
+struct Entry {
+    name: Option<String>,
+    value: Option<u64>,
+    index: Option<u32>,
+    dynamic: Option<u8>,
+}
+
+impl HwCounters {
+    /// The counters in a table, or, if none of them has a value, what they are. An entry without a name is left
+    /// out.
+    pub(crate) fn read(bytes: &[u8]) -> Self {
+        let (mut values, mut statuses) = (Vec::new(), Vec::new());
+        for entry in entries(bytes, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY) {
+            match Entry::read(entry) {
+                Entry { name: Some(name), value: Some(value), .. } => values.push(HwCounter { name, value }),
+                Entry { name: Some(name), index: Some(index), dynamic, .. } => {
+                    statuses.push(HwCounterStatus { name, index, dynamic });
                 }
                 _ => {}
             }
         }
-        Some(Self { name: name?, value: value? })
+        if values.is_empty() && !statuses.is_empty() {
+            Self::Statuses(statuses)
+        } else {
+            Self::Values(values)
+        }
     }
+}
 
+impl Entry {
+    fn read(bytes: &[u8]) -> Self {
+        let mut entry = Self::default();
+        for field in fields(bytes) {
+            let value = field.value();
+            match field.kind() {
+                RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME => entry.name = text(value),
+                RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE => {
+                    entry.value = value.try_into().ok().map(u64::from_ne_bytes);
+                }
+                RDMA_NLDEV_ATTR_STAT_HWCOUNTER_INDEX => {
+                    entry.index = value.try_into().ok().map(u32::from_ne_bytes);
+                }
+                RDMA_NLDEV_ATTR_STAT_HWCOUNTER_DYNAMIC => {
+                    entry.dynamic = value.try_into().ok().map(u8::from_ne_bytes);
+                }
+                _ => {}
+            }
+        }
+        entry
+    }
+}
+
+impl HwCounter {
     fn fields(&self) -> [Field<'_>; 2] {
-        [Field::Name(&self.name), Field::Value(self.value)]
+        [
+            Field(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, Value::Text(&self.name)),
+            Field(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE, Value::U64(self.value)),
+        ]
+    }
+}
+
+impl HwCounterStatus {
+    fn fields(&self) -> Vec<Field<'_>> {
+        let name = Field(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, Value::Text(&self.name));
+        let index = Field(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_INDEX, Value::U32(self.index));
+        let dynamic = self.dynamic.map(|on| Field(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_DYNAMIC, Value::U8(on)));
+        [name, index].into_iter().chain(dynamic).collect()
     }
 }
 
@@ -62,28 +122,16 @@ impl Nla for HwCounter {
     }
 }
 
-impl Nla for Field<'_> {
+impl Nla for HwCounterStatus {
     fn kind(&self) -> u16 {
-        match self {
-            Self::Name(_) => RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME,
-            Self::Value(_) => RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE,
-        }
+        RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY | NLA_F_NESTED
     }
 
     fn value_len(&self) -> usize {
-        match self {
-            Self::Name(name) => name.len() + 1,
-            Self::Value(_) => 8,
-        }
+        self.fields().as_slice().buffer_len()
     }
 
     fn emit_value(&self, buffer: &mut [u8]) {
-        match self {
-            Self::Name(name) => {
-                buffer[..name.len()].copy_from_slice(name.as_bytes());
-                buffer[name.len()] = 0;
-            }
-            Self::Value(value) => buffer.copy_from_slice(&value.to_ne_bytes()),
-        }
+        self.fields().as_slice().emit(buffer);
     }
 }

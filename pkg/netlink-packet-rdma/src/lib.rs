@@ -11,6 +11,9 @@
 //! * The answer to [`NldevCommand::PortGet`] carries the type of [`NldevCommand::Get`]. Match answers by
 //!   their sequence number only.
 //! * `PORT_INDEX` in a device's answer is its *number of ports*.
+//! * A table of resources may be empty although there are more: an entry that did not fit is sent again in the
+//!   next message. What is inside a table is a type of its own ([`ResourceAttribute`]), so that no answer can be
+//!   nested deeper than the kernel nests it.
 //! * `NLM_F_EXCL` and `NLM_F_REPLACE` are the bits of `NLM_F_DUMP`, and any of them makes a request a dump.
 
 #![forbid(unsafe_code)]
@@ -20,15 +23,24 @@ mod command;
 mod counter;
 mod driver;
 mod message;
+mod queue_pairs;
+mod resource;
 mod state;
+mod summary;
+mod table;
 mod uapi;
+mod value;
 
 pub use attribute::NldevAttribute;
 pub use command::NldevCommand;
-pub use counter::HwCounter;
+pub use counter::{HwCounter, HwCounterStatus};
 pub use driver::driver_name;
 pub use message::{NldevMessage, RdmaMessage};
+pub use queue_pairs::QueuePairRange;
+pub use resource::ResourceAttribute;
 pub use state::{NetnsMode, NodeType, PhysState, PortState};
+pub use summary::ResourceCount;
+pub use table::{ResourceKind, ResourceTable};
 
 /// The protocol number of a socket of this family.
 pub const NETLINK_RDMA: isize = uapi::NETLINK_RDMA as isize;

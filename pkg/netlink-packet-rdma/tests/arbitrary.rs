@@ -1,16 +1,78 @@
 //! Whatever comes, decoding ends without a panic; whatever is sent reads back as it was.
 
 use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload};
-use netlink_packet_rdma::{HwCounter, NldevAttribute, NldevMessage, RdmaMessage};
+use netlink_packet_rdma::{
+    HwCounter, HwCounterStatus, NldevAttribute, NldevMessage, QueuePairRange, RdmaMessage, ResourceAttribute,
+    ResourceCount, ResourceKind, ResourceTable,
+};
 use proptest::{collection::vec, prelude::*};
 
 fn text() -> impl Strategy<Value = String> {
     "[^\0]{0,40}"
 }
 
+fn counters() -> impl Strategy<Value = Vec<HwCounter>> {
+    vec((text(), any::<u64>()).prop_map(|(name, value)| HwCounter { name, value }), 0..40)
+}
+
+fn statuses() -> impl Strategy<Value = Vec<HwCounterStatus>> {
+    let status = (text(), any::<u32>(), any::<Option<u8>>());
+    vec(status.prop_map(|(name, index, dynamic)| HwCounterStatus { name, index, dynamic }), 1..40)
+}
+
+fn queue_pairs() -> impl Strategy<Value = Vec<QueuePairRange>> {
+    let range = prop_oneof![any::<(u32, u32)>(), any::<u32>().prop_map(|one| (one, one))];
+    vec(range.prop_map(|(first, last)| QueuePairRange { first, last }), 0..20)
+}
+
+fn resource() -> impl Strategy<Value = ResourceAttribute> {
+    use ResourceAttribute::*;
+    prop_oneof![
+        any::<u32>().prop_map(PortIndex),
+        any::<u32>().prop_map(Lqpn),
+        any::<u32>().prop_map(Rqpn),
+        any::<u32>().prop_map(RqPsn),
+        any::<u32>().prop_map(SqPsn),
+        any::<u32>().prop_map(Pid),
+        any::<u32>().prop_map(Cqe),
+        any::<u32>().prop_map(Ctxn),
+        any::<u32>().prop_map(StatMode),
+        any::<u32>().prop_map(StatCounterId),
+        any::<u8>().prop_map(Type),
+        any::<u8>().prop_map(State),
+        any::<u8>().prop_map(PollCtx),
+        any::<u8>().prop_map(StatOpcounterEnabled),
+        any::<u64>().prop_map(UseCnt),
+        any::<u64>().prop_map(MrLen),
+        text().prop_map(KernName),
+        text().prop_map(Subtype),
+        vec(any::<u8>(), 0..130).prop_map(SrcAddr),
+        vec(any::<u8>(), 0..130).prop_map(DstAddr),
+        queue_pairs().prop_map(QueuePairs),
+        counters().prop_map(StatHwCounters),
+    ]
+}
+
+fn table() -> impl Strategy<Value = ResourceTable> {
+    let kind = prop_oneof![
+        Just(ResourceKind::QueuePair),
+        Just(ResourceKind::CmId),
+        Just(ResourceKind::CompletionQueue),
+        Just(ResourceKind::MemoryRegion),
+        Just(ResourceKind::ProtectionDomain),
+        Just(ResourceKind::CounterSet),
+        Just(ResourceKind::Context),
+        Just(ResourceKind::SharedReceiveQueue),
+    ];
+    (kind, vec(vec(resource(), 0..6), 0..6)).prop_map(|(kind, entries)| ResourceTable { kind, entries })
+}
+
+fn summary() -> impl Strategy<Value = Vec<ResourceCount>> {
+    vec((text(), any::<u64>()).prop_map(|(name, count)| ResourceCount { name, count }), 0..9)
+}
+
 fn attribute() -> impl Strategy<Value = NldevAttribute> {
     use NldevAttribute::*;
-    let counter = (text(), any::<u64>()).prop_map(|(name, value)| HwCounter { name, value });
     prop_oneof![
         any::<u32>().prop_map(DevIndex),
         any::<u32>().prop_map(PortIndex),
@@ -25,7 +87,11 @@ fn attribute() -> impl Strategy<Value = NldevAttribute> {
         any::<u8>().prop_map(EventType),
         text().prop_map(DevName),
         text().prop_map(DevProtocol),
-        vec(counter, 0..40).prop_map(StatHwCounters),
+        any::<u8>().prop_map(StatOpcounterEnabled),
+        counters().prop_map(StatHwCounters),
+        statuses().prop_map(StatHwCounterStatus),
+        summary().prop_map(ResSummary),
+        table().prop_map(Resources),
     ]
 }
 

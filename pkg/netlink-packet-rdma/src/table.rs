@@ -1,0 +1,139 @@
+//! Tables: an attribute that holds entries, which hold attributes.
+
+use netlink_packet_core::{Emitable, Nla, NlaBuffer, NlasIterator};
+
+use crate::{ResourceAttribute, uapi::*};
+
+/// The resources of one kind.
+///
+/// The kernel's resource tables come without `NLA_F_NESTED`; with it they are read alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceTable {
+    /// What the entries are.
+    pub kind: ResourceKind,
+    /// An entry is its attributes, in the kernel's order.
+    pub entries: Vec<Vec<ResourceAttribute>>,
+}
+
+/// What a table lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ResourceKind {
+    /// Queue pairs.
+    QueuePair,
+    /// Connection manager IDs.
+    CmId,
+    /// Completion queues.
+    CompletionQueue,
+    /// Memory regions.
+    MemoryRegion,
+    /// Protection domains.
+    ProtectionDomain,
+    /// Sets of hardware counters that are bound to resources.
+    CounterSet,
+    /// User contexts.
+    Context,
+    /// Shared receive queues.
+    SharedReceiveQueue,
+}
+
+impl ResourceKind {
+    /// The kernel's number for it: the table's attribute, and the value of `StatRes`.
+    pub fn number(self) -> u16 {
+        match self {
+            Self::QueuePair => RDMA_NLDEV_ATTR_RES_QP,
+            Self::CmId => RDMA_NLDEV_ATTR_RES_CM_ID,
+            Self::CompletionQueue => RDMA_NLDEV_ATTR_RES_CQ,
+            Self::MemoryRegion => RDMA_NLDEV_ATTR_RES_MR,
+            Self::ProtectionDomain => RDMA_NLDEV_ATTR_RES_PD,
+            Self::CounterSet => RDMA_NLDEV_ATTR_STAT_COUNTER,
+            Self::Context => RDMA_NLDEV_ATTR_RES_CTX,
+            Self::SharedReceiveQueue => RDMA_NLDEV_ATTR_RES_SRQ,
+        }
+    }
+
+    fn entry(self) -> u16 {
+        match self {
+            Self::QueuePair => RDMA_NLDEV_ATTR_RES_QP_ENTRY,
+            Self::CmId => RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY,
+            Self::CompletionQueue => RDMA_NLDEV_ATTR_RES_CQ_ENTRY,
+            Self::MemoryRegion => RDMA_NLDEV_ATTR_RES_MR_ENTRY,
+            Self::ProtectionDomain => RDMA_NLDEV_ATTR_RES_PD_ENTRY,
+            Self::CounterSet => RDMA_NLDEV_ATTR_STAT_COUNTER_ENTRY,
+            Self::Context => RDMA_NLDEV_ATTR_RES_CTX_ENTRY,
+            Self::SharedReceiveQueue => RDMA_NLDEV_ATTR_RES_SRQ_ENTRY,
+        }
+    }
+
+    fn of(number: u16) -> Option<Self> {
+        Some(match number {
+            RDMA_NLDEV_ATTR_RES_QP => Self::QueuePair,
+            RDMA_NLDEV_ATTR_RES_CM_ID => Self::CmId,
+            RDMA_NLDEV_ATTR_RES_CQ => Self::CompletionQueue,
+            RDMA_NLDEV_ATTR_RES_MR => Self::MemoryRegion,
+            RDMA_NLDEV_ATTR_RES_PD => Self::ProtectionDomain,
+            RDMA_NLDEV_ATTR_STAT_COUNTER => Self::CounterSet,
+            RDMA_NLDEV_ATTR_RES_CTX => Self::Context,
+            RDMA_NLDEV_ATTR_RES_SRQ => Self::SharedReceiveQueue,
+            _ => return None,
+        })
+    }
+}
+
+impl ResourceTable {
+    /// The table that an attribute of that number holds, if it holds one. What is not an entry is left out, and
+    /// an entry ends where it cannot be understood.
+    pub(crate) fn read(number: u16, bytes: &[u8]) -> Option<Self> {
+        let kind = ResourceKind::of(number)?;
+        let entries = entries(bytes, kind.entry());
+        Some(Self { kind, entries: entries.map(ResourceAttribute::entry).collect() })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows().map(|row| row.buffer_len()).sum()
+    }
+
+    pub(crate) fn emit(&self, buffer: &mut [u8]) {
+        let mut rest = buffer;
+        for row in self.rows() {
+            let (place, behind) = rest.split_at_mut(row.buffer_len());
+            row.emit(place);
+            rest = behind;
+        }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.entries.iter().map(|entry| Row(self.kind.entry(), entry))
+    }
+}
+
+/// An entry, to be written.
+struct Row<'a>(u16, &'a [ResourceAttribute]);
+
+impl Nla for Row<'_> {
+    fn kind(&self) -> u16 {
+        self.0
+    }
+
+    fn value_len(&self) -> usize {
+        self.1.buffer_len()
+    }
+
+    fn emit_value(&self, buffer: &mut [u8]) {
+        self.1.emit(buffer);
+    }
+}
+
+/// The values of a table's entries. (A buffer lends its own value only for as long as it lives itself.)
+pub(crate) fn entries(bytes: &[u8], entry: u16) -> impl Iterator<Item = &[u8]> {
+    let attributes = NlasIterator::new(bytes).map_while(Result::ok);
+    attributes.filter(move |attribute| attribute.kind() == entry).map(|attribute| {
+        let whole = attribute.into_inner();
+        &whole[4..usize::from(attribute.length())]
+    })
+}
+
+/// The attributes of an entry, up to one that does not end in it.
+pub(crate) fn fields(bytes: &[u8]) -> impl Iterator<Item = NlaBuffer<&[u8]>> {
+    NlasIterator::new(bytes).map_while(Result::ok)
+}

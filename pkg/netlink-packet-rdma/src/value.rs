@@ -1,0 +1,82 @@
+//! What an attribute's value is made of.
+
+use netlink_packet_core::{DefaultNla, Emitable, Nla};
+
+use crate::{HwCounter, HwCounterStatus, QueuePairRange, ResourceCount, ResourceTable};
+
+/// A value, to be written. Tables know themselves how they are.
+pub(crate) enum Value<'a> {
+    U8(u8),
+    U32(u32),
+    U64(u64),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+    Summary(&'a [ResourceCount]),
+    Table(&'a ResourceTable),
+    QueuePairs(&'a [QueuePairRange]),
+    Counters(&'a [HwCounter]),
+    Statuses(&'a [HwCounterStatus]),
+    Other(&'a DefaultNla),
+}
+
+impl Value<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::U8(_) => 1,
+            Self::U32(_) => 4,
+            Self::U64(_) => 8,
+            Self::Text(text) => text.len() + 1,
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Summary(counts) => counts.buffer_len(),
+            Self::Table(table) => table.len(),
+            Self::QueuePairs(ranges) => ranges.buffer_len(),
+            Self::Counters(counters) => counters.buffer_len(),
+            Self::Statuses(statuses) => statuses.buffer_len(),
+            Self::Other(nla) => nla.value_len(),
+        }
+    }
+
+    /// Fills `buffer`, which is as long as [`Value::len`] says.
+    pub(crate) fn emit(&self, buffer: &mut [u8]) {
+        match self {
+            Self::U8(number) => buffer.copy_from_slice(&number.to_ne_bytes()),
+            Self::U32(number) => buffer.copy_from_slice(&number.to_ne_bytes()),
+            Self::U64(number) => buffer.copy_from_slice(&number.to_ne_bytes()),
+            Self::Text(text) => {
+                buffer[..text.len()].copy_from_slice(text.as_bytes());
+                buffer[text.len()] = 0;
+            }
+            Self::Bytes(bytes) => buffer.copy_from_slice(bytes),
+            Self::Summary(counts) => counts.emit(buffer),
+            Self::Table(table) => table.emit(buffer),
+            Self::QueuePairs(ranges) => ranges.emit(buffer),
+            Self::Counters(counters) => counters.emit(buffer),
+            Self::Statuses(statuses) => statuses.emit(buffer),
+            Self::Other(nla) => nla.emit_value(buffer),
+        }
+    }
+}
+
+/// A text with its terminator, and with nothing after it.
+pub(crate) fn text(value: &[u8]) -> Option<String> {
+    let (end, text) = value.split_last()?;
+    let whole = *end == 0 && !text.contains(&0);
+    whole.then(|| String::from_utf8(text.to_vec()).ok())?
+}
+
+/// A field of an entry: an attribute that has a name only inside its table.
+pub(crate) struct Field<'a>(pub(crate) u16, pub(crate) Value<'a>);
+
+impl Nla for Field<'_> {
+    fn kind(&self) -> u16 {
+        self.0
+    }
+
+    fn value_len(&self) -> usize {
+        self.1.len()
+    }
+
+    fn emit_value(&self, buffer: &mut [u8]) {
+        self.1.emit(buffer);
+    }
+}
