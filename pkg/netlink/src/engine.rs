@@ -29,6 +29,9 @@ pub trait Family {
     const PROTOCOL: isize;
     /// The messages of this family.
     type Message: NetlinkSerializable + NetlinkDeserializable + Debug;
+    /// How many datagrams an answer may have. A kernel whose next object fits into no datagram may send empty
+    /// ones for ever; a list of a million routes has 10,000.
+    const DATAGRAMS: usize = 65_536;
 }
 
 /// A socket of one netlink family, in the namespace of the thread that opened it.
@@ -58,6 +61,7 @@ enum Stop {
     NoAnswer(NoAnswer),
     TooLong(usize),
     Interrupted,
+    Endless(usize),
     Late,
     Socket(io::Error),
 }
@@ -161,15 +165,7 @@ impl<F: Family> Socket<F> {
     ) -> Result<(), Stop> {
         let deadline = Instant::now() + self.patience;
         self.send(message, NLM_F_REQUEST | flags).map_err(Stop::Socket)?;
-        let mut interrupted = false;
-        loop {
-            let Some(answers) = self.receive(deadline)? else { continue };
-            answers.messages.into_iter().for_each(&mut visit);
-            interrupted |= answers.interrupted;
-            if answers.done {
-                return if interrupted { Err(Stop::Interrupted) } else { Ok(()) };
-            }
-        }
+        gather(F::DATAGRAMS, || self.receive(deadline), &mut visit)
     }
 
     fn send(&mut self, message: F::Message, flags: u16) -> io::Result<()> {
@@ -214,6 +210,7 @@ impl<F: Family> Socket<F> {
                 Error::refused(operation, object, errno, extack)
             }
             Stop::NoAnswer(NoAnswer::Decode(source)) => Error::Decode { operation, object, source },
+            Stop::Endless(datagrams) => Error::Endless { operation, object, datagrams },
             Stop::Late => Error::Deadline { operation, object, within: self.patience },
             Stop::Socket(source) => Error::Socket { operation, object, source },
             Stop::TooLong(length) => {
@@ -227,5 +224,63 @@ impl<F: Family> Socket<F> {
                 Error::Decode { operation, object, source }
             }
         }
+    }
+}
+
+/// Takes datagrams until the kernel says that these are all, but no more than `limit` of them.
+fn gather<M>(
+    limit: usize,
+    mut receive: impl FnMut() -> Result<Option<Answers<M>>, Stop>,
+    mut visit: impl FnMut(M),
+) -> Result<(), Stop> {
+    let mut interrupted = false;
+    for _ in 0..limit {
+        let Some(answers) = receive()? else { continue };
+        answers.messages.into_iter().for_each(&mut visit);
+        interrupted |= answers.interrupted;
+        if answers.done {
+            return if interrupted { Err(Stop::Interrupted) } else { Ok(()) };
+        }
+    }
+    Err(Stop::Endless(limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(messages: &[u8], done: bool) -> Answers<u8> {
+        Answers { messages: messages.to_vec(), done, interrupted: false }
+    }
+
+    #[test]
+    fn a_list_that_never_ends_is_given_up() {
+        for datagram in [&[][..], &[1]] {
+            let (mut received, mut seen) = (0, 0);
+            let endless = || {
+                received += 1;
+                Ok(Some(answers(datagram, false)))
+            };
+            let stop = gather(100, endless, |_| seen += 1);
+            assert!(matches!(stop, Err(Stop::Endless(100))));
+            assert_eq!((received, seen), (100, 100 * datagram.len()));
+        }
+    }
+
+    #[test]
+    fn a_list_that_ends_with_the_last_datagram_allowed_is_whole() {
+        let mut left = 3;
+        let list = || {
+            left -= 1;
+            Ok(Some(answers(&[left], left == 0)))
+        };
+        let mut seen = Vec::new();
+        assert!(gather(3, list, |message| seen.push(message)).is_ok());
+        assert_eq!(seen, [2, 1, 0]);
+    }
+
+    #[test]
+    fn what_others_send_does_not_keep_a_request_alive() {
+        assert!(matches!(gather::<u8>(9, || Ok(None), |_| {}), Err(Stop::Endless(9))));
     }
 }

@@ -52,6 +52,17 @@ pub enum Error {
         /// How long was waited.
         within: Duration,
     },
+    /// The kernel did not come to the end of a list. The list is still going on: this socket can list nothing
+    /// else (`EBUSY`), a new one can.
+    #[error("{operation} {object}: the kernel's list has no end: given up after {datagrams} datagrams")]
+    Endless {
+        /// What was asked for.
+        operation: &'static str,
+        /// Of what.
+        object: String,
+        /// How many datagrams were read.
+        datagrams: usize,
+    },
     /// The answer could not be understood.
     #[error("{operation} {object}: {source}")]
     Decode {
@@ -82,7 +93,7 @@ impl Error {
             Self::Exists { .. } => Some(Errno::EEXIST),
             Self::Refused { errno, .. } => Some(*errno),
             Self::Deadline { .. } => Some(Errno::ETIMEDOUT),
-            Self::Decode { .. } => None,
+            Self::Endless { .. } | Self::Decode { .. } => None,
             Self::Socket { source, .. } => source.raw_os_error().map(Errno::from_raw),
         }
     }

@@ -1,4 +1,5 @@
-//! RDMA devices: which there are, which belongs to a link or a PCI function, in whose namespace they are.
+//! RDMA devices: which there are, which belongs to a link or a PCI function, in whose namespace they are, what is in
+//! use on them and by whom.
 //!
 //! Two modes, a setting of the whole node ([`NetnsMode`]): in *shared* mode every network namespace sees every
 //! RDMA device; in *exclusive* mode a device is in one namespace, and only there visible and usable.
@@ -25,6 +26,7 @@ mod guid;
 mod mode;
 mod moving;
 mod port;
+pub mod resource;
 mod wait;
 
 pub use counters::hw_counters;

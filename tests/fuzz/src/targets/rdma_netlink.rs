@@ -4,21 +4,27 @@ use netlink::{Answers, NoAnswer};
 use netlink_packet_core::{
     NLA_F_NESTED, NLA_F_NET_BYTEORDER, NetlinkHeader, NetlinkMessage, NetlinkPayload, Nla,
 };
-use netlink_packet_rdma::{NldevAttribute, RdmaMessage};
-use rdma::{Device, Port};
+use netlink_packet_rdma::{NldevAttribute, RdmaMessage, ResourceAttribute, ResourceTable};
+use rdma::{
+    Device, Port,
+    resource::{
+        CmId, CompletionQueue, Context, CounterSet, MemoryRegion, Owner, ProtectionDomain, QueuePair,
+        ResourceCounts, SharedReceiveQueue,
+    },
+};
 
 use super::route_netlink::sequence;
 
 /// A datagram whose first message answers our request.
 pub(super) fn run(input: &[u8]) {
     match Answers::<RdmaMessage>::parse(input, sequence(input)) {
-        Ok(answers) => answers.messages.into_iter().for_each(understood),
+        Ok(answers) => answers.messages.into_iter().for_each(|message| understood(message, input.len())),
         Err(NoAnswer::Refused(_, extack)) => assert!(!extack.to_string().contains('\0')),
         Err(NoAnswer::Decode(why)) => assert!(!why.to_string().is_empty()),
     }
 }
 
-fn understood(message: RdmaMessage) {
+fn understood(message: RdmaMessage, length: usize) {
     let RdmaMessage::Nldev(nldev) = &message else { return };
     if !nldev.attributes.iter().any(is_contradictory) {
         let again = encoded(message.clone());
@@ -31,18 +37,57 @@ fn understood(message: RdmaMessage) {
     }
     let RdmaMessage::Nldev(message) = message else { return };
     for attribute in &message.attributes {
-        if let NldevAttribute::DevName(text) | NldevAttribute::NdevName(text) = attribute {
-            assert!(!text.contains('\0'));
+        match attribute {
+            NldevAttribute::DevName(text) | NldevAttribute::NdevName(text) => assert!(!text.contains('\0')),
+            NldevAttribute::Resources(table) => listed(table, length),
+            _ => {}
         }
     }
     let names = |attribute: &NldevAttribute| matches!(attribute, NldevAttribute::DevName(_));
     let named = message.attributes.iter().any(names);
     assert!(named || Device::read(message.attributes.clone()).is_none(), "a device without a name");
-    assert!(named || Port::read(message.attributes).is_none(), "a port without a device");
+    assert!(named || Port::read(message.attributes.clone()).is_none(), "a port without a device");
+    assert!(named || ResourceCounts::read(message.attributes).is_none(), "counts without a device");
+}
+
+/// Each object is read as every kind of object: whatever the kernel lists may have any attribute.
+fn listed(table: &ResourceTable, length: usize) {
+    assert!(table.entries.len() <= length / 4, "{} entries in {length} bytes", table.entries.len());
+    for entry in &table.entries {
+        let numbered = entry.iter().any(|one| matches!(one, ResourceAttribute::StatCounterId(_)));
+        owned(QueuePair::read(entry.clone()).map(|one| one.owner), entry);
+        owned(CompletionQueue::read(entry.clone()).map(|one| one.owner), entry);
+        owned(MemoryRegion::read(entry.clone()).map(|one| one.owner), entry);
+        owned(ProtectionDomain::read(entry.clone()).map(|one| one.owner), entry);
+        owned(Context::read(entry.clone()).map(|one| one.owner), entry);
+        owned(SharedReceiveQueue::read(entry.clone()).map(|one| one.owner), entry);
+        owned(CmId::read(entry.clone()).map(|one| one.owner), entry);
+        let set = CounterSet::read(entry.clone());
+        assert_eq!(set.is_some(), numbered, "a set of counters without a number");
+        let bound = set.map_or(0, |set| set.queue_pairs.len() + set.counters.len());
+        assert!(bound <= length / 4, "{bound} counted in {length} bytes");
+    }
+}
+
+/// Nobody owns what no attribute tells of.
+fn owned(owner: Option<Owner>, entry: &[ResourceAttribute]) {
+    let told = |attribute: &ResourceAttribute| match attribute {
+        ResourceAttribute::Pid(_) => true,
+        ResourceAttribute::KernName(name) => !name.contains('\0'),
+        _ => false,
+    };
+    assert!(owner.is_none_or(|owner| owner == Owner::Unknown || entry.iter().any(told)));
 }
 
 /// By `linux/netlink.h` an attribute has at most one of the two flags; netlink-packet-core writes only one.
 fn is_contradictory(attribute: &NldevAttribute) -> bool {
+    match attribute {
+        NldevAttribute::Resources(table) => table.entries.iter().flatten().any(has_both_flags),
+        other => has_both_flags(other),
+    }
+}
+
+fn has_both_flags(attribute: &impl Nla) -> bool {
     attribute.kind() & NLA_F_NESTED != 0 && attribute.kind() & NLA_F_NET_BYTEORDER != 0
 }
 

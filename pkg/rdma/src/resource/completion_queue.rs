@@ -1,0 +1,79 @@
+//! Completion queues.
+
+use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
+
+use super::{List, Owner};
+use crate::{Device, Error, Socket};
+
+/// A completion queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompletionQueue {
+    /// Its number.
+    pub number: u32,
+    /// How many completions fit in.
+    pub entries: Option<u32>,
+    /// How many queues use it.
+    pub users: Option<u64>,
+    /// The user context it belongs to: not told of the kernel's own.
+    pub context: Option<u32>,
+    /// Who made it.
+    pub owner: Owner,
+}
+
+/// The completion queues of a device; `None` if this kernel does not tell.
+///
+/// # Errors
+/// [`Error::NoSuchDevice`] if the device is not visible in the socket's namespace.
+///
+/// # Kernel
+/// `RDMA_NLDEV_CMD_RES_CQ_GET` as a dump, with numbers since 5.0.
+#[doc(alias = "rdma resource show cq")]
+pub fn completion_queues(
+    socket: &mut Socket,
+    device: &Device,
+) -> Result<Option<Vec<CompletionQueue>>, Error> {
+    const LIST: List = List {
+        what: "completion queues",
+        command: NldevCommand::ResCqGet,
+        kind: ResourceKind::CompletionQueue,
+    };
+    LIST.of(socket, device, None, CompletionQueue::read)
+}
+
+impl CompletionQueue {
+    /// The completion queue that an entry tells of; `None` without a number.
+    pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
+        let owner = Owner::of(&entry);
+        let (mut number, mut entries, mut users, mut context) = (None, None, None, None);
+        for attribute in entry {
+            match attribute {
+                ResourceAttribute::Cqn(v) => number = Some(v),
+                ResourceAttribute::Cqe(v) => entries = Some(v),
+                ResourceAttribute::UseCnt(v) => users = Some(v),
+                ResourceAttribute::Ctxn(v) => context = Some(v),
+                _ => {}
+            }
+        }
+        Some(Self { number: number?, entries, users, context, owner })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ResourceAttribute::*;
+
+    #[test]
+    fn a_completion_queue_says_its_size_and_its_users() {
+        let entry = vec![Cqn(5), Cqe(1023), UseCnt(2), Ctxn(4), Pid(304)];
+        let expected = CompletionQueue {
+            number: 5,
+            entries: Some(1023),
+            users: Some(2),
+            context: Some(4),
+            owner: Owner::Process(304),
+        };
+        assert_eq!(CompletionQueue::read(entry), Some(expected));
+        assert_eq!(CompletionQueue::read(vec![Cqe(1023)]), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! Memory regions.
+
+use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
+
+use super::{List, Owner};
+use crate::{Device, Error, Socket};
+
+/// A memory region: memory that the card may read or write. It is pinned, unless the card can page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryRegion {
+    /// Its number.
+    pub number: u32,
+    /// Its length in bytes. Regions may overlap, and one that spans all memory says so.
+    pub length: Option<u64>,
+    /// The protection domain it belongs to: not told of the kernel's own.
+    pub protection_domain: Option<u32>,
+    /// Who made it.
+    pub owner: Owner,
+}
+
+/// The memory regions of a device; `None` if this kernel does not tell.
+///
+/// # Errors
+/// [`Error::NoSuchDevice`] if the device is not visible in the socket's namespace.
+///
+/// # Kernel
+/// `RDMA_NLDEV_CMD_RES_MR_GET` as a dump, with numbers since 5.0.
+#[doc(alias = "rdma resource show mr")]
+pub fn memory_regions(socket: &mut Socket, device: &Device) -> Result<Option<Vec<MemoryRegion>>, Error> {
+    const LIST: List =
+        List { what: "memory regions", command: NldevCommand::ResMrGet, kind: ResourceKind::MemoryRegion };
+    LIST.of(socket, device, None, MemoryRegion::read)
+}
+
+impl MemoryRegion {
+    /// The memory region that an entry tells of; `None` without a number.
+    pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
+        let owner = Owner::of(&entry);
+        let (mut number, mut length, mut protection_domain) = (None, None, None);
+        for attribute in entry {
+            match attribute {
+                ResourceAttribute::Mrn(v) => number = Some(v),
+                ResourceAttribute::MrLen(v) => length = Some(v),
+                ResourceAttribute::Pdn(v) => protection_domain = Some(v),
+                _ => {}
+            }
+        }
+        Some(Self { number: number?, length, protection_domain, owner })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ResourceAttribute::*;
+
+    #[test]
+    fn a_memory_region_says_its_length() {
+        let entry = vec![Mrn(6), MrLen(1 << 40), Pdn(3), Pid(304)];
+        let expected = MemoryRegion {
+            number: 6,
+            length: Some(1 << 40),
+            protection_domain: Some(3),
+            owner: Owner::Process(304),
+        };
+        assert_eq!(MemoryRegion::read(entry), Some(expected));
+        assert_eq!(MemoryRegion::read(vec![MrLen(4096)]), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! What is in use on a device, and by whom: queue pairs, memory regions and the rest.
+//!
+//! The kernel tracks every object of every device. All of it can be read by any user, but for keys.
+//!
+//! Whose an object is ([`Owner`]) is told by the number of a *thread*, as the reader's PID namespace numbers it:
+//! a reader in a container sees nobody of other containers, and an object outlives the thread that made it. A
+//! queue pair's owner is then found by its protection domain, and that one's by its context.
+//!
+//! Every list is `None` if the kernel, or the device's driver, does not tell that kind of object.
+
+mod address;
+mod cm_id;
+mod completion_queue;
+mod context;
+mod counter_set;
+mod counts;
+mod memory_region;
+mod owner;
+mod protection_domain;
+mod queue_pair;
+mod queue_pair_names;
+mod shared_receive_queue;
+
+pub use cm_id::{CmId, CmIdState, PortSpace, cm_ids};
+pub use completion_queue::{CompletionQueue, completion_queues};
+pub use context::{Context, contexts};
+pub use counter_set::{BindMode, CounterSet, counter_sets};
+pub use counts::{ResourceCounts, resource_counts};
+pub use memory_region::{MemoryRegion, memory_regions};
+pub use netlink_packet_rdma::QueuePairRange;
+pub use owner::Owner;
+pub use protection_domain::{ProtectionDomain, protection_domains};
+pub use queue_pair::{QueuePair, queue_pairs};
+pub use queue_pair_names::{QpState, QpType};
+pub use shared_receive_queue::{SharedReceiveQueue, SrqType, shared_receive_queues};
+
+use netlink_packet_rdma::{NldevAttribute, NldevCommand, ResourceAttribute, ResourceKind};
+use nix::errno::Errno;
+
+use crate::{
+    Device, Error, Socket, devices,
+    family::{attributes, message},
+};
+
+/// What to ask for, and what the answer's tables are.
+struct List {
+    /// For messages, like `queue pairs`.
+    what: &'static str,
+    command: NldevCommand,
+    kind: ResourceKind,
+}
+
+impl List {
+    /// All objects of a device, each read by `read`; `None` if this kernel or driver does not tell.
+    fn of<T>(
+        &self,
+        socket: &mut Socket,
+        device: &Device,
+        more: Option<NldevAttribute>,
+        read: fn(Vec<ResourceAttribute>) -> Option<T>,
+    ) -> Result<Option<Vec<T>>, Error> {
+        let asked = [NldevAttribute::DevIndex(device.index)].into_iter().chain(more).collect();
+        let object = format!("{} of RDMA device {}", self.what, device.name);
+        let found =
+            socket.dump("list", &object, message(self.command, asked), |found: &mut Vec<T>, answer| {
+                found.extend(self.entries(attributes(answer)).filter_map(read));
+            });
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(error) => match error.errno() {
+                Some(Errno::EINVAL | Errno::EOPNOTSUPP) => untold(socket, device),
+                Some(Errno::ENODEV) => Err(gone(device)),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    fn entries(&self, attributes: Vec<NldevAttribute>) -> impl Iterator<Item = Vec<ResourceAttribute>> {
+        let kind = self.kind;
+        let tables = attributes.into_iter().filter_map(move |attribute| match attribute {
+            NldevAttribute::Resources(table) if table.kind == kind => Some(table.entries),
+            _ => None,
+        });
+        tables.flatten()
+    }
+}
+
+/// `EINVAL` is the kernel's word for a command it does not know, and for a device that is not there.
+fn untold<T>(socket: &mut Socket, device: &Device) -> Result<Option<T>, Error> {
+    if devices(socket)?.iter().any(|other| other.index == device.index) {
+        Ok(None)
+    } else {
+        Err(gone(device))
+    }
+}
+
+fn gone(device: &Device) -> Error {
+    Error::NoSuchDevice { device: device.name.clone() }
+}

@@ -1,0 +1,71 @@
+//! Protection domains.
+
+use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
+
+use super::{List, Owner};
+use crate::{Device, Error, Socket};
+
+/// A protection domain: queue pairs and memory regions that may use each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProtectionDomain {
+    /// Its number.
+    pub number: u32,
+    /// How many objects use it.
+    pub users: Option<u64>,
+    /// The user context it belongs to: not told of the kernel's own.
+    pub context: Option<u32>,
+    /// Who made it.
+    pub owner: Owner,
+}
+
+/// The protection domains of a device; `None` if this kernel does not tell.
+///
+/// # Errors
+/// [`Error::NoSuchDevice`] if the device is not visible in the socket's namespace.
+///
+/// # Kernel
+/// `RDMA_NLDEV_CMD_RES_PD_GET` as a dump, with numbers since 5.0.
+#[doc(alias = "rdma resource show pd")]
+pub fn protection_domains(
+    socket: &mut Socket,
+    device: &Device,
+) -> Result<Option<Vec<ProtectionDomain>>, Error> {
+    const LIST: List = List {
+        what: "protection domains",
+        command: NldevCommand::ResPdGet,
+        kind: ResourceKind::ProtectionDomain,
+    };
+    LIST.of(socket, device, None, ProtectionDomain::read)
+}
+
+impl ProtectionDomain {
+    /// The protection domain that an entry tells of; `None` without a number.
+    pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
+        let owner = Owner::of(&entry);
+        let (mut number, mut users, mut context) = (None, None, None);
+        for attribute in entry {
+            match attribute {
+                ResourceAttribute::Pdn(v) => number = Some(v),
+                ResourceAttribute::UseCnt(v) => users = Some(v),
+                ResourceAttribute::Ctxn(v) => context = Some(v),
+                _ => {}
+            }
+        }
+        Some(Self { number: number?, users, context, owner })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ResourceAttribute::*;
+
+    #[test]
+    fn a_protection_domain_leads_to_its_context() {
+        let entry = vec![Pdn(3), UseCnt(4), Ctxn(2)];
+        let expected =
+            ProtectionDomain { number: 3, users: Some(4), context: Some(2), owner: Owner::Unknown };
+        assert_eq!(ProtectionDomain::read(entry), Some(expected));
+        assert_eq!(ProtectionDomain::read(vec![Ctxn(2)]), None);
+    }
+}
