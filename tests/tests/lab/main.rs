@@ -14,6 +14,7 @@ mod ipvlan;
 mod late;
 mod privileges;
 mod rdma;
+mod resources;
 mod shared;
 mod sriov;
 mod sriov_settings;

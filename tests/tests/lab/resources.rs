@@ -1,0 +1,330 @@
+//! What is in use on a device, and by whom: our reading beside that of `rdma`, on objects of real programs.
+//!
+//! The device is rxe, the kernel's software RoCE: the only one here whose queue pairs carry traffic.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+};
+
+use ::rdma::{
+    Device, Error, Socket,
+    resource::{self, CmIdState, Owner, PortSpace, QpState, QpType, ResourceCounts, SrqType},
+};
+use serde_json::{Value, json};
+use silkrail_tests::machine::Machine;
+use sysfs::Sysfs;
+use testkit::{Observe, TestNode, wait_until};
+
+const DEVICE: &str = "rxe0";
+const ADDRESS: &str = "192.0.2.1";
+
+/// The machine with a software RDMA device on `eth0`, for as long as this value lives.
+struct Rxe {
+    machine: Machine,
+}
+
+impl Rxe {
+    fn new() -> Self {
+        let rxe = Self { machine: Machine::shared() };
+        rxe.node().run("modprobe", &["rdma_rxe"]);
+        rxe.node().run_ip(&format!("address add {ADDRESS}/24 dev eth0"));
+        rxe.node().run("rdma", &["link", "add", DEVICE, "type", "rxe", "netdev", "eth0"]);
+        wait_until("the device has the link's address", || rxe.gid().is_some());
+        rxe
+    }
+
+    fn node(&self) -> &TestNode {
+        &self.machine.node
+    }
+
+    /// The index of the GID that is the link's IPv4 address.
+    fn gid(&self) -> Option<usize> {
+        let table = format!("/sys/class/infiniband/{DEVICE}/ports/1/gids");
+        (0..64).find(|index| {
+            let gid = fs::read_to_string(format!("{table}/{index}")).unwrap_or_default();
+            gid.trim().ends_with("ffff:c000:0201")
+        })
+    }
+
+    /// Two ends of one of ibverbs-utils' ping-pongs, which would go on for hours.
+    fn pingpong(&self, program: &str, arguments: &[&str]) -> [Program; 2] {
+        let gid = self.gid().unwrap().to_string();
+        let common = [&["-d", DEVICE, "-g", &gid, "-n", "100000000"], arguments].concat();
+        let server = Program::start(program, &common);
+        wait_until("the server listens", || listens(18515));
+        [server, Program::start(program, &[&common[..], &["127.0.0.1"]].concat())]
+    }
+
+    /// What `rdma` prints of a kind of objects of the device.
+    fn printed(&self, kind: &str) -> Vec<Value> {
+        let mut objects = self.node().rdma(&format!("-d resource show {kind}"));
+        objects.retain(|object| object["ifname"] == DEVICE);
+        objects
+    }
+}
+
+impl Drop for Rxe {
+    fn drop(&mut self) {
+        let _ = Command::new("rdma").args(["link", "delete", DEVICE]).stderr(Stdio::null()).status();
+        let _ = Command::new("ip").args(["address", "del", &format!("{ADDRESS}/24"), "dev", "eth0"]).status();
+    }
+}
+
+/// A program that runs for as long as this value lives.
+struct Program(Child);
+
+impl Program {
+    fn start(program: &str, arguments: &[&str]) -> Self {
+        Self(Command::new(program).args(arguments).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    fn owner(&self) -> Owner {
+        Owner::Process(self.0.id())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether a TCP socket of this machine listens on a port.
+fn listens(port: u16) -> bool {
+    let wanted = format!(":{port:04X}");
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
+    tables.iter().flat_map(|table| table.lines()).any(|line| {
+        let mut columns = line.split_whitespace().skip(1);
+        columns.next().is_some_and(|local| local.ends_with(&wanted)) && columns.nth(1) == Some("0A")
+    })
+}
+
+fn open() -> Socket {
+    ::rdma::open(&Sysfs::system()).unwrap()
+}
+
+fn device(socket: &mut Socket) -> Device {
+    ::rdma::find_device(socket, DEVICE).unwrap().unwrap()
+}
+
+/// As `rdma` prints an owner: its `pid`, or, of the kernel's own, only its `comm`.
+fn owner(owner: &Owner) -> Value {
+    match owner {
+        Owner::Process(thread) => json!(thread),
+        Owner::Kernel(name) => json!(name),
+        Owner::Unknown => Value::Null,
+    }
+}
+
+/// Some keys of what `rdma` prints, and its owner, in an order of their own.
+fn theirs(objects: &[Value], keys: &[&str]) -> Vec<Value> {
+    sorted(objects.iter().map(|object| {
+        let owner = if object["pid"].is_null() { &object["comm"] } else { &object["pid"] };
+        keys.iter().map(|key| object[key].clone()).chain([owner.clone()]).collect()
+    }))
+}
+
+fn sorted(objects: impl Iterator<Item = Value>) -> Vec<Value> {
+    let mut objects: Vec<_> = objects.collect();
+    objects.sort_by_key(Value::to_string);
+    objects
+}
+
+#[test]
+fn queue_pairs_are_told_as_rdma_prints_them() {
+    let rxe = Rxe::new();
+    let [server, client] = rxe.pingpong("ibv_rc_pingpong", &[]);
+    let mut socket = open();
+    let device = device(&mut socket);
+    let connected =
+        || rxe.printed("qp").iter().filter(|one| one["type"] == "RC" && one["state"] == "RTS").count();
+    wait_until("both ends are connected", || connected() == 2);
+
+    let ours = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
+    let told = ours.iter().map(|one| {
+        let (kind, state) = (one.transport().to_uppercase(), one.state.to_string().to_uppercase());
+        json!([
+            one.number,
+            one.port,
+            kind,
+            state,
+            one.protection_domain,
+            one.remote_number,
+            owner(&one.owner)
+        ])
+    });
+    let keys = ["lqpn", "port", "type", "state", "pdn", "rqpn"];
+    assert_eq!(sorted(told), theirs(&rxe.printed("qp"), &keys));
+
+    let [of_server, of_client] = [&server, &client].map(|program| {
+        let mut own = ours.iter().filter(|one| one.owner == program.owner());
+        let one = own.next().unwrap();
+        assert_eq!((one.kind, one.state, own.next()), (QpType::Rc, QpState::Rts, None));
+        one
+    });
+    assert_eq!(of_server.remote_number, Some(of_client.number));
+    assert_eq!(of_client.remote_number, Some(of_server.number));
+    for number in [of_client.send_psn, of_client.receive_psn] {
+        assert!(number.is_some_and(|number| number < 1 << 24), "{of_client:?}");
+    }
+    let gsi = ours.iter().find(|one| one.kind == QpType::Gsi).unwrap();
+    assert_eq!((gsi.number, &gsi.owner), (1, &Owner::Kernel("ib_core".into())));
+}
+
+#[test]
+fn a_send_counts_up_the_packet_sequence_number() {
+    let rxe = Rxe::new();
+    let [_server, client] = rxe.pingpong("ibv_rc_pingpong", &[]);
+    let mut socket = open();
+    let device = device(&mut socket);
+    let mut sent = || {
+        let all = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
+        let own = all.into_iter().find(|one| one.owner == client.owner() && one.state == QpState::Rts);
+        own.and_then(|one| one.send_psn)
+    };
+    let mut first = None;
+    wait_until("the client sends", || {
+        let now = sent();
+        first = first.or(now);
+        now.is_some() && now != first
+    });
+}
+
+#[test]
+fn the_other_objects_are_told_as_rdma_prints_them() {
+    let rxe = Rxe::new();
+    let programs = rxe.pingpong("ibv_rc_pingpong", &[]);
+    let mut socket = open();
+    let device = device(&mut socket);
+    wait_until("both ends are ready", || {
+        rxe.printed("qp").iter().filter(|one| one["state"] == "RTS").count() >= 3
+    });
+
+    let domains = resource::protection_domains(&mut socket, &device).unwrap().unwrap();
+    let told = domains.iter().map(|one| json!([one.number, one.users, one.context, owner(&one.owner)]));
+    assert_eq!(sorted(told), theirs(&rxe.printed("pd"), &["pdn", "users", "ctxn"]));
+
+    let queues = resource::completion_queues(&mut socket, &device).unwrap().unwrap();
+    let told =
+        queues.iter().map(|one| json!([one.number, one.entries, one.users, one.context, owner(&one.owner)]));
+    assert_eq!(sorted(told), theirs(&rxe.printed("cq"), &["cqn", "cqe", "users", "ctxn"]));
+
+    let regions = resource::memory_regions(&mut socket, &device).unwrap().unwrap();
+    let told =
+        regions.iter().map(|one| json!([one.number, one.length, one.protection_domain, owner(&one.owner)]));
+    assert_eq!(sorted(told), theirs(&rxe.printed("mr"), &["mrn", "mrlen", "pdn"]));
+
+    let contexts = resource::contexts(&mut socket, &device).unwrap().unwrap();
+    let told = contexts.iter().map(|one| json!([one.number, owner(&one.owner)]));
+    assert_eq!(sorted(told), theirs(&rxe.printed("ctx"), &["ctxn"]));
+
+    // From a queue pair without an owner, this is the way to one.
+    for program in &programs {
+        let all = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
+        let queue_pair = all.iter().find(|one| one.owner == program.owner()).unwrap();
+        let domain = domains.iter().find(|one| Some(one.number) == queue_pair.protection_domain).unwrap();
+        let context = contexts.iter().find(|one| Some(one.number) == domain.context).unwrap();
+        assert_eq!(context.owner, program.owner());
+        let region = regions.iter().find(|one| one.owner == program.owner()).unwrap();
+        assert_eq!((region.length, region.protection_domain), (Some(4096), Some(domain.number)));
+    }
+    assert_eq!(resource::counter_sets(&mut socket, &device).unwrap(), Some(vec![]), "rxe never binds any");
+}
+
+#[test]
+fn a_shared_receive_queue_tells_its_queue_pairs() {
+    let rxe = Rxe::new();
+    let [server, _client] = rxe.pingpong("ibv_srq_pingpong", &["-q", "4"]);
+    let mut socket = open();
+    let device = device(&mut socket);
+    let mut own = || {
+        let all = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
+        let mut own: Vec<_> =
+            all.iter().filter(|one| one.owner == server.owner()).map(|one| one.number).collect();
+        own.sort_unstable();
+        own
+    };
+    wait_until("both ends have their queues", || own().len() == 4 && rxe.printed("srq").len() == 2);
+    let own = own();
+
+    let all = resource::shared_receive_queues(&mut socket, &device).unwrap().unwrap();
+    let told = all.iter().map(|one| json!([one.number, one.protection_domain, owner(&one.owner)]));
+    assert_eq!(sorted(told), theirs(&rxe.printed("srq"), &["srqn", "pdn"]));
+    let queue = all.iter().find(|one| one.owner == server.owner()).unwrap();
+    assert_eq!(queue.kind, Some(SrqType::Basic));
+    let shared: Vec<_> = queue.queue_pairs.iter().flat_map(|range| range.first..=range.last).collect();
+    assert_eq!(shared, own);
+}
+
+#[test]
+fn a_listener_tells_its_address() {
+    let rxe = Rxe::new();
+    rxe.node().run("modprobe", &["rdma_ucm"]);
+    let server = Program::start("rping", &["-s", "-a", ADDRESS, "-p", "9999"]);
+    let mut socket = open();
+    // The address is also of the card's own device; which of the two listens is the kernel's choice.
+    let mut found = Vec::new();
+    wait_until("it listens", || {
+        let devices = ::rdma::devices(&mut socket).unwrap();
+        found = devices.iter().flat_map(|one| resource::cm_ids(&mut socket, one).unwrap().unwrap()).collect();
+        found.iter().any(|one| one.state == CmIdState::Listen)
+    });
+    let printed = rxe.node().rdma("-d resource show cm_id");
+    let told = found.iter().map(|one| {
+        let address = one.source.unwrap();
+        json!([one.number, address.to_string(), owner(&one.owner)])
+    });
+    assert_eq!(sorted(told), theirs(&printed, &["cm-idn", "src-addr"]));
+    let listener = found.iter().find(|one| one.owner == server.owner()).unwrap();
+    assert_eq!(listener.source, Some(SocketAddr::new(ADDRESS.parse().unwrap(), 9999)));
+    assert_eq!((listener.state, listener.port_space), (CmIdState::Listen, Some(PortSpace::Tcp)));
+}
+
+#[test]
+fn counts_are_as_rdma_prints_them_and_nothing_is_left_of_a_process_that_has_ended() {
+    let rxe = Rxe::new();
+    let mut socket = open();
+    let device = device(&mut socket);
+    let before = counts(&mut socket);
+    assert_eq!((before.qp, before.ctx), (Some(1), Some(0)), "the kernel's own: {before:?}");
+
+    let programs = rxe.pingpong("ibv_rc_pingpong", &[]);
+    wait_until("both ends have a queue pair", || rxe.printed("qp").len() == 3);
+    let during = counts(&mut socket);
+    let told = [during.qp, during.cq, during.mr, during.pd, during.ctx, during.srq, during.cm_id];
+    let all = rxe.node().rdma("resource show");
+    let printed = all.iter().find(|one| one["ifname"] == DEVICE).unwrap();
+    let names = ["qp", "cq", "mr", "pd", "ctx", "srq", "cm_id"];
+    assert_eq!(told.map(|count| json!(count)), names.map(|name| printed[name].clone()));
+    assert_eq!((during.qp, during.ctx), (Some(3), Some(2)));
+    assert!(during.other.is_empty(), "{during:?}");
+
+    let ended = programs.map(|program| program.owner());
+    wait_until("the objects are gone", || counts(&mut socket) == before);
+    let left = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
+    assert!(left.iter().all(|one| !ended.contains(&one.owner)), "{left:?}");
+    assert_eq!(resource::contexts(&mut socket, &device).unwrap(), Some(vec![]));
+    assert_eq!(resource::memory_regions(&mut socket, &device).unwrap(), Some(vec![]));
+}
+
+#[test]
+fn a_device_that_is_gone_is_called_missing() {
+    let rxe = Rxe::new();
+    let mut socket = open();
+    let device = device(&mut socket);
+    drop(rxe);
+    let gone = |error| matches!(error, Error::NoSuchDevice { device } if device == DEVICE);
+    assert!(gone(resource::queue_pairs(&mut socket, &device).unwrap_err()));
+    assert!(gone(resource::contexts(&mut socket, &device).unwrap_err()));
+    assert!(gone(resource::cm_ids(&mut socket, &device).unwrap_err()));
+    assert!(gone(resource::counter_sets(&mut socket, &device).unwrap_err()));
+    assert!(resource::resource_counts(&mut socket).unwrap().iter().all(|one| one.device_name != DEVICE));
+}
+
+fn counts(socket: &mut Socket) -> ResourceCounts {
+    let all = resource::resource_counts(socket).unwrap();
+    all.into_iter().find(|one| one.device_name == DEVICE).unwrap()
+}
