@@ -47,9 +47,23 @@ impl Exposition {
         self.families.get_mut(name).expect("is there")
     }
 
+    /// As [`Exposition::family`], with a help text that is only taken if the family is new.
+    pub fn family_with(&mut self, name: &str, kind: Kind, help: &str) -> &mut Family {
+        if self.families.contains_key(name) {
+            self.family(name, kind, "")
+        } else {
+            self.family(name, kind, help.to_owned())
+        }
+    }
+
     /// The names of the families that have samples, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.families.iter().filter(|(_, family)| !family.samples.is_empty()).map(|(name, _)| name.as_str())
+    }
+
+    /// Adds what another has. Of a family in both, the other's samples take the place of this one's.
+    pub fn replace(&mut self, other: Self) {
+        self.families.extend(other.families);
     }
 
     /// Adds what another has. Of a family in both, the kind and help of this one count.

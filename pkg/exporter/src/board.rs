@@ -1,0 +1,377 @@
+//! The board on which a collection's work hangs, for several workers.
+//!
+//! Firmware that hangs stops whoever asks it, inside a system call and for as long as it likes. So no single thread
+//! reads everything: workers take devices from a board, the collection waits for each only so long, and whoever is
+//! late is left to its fate: what it has read so far counts, a new worker takes its place, and what it is stuck in is
+//! not tried again before it has come back.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use netns::NetNsId;
+use sysfs::Sysfs;
+
+use crate::{
+    Collector, DeviceReading, Trouble,
+    place::Place,
+    reader::{Assignment, DeviceReader, Progress},
+    session::Session,
+};
+
+/// A device: the kernel's number for it stays across moves and renames. The namespace is in it because the files that
+/// are kept open are seen from there.
+pub(crate) type DeviceKey = (NetNsId, u32);
+
+/// What has not answered yet, by the collection and the task that asked.
+pub(crate) type Silent = Arc<Mutex<HashMap<(u64, u64), Unanswered>>>;
+
+/// A question that has not been answered yet.
+#[derive(Debug)]
+pub(crate) struct Unanswered {
+    place: NetNsId,
+    /// The device; the place as a whole without one.
+    device: Option<u32>,
+    stage: Collector,
+    since: Instant,
+}
+
+/// How a collection is made.
+#[derive(Debug, Clone)]
+pub(crate) struct Manner {
+    /// What tells this collection from others.
+    pub(crate) number: u64,
+    /// The node's sysfs.
+    pub(crate) node: Sysfs,
+    /// What is read.
+    pub(crate) collectors: crate::Collectors,
+    /// Which devices.
+    pub(crate) devices: crate::DeviceFilter,
+    /// How long a device may take.
+    pub(crate) patience: Duration,
+    /// Which GID tables are read again.
+    pub(crate) gids: GidPlan,
+    /// How many read at a time.
+    pub(crate) workers: usize,
+}
+
+/// Which GID tables are read again: a table has hundreds of files, and hardly ever changes.
+#[derive(Debug, Clone)]
+pub(crate) struct GidPlan {
+    /// Those that were read before this.
+    pub(crate) before: Instant,
+    /// Those of devices on which a pod came or went.
+    pub(crate) at_once: BTreeSet<String>,
+}
+
+/// What a collection brought home.
+#[derive(Debug, Default)]
+pub(crate) struct Harvest {
+    pub(crate) readings: Vec<DeviceReading>,
+    pub(crate) readers: HashMap<DeviceKey, DeviceReader>,
+    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) spent: BTreeMap<Collector, Duration>,
+}
+
+#[derive(Debug)]
+enum Task {
+    /// See which devices are there.
+    Look,
+    /// Read one of them.
+    Read(Box<Assignment>, Option<DeviceReader>),
+}
+
+#[derive(Debug)]
+struct Running {
+    since: Instant,
+    place: Arc<Place>,
+    /// The device, if it is one.
+    progress: Option<Arc<Mutex<Progress>>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tasks: VecDeque<(Arc<Place>, Task)>,
+    running: BTreeMap<u64, Running>,
+    next: u64,
+    kept: HashMap<DeviceKey, DeviceReader>,
+    harvest: Harvest,
+}
+
+#[derive(Debug)]
+pub(crate) struct Board {
+    manner: Manner,
+    silent: Silent,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Reads every device of these places. `kept` are the readers of the last collection.
+pub(crate) fn collect(
+    places: Vec<Arc<Place>>,
+    kept: HashMap<DeviceKey, DeviceReader>,
+    manner: Manner,
+    silent: Silent,
+) -> Harvest {
+    let board = Board { manner, silent, state: Mutex::default(), changed: Condvar::new() };
+    board.post(places, kept);
+    Arc::new(board).wait()
+}
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn post(&self, places: Vec<Arc<Place>>, kept: HashMap<DeviceKey, DeviceReader>) {
+        let mut state = self.lock();
+        state.kept = kept;
+        for place in places {
+            match self.unanswered(place.id, None, Collector::Devices) {
+                None => state.tasks.push_back((place, Task::Look)),
+                Some(silence) => {
+                    let of = format!("the devices of {}", place.id);
+                    let trouble = Trouble::still_no_answer(Collector::Devices, &of, silence);
+                    state.harvest.troubles.push(trouble);
+                }
+            }
+        }
+    }
+
+    /// For how long a question has not been answered, if one was asked.
+    fn unanswered(&self, place: NetNsId, device: Option<u32>, stage: Collector) -> Option<Duration> {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut same = silent.values().filter(|q| (q.place, q.device, q.stage) == (place, device, stage));
+        same.next().map(|question| question.since.elapsed())
+    }
+
+    /// Sees to it that there are workers, until nothing is left to do.
+    fn wait(self: &Arc<Self>) -> Harvest {
+        let mut hired = 0;
+        let mut state = self.lock();
+        loop {
+            let late = self.give_up_on_the_late(&mut state);
+            hired -= late;
+            if state.tasks.is_empty() && state.running.is_empty() {
+                break;
+            }
+            while hired < self.manner.workers && hired < state.tasks.len() + state.running.len() {
+                let board = self.clone();
+                // Detached on purpose: it may never come back.
+                thread::spawn(move || board.work());
+                hired += 1;
+            }
+            let patience = state.running.values().map(|running| running.since).min();
+            let wait = patience.map_or(self.manner.patience, |since| {
+                (since + self.manner.patience).saturating_duration_since(Instant::now())
+            });
+            let wait = wait.max(Duration::from_millis(1));
+            state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let mut harvest = std::mem::take(&mut state.harvest);
+        harvest.readings.sort_by(|a, b| (!a.on_node, &a.device.name).cmp(&(!b.on_node, &b.device.name)));
+        harvest
+    }
+
+    /// Takes what the late have read so far, and notes what they are stuck in. Returns how many they are.
+    fn give_up_on_the_late(&self, state: &mut State) -> usize {
+        let is_late = |running: &Running| running.since.elapsed() >= self.manner.patience;
+        let late: Vec<u64> =
+            state.running.iter().filter(|(_, running)| is_late(running)).map(|(id, _)| *id).collect();
+        for id in &late {
+            if let Some(running) = state.running.remove(id) {
+                self.give_up(*id, &running, &mut state.harvest);
+            }
+        }
+        late.len()
+    }
+
+    fn give_up(&self, id: u64, running: &Running, harvest: &mut Harvest) {
+        let (place, since) = (running.place.id, running.since);
+        let (stage, device, of) = match &running.progress {
+            None => (Collector::Devices, None, format!("the devices of {place}")),
+            Some(progress) => {
+                let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+                harvest.take(&progress);
+                let device = &progress.reading.device;
+                let of = format!("{} of RDMA device {}", progress.stage, device.name);
+                (progress.stage, Some(device.index), of)
+            }
+        };
+        harvest.troubles.push(Trouble::no_answer(stage, &of, self.manner.patience));
+        let question = Unanswered { place, device, stage, since };
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.insert((self.manner.number, id), question);
+    }
+
+    fn work(&self) {
+        let mut session: Option<Session> = None;
+        while let Some((id, place, task)) = self.take(session.as_ref().map(|session| session.place.id)) {
+            if session.as_ref().is_none_or(|session| session.place.id != place.id) {
+                session = match Session::open(place, &self.manner.node) {
+                    Ok(opened) => opened,
+                    Err(error) => {
+                        self.finish(id, |state| state.harvest.troubles.push(Trouble::at_devices(&*error)));
+                        continue;
+                    }
+                };
+            }
+            let went_on = match (&mut session, task) {
+                // The namespace is gone, and its devices with it.
+                (None, _) => self.finish(id, |_| ()),
+                (Some(session), Task::Look) => self.look(id, session),
+                (Some(session), Task::Read(assignment, kept)) => self.read(id, session, &assignment, kept),
+            };
+            if !went_on {
+                return;
+            }
+        }
+    }
+
+    /// The next task: in the place where the worker is, if there is one. `None` if nothing is left, and nothing that is
+    /// under way can bring more.
+    fn take(&self, at: Option<NetNsId>) -> Option<(u64, Arc<Place>, Task)> {
+        let mut state = self.lock();
+        loop {
+            let here = state.tasks.iter().position(|(place, _)| Some(place.id) == at);
+            if let Some((place, task)) = state.tasks.remove(here.unwrap_or(0)) {
+                let id = state.next;
+                state.next += 1;
+                let running = Running { since: Instant::now(), place: place.clone(), progress: None };
+                state.running.insert(id, running);
+                return Some((id, place, task));
+            }
+            if state.running.values().all(|running| running.progress.is_some()) {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Notes that a task is done. `false` if nobody waits for it any more: the worker has been replaced, and what it
+    /// was stuck in answers again.
+    fn finish(&self, id: u64, note: impl FnOnce(&mut State)) -> bool {
+        let mut state = self.lock();
+        let expected = state.running.remove(&id).is_some();
+        if expected {
+            note(&mut state);
+        } else {
+            let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+            silent.remove(&(self.manner.number, id));
+        }
+        drop(state);
+        self.changed.notify_all();
+        expected
+    }
+
+    fn look(&self, id: u64, session: &mut Session) -> bool {
+        let began = Instant::now();
+        let devices = rdma::devices(&mut session.rdma);
+        // One message for all devices tells which are in use at all.
+        let counts = match self.manner.collectors.has(Collector::Resources) {
+            true => rdma::resource::resource_counts(&mut session.rdma),
+            false => Ok(Vec::new()),
+        };
+        let place = session.place.clone();
+        self.finish(id, |state| {
+            *state.harvest.spent.entry(Collector::Devices).or_default() += began.elapsed();
+            let counts = counts.unwrap_or_else(|error| {
+                state.harvest.troubles.push(Trouble::new(Collector::Resources, &error));
+                Vec::new()
+            });
+            match devices {
+                Ok(devices) => self.assign(state, &place, devices, &counts),
+                Err(error) => state.harvest.troubles.push(Trouble::new(Collector::Devices, &error)),
+            }
+        })
+    }
+
+    fn assign(
+        &self,
+        state: &mut State,
+        place: &Arc<Place>,
+        devices: Vec<rdma::Device>,
+        counts: &[rdma::resource::ResourceCounts],
+    ) {
+        for device in devices.into_iter().filter(|device| self.manner.devices.has(&device.name)) {
+            let key = (place.id, device.index);
+            let stages = self.stages_that_answer(key, &device.name, &mut state.harvest.troubles);
+            let resources = counts.iter().find(|counts| counts.device == device.index).cloned();
+            let at_once = self.manner.gids.at_once.contains(&device.name);
+            let gids_before = if at_once { Instant::now() } else { self.manner.gids.before };
+            let kept = state.kept.remove(&key);
+            let assignment = Assignment { device, resources, stages, gids_before };
+            state.tasks.push_back((place.clone(), Task::Read(Box::new(assignment), kept)));
+        }
+    }
+
+    fn stages_that_answer(
+        &self,
+        (place, device): DeviceKey,
+        name: &str,
+        troubles: &mut Vec<Trouble>,
+    ) -> crate::Collectors {
+        let mut stages = self.manner.collectors;
+        for stage in self.manner.collectors.iter() {
+            if let Some(silence) = self.unanswered(place, Some(device), stage) {
+                stages = stages.without(stage);
+                let of = format!("{stage} of RDMA device {name}");
+                troubles.push(Trouble::still_no_answer(stage, &of, silence));
+            }
+        }
+        stages
+    }
+
+    fn read(
+        &self,
+        id: u64,
+        session: &mut Session,
+        assignment: &Assignment,
+        kept: Option<DeviceReader>,
+    ) -> bool {
+        let (place, index) = (session.place.id, assignment.device.index);
+        let mut troubles = Vec::new();
+        let reader = match kept {
+            Some(kept) => Ok(Some(kept)),
+            None => DeviceReader::open(session, &assignment.device.name, &mut troubles),
+        };
+        let mut reader = match reader {
+            Ok(Some(reader)) => reader,
+            Ok(None) => return self.finish(id, |_| ()), // it went meanwhile
+            Err(error) => {
+                return self.finish(id, |state| state.harvest.troubles.push(Trouble::at_devices(&*error)));
+            }
+        };
+        let progress = Progress { troubles, ..Progress::begin(session, assignment, &reader) };
+        let progress = Arc::new(Mutex::new(progress));
+        if let Some(running) = self.lock().running.get_mut(&id) {
+            running.progress = Some(progress.clone());
+        }
+        self.changed.notify_all(); // nobody need wait for this one to bring more tasks
+        reader.read(session, assignment, &progress);
+        let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        self.finish(id, |state| {
+            state.harvest.take(&progress);
+            state.harvest.readers.insert((place, index), reader);
+        })
+    }
+}
+
+impl Harvest {
+    fn take(&mut self, progress: &Progress) {
+        self.readings.push(progress.reading.clone());
+        self.troubles.extend(progress.troubles.iter().cloned());
+        for (stage, spent) in &progress.spent {
+            *self.spent.entry(*stage).or_default() += *spent;
+        }
+    }
+}
+
+impl Trouble {
+    fn at_devices(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Self {
+        Self::new(Collector::Devices, error as &(dyn std::error::Error + 'static))
+    }
+}

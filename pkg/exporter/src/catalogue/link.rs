@@ -1,0 +1,138 @@
+//! Statistics of a port's link: those of the hundreds that are about RDMA, or about what RDMA suffers from.
+
+use super::{
+    Direction::{self, Receive, Transmit},
+    Metric,
+    Role::{self, Bytes, Discards, Packets, PauseFrames, PauseMicroseconds},
+};
+
+/// What a statistic is; `None` if it is not shown.
+pub(super) fn metric(name: &str) -> Option<Metric> {
+    vport(name).or_else(|| priority(name)).or_else(|| other(name))
+}
+
+/// `rx_vport_rdma_unicast_bytes`: RDMA traffic of the function. The other `vport` ones are not RDMA.
+fn vport(name: &str) -> Option<Metric> {
+    let (direction, rest) = direction(name)?;
+    let (cast, unit) = rest.strip_prefix("vport_rdma_")?.split_once('_')?;
+    let role = match (cast, unit) {
+        ("unicast" | "multicast", "bytes") => Bytes(direction),
+        ("unicast" | "multicast", "packets") => Packets(direction),
+        _ => return None,
+    };
+    let help = format!("RDMA {cast} {unit} of the function, {}.", past(direction));
+    // The standard counters tell the same, and of more drivers.
+    Some(Metric { role: Some(role), rank: 3, ..Metric::counter(name, help) })
+}
+
+/// `rx_prio3_pause` and its like: one for each priority.
+fn priority(name: &str) -> Option<Metric> {
+    let (direction, rest) = direction(name)?;
+    let (priority, what) = rest.strip_prefix("prio")?.split_once('_')?;
+    let number: u8 = priority.parse().ok().filter(|number| *number < 8)?;
+    let way = if direction == Receive { "rx" } else { "tx" };
+    let (family, role, help): (_, Option<Role>, _) = match what {
+        "pause" => (format!("{way}_pause"), Some(PauseFrames(direction)), pause_help(direction)),
+        "pause_duration" => (String::new(), Some(PauseMicroseconds(direction)), String::new()),
+        "discards" => {
+            let help = format!("Packets of a priority discarded on the {} side.", direction.name());
+            (format!("{way}_discards"), Some(Discards(direction)), help)
+        }
+        "buf_discard" | "cong_discard" | "marked" | "pause_transition" => {
+            (format!("{way}_prio_{what}"), None, format!("Statistic {way}_prioN_{what} of the link."))
+        }
+        _ => return None,
+    };
+    let counter = Metric::counter(&family, help);
+    Some(Metric {
+        family: counter.family.filter(|_| !family.is_empty()),
+        priority: Some(number.to_string()),
+        role,
+        ..counter
+    })
+}
+
+fn other(name: &str) -> Option<Metric> {
+    let help = match name {
+        "rx_discards_phy" => "Packets received and discarded by the physical port, for lack of buffers.",
+        "tx_discards_phy" => "Packets discarded by the physical port instead of sent.",
+        "tx_errors_phy" => "Packets the physical port could not send.",
+        "rx_crc_errors_phy" => "Packets received with a wrong checksum.",
+        "rx_symbol_err_phy" => "Symbol errors on the wire.",
+        "rx_pcs_symbol_err_phy" => "Symbol errors that were not corrected.",
+        "rx_corrected_bits_phy" => "Bits that error correction put right.",
+        "link_down_events_phy" => "Times the physical link went down.",
+        "rx_global_pause" => "Pause frames received, for all priorities.",
+        "tx_global_pause" => "Pause frames sent, for all priorities.",
+        "tx_pause_storm_warning_events" => "Times the port sent pause frames for long.",
+        "tx_pause_storm_error_events" => "Times the port sent pause frames for so long that it was stopped.",
+        "dev_out_of_buffer" => "Packets dropped for lack of buffers, of the device.",
+        "rx_steer_missed_packets" => "Packets dropped because no rule took them.",
+        "outbound_pci_stalled_rd_events" => "Seconds in which reads stalled on PCIe for over 30 %.",
+        "outbound_pci_stalled_wr_events" => "Seconds in which writes stalled on PCIe for over 30 %.",
+        "outbound_pci_buffer_overflow" => "Packets dropped because PCIe was too slow.",
+        "outbound_pci_stalled_rd" => "Percent of the last second in which reads stalled on PCIe.",
+        "outbound_pci_stalled_wr" => "Percent of the last second in which writes stalled on PCIe.",
+        _ => return None,
+    };
+    let counter = Metric::counter(name, help.to_owned());
+    if matches!(name, "outbound_pci_stalled_rd" | "outbound_pci_stalled_wr") {
+        return Some(Metric { family: Some(format!("rdma_{name}")), is_gauge: true, ..counter });
+    }
+    Some(counter)
+}
+
+fn direction(name: &str) -> Option<(Direction, &str)> {
+    let received = name.strip_prefix("rx_").map(|rest| (Receive, rest));
+    received.or_else(|| name.strip_prefix("tx_").map(|rest| (Transmit, rest)))
+}
+
+fn past(direction: Direction) -> &'static str {
+    match direction {
+        Receive => "received",
+        Transmit => "transmitted",
+    }
+}
+
+fn pause_help(direction: Direction) -> String {
+    match direction {
+        Receive => "Pause frames of a priority received: the network told this port to stop.".to_owned(),
+        Transmit => "Pause frames of a priority sent: this host told the network to stop.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rdma_traffic_is_shown_and_other_traffic_is_not() {
+        let metric = metric("tx_vport_rdma_multicast_packets").unwrap();
+        assert_eq!(metric.family.as_deref(), Some("rdma_tx_vport_rdma_multicast_packets_total"));
+        assert_eq!((metric.role, metric.rank), (Some(Packets(Transmit)), 3));
+        for other in ["rx_vport_unicast_bytes", "rx_packets", "rx0_packets", "vport_loopback_bytes", "rx_"] {
+            assert_eq!(super::metric(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_priority_is_a_label() {
+        let pause = metric("rx_prio3_pause").unwrap();
+        assert_eq!(pause.family.as_deref(), Some("rdma_rx_pause_total"));
+        assert_eq!((pause.role, pause.priority.as_deref()), (Some(PauseFrames(Receive)), Some("3")));
+        let time = metric("tx_prio7_pause_duration").unwrap();
+        assert_eq!((time.role, time.family), (Some(PauseMicroseconds(Transmit)), None));
+        assert_eq!(metric("tx_prio0_discards").unwrap().family.as_deref(), Some("rdma_tx_discards_total"));
+        for none in ["rx_prio8_pause", "rx_prio_pause", "rx_prio3_bytes", "rx_prioX_pause"] {
+            assert_eq!(metric(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_percentage_is_a_gauge() {
+        let stalled = metric("outbound_pci_stalled_rd").unwrap();
+        assert!(stalled.is_gauge);
+        assert_eq!(stalled.family.as_deref(), Some("rdma_outbound_pci_stalled_rd"));
+        assert!(!metric("outbound_pci_stalled_rd_events").unwrap().is_gauge);
+    }
+}

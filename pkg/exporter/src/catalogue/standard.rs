@@ -1,0 +1,70 @@
+//! Counters that InfiniBand's performance management defines, whatever the driver.
+
+use super::{
+    Direction::{Receive, Transmit},
+    Metric,
+    Role::{Bytes, Error, Packets},
+    legal,
+};
+
+/// The unit of `port_xmit_data` and `port_rcv_data`: four bytes, as the architecture has it, also for RoCE.
+const WORD: u64 = 4;
+
+/// What a standard counter is.
+pub(super) fn metric(word: &str) -> Option<Metric> {
+    let name = legal(word)?;
+    let help = help(&name).map_or_else(|| format!("Standard counter {word} of the port."), str::to_owned);
+    let counter = Metric::counter(&name, help);
+    Some(match name.as_str() {
+        // Only as bytes: a name with a unit of its own would be misread.
+        "port_rcv_data" => Metric { family: None, role: Some(Bytes(Receive)), scale: WORD, ..counter },
+        "port_xmit_data" => Metric { family: None, role: Some(Bytes(Transmit)), scale: WORD, ..counter },
+        "port_rcv_packets" => Metric { family: None, role: Some(Packets(Receive)), ..counter },
+        "port_xmit_packets" => Metric { family: None, role: Some(Packets(Transmit)), ..counter },
+        "port_rcv_errors" | "port_xmit_discards" => Metric { role: Some(Error("discard")), ..counter },
+        _ => counter,
+    })
+}
+
+fn help(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "symbol_error" => "Minor errors on the wire. 16 bits: stays at 65535.",
+        "link_error_recovery" => "Times the link was trained again with success. 8 bits: stays at 255.",
+        "link_downed" => "Times the link went down. 8 bits: stays at 255.",
+        "port_rcv_errors" => "Packets received with an error. 16 bits: stays at 65535.",
+        "port_rcv_remote_physical_errors" => {
+            "Packets received that were marked bad. 16 bits: stays at 65535."
+        }
+        "port_rcv_switch_relay_errors" => "Packets that a switch could not forward. 16 bits: stays at 65535.",
+        "port_xmit_discards" => "Packets discarded instead of sent. 16 bits: stays at 65535.",
+        "port_xmit_constraint_errors" => "Packets not sent for a partition or a limit. 8 bits: stays at 255.",
+        "port_rcv_constraint_errors" => "Packets dropped for a partition or a limit. 8 bits: stays at 255.",
+        "local_link_integrity_errors" => "Times the link had too many errors. 4 bits: stays at 15.",
+        "excessive_buffer_overrun_errors" => "Times buffers overran in a row. 4 bits: stays at 15.",
+        "vl15_dropped" => "Management packets dropped. 16 bits: stays at 65535.",
+        "port_xmit_wait" => "Ticks in which data waited for credits: congestion on InfiniBand.",
+        "unicast_xmit_packets" => "Unicast packets sent.",
+        "unicast_rcv_packets" => "Unicast packets received.",
+        "multicast_xmit_packets" => "Multicast packets sent.",
+        "multicast_rcv_packets" => "Multicast packets received.",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_counted_in_words_of_four_bytes() {
+        let data = metric("port_xmit_data").unwrap();
+        assert_eq!((data.role, data.scale, data.family), (Some(Bytes(Transmit)), 4, None));
+    }
+
+    #[test]
+    fn a_counter_that_saturates_says_so_and_does_not_wrap() {
+        let errors = metric("symbol_error").unwrap();
+        assert!(errors.help.contains("stays at 65535") && !errors.wraps, "{errors:?}");
+        assert_eq!(metric("VL15_dropped").unwrap().family.as_deref(), Some("rdma_vl15_dropped_total"));
+    }
+}

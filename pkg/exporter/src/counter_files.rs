@@ -1,0 +1,146 @@
+//! Counters that sysfs shows, a file each.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use crate::{Collector, Counter, Reason, Trouble};
+
+/// The files of one directory, kept open: a reading is then one system call for each.
+///
+/// They stay readable when the device is renamed, and fail when it goes.
+#[derive(Debug, Default)]
+pub(crate) struct CounterFiles {
+    files: Vec<CounterFile>,
+}
+
+#[derive(Debug)]
+struct CounterFile {
+    name: String,
+    file: File,
+}
+
+/// What one file said.
+enum Said {
+    Value(u64),
+    /// The driver will never have a value here.
+    Never(String),
+    /// The device is gone.
+    Gone,
+    Failed(io::Error),
+}
+
+impl CounterFiles {
+    /// Opens every file of a directory but those that are no counters. Without the directory there are none.
+    pub(crate) fn open(dir: &Path, troubles: &mut Vec<Trouble>) -> Self {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name == "lifespan" {
+                continue; // a setting: how old a value may be, in milliseconds
+            }
+            match File::open(entry.path()) {
+                Ok(file) => files.push(CounterFile { name, file }),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => troubles.push(trouble(&name, &error)),
+            }
+        }
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        Self { files }
+    }
+
+    /// Reads them all. A file that the driver has no value for is closed and not asked again.
+    pub(crate) fn read(&mut self, troubles: &mut Vec<Trouble>) -> Vec<Counter> {
+        let mut counters = Vec::with_capacity(self.files.len());
+        self.files.retain(|CounterFile { name, file }| match ask(file) {
+            Said::Value(value) => {
+                counters.push(Counter { name: name.clone(), value });
+                true
+            }
+            Said::Never(why) => {
+                let what = format!("{name}: {why}; it is not read again");
+                troubles.push(Trouble { collector: Collector::Counters, reason: Reason::Unsupported, what });
+                false
+            }
+            Said::Gone => false,
+            Said::Failed(error) => {
+                troubles.push(trouble(name, &error));
+                true
+            }
+        });
+        counters
+    }
+}
+
+fn ask(file: &File) -> Said {
+    let mut text = [0; 64];
+    match file.read_at(&mut text, 0) {
+        Ok(length) => value(&String::from_utf8_lossy(&text[..length])),
+        Err(error) => match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+            Some(rustix::io::Errno::NODEV | rustix::io::Errno::NOENT) => Said::Gone,
+            Some(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => Said::Never(error.to_string()),
+            _ => Said::Failed(error),
+        },
+    }
+}
+
+/// A number, or the words of a driver that has none: `N/A (no PMA)`, nothing at all.
+fn value(text: &str) -> Said {
+    match text.trim().parse() {
+        Ok(value) => Said::Value(value),
+        Err(_) => Said::Never(format!("holds {:?}, expected a number", text.trim())),
+    }
+}
+
+fn trouble(name: &str, error: &io::Error) -> Trouble {
+    let trouble = Trouble::new(Collector::Counters, error);
+    Trouble { what: format!("{name}: {error}"), ..trouble }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named<'a>(counters: &'a [Counter], name: &str) -> Option<&'a Counter> {
+        counters.iter().find(|counter| counter.name == name)
+    }
+
+    /// study case: a file that says nothing, one that says `N/A`, one that is no file.
+    #[test]
+    fn files_without_a_value_cost_only_themselves_and_are_told_of_once() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("port_xmit_data", "250\n"),
+            ("symbol_error", "N/A (no PMA)\n"),
+            ("link_downed", ""),
+            ("port_rcv_data", "9007199254740993\n"),
+            ("lifespan", "10\n"),
+        ] {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        fs::create_dir(dir.path().join("subdirectory")).unwrap();
+        let mut troubles = Vec::new();
+        let mut files = CounterFiles::open(dir.path(), &mut troubles);
+        let counters = files.read(&mut troubles);
+        assert_eq!(counters.len(), 2, "{counters:?}");
+        assert_eq!(named(&counters, "port_xmit_data").unwrap().value, 250);
+        assert_eq!(named(&counters, "port_rcv_data").unwrap().value, 9007199254740993);
+        assert_eq!(troubles.len(), 3, "{troubles:?}");
+        assert_eq!(troubles.iter().filter(|t| t.reason == Reason::Unsupported).count(), 2);
+
+        fs::write(dir.path().join("port_xmit_data"), "251\n").unwrap();
+        troubles.clear();
+        assert_eq!(named(&files.read(&mut troubles), "port_xmit_data").unwrap().value, 251);
+        assert_eq!(troubles.len(), 1, "only the directory is asked again: {troubles:?}");
+    }
+
+    #[test]
+    fn a_driver_without_counters_has_none() {
+        let mut troubles = Vec::new();
+        assert!(CounterFiles::open(Path::new("/nonexistent"), &mut troubles).read(&mut troubles).is_empty());
+        assert!(troubles.is_empty());
+    }
+}

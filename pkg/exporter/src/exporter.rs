@@ -1,0 +1,293 @@
+//! One collection after another.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::PathBuf,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use kubepods::{PodCgroup, Processes};
+use netns::NetNsId;
+use podmap::Entry;
+use rdma::NetnsMode;
+use sysfs::Sysfs;
+
+use crate::{
+    Attribution, Collector, Collectors, DeviceFilter, DeviceReading, Owners, Pod, Reason, Report, Trouble,
+    board::{self, DeviceKey, GidPlan, Harvest, Manner, Silent},
+    catalogue::Catalogue,
+    health::Health,
+    ledger::{Ledger, Owner},
+    place::Place,
+    pods::Pods,
+    reader::DeviceReader,
+    report::{CgroupUse, DeviceReport},
+    sheet::Sheet,
+    usage::{Memory, Whose},
+};
+
+/// How old a GID table may become.
+const GIDS_AGE: Duration = Duration::from_secs(30);
+/// How many tables that old are read in one collection. The others wait for the next ones.
+const GIDS_AT_A_TIME: usize = 8;
+
+/// What an exporter reads, and how.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What the node is called.
+    pub node: String,
+    /// The node's root directory.
+    pub root: PathBuf,
+    /// Where the plugins keep their state.
+    pub state_dir: PathBuf,
+    /// What is read.
+    pub collectors: Collectors,
+    /// Of which devices.
+    pub devices: DeviceFilter,
+    /// How long one device may take before the others go on without it.
+    pub patience: Duration,
+    /// Also the names and labels of Spiderpool's dashboards.
+    pub spiderpool: bool,
+}
+
+/// Reads a node again and again.
+#[derive(Debug)]
+pub struct Exporter {
+    settings: Settings,
+    sysfs: Sysfs,
+    processes: Processes,
+    owners: Arc<dyn Owners>,
+    pods: Pods,
+    places: HashMap<NetNsId, Arc<Place>>,
+    readers: HashMap<DeviceKey, DeviceReader>,
+    silent: Silent,
+    catalogue: Catalogue,
+    ledger: Ledger,
+    memory: Memory,
+    health: Health,
+    collections: u64,
+}
+
+impl Exporter {
+    /// An exporter that has read nothing yet.
+    pub fn new(settings: Settings, owners: Arc<dyn Owners>) -> Self {
+        Self {
+            sysfs: Sysfs::at(settings.root.join("sys")),
+            processes: Processes::at(&settings.root),
+            pods: Pods::at(&settings.root, &settings.state_dir),
+            settings,
+            owners,
+            places: HashMap::new(),
+            readers: HashMap::new(),
+            silent: Silent::default(),
+            catalogue: Catalogue::default(),
+            ledger: Ledger::default(),
+            memory: Memory::default(),
+            health: Health::default(),
+            collections: 0,
+        }
+    }
+
+    /// Reads the node. Whatever cannot be read costs only itself; nothing is waited for longer than the patience for
+    /// each thing that hangs.
+    pub fn collect(&mut self) -> Report {
+        self.collections += 1;
+        let taken = SystemTime::now();
+        let mut troubles = Vec::new();
+        let mut spent = BTreeMap::new();
+        let former = std::mem::take(&mut self.pods.entries);
+        if self.settings.collectors.has(Collector::Pods) {
+            timed(&mut spent, Collector::Pods, || self.pods.read(&mut troubles));
+        }
+        let has_rdma = self.sysfs.has_rdma().unwrap_or(true);
+        let mut mode = None;
+        let mut harvest = Harvest::default();
+        if has_rdma {
+            if self.settings.collectors.has(Collector::Mode) {
+                mode = timed(&mut spent, Collector::Mode, || self.mode(&mut troubles));
+            }
+            harvest = self.harvest(&former, &mut troubles);
+        }
+        troubles.append(&mut harvest.troubles);
+        spent.extend(std::mem::take(&mut harvest.spent));
+        self.readers = harvest.readers;
+        let (devices, cgroups) = self.attribute(harvest.readings, &mut troubles);
+        let ran = if has_rdma { self.settings.collectors } else { Collectors::none() };
+        let outcomes = self.health.note(ran, &troubles, &spent);
+        let entries = self.pods.entries.clone();
+        let errors = self.health.errors().collect();
+        let mut report = Report {
+            node: self.settings.node.clone(),
+            taken,
+            mode,
+            devices,
+            entries,
+            pods: BTreeMap::new(),
+            cgroups,
+            outcomes,
+            errors,
+            exposition: exposition::Exposition::default(),
+        };
+        report.name_pods(&self.ledger, &*self.owners);
+        report.exposition = crate::families::of(&report, &self.ledger, self.settings.spiderpool);
+        report
+    }
+
+    fn mode(&self, troubles: &mut Vec<Trouble>) -> Option<NetnsMode> {
+        let mode = rdma::open(&self.sysfs).and_then(|mut socket| rdma::netns_mode(&mut socket));
+        match mode {
+            Ok(mode) => Some(mode),
+            Err(rdma::Error::TooOld { .. }) => None,
+            Err(error) => {
+                troubles.push(Trouble::new(Collector::Mode, &error));
+                None
+            }
+        }
+    }
+
+    fn harvest(&mut self, former: &[Entry], troubles: &mut Vec<Trouble>) -> Harvest {
+        let manner = Manner {
+            number: self.collections,
+            node: self.sysfs.clone(),
+            collectors: self.settings.collectors,
+            devices: self.settings.devices.clone(),
+            patience: self.settings.patience,
+            gids: self.gid_plan(former),
+            workers: thread::available_parallelism().map_or(2, |cpus| cpus.get().clamp(2, 4)),
+        };
+        let places = self.places(troubles);
+        board::collect(places, std::mem::take(&mut self.readers), manner, self.silent.clone())
+    }
+
+    /// The node's namespace and those of pods that have a device to themselves, each once.
+    fn places(&mut self, troubles: &mut Vec<Trouble>) -> Vec<Arc<Place>> {
+        let mut places = Vec::new();
+        match Place::node(&self.sysfs) {
+            Ok(node) => places.push(Arc::new(node)),
+            Err(error) => troubles.push(Trouble::new(Collector::Devices, &error)),
+        }
+        let of_pods = self.pods.entries.iter().filter_map(|entry| Place::of(entry, &self.settings.root));
+        for place in of_pods {
+            if places.iter().all(|other| other.id != place.id) {
+                let kept = self.places.get(&place.id).filter(|kept| kept.is_same(&place));
+                places.push(kept.cloned().unwrap_or_else(|| Arc::new(place)));
+            }
+        }
+        self.places = places.iter().map(|place| (place.id, place.clone())).collect();
+        places
+    }
+
+    /// Tables that are old, the oldest first and not all at once; and those that a pod's coming or going changed.
+    fn gid_plan(&self, former: &[Entry]) -> GidPlan {
+        let mut ages: Vec<Instant> = self.readers.values().filter_map(DeviceReader::oldest_gids).collect();
+        ages.sort();
+        let newest_due = Instant::now().checked_sub(GIDS_AGE);
+        let limit = ages.get(GIDS_AT_A_TIME).copied();
+        let before = match (newest_due, limit) {
+            (Some(due), Some(limit)) => due.min(limit),
+            (due, limit) => due.or(limit).unwrap_or_else(Instant::now),
+        };
+        let now = &self.pods.entries;
+        let changed = former.iter().filter(|entry| !now.contains(entry));
+        let changed = changed.chain(now.iter().filter(|entry| !former.contains(entry)));
+        GidPlan { before, at_once: changed.filter_map(|entry| entry.rdma.ibdev.clone()).collect() }
+    }
+
+    /// Finds out whose everything is.
+    fn attribute(
+        &mut self,
+        readings: Vec<DeviceReading>,
+        troubles: &mut Vec<Trouble>,
+    ) -> (Vec<DeviceReport>, Vec<CgroupUse>) {
+        let sees_processes = self.sees_processes(troubles);
+        let mut whose = Whose::new(&self.processes, &self.pods, &mut self.memory, troubles);
+        let mut usages = Vec::with_capacity(readings.len());
+        for reading in &readings {
+            let can = sees_processes || !reading.on_node;
+            usages.push(if can { whose.usage(reading) } else { None });
+        }
+        let cgroups = std::mem::take(&mut whose.cgroups);
+        let mut devices = Vec::with_capacity(readings.len());
+        for (reading, usage) in readings.into_iter().zip(usages) {
+            let owner: Owner = match (&reading.pod, reading.on_node) {
+                (Some(pod), false) => Some((pod.clone(), Attribution::ExclusiveNetns)),
+                (None, false) => None,
+                _ => {
+                    usage.as_ref().and_then(|u| u.sole_user()).map(|pod| (pod.clone(), Attribution::SoleUser))
+                }
+            };
+            let key = (reading.device.index, reading.device.name.as_str());
+            let mut sheets = Vec::with_capacity(reading.ports.len());
+            for port in &reading.ports {
+                let mut sheet = Sheet::of_port(port, &mut self.catalogue, troubles);
+                self.ledger.enter(key, port.port.port, owner.clone(), &mut sheet);
+                sheets.push(sheet);
+            }
+            let sheet = Sheet::of_device(&reading.counters, &mut self.catalogue, troubles);
+            devices.push(DeviceReport { reading, sheets, sheet, usage });
+        }
+        self.forget_the_gone(&devices);
+        (devices, self.cgroup_use(&cgroups, troubles))
+    }
+
+    /// Objects of processes in another PID namespace have no owner: attribution would silently be empty.
+    fn sees_processes(&self, troubles: &mut Vec<Trouble>) -> bool {
+        if !self.settings.collectors.has(Collector::Resources) {
+            return false;
+        }
+        match self.processes.sees_every_process() {
+            Ok(true) => true,
+            Ok(false) => {
+                let what = "the processes of pods are not seen: run it in the node's PID namespace \
+                            (hostPID: true), or switch it off with --disable=resources";
+                troubles.push(Trouble {
+                    collector: Collector::Resources,
+                    reason: Reason::Permission,
+                    what: what.to_owned(),
+                });
+                false
+            }
+            Err(error) => {
+                troubles.push(Trouble::new(Collector::Resources, &error));
+                false
+            }
+        }
+    }
+
+    /// A pod lives as long as the node knows of it, or somebody in it uses a device.
+    fn forget_the_gone(&mut self, devices: &[DeviceReport]) {
+        let mut living = self.pods.all();
+        let users = devices.iter().filter_map(|device| device.usage.as_ref());
+        living.extend(users.flat_map(|usage| usage.shares.keys()).filter_map(|holder| match holder {
+            crate::Holder::Pod(pod) => Some((**pod).clone()),
+            _ => None,
+        }));
+        let in_pods: BTreeSet<&Arc<Pod>> = devices.iter().filter_map(|d| d.reading.pod.as_ref()).collect();
+        self.ledger.forget(|pod| living.contains(pod) || in_pods.iter().any(|other| ***other == *pod));
+    }
+
+    fn cgroup_use(&self, texts: &BTreeMap<Arc<Pod>, String>, troubles: &mut Vec<Trouble>) -> Vec<CgroupUse> {
+        if !self.settings.collectors.has(Collector::Cgroup) {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for (pod, text) in texts {
+            let Some(cgroup) = PodCgroup::find(&self.settings.root, text) else { continue };
+            match cgroup.rdma_usage() {
+                Ok(usage) => found
+                    .extend(usage.into_iter().flatten().map(|usage| CgroupUse { pod: pod.clone(), usage })),
+                Err(error) => troubles.push(Trouble::new(Collector::Cgroup, &error)),
+            }
+        }
+        found
+    }
+}
+
+fn timed<T>(spent: &mut BTreeMap<Collector, Duration>, of: Collector, work: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let result = work();
+    spent.insert(of, began.elapsed());
+    result
+}

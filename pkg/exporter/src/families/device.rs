@@ -1,0 +1,83 @@
+//! Devices: what they are, and how many objects they have.
+
+use exposition::{Exposition, Labels};
+use rdma::{NodeType, PortState};
+
+use super::{device_labels, gauge};
+use crate::DeviceReading;
+
+pub(super) fn tell(families: &mut Exposition, reading: &DeviceReading, node: &Labels) {
+    let labels = device_labels(node, reading);
+    info(families, reading, &labels);
+    if !reading.ports.is_empty() {
+        let up = reading.ports.iter().any(|port| port.port.state == PortState::Active);
+        gauge(families, "rdma_device_up", "Whether any port of the device is active.")
+            .add(labels.clone(), up);
+    }
+    if let Some(class) = reading.traffic_class {
+        let help = "The traffic class of all packets of the device, as the vendor's driver sets it.";
+        gauge(families, "rdma_device_traffic_class", help).add(labels.clone(), u64::from(class));
+    }
+    objects(families, reading, &labels);
+}
+
+fn info(families: &mut Exposition, reading: &DeviceReading, labels: &Labels) {
+    let (device, facts) = (&reading.device, &reading.facts);
+    let numa_node = facts.numa_node.map(|node| node.to_string());
+    let labels = labels
+        .and_some("driver", facts.driver.as_deref())
+        .and_some("fw_version", device.fw_version.as_deref())
+        .and_some("board_id", facts.board_id.as_deref())
+        .and("node_guid", &device.node_guid.to_string())
+        .and("sys_image_guid", &device.sys_image_guid.to_string())
+        .and_some("pci_address", facts.function.as_deref())
+        .and_some("numa_node", numa_node.as_deref())
+        .and("is_vf", if facts.is_vf { "true" } else { "false" })
+        .and_some("pf_device", facts.pf_device.as_deref())
+        .and_some("pf_netdev", facts.pf_link.as_deref())
+        .and_some("node_type", device.node_type.map(node_type))
+        .and_some("protocol", device.protocol.as_deref());
+    gauge(families, "rdma_device_info", "What a device is. Always 1.").add(labels, true);
+}
+
+fn node_type(kind: NodeType) -> &'static str {
+    match kind {
+        NodeType::Ca => "ca",
+        NodeType::Switch => "switch",
+        NodeType::Router => "router",
+        NodeType::Rnic => "rnic",
+        NodeType::Usnic => "usnic",
+        NodeType::UsnicUdp => "usnic_udp",
+        _ => "unspecified",
+    }
+}
+
+fn objects(families: &mut Exposition, reading: &DeviceReading, labels: &Labels) {
+    let help =
+        "Objects in use on the device, the kernel's own too; resource=\"gid\": entries of the GID table.";
+    let family = gauge(families, "rdma_resources", help);
+    if let Some(counts) = &reading.resources {
+        for (resource, count) in [
+            ("qp", counts.qp),
+            ("cq", counts.cq),
+            ("mr", counts.mr),
+            ("pd", counts.pd),
+            ("ctx", counts.ctx),
+            ("srq", counts.srq),
+            ("cm_id", counts.cm_id),
+        ] {
+            if let Some(count) = count {
+                family.add(labels.and("resource", resource), count);
+            }
+        }
+    }
+    let tables: Vec<_> = reading.ports.iter().filter_map(|port| port.gids.as_ref()).collect();
+    if !tables.is_empty() {
+        let labels = labels.and("resource", "gid");
+        let used: usize = tables.iter().map(|table| table.entries.len()).sum();
+        let room: usize = tables.iter().map(|table| table.capacity).sum();
+        family.add(labels.clone(), used as u64);
+        gauge(families, "rdma_resource_limit", "How many objects of a kind the device has room for.")
+            .add(labels, room as u64);
+    }
+}

@@ -1,0 +1,124 @@
+//! Pods: what they have, in both modes.
+
+use std::{collections::BTreeMap, net::Ipv6Addr, sync::Arc};
+
+use exposition::{Exposition, Labels};
+use podmap::{Entry, Mode};
+
+use super::{and_pod, gauge};
+use crate::{DeviceReading, Holder, Pod, Report};
+
+pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
+    info(families, report, node);
+    for entry in &report.entries {
+        attachment(families, entry, node);
+    }
+    for device in &report.devices {
+        gids(families, report, &device.reading, node);
+        let labels = node.and("device", &device.reading.device.name);
+        for (holder, share) in device.usage.iter().flat_map(|usage| &usage.shares) {
+            if let Holder::Pod(pod) = holder {
+                self::share(families, &and_pod(&labels, Some(pod)), share);
+            }
+        }
+    }
+    cgroups(families, report, node);
+}
+
+fn info(families: &mut Exposition, report: &Report, node: &Labels) {
+    for (pod, owner) in &report.pods {
+        let mut labels = and_pod(node, Some(pod)).and_some("pod_uid", pod.uid.as_deref());
+        if let Some(owner) = owner {
+            labels = labels
+                .and("owner_api_version", &owner.api_version)
+                .and("owner_kind", &owner.kind)
+                .and("owner_namespace", &owner.namespace)
+                .and("owner_name", &owner.name);
+        }
+        let help = "A pod that has or had RDMA, and the workload it belongs to, if that is known. Always 1.";
+        gauge(families, "rdma_pod_info", help).add(labels, true);
+    }
+}
+
+fn attachment(families: &mut Exposition, entry: &Entry, node: &Labels) {
+    let Some(pod) = &entry.pod else { return };
+    let mode = match entry.rdma.mode {
+        Mode::None => return,
+        Mode::Shared => "shared",
+        Mode::Exclusive => "exclusive",
+    };
+    let pci = entry.rdma.pci.map(|pci| pci.to_string());
+    let labels = and_pod(node, Some(&Arc::new(Pod::from(pod))))
+        .and_some("device", entry.rdma.ibdev.as_deref())
+        .and("mode", mode)
+        .and("network", &entry.network.name)
+        .and("interface", &entry.network.ifname)
+        .and_some("pci_address", pci.as_deref());
+    gauge(families, "rdma_pod_attachment_info", "An RDMA device that a pod was given. Always 1.")
+        .add(labels, true);
+}
+
+/// Whose the entries of a GID table are, by the addresses that pods were given.
+fn gids(families: &mut Exposition, report: &Report, reading: &DeviceReading, node: &Labels) {
+    for port in &reading.ports {
+        let Some(table) = &port.gids else { continue };
+        let mut counts: BTreeMap<Arc<Pod>, u64> = BTreeMap::new();
+        for entry in &table.entries {
+            if let Some(pod) = reading.pod.clone().or_else(|| owner(report, reading, entry.gid)) {
+                *counts.entry(pod).or_default() += 1;
+            }
+        }
+        for (pod, count) in counts {
+            let labels = node.and("device", &reading.device.name).and("port", &port.port.port.to_string());
+            gauge(families, "rdma_pod_gid_entries", "Entries of the port's GID table that are the pod's.")
+                .add(and_pod(&labels, Some(&pod)), count);
+        }
+    }
+}
+
+fn owner(report: &Report, reading: &DeviceReading, gid: Ipv6Addr) -> Option<Arc<Pod>> {
+    let has = |entry: &&Entry| {
+        entry.rdma.ibdev.as_deref() == Some(&reading.device.name)
+            && entry.network.ips.iter().any(|ip| is(ip, gid))
+    };
+    let entry = report.entries.iter().find(has)?;
+    entry.pod.as_ref().map(|pod| Arc::new(Pod::from(pod)))
+}
+
+/// Whether an address with a prefix length is what a GID stands for.
+fn is(ip: &str, gid: Ipv6Addr) -> bool {
+    match ip.split('/').next().unwrap_or_default().parse() {
+        Ok(std::net::IpAddr::V4(v4)) => v4.to_ipv6_mapped() == gid,
+        Ok(std::net::IpAddr::V6(v6)) => v6 == gid,
+        Err(_) => false,
+    }
+}
+
+fn share(families: &mut Exposition, labels: &Labels, share: &crate::Share) {
+    for (resource, count) in &share.counts {
+        gauge(families, "rdma_pod_resources", "Objects that the pod has on the device.")
+            .add(labels.and("resource", resource), *count);
+    }
+    for ((kind, state), count) in &share.queue_pairs {
+        gauge(families, "rdma_pod_queue_pairs", "Queue pairs that the pod has, by type and state.")
+            .add(labels.and("type", kind).and("state", state), *count);
+    }
+    if share.counts.contains_key("mr") {
+        gauge(
+            families,
+            "rdma_pod_registered_memory_bytes",
+            "Bytes of the pod's memory regions: they cannot be swapped out.",
+        )
+        .add(labels.clone(), share.memory);
+    }
+}
+
+fn cgroups(families: &mut Exposition, report: &Report, node: &Labels) {
+    for cgroup in &report.cgroups {
+        let labels = and_pod(&node.and("device", &cgroup.usage.device), Some(&cgroup.pod));
+        gauge(families, "rdma_pod_cgroup_handles", "Open devices, by the kernel's rdma cgroup controller.")
+            .add(labels.clone(), cgroup.usage.handles);
+        gauge(families, "rdma_pod_cgroup_objects", "Objects, by the kernel's rdma cgroup controller.")
+            .add(labels, cgroup.usage.objects);
+    }
+}

@@ -1,0 +1,115 @@
+//! The names and labels of Spiderpool's exporter, for dashboards that were made for it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use exposition::{Exposition, Kind, Labels};
+
+use crate::{
+    DeviceReading, Pod, Report,
+    catalogue::{Direction, Role},
+    report::{DeviceReport, OwnerReference},
+    sheet::Sheet,
+};
+
+/// The families of which Spiderpool's four dashboards ask nothing but the labels are ours under the same names; they
+/// get the labels of Spiderpool here, in place of ours. The others are added.
+pub(super) fn tell(families: &mut Exposition, report: &Report) {
+    let mut theirs = Exposition::default();
+    for device in &report.devices {
+        let pod = device.reading.pod.as_ref();
+        let owner = pod.and_then(|pod| report.pods.get(pod)).and_then(Option::as_ref);
+        for (at, sheet) in device.sheets.iter().enumerate() {
+            let labels = labels(&report.node, &device.reading, at, pod, owner);
+            counters(&mut theirs, sheet, &labels);
+            traffic(&mut theirs, sheet, &labels);
+            others(&mut theirs, device, at, &labels);
+        }
+    }
+    families.replace(theirs);
+}
+
+/// Ours and theirs.
+fn labels(
+    node: &str,
+    reading: &DeviceReading,
+    port: usize,
+    pod: Option<&Arc<Pod>>,
+    owner: Option<&Arc<OwnerReference>>,
+) -> Labels {
+    let (device, facts, port) = (&reading.device, &reading.facts, &reading.ports[port].port);
+    let number = port.port.to_string();
+    let labels = Labels::of([
+        ("node", node),
+        ("device", &device.name),
+        ("port", &number),
+        ("node_name", node),
+        ("ifname", &device.name),
+        ("node_guid", &reversed(device.node_guid)),
+        ("sys_image_guid", &reversed(device.sys_image_guid)),
+        // Not by comparing GUIDs, which takes the second port of a card for a VF.
+        ("is_root", if facts.is_vf { "false" } else { "true" }),
+    ]);
+    let labels = super::and_pod(&labels, pod)
+        .and_some("net_dev_name", port.link_name.as_deref())
+        .and_some("rdma_parent_name", facts.pf_link.as_deref());
+    let Some(owner) = owner else { return labels };
+    labels
+        .and("owner_api_version", &owner.api_version)
+        .and("owner_kind", &owner.kind)
+        .and("owner_namespace", &owner.namespace)
+        .and("owner_name", &owner.name)
+}
+
+/// A GUID as Spiderpool prints it: the bytes from the last to the first.
+fn reversed(guid: rdma::Guid) -> String {
+    let bytes = guid.0.to_le_bytes();
+    bytes.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+fn counters(theirs: &mut Exposition, sheet: &Sheet, labels: &Labels) {
+    for line in sheet.lines.iter().filter(|line| !line.metric.is_gauge) {
+        if let Some(name) = &line.metric.family {
+            let labels = labels.and_some("priority", line.metric.priority.as_deref());
+            theirs.family_with(name, Kind::Counter, &line.metric.help).add(labels, line.value);
+        }
+    }
+}
+
+/// Drivers without `vport` statistics have the same numbers elsewhere. The dashboards add unicast and multicast, so
+/// multicast must be there.
+fn traffic(theirs: &mut Exposition, sheet: &Sheet, labels: &Labels) {
+    let roles: BTreeMap<_, _> = sheet.roles();
+    for direction in Direction::BOTH {
+        let way = if direction == Direction::Receive { "rx" } else { "tx" };
+        for (unit, role) in [("bytes", Role::Bytes(direction)), ("packets", Role::Packets(direction))] {
+            let unicast = format!("rdma_{way}_vport_rdma_unicast_{unit}_total");
+            let told = sheet.lines.iter().any(|line| line.metric.family.as_deref() == Some(&unicast));
+            let Some(value) = roles.get(&(role, None)).filter(|_| !told) else { continue };
+            let help = "RDMA traffic of the function; unicast has all of it where the driver does not tell.";
+            theirs.family(&unicast, Kind::Counter, help).add(labels.clone(), *value);
+            let multicast = format!("rdma_{way}_vport_rdma_multicast_{unit}_total");
+            theirs.family(&multicast, Kind::Counter, help).add(labels.clone(), 0);
+        }
+    }
+}
+
+fn others(theirs: &mut Exposition, device: &DeviceReport, port: usize, labels: &Labels) {
+    if let Some(speed) = device.reading.ports[port].speed {
+        let help = "Speed of the port's link in Mb/s. Not a counter, whatever its name says.";
+        theirs.family("rdma_vport_speed_mbps_total", Kind::Gauge, help).add(labels.clone(), u64::from(speed));
+    }
+    if let Some(class) = device.reading.traffic_class {
+        let help = "The traffic class of all packets of the device. Not a counter, whatever its name says.";
+        theirs.family("rdma_device_tos_total", Kind::Gauge, help).add(labels.clone(), u64::from(class));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guid_is_printed_from_its_last_byte() {
+        assert_eq!(reversed(rdma::Guid(0x0011_2233_4455_6677)), "77:66:55:44:33:22:11:00");
+    }
+}

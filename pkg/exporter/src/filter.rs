@@ -1,0 +1,61 @@
+//! Which devices are read.
+
+/// Devices by patterns of their names: `mlx5_*`. One that is left out is not asked at all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceFilter {
+    /// If there are any, only devices that one of them fits.
+    pub include: Vec<String>,
+    /// No device that one of them fits.
+    pub exclude: Vec<String>,
+}
+
+impl DeviceFilter {
+    /// Whether a device is read.
+    pub fn has(&self, device: &str) -> bool {
+        let fits = |pattern: &String| fits(pattern, device);
+        (self.include.is_empty() || self.include.iter().any(fits)) && !self.exclude.iter().any(fits)
+    }
+}
+
+/// Whether a name fits a pattern, in which each `*` stands for any text.
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut name) = name.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = rest.split('*').collect();
+    let Some((last, middle)) = parts.split_last() else { return true };
+    for part in middle {
+        let Some(at) = name.find(part) else { return false };
+        name = &name[at + part.len()..];
+    }
+    name.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, name, expected) in [
+            ("mlx5_0", "mlx5_0", true),
+            ("mlx5_0", "mlx5_01", false),
+            ("mlx5_*", "mlx5_12", true),
+            ("*", "", true),
+            ("*_bond_*", "mlx5_bond_0", true),
+            ("m*5*0", "mlx5_0", true),
+            ("m*5*1", "mlx5_0", false),
+            ("*0", "mlx5_00", true),
+            ("ab*ba", "aba", false),
+            ("rxe*", "mlx5_0", false),
+        ] {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_excluded_is_not_included() {
+        let filter = DeviceFilter { include: vec!["mlx5_*".into()], exclude: vec!["mlx5_1".into()] };
+        assert!(filter.has("mlx5_0") && !filter.has("mlx5_1") && !filter.has("rxe0"));
+        assert!(DeviceFilter::default().has("anything"));
+    }
+}

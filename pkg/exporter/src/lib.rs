@@ -1,0 +1,46 @@
+//! Reads a node's RDMA devices, counters and pods, and tells of them in metric families.
+//!
+//! An [`Exporter`] makes one [`Report`] after another. A collection goes so:
+//!
+//! 1. which pods there are (`pods`), and so which namespaces have devices (`place`);
+//! 2. several workers read every device in every namespace (`board`, `session`, `reader`): netlink, sysfs, ethtool;
+//! 3. whose the objects of each device are (`usage`), and so whose its traffic is;
+//! 4. what each counter means on any driver (`catalogue`, `sheet`), and whose its increments are (`ledger`);
+//! 5. metric families (`families`).
+//!
+//! It starts no process, changes nothing on the node, and keeps nothing open that would keep a pod's namespace alive.
+
+#![forbid(unsafe_code)]
+
+mod board;
+mod catalogue;
+mod collector;
+mod counter_files;
+mod exporter;
+mod facts;
+mod families;
+mod filter;
+mod health;
+mod ledger;
+mod objects;
+mod place;
+mod pods;
+mod reader;
+mod reading;
+mod report;
+mod session;
+mod sheet;
+mod traffic_class;
+mod trouble;
+mod usage;
+
+pub use collector::{Collector, Collectors, UnknownCollector};
+pub use exporter::{Exporter, Settings};
+pub use facts::Facts;
+pub use filter::DeviceFilter;
+pub use ledger::Attribution;
+pub use objects::Objects;
+pub use reading::{Counter, DeviceReading, GidTable, Pod, PortReading};
+pub use report::{DeviceReport, NoOwners, OwnerReference, Owners, Report};
+pub use trouble::{Reason, Trouble};
+pub use usage::{Holder, Share, Usage};

@@ -1,0 +1,83 @@
+//! The objects that users of a device made.
+
+use rdma::{
+    Device, Socket,
+    resource::{
+        self, CmId, CompletionQueue, Context, CounterSet, MemoryRegion, ProtectionDomain, QueuePair,
+        ResourceCounts, SharedReceiveQueue,
+    },
+};
+
+use crate::{Collector, Collectors, Trouble};
+
+/// The objects of a device. What this kernel does not tell of is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// Queue pairs.
+    pub queue_pairs: Vec<QueuePair>,
+    /// Completion queues.
+    pub completion_queues: Vec<CompletionQueue>,
+    /// Memory regions.
+    pub memory_regions: Vec<MemoryRegion>,
+    /// Protection domains.
+    pub protection_domains: Vec<ProtectionDomain>,
+    /// User contexts: one for each time a process opened the device.
+    pub contexts: Vec<Context>,
+    /// Shared receive queues.
+    pub shared_receive_queues: Vec<SharedReceiveQueue>,
+    /// Connection manager IDs.
+    pub cm_ids: Vec<CmId>,
+    /// Sets of counters that the kernel bound to processes.
+    pub counter_sets: Vec<CounterSet>,
+}
+
+/// Lists them. A device that nobody has opened is not asked: a list of queue pairs costs a firmware command for each.
+pub(crate) fn read(
+    socket: &mut Socket,
+    device: &Device,
+    counts: Option<&ResourceCounts>,
+    collectors: Collectors,
+    troubles: &mut Vec<Trouble>,
+) -> Option<Objects> {
+    let mut objects = Objects::default();
+    let mut ask = Ask { socket, device, troubles };
+    if counts.is_none_or(|counts| counts.cm_id != Some(0)) {
+        objects.cm_ids = ask.list(resource::cm_ids)?;
+    }
+    if counts.is_some_and(|counts| counts.ctx == Some(0)) {
+        return Some(objects);
+    }
+    objects.contexts = ask.list(resource::contexts)?;
+    objects.protection_domains = ask.list(resource::protection_domains)?;
+    objects.queue_pairs = ask.list(resource::queue_pairs)?;
+    objects.completion_queues = ask.list(resource::completion_queues)?;
+    objects.memory_regions = ask.list(resource::memory_regions)?;
+    objects.shared_receive_queues = ask.list(resource::shared_receive_queues)?;
+    if collectors.has(Collector::PidCounters) {
+        objects.counter_sets = ask.list(resource::counter_sets)?;
+    }
+    Some(objects)
+}
+
+struct Ask<'a> {
+    socket: &'a mut Socket,
+    device: &'a Device,
+    troubles: &'a mut Vec<Trouble>,
+}
+
+impl Ask<'_> {
+    /// A list; `None` if there is none to be had, so that nothing is told of a device that was read half.
+    fn list<T>(
+        &mut self,
+        of: impl FnOnce(&mut Socket, &Device) -> Result<Option<Vec<T>>, rdma::Error>,
+    ) -> Option<Vec<T>> {
+        match of(self.socket, self.device) {
+            Ok(list) => Some(list.unwrap_or_default()),
+            Err(rdma::Error::NoSuchDevice { .. }) => None,
+            Err(error) => {
+                self.troubles.push(Trouble::new(Collector::Resources, &error));
+                None
+            }
+        }
+    }
+}

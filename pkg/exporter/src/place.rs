@@ -1,0 +1,117 @@
+//! The namespaces whose devices are read: the node's own, and those of pods that have a device to themselves.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use netns::{NetNs, NetNsId};
+use podmap::{Entry, Mode};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use sysfs::Sysfs;
+
+use crate::Pod;
+
+/// A namespace whose devices are read.
+///
+/// Nothing of it is kept open between two collections that would keep it alive: a socket does, and then the VF and the
+/// RDMA device of a pod that died would not come home. What stays is a view of its sysfs, which does not.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// What tells it from others.
+    pub(crate) id: NetNsId,
+    /// Where it is found; the node's own needs no path.
+    path: Option<PathBuf>,
+    /// The pod, if it is one's, and if it is known whose.
+    pub(crate) pod: Option<Arc<Pod>>,
+    sysfs: Mutex<Option<Arc<View>>>,
+}
+
+/// sysfs as a namespace sees it.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) sysfs: Sysfs,
+    /// Of a pod: the root of a mount that is nowhere in the node's tree.
+    _mount: Option<OwnedFd>,
+}
+
+impl Place {
+    /// The node's own namespace.
+    pub(crate) fn node(sysfs: &Sysfs) -> Result<Self, netns::Error> {
+        let view = View { sysfs: sysfs.clone(), _mount: None };
+        let id = NetNs::current()?.id();
+        Ok(Self { id, path: None, pod: None, sysfs: Mutex::new(Some(Arc::new(view))) })
+    }
+
+    /// The namespace that an entry of the pod map tells of, if the pod has an RDMA device in it.
+    pub(crate) fn of(entry: &Entry, root: &Path) -> Option<Self> {
+        if entry.rdma.mode != Mode::Exclusive {
+            return None;
+        }
+        let container = &entry.container;
+        let below = container.netns_path.strip_prefix("/").unwrap_or(&container.netns_path);
+        Some(Self {
+            id: NetNsId { dev: container.netns_dev, ino: container.netns_ino },
+            path: Some(root.join(below)),
+            pod: entry.pod.as_ref().map(|pod| Arc::new(Pod::from(pod))),
+            sysfs: Mutex::new(None),
+        })
+    }
+
+    /// Whether another is found at the same path and has the same pod.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.path, &self.pod) == (&other.path, &other.pod)
+    }
+
+    /// Whether it is the node's own.
+    pub(crate) fn is_node(&self) -> bool {
+        self.path.is_none()
+    }
+
+    /// Runs `work` inside. `None` if the namespace is gone: its path may lead to another one by now.
+    pub(crate) fn enter<T>(&self, work: impl FnOnce() -> T) -> Result<Option<T>, netns::Error> {
+        let Some(path) = &self.path else { return Ok(Some(work())) };
+        match NetNs::open(path) {
+            Ok(netns) if netns.id() == self.id => netns.run(work).map(Some),
+            Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Its sysfs; `None` if the namespace is gone.
+    pub(crate) fn view(&self) -> io::Result<Option<Arc<View>>> {
+        let mut kept = self.sysfs.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_none() {
+            *kept = self.enter(View::mount).map_err(io::Error::other)?.transpose()?.map(Arc::new);
+        }
+        Ok(kept.clone())
+    }
+
+    /// Its sysfs is looked for anew next time. The kernel gives the number of a dead namespace to a new one, and then
+    /// what is kept shows the dead one.
+    pub(crate) fn forget_view(&self) {
+        if !self.is_node() {
+            *self.sysfs.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+}
+
+impl View {
+    /// A sysfs of the calling thread's namespace that is mounted nowhere. It holds the namespace's memory, but does not
+    /// keep it alive.
+    ///
+    /// `/proc/<pid>/root/sys` of a process in the pod would be another way, if the pod has a process and mounts one.
+    fn mount() -> io::Result<Self> {
+        let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&context)?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+        let sysfs = Sysfs::at(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+        Ok(Self { sysfs, _mount: Some(mount) })
+    }
+}

@@ -1,0 +1,137 @@
+//! The pods of the node, by what the node itself knows of them.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+use kubepods::{PodName, PodNames, PodUid};
+use podmap::{Entry, PodMap};
+
+use crate::{Collector, Pod, Trouble};
+
+/// The pods of the node, from the directories of their logs and from the pod map. No API server is asked.
+#[derive(Debug)]
+pub(crate) struct Pods {
+    names: PodNames,
+    map: PodMap,
+    /// The pod map's entries, as of the last reading.
+    pub(crate) entries: Vec<Entry>,
+    boot_id: String,
+}
+
+impl Pods {
+    pub(crate) fn at(root: &Path, state_dir: &Path) -> Self {
+        let below = state_dir.strip_prefix("/").unwrap_or(state_dir);
+        let boot_id =
+            std::fs::read_to_string(root.join("proc/sys/kernel/random/boot_id")).unwrap_or_default();
+        Self {
+            names: PodNames::at(root),
+            map: PodMap::below(&root.join(below)),
+            entries: Vec::new(),
+            boot_id: boot_id.trim().to_owned(),
+        }
+    }
+
+    /// Looks which there are.
+    pub(crate) fn read(&mut self, troubles: &mut Vec<Trouble>) {
+        if let Err(error) = self.names.read() {
+            troubles.push(Trouble::new(Collector::Pods, &error));
+        }
+        self.entries = match self.map.read_all() {
+            Ok(all) => all.into_iter().filter_map(|entry| self.of_this_boot(entry, troubles)).collect(),
+            Err(error) => {
+                troubles.push(Trouble::new(Collector::Pods, &error));
+                Vec::new()
+            }
+        };
+        for pod in self.entries.iter().filter_map(|entry| entry.pod.as_ref()) {
+            if let Some(uid) = pod.uid.as_deref().and_then(|uid| uid.parse::<PodUid>().ok()) {
+                let name = PodName { namespace: pod.namespace.clone(), name: pod.name.clone() };
+                self.names.insert(uid, name);
+            }
+        }
+    }
+
+    fn of_this_boot(
+        &self,
+        entry: Result<Entry, podmap::Error>,
+        troubles: &mut Vec<Trouble>,
+    ) -> Option<Entry> {
+        match entry {
+            Ok(entry) => Some(entry).filter(|entry| entry.boot_id == self.boot_id),
+            Err(error) => {
+                troubles.push(Trouble::new(Collector::Pods, &error));
+                None
+            }
+        }
+    }
+
+    /// The pod of that UID. One whose name nobody knows is called by its UID.
+    pub(crate) fn of(&self, uid: &PodUid) -> Arc<Pod> {
+        let (namespace, name) = match self.names.get(uid) {
+            Some(PodName { namespace, name }) => (namespace.clone(), name.clone()),
+            None => (String::new(), uid.to_string()),
+        };
+        Arc::new(Pod { namespace, name, uid: Some(uid.to_string()) })
+    }
+
+    /// Every pod that is known.
+    pub(crate) fn all(&self) -> BTreeSet<Pod> {
+        let named = self.names.iter().map(|(uid, name)| Pod {
+            namespace: name.namespace.clone(),
+            name: name.name.clone(),
+            uid: Some(uid.to_string()),
+        });
+        named.chain(self.entries.iter().filter_map(|entry| entry.pod.as_ref()).map(Pod::from)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
+
+    fn pods(root: &Path) -> Pods {
+        fs::create_dir_all(root.join("proc/sys/kernel/random")).unwrap();
+        fs::write(root.join("proc/sys/kernel/random/boot_id"), "this-boot\n").unwrap();
+        Pods::at(root, Path::new("/run/silkrail"))
+    }
+
+    fn entry(name: &str, boot: &str) -> Entry {
+        let mut entry = Entry::new("rdma", format!("{name}@net1").parse().unwrap());
+        entry.boot_id = boot.into();
+        entry.pod = Some(podmap::Pod { namespace: "ml".into(), name: name.into(), uid: Some(UID.into()) });
+        entry
+    }
+
+    #[test]
+    fn a_pod_is_known_by_its_logs_or_by_the_pod_map() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut pods, mut troubles) = (pods(root.path()), Vec::new());
+        let uid: PodUid = UID.parse().unwrap();
+        assert_eq!(*pods.of(&uid), Pod { namespace: "".into(), name: UID.into(), uid: Some(UID.into()) });
+        fs::create_dir_all(root.path().join(format!("var/log/pods/ml_train-0_{UID}"))).unwrap();
+        pods.read(&mut troubles);
+        assert_eq!(pods.of(&uid).name, "train-0");
+        fs::remove_dir_all(root.path().join("var/log/pods")).unwrap();
+        let map = PodMap::below(&root.path().join("run/silkrail"));
+        map.write(&"a@net1".parse().unwrap(), &entry("worker-1", "this-boot")).unwrap();
+        pods.read(&mut troubles);
+        assert_eq!(pods.of(&uid).name, "worker-1");
+        assert_eq!(pods.all().len(), 1);
+        assert!(troubles.is_empty(), "{troubles:?}");
+    }
+
+    #[test]
+    fn what_another_boot_wrote_and_what_is_damaged_is_no_pod() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut pods, mut troubles) = (pods(root.path()), Vec::new());
+        let map = PodMap::below(&root.path().join("run/silkrail"));
+        map.write(&"a@net1".parse().unwrap(), &entry("old", "another-boot")).unwrap();
+        fs::write(map.dir().join("b@net1.json"), "{").unwrap();
+        pods.read(&mut troubles);
+        assert!(pods.all().is_empty());
+        assert_eq!(troubles.len(), 1, "{troubles:?}");
+    }
+}

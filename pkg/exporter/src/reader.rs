@@ -1,0 +1,323 @@
+//! One device, as it is read again and again.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use addr::LinkName;
+use rdma::{Device, resource::ResourceCounts};
+
+use crate::{
+    Collector, Collectors, Counter, DeviceReading, Facts, GidTable, PortReading, Reason, Trouble,
+    counter_files::CounterFiles, objects, place::View, session::Session, traffic_class, trouble::Failure,
+};
+
+/// What is kept of a device from one collection to the next: open files, and what does not change.
+#[derive(Debug)]
+pub(crate) struct DeviceReader {
+    facts: Arc<Facts>,
+    view: Arc<View>,
+    dir: PathBuf,
+    files: CounterFiles,
+    ports: BTreeMap<u32, PortReader>,
+}
+
+#[derive(Debug)]
+struct PortReader {
+    files: CounterFiles,
+    link: Option<(LinkName, ethtool::Names)>,
+    gids: Option<(Instant, Arc<GidTable>)>,
+}
+
+/// How far the reading of a device is. Whoever waits for it sees what it is at, and takes what there is.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// What is being read now.
+    pub(crate) stage: Collector,
+    /// What has been read.
+    pub(crate) reading: DeviceReading,
+    /// What could not be.
+    pub(crate) troubles: Vec<Trouble>,
+    /// How long each stage took.
+    pub(crate) spent: BTreeMap<Collector, Duration>,
+}
+
+/// A device to read, and how.
+#[derive(Debug)]
+pub(crate) struct Assignment {
+    pub(crate) device: Device,
+    pub(crate) resources: Option<ResourceCounts>,
+    /// The stages to go through.
+    pub(crate) stages: Collectors,
+    /// A GID table older than this is read again.
+    pub(crate) gids_before: Instant,
+}
+
+impl Progress {
+    pub(crate) fn begin(session: &Session, assignment: &Assignment, reader: &DeviceReader) -> Self {
+        let reading = DeviceReading {
+            place: session.place.id,
+            on_node: session.place.is_node(),
+            pod: session.place.pod.clone(),
+            device: assignment.device.clone(),
+            facts: reader.facts.clone(),
+            ports: Vec::new(),
+            counters: Vec::new(),
+            traffic_class: None,
+            resources: assignment.resources.clone(),
+            objects: None,
+        };
+        Self { stage: Collector::Devices, reading, troubles: Vec::new(), spent: BTreeMap::new() }
+    }
+}
+
+impl DeviceReader {
+    /// Opens what there is of a device. `None` if the device or its namespace is gone.
+    pub(crate) fn open(
+        session: &Session,
+        name: &str,
+        troubles: &mut Vec<Trouble>,
+    ) -> Result<Option<Self>, Failure> {
+        for attempt in 0..2 {
+            let Some(view) = session.view()? else { return Ok(None) };
+            let dir = view.sysfs.root().join("class/infiniband").join(name);
+            // The kernel names devices; a name that leads elsewhere would not be a directory here.
+            if dir.is_dir() {
+                let facts = Arc::new(Facts::read(&view.sysfs, &session.node, name));
+                let files = CounterFiles::open(&dir.join("hw_counters"), troubles);
+                return Ok(Some(Self { facts, view, dir, files, ports: BTreeMap::new() }));
+            }
+            if attempt == 0 {
+                session.place.forget_view();
+            }
+        }
+        Ok(None)
+    }
+
+    /// When its oldest GID table was read.
+    pub(crate) fn oldest_gids(&self) -> Option<Instant> {
+        self.ports.values().filter_map(|port| port.gids.as_ref()).map(|(read, _)| *read).min()
+    }
+
+    /// Reads it, stage by stage.
+    pub(crate) fn read(
+        &mut self,
+        session: &mut Session,
+        assignment: &Assignment,
+        progress: &Mutex<Progress>,
+    ) {
+        let mut steps = Steps { progress, stages: assignment.stages };
+        let device = &assignment.device;
+        // Without its ports nothing else of a device has a place.
+        let ports = steps.take(Collector::Ports, |troubles| ports(session, device, troubles));
+        let numbers: Vec<_> =
+            ports.iter().flatten().map(|port| (port.port, port.link_name.clone())).collect();
+        steps.store(|reading| {
+            reading.ports = ports.into_iter().flatten().map(PortReading::of).collect();
+        });
+        self.meet_ports(&numbers, &mut steps);
+        for (at, (port, link)) in numbers.iter().enumerate() {
+            if let Some(counters) =
+                steps.take(Collector::HwCounters, |t| hw_counters(session, device, *port, t))
+            {
+                steps.store(|reading| reading.ports[at].hw_counters = counters);
+            }
+            let Some(kept) = self.ports.get_mut(port) else { continue };
+            if let Some(counters) = steps.take(Collector::Counters, |t| kept.files.read(t)) {
+                steps.store(|reading| reading.ports[at].counters = counters);
+            }
+            if let Some((speed, statistics)) =
+                steps.take(Collector::Ethtool, |t| kept.link(session, link.as_deref(), &self.view, t))
+            {
+                steps.store(|reading| {
+                    reading.ports[at].speed = speed;
+                    reading.ports[at].link_statistics = statistics;
+                });
+            }
+            let gids = steps.take(Collector::Gids, |t| {
+                kept.gids(&self.view, &assignment.device.name, *port, assignment.gids_before, t)
+            });
+            steps.store(|reading| reading.ports[at].gids = gids.flatten());
+        }
+        if let Some((counters, class)) = steps.take(Collector::Counters, |t| {
+            (self.files.read(t), numbers.first().and_then(|(port, _)| traffic_class::read(&self.dir, *port)))
+        }) {
+            steps.store(|reading| (reading.counters, reading.traffic_class) = (counters, class));
+        }
+        let objects = steps.take(Collector::Resources, |t| {
+            objects::read(&mut session.rdma, device, assignment.resources.as_ref(), assignment.stages, t)
+        });
+        steps.store(|reading| reading.objects = objects.flatten());
+    }
+
+    /// Opens the files of ports that are new, and closes those of ports that went.
+    fn meet_ports(&mut self, numbers: &[(u32, Option<String>)], steps: &mut Steps<'_>) {
+        self.ports.retain(|kept, _| numbers.iter().any(|(port, _)| port == kept));
+        for (port, _) in numbers {
+            if !self.ports.contains_key(port) {
+                let dir = self.dir.join(format!("ports/{port}/counters"));
+                let files = steps.take(Collector::Counters, |troubles| CounterFiles::open(&dir, troubles));
+                let new = PortReader { files: files.unwrap_or_default(), link: None, gids: None };
+                self.ports.insert(*port, new);
+            }
+        }
+    }
+}
+
+/// The stages of one reading.
+struct Steps<'a> {
+    progress: &'a Mutex<Progress>,
+    stages: Collectors,
+}
+
+impl Steps<'_> {
+    /// Goes through a stage, unless it is switched off.
+    fn take<T>(&mut self, stage: Collector, work: impl FnOnce(&mut Vec<Trouble>) -> T) -> Option<T> {
+        if !self.stages.has(stage) {
+            return None;
+        }
+        self.lock().stage = stage;
+        let (mut troubles, began) = (Vec::new(), Instant::now());
+        let result = work(&mut troubles);
+        let mut progress = self.lock();
+        *progress.spent.entry(stage).or_default() += began.elapsed();
+        progress.troubles.append(&mut troubles);
+        Some(result)
+    }
+
+    fn store(&self, into: impl FnOnce(&mut DeviceReading)) {
+        into(&mut self.lock().reading);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn ports(session: &mut Session, device: &Device, troubles: &mut Vec<Trouble>) -> Vec<rdma::Port> {
+    match rdma::ports(&mut session.rdma, device) {
+        Ok(ports) => ports,
+        Err(rdma::Error::NoSuchDevice { .. }) => Vec::new(),
+        Err(error) => {
+            troubles.push(Trouble::new(Collector::Ports, &error));
+            Vec::new()
+        }
+    }
+}
+
+fn hw_counters(
+    session: &mut Session,
+    device: &Device,
+    port: u32,
+    troubles: &mut Vec<Trouble>,
+) -> Vec<Counter> {
+    match rdma::hw_counters(&mut session.rdma, device, port) {
+        Ok(counters) => {
+            let counter = |c: rdma::HwCounter| Counter { name: c.name, value: c.value };
+            counters.into_iter().map(counter).collect()
+        }
+        Err(rdma::Error::NoSuchDevice { .. }) => Vec::new(),
+        Err(error) => {
+            troubles.push(Trouble::new(Collector::HwCounters, &error));
+            Vec::new()
+        }
+    }
+}
+
+impl PortReader {
+    /// Speed and statistics of the port's link.
+    fn link(
+        &mut self,
+        session: &Session,
+        link: Option<&str>,
+        view: &View,
+        troubles: &mut Vec<Trouble>,
+    ) -> (Option<u32>, Vec<Counter>) {
+        let Some((socket, link)) = session.ethtool.as_ref().zip(link.and_then(|link| link.parse().ok()))
+        else {
+            return (None, Vec::new());
+        };
+        let speed = socket.speed(&link).unwrap_or_else(|error| told(error, troubles));
+        let mut statistics = self.statistics(socket, &link).unwrap_or_else(|error| told(error, troubles));
+        if statistics.is_empty() {
+            statistics = of_members(socket, &view.sysfs, &link);
+        }
+        (speed, statistics)
+    }
+
+    /// The names cost as much as the values, and hardly ever change.
+    fn statistics(
+        &mut self,
+        socket: &ethtool::Socket,
+        link: &LinkName,
+    ) -> Result<Vec<Counter>, ethtool::Error> {
+        if let Some((_, names)) = self.link.as_ref().filter(|(kept, _)| kept == link)
+            && let Some(values) = socket.values(link, names)?
+        {
+            return Ok(named(names, values));
+        }
+        let names = socket.names(link)?;
+        let values = socket.values(link, &names)?;
+        let counters = values.map(|values| named(&names, values));
+        self.link = Some((link.clone(), names));
+        Ok(counters.unwrap_or_default())
+    }
+
+    /// The port's GID table, read again if it is old.
+    fn gids(
+        &mut self,
+        view: &View,
+        device: &str,
+        port: u32,
+        before: Instant,
+        troubles: &mut Vec<Trouble>,
+    ) -> Option<Arc<GidTable>> {
+        if self.gids.as_ref().is_none_or(|(read, _)| *read < before) {
+            match gid_table(view, device, port) {
+                Ok(table) => self.gids = Some((Instant::now(), Arc::new(table))),
+                Err(error) if error.is_not_found() => self.gids = None,
+                Err(error) => troubles.push(Trouble::new(Collector::Gids, &error)),
+            }
+        }
+        self.gids.as_ref().map(|(_, table)| table.clone())
+    }
+}
+
+fn gid_table(view: &View, device: &str, port: u32) -> Result<GidTable, sysfs::Error> {
+    Ok(GidTable {
+        capacity: view.sysfs.gid_table_len(device, port)?,
+        entries: view.sysfs.gids(device, port)?,
+    })
+}
+
+fn named(names: &ethtool::Names, values: Vec<u64>) -> Vec<Counter> {
+    let pairs = names.as_slice().iter().zip(values);
+    pairs.map(|(name, value)| Counter { name: name.clone(), value }).collect()
+}
+
+/// The statistics of a bond's members, added up: the bond of an RDMA device that bonds in hardware has none itself.
+fn of_members(socket: &ethtool::Socket, sysfs: &sysfs::Sysfs, bond: &LinkName) -> Vec<Counter> {
+    let path = sysfs.root().join("class/net").join(bond.as_str()).join("bonding/slaves");
+    let members = std::fs::read_to_string(path).unwrap_or_default();
+    let mut sum: BTreeMap<String, u64> = BTreeMap::new();
+    for member in members.split_whitespace().filter_map(|member| member.parse().ok()) {
+        for (name, value) in socket.statistics(&member).unwrap_or_default() {
+            let total = sum.entry(name).or_default();
+            *total = total.wrapping_add(value);
+        }
+    }
+    sum.into_iter().map(|(name, value)| Counter { name, value }).collect()
+}
+
+/// A link that is gone, or has nothing to say, is no trouble.
+fn told<T: Default>(error: ethtool::Error, troubles: &mut Vec<Trouble>) -> T {
+    let gone = matches!(error, ethtool::Error::NoSuchLink { .. });
+    if !gone && !error.is_unsupported() {
+        let what = error.to_string();
+        troubles.push(Trouble { collector: Collector::Ethtool, reason: Reason::Refused, what });
+    }
+    T::default()
+}

@@ -1,0 +1,34 @@
+//! The sockets by which a place is asked, for one collection.
+
+use std::sync::Arc;
+
+use sysfs::Sysfs;
+
+use crate::{
+    place::{Place, View},
+    trouble::Failure,
+};
+
+/// Sockets of a place. They keep its namespace alive, so they are closed when the collection is done.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) place: Arc<Place>,
+    pub(crate) rdma: rdma::Socket,
+    pub(crate) ethtool: Option<ethtool::Socket>,
+    /// The node's sysfs.
+    pub(crate) node: Sysfs,
+}
+
+impl Session {
+    /// Opens them; `None` if the place is gone.
+    pub(crate) fn open(place: Arc<Place>, node: &Sysfs) -> Result<Option<Self>, Failure> {
+        let sockets = place.enter(|| Ok::<_, Failure>((rdma::open(node)?, ethtool::Socket::open().ok())))?;
+        let Some((rdma, ethtool)) = sockets.transpose()? else { return Ok(None) };
+        Ok(Some(Self { place, rdma, ethtool, node: node.clone() }))
+    }
+
+    /// The sysfs of the place; `None` if the place is gone.
+    pub(crate) fn view(&self) -> Result<Option<Arc<View>>, Failure> {
+        Ok(self.place.view()?)
+    }
+}

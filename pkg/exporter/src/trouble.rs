@@ -1,0 +1,117 @@
+//! What could not be read.
+
+use std::{io, time::Duration};
+
+use crate::Collector;
+
+/// Something that could not be read, and why. It costs nothing but itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// Whose work it was.
+    pub collector: Collector,
+    /// The kind of failure, for counting.
+    pub reason: Reason,
+    /// For people: what, and what the kernel said.
+    pub what: String,
+}
+
+/// A kind of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// The driver does not have it, though the kernel shows a place for it.
+    Unsupported,
+    /// Two names of a driver became one name of a metric; the first has it.
+    Collision,
+    /// A privilege is missing.
+    Permission,
+    /// No answer in time: hung firmware, or a driver that waits for it.
+    Timeout,
+    /// The answer makes no sense.
+    Malformed,
+    /// Anything else that the kernel said.
+    Refused,
+}
+
+/// An error of any of the libraries below.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+impl Reason {
+    /// As it is named in labels.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unsupported => "unsupported",
+            Self::Collision => "collision",
+            Self::Permission => "permission",
+            Self::Timeout => "timeout",
+            Self::Malformed => "malformed",
+            Self::Refused => "refused",
+        }
+    }
+
+    /// Whether the collector did not do its work. What a driver does not have is no failure.
+    pub fn is_failure(self) -> bool {
+        !matches!(self, Self::Unsupported | Self::Collision)
+    }
+}
+
+impl Trouble {
+    /// A failure with an error of any kind. Which kind is told by the first I/O error among its causes.
+    pub fn new(collector: Collector, error: &(dyn std::error::Error + 'static)) -> Self {
+        Self { collector, reason: reason(error), what: error.to_string() }
+    }
+
+    /// Nothing was heard for so long.
+    pub fn no_answer(collector: Collector, of: &str, within: Duration) -> Self {
+        let what = format!("{of}: no answer within {} s; is its firmware hung?", within.as_secs_f32());
+        Self { collector, reason: Reason::Timeout, what }
+    }
+
+    /// Nothing has been heard since an earlier collection; nothing more was asked.
+    pub fn still_no_answer(collector: Collector, of: &str, since: Duration) -> Self {
+        let what =
+            format!("{of}: no answer for {} s; it is not asked again before it answers", since.as_secs());
+        Self { collector, reason: Reason::Timeout, what }
+    }
+}
+
+fn reason(error: &(dyn std::error::Error + 'static)) -> Reason {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            return match io.kind() {
+                io::ErrorKind::PermissionDenied => Reason::Permission,
+                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Reason::Timeout,
+                io::ErrorKind::InvalidData => Reason::Malformed,
+                _ => Reason::Refused,
+            };
+        }
+        cause = error.source();
+    }
+    Reason::Refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_is_that_of_the_first_cause_the_kernel_named() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("read counters")]
+        struct Outer(#[source] io::Error);
+        for (kind, reason) in [
+            (io::ErrorKind::PermissionDenied, Reason::Permission),
+            (io::ErrorKind::TimedOut, Reason::Timeout),
+            (io::ErrorKind::NotFound, Reason::Refused),
+        ] {
+            let trouble = Trouble::new(Collector::Counters, &Outer(kind.into()));
+            assert_eq!((trouble.reason, trouble.what.as_str()), (reason, "read counters"));
+        }
+    }
+
+    #[test]
+    fn what_a_driver_does_not_have_is_no_failure() {
+        assert!(!Reason::Unsupported.is_failure() && !Reason::Collision.is_failure());
+        assert!(Reason::Timeout.is_failure() && Reason::Permission.is_failure());
+    }
+}

@@ -1,0 +1,242 @@
+//! Who uses a device, and with how much.
+//!
+//! The kernel names the *thread* that made an object, for as long as that thread lives; a library's worker thread may
+//! end long before the queue pair it made. Then the object's relations tell: a queue pair belongs to a protection
+//! domain, that to a user context, and some thread that made something in that context is still there. A context whose
+//! makers have all ended stays whose it was: its number is not given again soon.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use kubepods::{Processes, membership};
+use rdma::resource::Owner;
+
+use crate::{Collector, DeviceReading, Objects, Pod, Trouble, pods::Pods};
+
+/// Who has an object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Holder {
+    /// A pod.
+    Pod(Arc<Pod>),
+    /// A process of the node itself.
+    Node,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What a holder has of a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Share {
+    /// How many objects of each kind: `qp`, `cq`, `mr`, `pd`, `ctx`, `srq`, `cm_id`.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// How many queue pairs of each type and state.
+    pub queue_pairs: BTreeMap<(String, String), u64>,
+    /// Bytes of the memory regions: they are pinned.
+    pub memory: u64,
+}
+
+/// Who uses a device. What the kernel made for itself is not in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The holders and their shares.
+    pub shares: BTreeMap<Holder, Share>,
+}
+
+/// What is remembered of whose the objects of the last collections were: device and context.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    contexts: HashMap<(u32, u32), Holder>,
+}
+
+impl Usage {
+    /// The pod, if one pod alone has queue pairs. Then all traffic is its own.
+    pub fn sole_user(&self) -> Option<&Arc<Pod>> {
+        let mut users = self.shares.iter().filter(|(_, share)| share.counts.contains_key("qp"));
+        match (users.next(), users.next()) {
+            (Some((Holder::Pod(pod), _)), None) => Some(pod),
+            _ => None,
+        }
+    }
+}
+
+/// Finds holders, for one collection.
+pub(crate) struct Whose<'a> {
+    processes: &'a Processes,
+    pods: &'a Pods,
+    memory: &'a mut Memory,
+    threads: HashMap<u32, Option<Holder>>,
+    /// A cgroup text of each pod, by which its cgroup is found.
+    pub(crate) cgroups: BTreeMap<Arc<Pod>, String>,
+    troubles: &'a mut Vec<Trouble>,
+}
+
+impl<'a> Whose<'a> {
+    pub(crate) fn new(
+        processes: &'a Processes,
+        pods: &'a Pods,
+        memory: &'a mut Memory,
+        troubles: &'a mut Vec<Trouble>,
+    ) -> Self {
+        Self { processes, pods, memory, threads: HashMap::new(), cgroups: BTreeMap::new(), troubles }
+    }
+
+    /// Who uses a device; `None` if its objects were not read.
+    pub(crate) fn usage(&mut self, reading: &DeviceReading) -> Option<Usage> {
+        let objects = reading.objects.as_ref()?;
+        let relations = match (&reading.pod, reading.on_node) {
+            // Whoever is in there, it is the pod.
+            (Some(pod), false) => Relations::all(Holder::Pod(pod.clone())),
+            _ => self.relations(reading.device.index, objects),
+        };
+        Some(self.tally(objects, &relations))
+    }
+
+    /// The holder of each context and of each protection domain, by whatever of it has a living maker.
+    fn relations(&mut self, device: u32, objects: &Objects) -> Relations {
+        let mut contexts: HashMap<u32, Holder> = HashMap::new();
+        let mut learn = |context: Option<u32>, holder: Option<Holder>| {
+            if let Some((context, holder)) = context.zip(holder) {
+                contexts.entry(context).or_insert(holder);
+            }
+        };
+        for context in &objects.contexts {
+            learn(Some(context.number), self.maker(&context.owner));
+        }
+        for domain in &objects.protection_domains {
+            learn(domain.context, self.maker(&domain.owner));
+        }
+        for queue in &objects.completion_queues {
+            learn(queue.context, self.maker(&queue.owner));
+        }
+        let of_domain: HashMap<u32, u32> =
+            objects.protection_domains.iter().filter_map(|pd| Some((pd.number, pd.context?))).collect();
+        for region in &objects.memory_regions {
+            let context = region.protection_domain.and_then(|pd| of_domain.get(&pd).copied());
+            learn(context, self.maker(&region.owner));
+        }
+        for pair in &objects.queue_pairs {
+            let context = pair.protection_domain.and_then(|pd| of_domain.get(&pd).copied());
+            learn(context, self.maker(&pair.owner));
+        }
+        self.remember(device, objects, &mut contexts);
+        Relations { everything: None, contexts, of_domain }
+    }
+
+    /// Contexts that nobody alive made keep their holder; those that are gone are forgotten.
+    fn remember(&mut self, device: u32, objects: &Objects, contexts: &mut HashMap<u32, Holder>) {
+        let present = |context: u32| objects.contexts.iter().any(|c| c.number == context);
+        self.memory.contexts.retain(|(of, context), _| *of != device || present(*context));
+        for (key, holder) in &self.memory.contexts {
+            if key.0 == device {
+                contexts.entry(key.1).or_insert_with(|| holder.clone());
+            }
+        }
+        self.memory
+            .contexts
+            .extend(contexts.iter().map(|(context, holder)| ((device, *context), holder.clone())));
+    }
+
+    /// Whose the maker of an object is, if that can be seen.
+    fn maker(&mut self, owner: &Owner) -> Option<Holder> {
+        let Owner::Process(thread) = owner else { return None };
+        if let Some(known) = self.threads.get(thread) {
+            return known.clone();
+        }
+        let holder = match self.processes.cgroup(*thread) {
+            Ok(text) => text.map(|text| self.of_cgroup(text)),
+            Err(error) => {
+                self.troubles.push(Trouble::new(Collector::Resources, &error));
+                None
+            }
+        };
+        self.threads.insert(*thread, holder.clone());
+        holder
+    }
+
+    fn of_cgroup(&mut self, text: String) -> Holder {
+        let Some(member) = membership(&text) else { return Holder::Node };
+        let pod = self.pods.of(&member.pod);
+        self.cgroups.insert(pod.clone(), text);
+        Holder::Pod(pod)
+    }
+
+    fn tally(&mut self, objects: &Objects, relations: &Relations) -> Usage {
+        let mut usage = Usage::default();
+        for pair in &objects.queue_pairs {
+            let context = relations.context_of(pair.protection_domain);
+            let share = self.share(&mut usage, "qp", &pair.owner, relations.holder(context));
+            if let Some(share) = share {
+                let kind = pair.subtype.clone().map_or_else(|| pair.kind.to_string(), |s| s.to_lowercase());
+                *share.queue_pairs.entry((kind, pair.state.to_string())).or_default() += 1;
+            }
+        }
+        for queue in &objects.completion_queues {
+            self.share(&mut usage, "cq", &queue.owner, relations.holder(queue.context));
+        }
+        for region in &objects.memory_regions {
+            let context = relations.context_of(region.protection_domain);
+            if let Some(share) = self.share(&mut usage, "mr", &region.owner, relations.holder(context)) {
+                share.memory += region.length.unwrap_or(0);
+            }
+        }
+        for domain in &objects.protection_domains {
+            self.share(&mut usage, "pd", &domain.owner, relations.holder(domain.context));
+        }
+        for context in &objects.contexts {
+            self.share(&mut usage, "ctx", &context.owner, relations.holder(Some(context.number)));
+        }
+        for queue in &objects.shared_receive_queues {
+            let context = relations.context_of(queue.protection_domain);
+            self.share(&mut usage, "srq", &queue.owner, relations.holder(context));
+        }
+        for id in &objects.cm_ids {
+            self.share(&mut usage, "cm_id", &id.owner, relations.everything.as_ref());
+        }
+        usage
+    }
+
+    /// Counts an object for its holder; the kernel's own belong to nobody.
+    fn share<'u>(
+        &mut self,
+        usage: &'u mut Usage,
+        kind: &'static str,
+        owner: &Owner,
+        by_relation: Option<&Holder>,
+    ) -> Option<&'u mut Share> {
+        if matches!(owner, Owner::Kernel(_)) {
+            return None;
+        }
+        let holder = match by_relation {
+            Some(holder) => holder.clone(),
+            None => self.maker(owner).unwrap_or(Holder::Unknown),
+        };
+        let share = usage.shares.entry(holder).or_default();
+        *share.counts.entry(kind).or_default() += 1;
+        Some(share)
+    }
+}
+
+/// Whose the contexts of a device are, and the protection domains in them.
+#[derive(Debug, Default)]
+struct Relations {
+    /// Of a device in a pod's namespace.
+    everything: Option<Holder>,
+    contexts: HashMap<u32, Holder>,
+    of_domain: HashMap<u32, u32>,
+}
+
+impl Relations {
+    fn all(holder: Holder) -> Self {
+        Self { everything: Some(holder), ..Self::default() }
+    }
+
+    fn context_of(&self, domain: Option<u32>) -> Option<u32> {
+        self.of_domain.get(&domain?).copied()
+    }
+
+    fn holder(&self, context: Option<u32>) -> Option<&Holder> {
+        self.everything.as_ref().or_else(|| self.contexts.get(&context?))
+    }
+}

@@ -1,0 +1,233 @@
+//! `silkraild`: the node's daemon. It tells Prometheus, and people, of every RDMA device and every pod.
+//!
+//! This file is the table of contents: the options, and what is started. A collection is `pkg/exporter`'s work.
+
+#![forbid(unsafe_code)]
+
+mod files;
+mod http;
+mod node_name;
+mod source;
+mod textfile;
+
+use std::{
+    io::{self, IsTerminal, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::{Parser, ValueEnum};
+use exporter::{Collector, Collectors, DeviceFilter, Exporter, NoOwners, Settings};
+use exposition::Format;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+
+use crate::source::Source;
+
+/// RDMA metrics of this node and of every pod on it
+///
+/// Serves /metrics for Prometheus, /healthz and /readyz for kubelet, and / for people. It changes nothing on the node.
+#[derive(Debug, Parser)]
+#[command(name = "silkraild", version, after_help = AFTER_HELP)]
+struct Cli {
+    /// Where to serve
+    #[arg(long, default_value = "0.0.0.0:9879", value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// What the node is called in Kubernetes, if not as its host
+    #[arg(long, env = "NODE_NAME", value_name = "NAME")]
+    node_name: Option<String>,
+    /// Where the plugins keep their state
+    #[arg(long, default_value = "/run/silkrail", value_name = "DIR")]
+    state_dir: PathBuf,
+    /// The node's root directory, when run in a container
+    #[arg(long, default_value = "/", value_name = "DIR")]
+    root: PathBuf,
+    /// Read only devices that fit, like mlx5_*; may be given again
+    #[arg(long, value_name = "PATTERN")]
+    device_include: Vec<String>,
+    /// Do not even ask devices that fit; may be given again
+    #[arg(long, value_name = "PATTERN")]
+    device_exclude: Vec<String>,
+    /// Switch a collector on: psn, pid_counters; may be given again
+    #[arg(long, value_name = "COLLECTOR")]
+    enable: Vec<Collector>,
+    /// Switch a collector off; may be given again
+    #[arg(long, value_name = "COLLECTOR")]
+    disable: Vec<Collector>,
+    /// How long a device may take before the others go on without it, in seconds
+    #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = seconds)]
+    device_timeout: Duration,
+    /// Also emit the names and labels of another exporter's dashboards
+    #[arg(long, value_name = "EXPORTER")]
+    compat: Vec<Compat>,
+    /// Print the metrics once, and end
+    #[arg(long)]
+    once: bool,
+    /// Write the metrics to a file for node_exporter's textfile collector, and again after each interval
+    #[arg(long = "output.textfile", value_name = "FILE")]
+    textfile: Option<PathBuf>,
+    /// How often that file is written, in seconds
+    #[arg(long = "output.interval", default_value = "15", value_name = "SECONDS", value_parser = seconds)]
+    interval: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Compat {
+    /// Spiderpool's RDMA exporter
+    Spiderpool,
+}
+
+const AFTER_HELP: &str = "\
+Collectors: mode devices ports hw_counters counters ethtool gids resources pods cgroup;
+on demand psn (packets of each pod) and pid_counters (counters the kernel bound to processes).
+
+To see pods' objects it must run in the node's PID namespace (hostPID: true), and to read devices in pods' namespaces
+it needs CAP_SYS_ADMIN.
+
+Examples:
+  silkraild --once | grep rdma_port_up
+  silkraild --device-exclude 'mlx5_bond_*' --disable ethtool
+  silkraild --output.textfile /var/lib/node_exporter/rdma.prom --listen 127.0.0.1:9879
+
+Exit status:
+  0   done, or told to end by SIGTERM or SIGINT
+  1   an error
+  2   wrong usage";
+
+/// What ends the daemon.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("listen on {address}: {source}; choose another address with --listen")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    NodeName(#[from] node_name::Unknown),
+    #[error("write the metrics: {0}")]
+    Output(io::Error),
+    #[error(transparent)]
+    TextFile(#[from] textfile::Error),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log_to_stderr();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads has seen enough: `silkraild --once | head -1`.
+        Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("silkraild: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<(), Failure> {
+    files::allow_many();
+    let exporter = Exporter::new(cli.settings()?, Arc::new(NoOwners));
+    if cli.once {
+        return print_once(exporter);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve(cli, exporter))
+}
+
+fn print_once(mut exporter: Exporter) -> Result<(), Failure> {
+    let report = exporter.collect();
+    let text = report.exposition.encode(Format::Text);
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
+}
+
+async fn serve(cli: &Cli, exporter: Exporter) -> Result<(), Failure> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let listener = TcpListener::bind(cli.listen)
+        .await
+        .map_err(|source| Failure::Listen { address: cli.listen, source })?;
+    tracing::info!(address = %listener.local_addr()?, "serving");
+    let source = Source::start(exporter);
+    let textfile = async {
+        match &cli.textfile {
+            Some(path) => textfile::keep(path, cli.interval, &source).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = http::serve(listener, source.clone()) => Ok(()),
+        result = textfile => Ok(result?),
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    }
+}
+
+impl Cli {
+    fn settings(&self) -> Result<Settings, Failure> {
+        let collectors = self.enable.iter().fold(Collectors::default(), |all, more| all.with(*more));
+        let collectors = self.disable.iter().fold(collectors, |all, less| all.without(*less));
+        let devices =
+            DeviceFilter { include: self.device_include.clone(), exclude: self.device_exclude.clone() };
+        Ok(Settings {
+            node: node_name::of(self.node_name.as_deref())?,
+            root: self.root.clone(),
+            state_dir: self.state_dir.clone(),
+            collectors,
+            devices,
+            patience: self.device_timeout,
+            spiderpool: self.compat.contains(&Compat::Spiderpool),
+        })
+    }
+}
+
+fn log_to_stderr() {
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false)
+        .without_time() // journald and the container runtime have theirs
+        .init();
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86400.0 => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("{text:?}: expected a number of seconds above 0 and up to 86400")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn collectors_are_switched_by_name() {
+        let cli =
+            Cli::try_parse_from(["silkraild", "--enable=psn", "--disable=gids", "--node-name=n"]).unwrap();
+        let collectors = cli.settings().unwrap().collectors;
+        assert!(collectors.has(Collector::Psn) && !collectors.has(Collector::Gids));
+        assert!(collectors.has(Collector::Ports));
+        let wrong = Cli::try_parse_from(["silkraild", "--enable=infiniband"]).unwrap_err();
+        assert!(wrong.to_string().contains("expected one of mode, devices"), "{wrong}");
+        assert_eq!(wrong.exit_code(), 2);
+    }
+
+    #[test]
+    fn a_time_must_make_sense() {
+        for bad in ["0", "-1", "NaN", "inf", "x", "1e9"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+    }
+}

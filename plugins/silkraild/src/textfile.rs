@@ -1,0 +1,35 @@
+//! A file for node_exporter's textfile collector.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use exposition::Format;
+
+use crate::source::Source;
+
+/// The file could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("write {}: {source}; does the directory exist, and may silkraild write to it?", path.display())]
+pub(crate) struct Error {
+    path: PathBuf,
+    source: statefile::Error,
+}
+
+/// Writes the file now and after each interval: whoever reads it sees it whole, before and after. That it cannot be
+/// written is an error the first time, a mistake in the options; later it is only said, for the disk may have room
+/// again.
+pub(crate) async fn keep(path: &Path, interval: Duration, source: &Source) -> Result<(), Error> {
+    let mut was_written = false;
+    loop {
+        if let Some(reading) = source.reading(interval).await {
+            match statefile::replace(path, 0o644, reading.text(Format::Text).as_bytes()) {
+                Ok(()) => was_written = true,
+                Err(source) if !was_written => return Err(Error { path: path.to_owned(), source }),
+                Err(error) => tracing::error!("{error}"),
+            }
+        }
+        tokio::time::sleep(interval).await;
+    }
+}
