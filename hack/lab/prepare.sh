@@ -92,7 +92,7 @@ find_suite() {
 install_tools() {
   find_suite
   want {qemu-system-{x86,common,data},seabios}"${suite:+/$suite}"
-  want busybox-static cpio xz-utils kmod gcc make iproute2 jq
+  want busybox-static cpio xz-utils kmod gcc make iproute2 ethtool jq
 }
 
 # --- kernel -------------------------------------------------------------------------------------------------------

@@ -9,82 +9,27 @@
  *   /sys/kernel/debug/rdmasim/<pci address>[-twin]/
  *     counters/<name>        a hardware counter (hw_counters in sysfs, rdma statistic); u64
  *     port_counters/<name>   a standard counter of the port (counters in sysfs); u64
+ *     port_counters_refuse   Y: the error counters among them cannot be read (EINVAL)
  *     grow                   Y: every reading of the hardware counters adds 1 to each
  *     slow_stats_ms          a reading of the hardware counters takes so long
  *     gid_delay_ms           a new GID takes so long to appear; 0 ends a delay that has begun
  *     gid_refuse             Y: new GIDs are refused
  *     fail_move              Y: the device cannot change its network namespace (EOPNOTSUPP)
  *     add_twin               Y: the PCI function has a second RDMA device; N: no longer
+ *     ethtool/<name>         a statistic of the function's network device (ethtool -S); u64
+ *     speed_mbps             the network device's speed while it has a carrier; 0: what its driver says
  *
  * Locks, outermost first: the PCI device's, RTNL, sims_lock.
  */
 #include <linux/debugfs.h>
 #include <linux/delay.h>
 #include <linux/module.h>
-#include <linux/netdevice.h>
-#include <linux/pci.h>
 #include <linux/rtnetlink.h>
 #include <net/addrconf.h>
 #include <rdma/ib_addr.h>
-#include <rdma/ib_mad.h>
-#include <rdma/ib_pma.h>
-#include <rdma/ib_verbs.h>
+#include "rdmasim.h"
 
 #define GID_TABLE_LEN	255
-#define MAX_DELAY_MS	60000
-
-/* Names and order are those of mlx5. */
-static const struct rdma_stat_desc counter_descs[] = {
-	{ "rx_write_requests" },
-	{ "rx_read_requests" },
-	{ "rx_atomic_requests" },
-	{ "rx_dct_connect" },
-	{ "out_of_buffer" },
-	{ "out_of_sequence" },
-	{ "duplicate_request" },
-	{ "rnr_nak_retry_err" },
-	{ "packet_seq_err" },
-	{ "implied_nak_seq_err" },
-	{ "local_ack_timeout_err" },
-	{ "resp_local_length_error" },
-	{ "resp_cqe_error" },
-	{ "req_cqe_error" },
-	{ "req_remote_invalid_request" },
-	{ "req_remote_access_errors" },
-	{ "resp_remote_access_errors" },
-	{ "resp_cqe_flush_error" },
-	{ "req_cqe_flush_error" },
-	{ "roce_adp_retrans" },
-	{ "roce_adp_retrans_to" },
-	{ "roce_slow_restart" },
-	{ "roce_slow_restart_cnps" },
-	{ "roce_slow_restart_trans" },
-	{ "rp_cnp_ignored" },
-	{ "rp_cnp_handled" },
-	{ "np_ecn_marked_roce_packets" },
-	{ "np_cnp_sent" },
-	{ "rx_icrc_encapsulated" },
-};
-
-/* As sysfs names them, in the order of struct ib_pma_portcounters_ext. */
-static const char * const port_counter_names[] = {
-	"port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets",
-	"unicast_xmit_packets", "unicast_rcv_packets", "multicast_xmit_packets", "multicast_rcv_packets",
-};
-
-struct sim {
-	struct ib_device ib;		/* first, as ib_alloc_device() wants it */
-	struct pci_dev *pdev;
-	struct list_head node;		/* in sims */
-	struct dentry *dir;
-	u64 counters[ARRAY_SIZE(counter_descs)];
-	u64 port_counters[ARRAY_SIZE(port_counter_names)];
-	u32 slow_stats_ms;
-	u32 gid_delay_ms;
-	bool gid_refuse;
-	bool grow;
-	bool twin;
-};
 
 struct sim_pd { struct ib_pd ib; };
 struct sim_ucontext { struct ib_ucontext ib; };
@@ -94,17 +39,12 @@ static DEFINE_MUTEX(sims_lock);
 static struct workqueue_struct *sim_wq;
 static struct dentry *sim_root;
 
-static struct sim *to_sim(struct ib_device *ib)
-{
-	return container_of(ib, struct sim, ib);
-}
-
 /* Sleeps while the value is larger than the time slept, so that writing 0 wakes the sleeper. */
-static void sim_sleep(const u32 *ms)
+void sim_sleep(const u32 *ms)
 {
 	u32 slept;
 
-	for (slept = 0; slept < min_t(u32, READ_ONCE(*ms), MAX_DELAY_MS); slept += 10)
+	for (slept = 0; slept < min_t(u32, READ_ONCE(*ms), SIM_MAX_DELAY_MS); slept += 10)
 		msleep(10);
 }
 
@@ -213,57 +153,6 @@ static int sim_mmap(struct ib_ucontext *context, struct vm_area_struct *vma)
 	return -EINVAL;
 }
 
-static struct rdma_hw_stats *sim_alloc_hw_port_stats(struct ib_device *ib, u32 port)
-{
-	struct rdma_hw_stats *stats;
-
-	stats = rdma_alloc_hw_stats_struct(counter_descs, ARRAY_SIZE(counter_descs), 0);
-	if (stats)
-		stats->lifespan = -1UL;	/* already over, even within the same jiffy: never a cached value */
-	return stats;
-}
-
-static int sim_get_hw_stats(struct ib_device *ib, struct rdma_hw_stats *stats, u32 port, int index)
-{
-	struct sim *sim = to_sim(ib);
-	int i;
-
-	if (!port)
-		return 0;
-	sim_sleep(&sim->slow_stats_ms);
-	for (i = 0; i < stats->num_counters; i++) {
-		if (sim->grow)
-			sim->counters[i]++;
-		stats->value[i] = sim->counters[i];
-	}
-	return stats->num_counters;
-}
-
-/* The only management datagrams answered are the two with which sysfs reads the counters of the port. */
-static int sim_process_mad(struct ib_device *ib, int flags, u32 port, const struct ib_wc *wc, const struct ib_grh *grh,
-			   const struct ib_mad *in, struct ib_mad *out, size_t *out_size, u16 *out_pkey_index)
-{
-	struct sim *sim = to_sim(ib);
-	void *data = out->data + 40;
-	__be64 *values;
-	int i;
-
-	if (in->mad_hdr.mgmt_class != IB_MGMT_CLASS_PERF_MGMT || in->mad_hdr.method != IB_MGMT_METHOD_GET)
-		return IB_MAD_RESULT_SUCCESS;
-	if (in->mad_hdr.attr_id == IB_PMA_CLASS_PORT_INFO) {
-		struct ib_class_port_info *info = data;
-
-		info->capability_mask = IB_PMA_CLASS_CAP_EXT_WIDTH;
-		return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
-	}
-	if (in->mad_hdr.attr_id == IB_PMA_PORT_COUNTERS_EXT) {
-		values = &((struct ib_pma_portcounters_ext *)data)->port_xmit_data;
-		for (i = 0; i < ARRAY_SIZE(port_counter_names); i++)
-			put_unaligned_be64(sim->port_counters[i], &values[i]);
-	}
-	return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
-}
-
 static const struct ib_device_ops sim_ops = {
 	.owner = THIS_MODULE,
 	.driver_id = RDMA_DRIVER_UNKNOWN,
@@ -345,26 +234,18 @@ DEFINE_DEBUGFS_ATTRIBUTE(sim_fail_move_fops, sim_fail_move_get, sim_fail_move_se
 
 static void sim_debugfs(struct sim *sim)
 {
-	struct dentry *dir;
 	char name[64];
-	int i;
 
 	snprintf(name, sizeof(name), "%s%s", pci_name(sim->pdev), sim->twin ? "-twin" : "");
 	sim->dir = debugfs_create_dir(name, sim_root);
-	debugfs_create_bool("grow", 0644, sim->dir, &sim->grow);
 	debugfs_create_bool("gid_refuse", 0644, sim->dir, &sim->gid_refuse);
 	debugfs_create_u32("gid_delay_ms", 0644, sim->dir, &sim->gid_delay_ms);
-	debugfs_create_u32("slow_stats_ms", 0644, sim->dir, &sim->slow_stats_ms);
 	debugfs_create_file("fail_move", 0644, sim->dir, sim, &sim_fail_move_fops);
-	if (!sim->twin)
-		debugfs_create_file("add_twin", 0644, sim->dir, sim, &sim_twin_fops);
-
-	dir = debugfs_create_dir("counters", sim->dir);
-	for (i = 0; i < ARRAY_SIZE(counter_descs); i++)
-		debugfs_create_u64(counter_descs[i].name, 0644, dir, &sim->counters[i]);
-	dir = debugfs_create_dir("port_counters", sim->dir);
-	for (i = 0; i < ARRAY_SIZE(port_counter_names); i++)
-		debugfs_create_u64(port_counter_names[i], 0644, dir, &sim->port_counters[i]);
+	sim_counters_debugfs(&sim->counters, sim->dir);
+	if (sim->twin)
+		return;
+	debugfs_create_file("add_twin", 0644, sim->dir, sim, &sim_twin_fops);
+	sim_ethtool_debugfs(&sim->ethtool, sim->pdev, sim->dir);
 }
 
 /* ---- devices come and go ------------------------------------------------------------------------------------ */
@@ -422,10 +303,22 @@ static int sim_attach(struct sim *sim)
 	if (!ret) {
 		mutex_lock(&sims_lock);
 		list_add_tail(&sim->node, &sims);
+		if (!sim->twin)
+			sim_ethtool_wrap(&sim->ethtool, nd);
 		mutex_unlock(&sims_lock);
 	}
 	rtnl_unlock();
 	return ret;
+}
+
+static void sim_detach(struct sim *sim)
+{
+	rtnl_lock();
+	mutex_lock(&sims_lock);
+	list_del(&sim->node);
+	sim_ethtool_unwrap(&sim->ethtool);
+	mutex_unlock(&sims_lock);
+	rtnl_unlock();
 }
 
 static void sim_create(struct pci_dev *pdev, bool twin)
@@ -454,9 +347,7 @@ static void sim_create(struct pci_dev *pdev, bool twin)
 	return;
 
 detach:
-	mutex_lock(&sims_lock);
-	list_del(&sim->node);
-	mutex_unlock(&sims_lock);
+	sim_detach(sim);
 free:
 	pr_err("rdmasim: no RDMA device for %s: %d\n", pci_name(pdev), ret);
 	ib_dealloc_device(&sim->ib);
@@ -468,15 +359,14 @@ static void sim_destroy(struct pci_dev *pdev, bool twin)
 
 	mutex_lock(&sims_lock);
 	sim = sim_find(pdev, twin);
-	if (sim)
-		list_del(&sim->node);
 	mutex_unlock(&sims_lock);
 	if (!sim)
 		return;
+	sim_detach(sim);
 	if (sim_root)
 		debugfs_remove_recursive(sim->dir);
 	sim->gid_delay_ms = 0;
-	sim->slow_stats_ms = 0;
+	sim->counters.slow_stats_ms = 0;
 	ib_unregister_device(&sim->ib);
 	ib_dealloc_device(&sim->ib);
 }
@@ -546,6 +436,17 @@ static int sim_bus_event(struct notifier_block *nb, unsigned long action, void *
 
 static struct notifier_block sim_bus_nb = { .notifier_call = sim_bus_event };
 
+static void sim_follow(struct sim *sim, struct net_device *nd, bool there)
+{
+	ib_device_set_netdev(&sim->ib, there ? nd : NULL, 1);
+	if (sim->twin)
+		return;
+	if (there)
+		sim_ethtool_wrap(&sim->ethtool, nd);
+	else
+		sim_ethtool_unwrap(&sim->ethtool);
+}
+
 /* A network device that changes namespaces is unregistered in the old one and registered in the new one. */
 static int sim_netdev_event(struct notifier_block *nb, unsigned long action, void *info)
 {
@@ -557,7 +458,7 @@ static int sim_netdev_event(struct notifier_block *nb, unsigned long action, voi
 	mutex_lock(&sims_lock);
 	list_for_each_entry(sim, &sims, node)
 		if (nd->dev.parent == &sim->pdev->dev)
-			ib_device_set_netdev(&sim->ib, action == NETDEV_REGISTER ? nd : NULL, 1);
+			sim_follow(sim, nd, action == NETDEV_REGISTER);
 	mutex_unlock(&sims_lock);
 	return NOTIFY_DONE;
 }

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the parts of rdmasim know of each other; device.c says what it is. */
+#ifndef RDMASIM_H
+#define RDMASIM_H
+
+#include <linux/ethtool.h>
+#include <linux/netdevice.h>
+#include <linux/pci.h>
+#include <rdma/ib_mad.h>
+#include <rdma/ib_verbs.h>
+
+#define SIM_MAX_DELAY_MS	60000
+
+/* counters.c: what ib_core asks of the counters. */
+
+#define SIM_HW_COUNTERS		29
+#define SIM_PMA_DATA_COUNTERS	8
+#define SIM_PMA_ERROR_COUNTERS	13
+
+struct sim_counters {
+	u64 hw[SIM_HW_COUNTERS];
+	u64 pma_data[SIM_PMA_DATA_COUNTERS];
+	u64 pma_errors[SIM_PMA_ERROR_COUNTERS];
+	u32 slow_stats_ms;
+	bool grow;
+	bool refuse_errors;
+};
+
+struct rdma_hw_stats *sim_alloc_hw_port_stats(struct ib_device *ib, u32 port);
+int sim_get_hw_stats(struct ib_device *ib, struct rdma_hw_stats *stats, u32 port, int index);
+int sim_process_mad(struct ib_device *ib, int flags, u32 port, const struct ib_wc *wc, const struct ib_grh *grh,
+		    const struct ib_mad *in, struct ib_mad *out, size_t *out_size, u16 *out_pkey_index);
+void sim_counters_debugfs(struct sim_counters *counters, struct dentry *dir);
+
+/* ethtool.c: what ethtool says of a function's network device. */
+
+#define SIM_ETHTOOL_STATS	82
+
+struct sim_ethtool {
+	struct ethtool_ops ops;			/* the driver's, but for what is simulated */
+	const struct ethtool_ops *driver_ops;
+	struct net_device *nd;			/* NULL: the driver's own are in place */
+	u64 stats[SIM_ETHTOOL_STATS];
+	u32 speed_mbps;
+};
+
+void sim_ethtool_wrap(struct sim_ethtool *ethtool, struct net_device *nd);
+void sim_ethtool_unwrap(struct sim_ethtool *ethtool);
+void sim_ethtool_debugfs(struct sim_ethtool *ethtool, struct pci_dev *pdev, struct dentry *dir);
+
+/* device.c */
+
+struct sim {
+	struct ib_device ib;		/* first, as ib_alloc_device() wants it */
+	struct pci_dev *pdev;
+	unsigned int twin;		/* 0: the function's first device, which has its settings */
+	struct list_head node;		/* in sims */
+	struct dentry *dir;
+	struct sim_counters counters;
+	struct sim_ethtool ethtool;	/* of twin 0 */
+	u32 gid_delay_ms;
+	bool gid_refuse;
+};
+
+static inline struct sim *to_sim(struct ib_device *ib)
+{
+	return container_of(ib, struct sim, ib);
+}
+
+void sim_sleep(const u32 *ms);
+
+#endif
