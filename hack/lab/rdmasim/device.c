@@ -6,7 +6,7 @@
  * and netlink. This driver only registers with ib_core, follows its network device from namespace to namespace, and
  * answers questions about counters. Tests set the answers, and faults, in debugfs:
  *
- *   /sys/kernel/debug/rdmasim/<pci address>[-twin]/
+ *   /sys/kernel/debug/rdmasim/<pci address>[-twin[N]]/
  *     counters/<name>        a hardware counter (hw_counters in sysfs, rdma statistic); u64
  *     port_counters/<name>   a standard counter of the port (counters in sysfs); u64
  *     port_counters_refuse   Y: the error counters among them cannot be read (EINVAL)
@@ -15,7 +15,8 @@
  *     gid_delay_ms           a new GID takes so long to appear; 0 ends a delay that has begun
  *     gid_refuse             Y: new GIDs are refused
  *     fail_move              Y: the device cannot change its network namespace (EOPNOTSUPP)
- *     add_twin               Y: the PCI function has a second RDMA device; N: no longer
+ *     traffic_class          the port's traffic class (MLNX_OFED's tc/1/traffic_class in sysfs); -1: none is set
+ *     twins                  the PCI function has so many further RDMA devices (-twin, -twin2, ...)
  *     ethtool/<name>         a statistic of the function's network device (ethtool -S); u64
  *     speed_mbps             the network device's speed while it has a carrier; 0: what its driver says
  *
@@ -30,6 +31,8 @@
 #include "rdmasim.h"
 
 #define GID_TABLE_LEN	255
+#define TWIN_GID_TABLE_LEN	32	/* an entry is three files in sysfs: these make a device slow to register */
+#define MAX_TWINS	31
 
 struct sim_pd { struct ib_pd ib; };
 struct sim_ucontext { struct ib_ucontext ib; };
@@ -64,6 +67,11 @@ static int sim_query_device(struct ib_device *ib, struct ib_device_attr *attr, s
 	return 0;
 }
 
+static int sim_gid_table_len(struct ib_device *ib)
+{
+	return to_sim(ib)->twin ? TWIN_GID_TABLE_LEN : GID_TABLE_LEN;
+}
+
 static int sim_query_port(struct ib_device *ib, u32 port, struct ib_port_attr *attr)
 {
 	struct net_device *nd = ib_device_get_netdev(ib, port);
@@ -80,7 +88,7 @@ static int sim_query_port(struct ib_device *ib, u32 port, struct ib_port_attr *a
 		dev_put(nd);
 	}
 	attr->max_mtu = IB_MTU_4096;
-	attr->gid_tbl_len = GID_TABLE_LEN;
+	attr->gid_tbl_len = sim_gid_table_len(ib);
 	attr->pkey_tbl_len = 1;
 	attr->max_msg_sz = 1 << 30;
 	attr->active_width = IB_WIDTH_4X;
@@ -91,7 +99,7 @@ static int sim_query_port(struct ib_device *ib, u32 port, struct ib_port_attr *a
 
 static int sim_get_port_immutable(struct ib_device *ib, u32 port, struct ib_port_immutable *immutable)
 {
-	immutable->gid_tbl_len = GID_TABLE_LEN;
+	immutable->gid_tbl_len = sim_gid_table_len(ib);
 	immutable->pkey_tbl_len = 1;
 	immutable->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE | RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP;
 	return 0;
@@ -182,9 +190,9 @@ static const struct ib_device_ops sim_ops = {
 
 /* ---- debugfs ------------------------------------------------------------------------------------------------ */
 
-static void sim_queue(struct pci_dev *pdev, bool twin, bool wanted);
+static void sim_queue(struct pci_dev *pdev, unsigned int twins);
 
-static struct sim *sim_find(struct pci_dev *pdev, bool twin)
+static struct sim *sim_find(struct pci_dev *pdev, unsigned int twin)
 {
 	struct sim *sim;
 
@@ -195,24 +203,29 @@ static struct sim *sim_find(struct pci_dev *pdev, bool twin)
 	return NULL;
 }
 
-static int sim_twin_get(void *data, u64 *value)
+static int sim_twins_get(void *data, u64 *value)
 {
-	struct sim *sim = data;
+	struct sim *first = data, *sim;
 
+	*value = 0;
 	mutex_lock(&sims_lock);
-	*value = sim_find(sim->pdev, true) != NULL;
+	list_for_each_entry(sim, &sims, node)
+		if (sim->pdev == first->pdev && sim->twin)
+			++*value;
 	mutex_unlock(&sims_lock);
 	return 0;
 }
 
-static int sim_twin_set(void *data, u64 value)
+static int sim_twins_set(void *data, u64 value)
 {
-	struct sim *sim = data;
+	struct sim *first = data;
 
-	sim_queue(sim->pdev, true, value);
+	if (value > MAX_TWINS)
+		return -EINVAL;
+	sim_queue(first->pdev, value);
 	return 0;
 }
-DEFINE_DEBUGFS_ATTRIBUTE(sim_twin_fops, sim_twin_get, sim_twin_set, "%llu\n");
+DEFINE_DEBUGFS_ATTRIBUTE(sim_twins_fops, sim_twins_get, sim_twins_set, "%llu\n");
 
 static int sim_fail_move_get(void *data, u64 *value)
 {
@@ -234,17 +247,20 @@ DEFINE_DEBUGFS_ATTRIBUTE(sim_fail_move_fops, sim_fail_move_get, sim_fail_move_se
 
 static void sim_debugfs(struct sim *sim)
 {
-	char name[64];
+	char number[4] = "", name[64];
 
-	snprintf(name, sizeof(name), "%s%s", pci_name(sim->pdev), sim->twin ? "-twin" : "");
+	if (sim->twin > 1)
+		snprintf(number, sizeof(number), "%u", sim->twin);
+	snprintf(name, sizeof(name), "%s%s%s", pci_name(sim->pdev), sim->twin ? "-twin" : "", number);
 	sim->dir = debugfs_create_dir(name, sim_root);
 	debugfs_create_bool("gid_refuse", 0644, sim->dir, &sim->gid_refuse);
 	debugfs_create_u32("gid_delay_ms", 0644, sim->dir, &sim->gid_delay_ms);
 	debugfs_create_file("fail_move", 0644, sim->dir, sim, &sim_fail_move_fops);
 	sim_counters_debugfs(&sim->counters, sim->dir);
+	sim_tclass_debugfs(&sim->tclass, sim->dir);
 	if (sim->twin)
 		return;
-	debugfs_create_file("add_twin", 0644, sim->dir, sim, &sim_twin_fops);
+	debugfs_create_file("twins", 0644, sim->dir, sim, &sim_twins_fops);
 	sim_ethtool_debugfs(&sim->ethtool, sim->pdev, sim->dir);
 }
 
@@ -252,7 +268,7 @@ static void sim_debugfs(struct sim *sim)
 
 /*
  * A PF's GUID is its MAC's EUI-64. A VF's is its PF's with the VF's number in place of the fe in the middle: a VF's
- * MAC is random, and changes.
+ * MAC is random, and changes. A twin's has its number instead of the ff.
  */
 static void sim_set_guid(struct sim *sim, struct net_device *nd)
 {
@@ -262,15 +278,14 @@ static void sim_set_guid(struct sim *sim, struct net_device *nd)
 	addrconf_addr_eui48(guid, nd->dev_addr);
 	if (sim->pdev->is_virtfn) {
 		mutex_lock(&sims_lock);
-		pf = sim_find(pci_physfn(sim->pdev), false);
+		pf = sim_find(pci_physfn(sim->pdev), 0);
 		if (pf) {
 			memcpy(guid, &pf->ib.node_guid, sizeof(pf->ib.node_guid));
 			guid[4] = 1 + pci_iov_vf_id(sim->pdev);
 		}
 		mutex_unlock(&sims_lock);
 	}
-	if (sim->twin)
-		guid[3] = 0xfe;
+	guid[3] -= sim->twin;
 }
 
 static struct net_device *sim_netdev_of(struct pci_dev *pdev)
@@ -321,7 +336,7 @@ static void sim_detach(struct sim *sim)
 	rtnl_unlock();
 }
 
-static void sim_create(struct pci_dev *pdev, bool twin)
+static void sim_create(struct pci_dev *pdev, unsigned int twin)
 {
 	struct sim *sim;
 	int ret;
@@ -343,6 +358,7 @@ static void sim_create(struct pci_dev *pdev, bool twin)
 	ret = ib_register_device(&sim->ib, "mlx5_%d", NULL);
 	if (ret)
 		goto detach;
+	sim_tclass_add(&sim->tclass, &sim->ib.dev.kobj);
 	sim_debugfs(sim);
 	return;
 
@@ -353,7 +369,7 @@ free:
 	ib_dealloc_device(&sim->ib);
 }
 
-static void sim_destroy(struct pci_dev *pdev, bool twin)
+static void sim_destroy(struct pci_dev *pdev, unsigned int twin)
 {
 	struct sim *sim;
 
@@ -367,6 +383,7 @@ static void sim_destroy(struct pci_dev *pdev, bool twin)
 		debugfs_remove_recursive(sim->dir);
 	sim->gid_delay_ms = 0;
 	sim->counters.slow_stats_ms = 0;
+	sim_tclass_remove(&sim->tclass);
 	ib_unregister_device(&sim->ib);
 	ib_dealloc_device(&sim->ib);
 }
@@ -384,31 +401,31 @@ static bool sim_wanted(struct pci_dev *pdev)
 struct sim_work {
 	struct work_struct work;
 	struct pci_dev *pdev;
-	bool twin;
-	bool wanted;
+	unsigned int twins;
 };
 
 static void sim_worker(struct work_struct *work)
 {
 	struct sim_work *todo = container_of(work, struct sim_work, work);
+	unsigned int twin;
 	bool there;
 
 	device_lock(&todo->pdev->dev);
-	if (sim_wanted(todo->pdev)) {
+	for (twin = 0; twin <= MAX_TWINS && sim_wanted(todo->pdev); twin++) {
 		mutex_lock(&sims_lock);
-		there = sim_find(todo->pdev, todo->twin);
+		there = sim_find(todo->pdev, twin);
 		mutex_unlock(&sims_lock);
-		if (todo->wanted && !there)
-			sim_create(todo->pdev, todo->twin);
-		if (!todo->wanted && there)
-			sim_destroy(todo->pdev, todo->twin);
+		if (twin <= todo->twins && !there)
+			sim_create(todo->pdev, twin);
+		if (twin > todo->twins && there)
+			sim_destroy(todo->pdev, twin);
 	}
 	device_unlock(&todo->pdev->dev);
 	pci_dev_put(todo->pdev);
 	kfree(todo);
 }
 
-static void sim_queue(struct pci_dev *pdev, bool twin, bool wanted)
+static void sim_queue(struct pci_dev *pdev, unsigned int twins)
 {
 	struct sim_work *todo = kzalloc(sizeof(*todo), GFP_KERNEL);
 
@@ -416,21 +433,20 @@ static void sim_queue(struct pci_dev *pdev, bool twin, bool wanted)
 		return;
 	INIT_WORK(&todo->work, sim_worker);
 	todo->pdev = pci_dev_get(pdev);
-	todo->twin = twin;
-	todo->wanted = wanted;
+	todo->twins = twins;
 	queue_work(sim_wq, &todo->work);
 }
 
 static int sim_bus_event(struct notifier_block *nb, unsigned long action, void *data)
 {
 	struct pci_dev *pdev = to_pci_dev(data);
+	int twin;
 
 	if (action == BUS_NOTIFY_BOUND_DRIVER && sim_wanted(pdev))
-		sim_queue(pdev, false, true);
-	if (action == BUS_NOTIFY_UNBIND_DRIVER) {
-		sim_destroy(pdev, true);
-		sim_destroy(pdev, false);
-	}
+		sim_queue(pdev, 0);
+	if (action == BUS_NOTIFY_UNBIND_DRIVER)
+		for (twin = MAX_TWINS; twin >= 0; twin--)
+			sim_destroy(pdev, twin);
 	return NOTIFY_DONE;
 }
 
@@ -484,10 +500,10 @@ static int __init sim_init(void)
 
 	for_each_pci_dev(pdev)	/* physical functions get the first names */
 		if (!pdev->is_virtfn && sim_wanted(pdev))
-			sim_queue(pdev, false, true);
+			sim_queue(pdev, 0);
 	for_each_pci_dev(pdev)
 		if (pdev->is_virtfn && sim_wanted(pdev))
-			sim_queue(pdev, false, true);
+			sim_queue(pdev, 0);
 	flush_workqueue(sim_wq);
 	return 0;
 

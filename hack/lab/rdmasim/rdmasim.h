@@ -48,6 +48,21 @@ void sim_ethtool_wrap(struct sim_ethtool *ethtool, struct net_device *nd);
 void sim_ethtool_unwrap(struct sim_ethtool *ethtool);
 void sim_ethtool_debugfs(struct sim_ethtool *ethtool, struct pci_dev *pdev, struct dentry *dir);
 
+/* tclass.c: the traffic class in sysfs. */
+
+#define SIM_NO_TCLASS	(-1)
+
+struct sim_tclass {
+	struct kobject *dir;
+	struct kobject *port;
+	struct kobj_attribute attr;
+	int value;
+};
+
+void sim_tclass_add(struct sim_tclass *tclass, struct kobject *device);
+void sim_tclass_remove(struct sim_tclass *tclass);
+void sim_tclass_debugfs(struct sim_tclass *tclass, struct dentry *dir);
+
 /* device.c */
 
 struct sim {
@@ -58,6 +73,7 @@ struct sim {
 	struct dentry *dir;
 	struct sim_counters counters;
 	struct sim_ethtool ethtool;	/* of twin 0 */
+	struct sim_tclass tclass;
 	u32 gid_delay_ms;
 	bool gid_refuse;
 };

@@ -79,7 +79,7 @@ fn case_071_a_function_without_an_rdma_device_is_named_with_its_driver() {
 fn case_072_a_function_with_two_devices_gives_both_and_gets_both_back() {
     let machine = Machine::exclusive();
     let vf = machine.vf("eth0", 1);
-    let _twin = machine.simulate(&vf.pci, "add_twin", "1");
+    let _twin = machine.simulate(&vf.pci, "twins", "1");
     let before = machine.node.snapshot();
     let pod = machine.node.pod("a");
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
