@@ -7,7 +7,8 @@ use netlink_packet_core::{DefaultNla, NetlinkMessage, NetlinkPayload};
 use netlink_packet_rdma::{
     HwCounter, NetnsMode,
     NldevAttribute::{self, *},
-    NldevCommand, NldevMessage, NodeType, PhysState, RdmaMessage,
+    NldevCommand, NldevMessage, NodeType, PhysState, QueuePairRange, RdmaMessage, ResourceAttribute,
+    ResourceKind, ResourceTable,
 };
 
 /// The bytes of a capture: hexadecimal, `#` begins a comment line.
@@ -99,6 +100,58 @@ fn counters() {
     assert_eq!(counters.len(), 29);
     assert_eq!(counters[0], HwCounter { name: "rx_write_requests".into(), value: 1 });
     assert_eq!(counters[28].value, 28_001);
+}
+
+/// The one table of an answer that lists.
+fn table(capture: &str) -> ResourceTable {
+    match message(capture).attributes.pop() {
+        Some(Resources(table)) => table,
+        other => panic!("no table: {other:?}"),
+    }
+}
+
+#[test]
+fn queue_pairs() {
+    use ResourceAttribute::*;
+    let table = table(include_str!("captures/res_qp_answer.hex"));
+    assert_eq!((table.kind, table.entries.len()), (ResourceKind::QueuePair, 9));
+    let (own, users) = (&table.entries[8], &table.entries[0]);
+    let expected = [PortIndex(1), Lqpn(1), KernName("ib_core".into()), SqPsn(0), Type(1), State(3)];
+    assert_eq!(own.as_slice(), expected, "the kernel's own");
+    let expected = [PortIndex(1), Lqpn(17), Pdn(1), Pid(216), Rqpn(21), RqPsn(7_279_771), SqPsn(511_470)];
+    assert_eq!(users[..7], expected);
+    assert_eq!(users[7..], [PathMigState(0), Type(2), State(3)]);
+}
+
+#[test]
+fn completion_queues() {
+    use ResourceAttribute::*;
+    let table = table(include_str!("captures/res_cq_answer.hex"));
+    assert_eq!((table.kind, table.entries.len()), (ResourceKind::CompletionQueue, 3));
+    let moderation = Other(DefaultNla::new(84, vec![0]));
+    let expected = [Cqe(511), UseCnt(8), moderation, Cqn(1), Ctxn(0), Pid(216)];
+    assert_eq!(table.entries[1].as_slice(), expected);
+}
+
+#[test]
+fn shared_receive_queues() {
+    use ResourceAttribute::*;
+    let table = table(include_str!("captures/res_srq_answer.hex"));
+    assert_eq!(table.kind, ResourceKind::SharedReceiveQueue);
+    let queue = |number, domain, first, pid| {
+        let shared = vec![QueuePairRange { first, last: first + 3 }];
+        vec![Srqn(number), Type(0), Pdn(domain), QueuePairs(shared), Pid(pid)]
+    };
+    assert_eq!(table.entries, [queue(0, 1, 17, 216), queue(1, 2, 21, 218)]);
+}
+
+#[test]
+fn counts() {
+    let answer = message(include_str!("captures/res_summary_answer.hex"));
+    let Some(ResSummary(counts)) = answer.attributes.last() else { panic!("no counts: {answer:?}") };
+    let counts: Vec<_> = counts.iter().map(|one| (one.name.as_str(), one.count)).collect();
+    let expected = [("pd", 3), ("cq", 3), ("qp", 9), ("cm_id", 0), ("mr", 2), ("ctx", 2), ("srq", 2)];
+    assert_eq!(counts, expected);
 }
 
 #[test]
