@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
 
-use netlink_packet_core::{NLA_F_NESTED, NetlinkDeserializable, NetlinkHeader};
+use netlink_packet_core::{Emitable, NLA_F_NESTED, NetlinkDeserializable, NetlinkHeader};
 use netlink_packet_rdma::{
     HwCounter, HwCounterStatus, NldevAttribute, QueuePairRange, RdmaMessage,
     ResourceAttribute::{self, *},
@@ -36,6 +36,12 @@ fn read(attribute: &[u8]) -> NldevAttribute {
         RdmaMessage::Nldev(message) => message.attributes.into_iter().next().unwrap(),
         other => panic!("no nldev message: {other:?}"),
     }
+}
+
+fn written(attribute: &NldevAttribute) -> Vec<u8> {
+    let mut bytes = vec![0; attribute.buffer_len()];
+    attribute.emit(&mut bytes);
+    bytes
 }
 
 fn entries(attribute: &[u8]) -> Vec<Vec<ResourceAttribute>> {
@@ -98,6 +104,7 @@ fn queue_pairs_of_a_shared_receive_queue_come_as_numbers_and_ranges() {
     let table = nla(RES_SRQ, &nla(89, &[number(90, 1), nla(RES_QP | NLA_F_NESTED, &queue_pairs)].concat()));
     let expected = vec![QueuePairRange { first: 2, last: 2 }, QueuePairRange { first: 4, last: 7 }];
     assert_eq!(entries(&table), [vec![Srqn(1), QueuePairs(expected)]]);
+    assert_eq!(written(&read(&table)), table, "one is written as a number, more as a range");
 }
 
 #[test]

@@ -119,6 +119,8 @@ mod tests {
         assert_eq!(QueuePair::read(driver.clone()).unwrap().transport(), "driver");
         let named = [driver, vec![Subtype("DCT".into())]].concat();
         assert_eq!(QueuePair::read(named).unwrap().transport(), "dct");
+        let standard = vec![Lqpn(2), Type(2), State(0), Subtype("DCT".into())];
+        assert_eq!(QueuePair::read(standard).unwrap().transport(), "rc");
     }
 
     #[test]
