@@ -31,6 +31,18 @@ impl Chain {
         Self { sriov: self.sriov.container(id), rdma: self.rdma.container(id) }
     }
 
+    /// With these `CNI_ARGS`.
+    #[must_use]
+    pub fn args(self, args: &str) -> Self {
+        Self { sriov: self.sriov.args(args), rdma: self.rdma.args(args) }
+    }
+
+    /// About another interface.
+    #[must_use]
+    pub fn ifname(self, name: &str) -> Self {
+        Self { sriov: self.sriov.ifname(name), rdma: self.rdma.ifname(name) }
+    }
+
     /// ADD of both; the result is the chain's.
     pub fn add(&self) -> Value {
         let result = self.sriov.add().ok();

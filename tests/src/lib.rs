@@ -11,6 +11,9 @@
 //! What several of them begin with is here: a node with one [`rail`], the lab's [`machine`] with its [`chain`], and the
 //! operator's command ([`cli`]); [`reboot`] makes state look old, and [`trace`] notes what is asked of the kernel.
 //!
+//! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), and pods as the kubelet
+//! leaves them on a node ([`kube_pod`]).
+//!
 //! Beside them, packages of their own: `faults`, `fuzz` and `soak`. `tests/invariants.md` and `tests/defects.md` say
 //! which test holds what.
 
@@ -24,8 +27,12 @@
 
 pub mod chain;
 pub mod cli;
+pub mod daemon;
 pub mod evidence;
+pub mod kube_pod;
 pub mod machine;
 pub mod rail;
 pub mod reboot;
+pub mod rxe;
+pub mod scrape;
 pub mod trace;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 use kubepods::{PodName, PodNames, PodUid};
 use podmap::{Entry, PodMap};
 
-use crate::{Collector, Pod, Trouble};
+use crate::{Collector, Pod, Reason, Trouble};
 
 /// The pods of the node, from the directories of their logs and from the pod map. No API server is asked.
 #[derive(Debug)]
@@ -57,6 +57,11 @@ impl Pods {
     ) -> Option<Entry> {
         match entry {
             Ok(entry) => Some(entry).filter(|entry| entry.boot_id == self.boot_id),
+            Err(error @ podmap::Error::Malformed { .. }) => {
+                let (collector, what) = (Collector::Pods, error.to_string());
+                troubles.push(Trouble { collector, reason: Reason::Malformed, what });
+                None
+            }
             Err(error) => {
                 troubles.push(Trouble::new(Collector::Pods, &error));
                 None
@@ -132,6 +137,6 @@ mod tests {
         fs::write(map.dir().join("b@net1.json"), "{").unwrap();
         pods.read(&mut troubles);
         assert!(pods.all().is_empty());
-        assert_eq!(troubles.len(), 1, "{troubles:?}");
+        assert!(troubles.len() == 1 && troubles[0].reason == Reason::Malformed, "{troubles:?}");
     }
 }

@@ -51,9 +51,13 @@ pub(crate) struct Memory {
 }
 
 impl Usage {
-    /// The pod, if one pod alone has queue pairs. Then all traffic is its own.
+    /// The pod, if it alone has queue pairs, or if nobody has any and it alone has opened the device. Then all traffic
+    /// is its own.
     pub fn sole_user(&self) -> Option<&Arc<Pod>> {
-        let mut users = self.shares.iter().filter(|(_, share)| share.counts.contains_key("qp"));
+        let has =
+            |what: &'static str| self.shares.iter().filter(move |(_, share)| share.counts.contains_key(what));
+        let what = if has("qp").next().is_some() { "qp" } else { "ctx" };
+        let mut users = has(what);
         match (users.next(), users.next()) {
             (Some((Holder::Pod(pod), _)), None) => Some(pod),
             _ => None,
@@ -168,8 +172,7 @@ impl<'a> Whose<'a> {
             let context = relations.context_of(pair.protection_domain);
             let share = self.share(&mut usage, "qp", &pair.owner, relations.holder(context));
             if let Some(share) = share {
-                let kind = pair.subtype.clone().map_or_else(|| pair.kind.to_string(), |s| s.to_lowercase());
-                *share.queue_pairs.entry((kind, pair.state.to_string())).or_default() += 1;
+                *share.queue_pairs.entry((pair.transport(), pair.state.to_string())).or_default() += 1;
             }
         }
         for queue in &objects.completion_queues {

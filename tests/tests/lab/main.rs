@@ -12,6 +12,7 @@ mod gc;
 mod go_pod;
 mod ipvlan;
 mod late;
+mod metrics;
 mod privileges;
 mod rdma;
 mod resources;

@@ -2,104 +2,20 @@
 //!
 //! The device is rxe, the kernel's software RoCE: the only one here whose queue pairs carry traffic.
 
-use std::{
-    fs,
-    net::SocketAddr,
-    process::{Child, Command, Stdio},
-};
+use std::net::SocketAddr;
 
 use ::rdma::{
     Device, Error, Socket,
     resource::{self, CmIdState, Owner, PortSpace, QpState, QpType, ResourceCounts, SrqType},
 };
 use serde_json::{Value, json};
-use silkrail_tests::machine::Machine;
+use silkrail_tests::rxe::{ADDRESS, DEVICE, Program, Rxe};
 use sysfs::Sysfs;
-use testkit::{Observe, TestNode, wait_until};
+use testkit::{Observe, wait_until};
 
-const DEVICE: &str = "rxe0";
-const ADDRESS: &str = "192.0.2.1";
-
-/// The machine with a software RDMA device on `eth0`, for as long as this value lives.
-struct Rxe {
-    machine: Machine,
-}
-
-impl Rxe {
-    fn new() -> Self {
-        let rxe = Self { machine: Machine::shared() };
-        rxe.node().run("modprobe", &["rdma_rxe"]);
-        rxe.node().run_ip(&format!("address add {ADDRESS}/24 dev eth0"));
-        rxe.node().run("rdma", &["link", "add", DEVICE, "type", "rxe", "netdev", "eth0"]);
-        wait_until("the device has the link's address", || rxe.gid().is_some());
-        rxe
-    }
-
-    fn node(&self) -> &TestNode {
-        &self.machine.node
-    }
-
-    /// The index of the GID that is the link's IPv4 address.
-    fn gid(&self) -> Option<usize> {
-        let table = format!("/sys/class/infiniband/{DEVICE}/ports/1/gids");
-        (0..64).find(|index| {
-            let gid = fs::read_to_string(format!("{table}/{index}")).unwrap_or_default();
-            gid.trim().ends_with("ffff:c000:0201")
-        })
-    }
-
-    /// Two ends of one of ibverbs-utils' ping-pongs, which would go on for hours.
-    fn pingpong(&self, program: &str, arguments: &[&str]) -> [Program; 2] {
-        let gid = self.gid().unwrap().to_string();
-        let common = [&["-d", DEVICE, "-g", &gid, "-n", "100000000"], arguments].concat();
-        let server = Program::start(program, &common);
-        wait_until("the server listens", || listens(18515));
-        [server, Program::start(program, &[&common[..], &["127.0.0.1"]].concat())]
-    }
-
-    /// What `rdma` prints of a kind of objects of the device.
-    fn printed(&self, kind: &str) -> Vec<Value> {
-        let mut objects = self.node().rdma(&format!("-d resource show {kind}"));
-        objects.retain(|object| object["ifname"] == DEVICE);
-        objects
-    }
-}
-
-impl Drop for Rxe {
-    fn drop(&mut self) {
-        let _ = Command::new("rdma").args(["link", "delete", DEVICE]).stderr(Stdio::null()).status();
-        let _ = Command::new("ip").args(["address", "del", &format!("{ADDRESS}/24"), "dev", "eth0"]).status();
-    }
-}
-
-/// A program that runs for as long as this value lives.
-struct Program(Child);
-
-impl Program {
-    fn start(program: &str, arguments: &[&str]) -> Self {
-        Self(Command::new(program).args(arguments).stdout(Stdio::null()).spawn().unwrap())
-    }
-
-    fn owner(&self) -> Owner {
-        Owner::Process(self.0.id())
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Whether a TCP socket of this machine listens on a port.
-fn listens(port: u16) -> bool {
-    let wanted = format!(":{port:04X}");
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
-    tables.iter().flat_map(|table| table.lines()).any(|line| {
-        let mut columns = line.split_whitespace().skip(1);
-        columns.next().is_some_and(|local| local.ends_with(&wanted)) && columns.nth(1) == Some("0A")
-    })
+/// Who made what a program made.
+fn owner_of(program: &Program) -> Owner {
+    Owner::Process(program.pid())
 }
 
 fn open() -> Socket {
@@ -160,7 +76,7 @@ fn queue_pairs_are_told_as_rdma_prints_them() {
     assert_eq!(sorted(told), theirs(&rxe.printed("qp"), &keys));
 
     let [of_server, of_client] = [&server, &client].map(|program| {
-        let mut own = ours.iter().filter(|one| one.owner == program.owner());
+        let mut own = ours.iter().filter(|one| one.owner == owner_of(program));
         let one = own.next().unwrap();
         assert_eq!((one.kind, one.state, own.next()), (QpType::Rc, QpState::Rts, None));
         one
@@ -182,7 +98,7 @@ fn a_send_counts_up_the_packet_sequence_number() {
     let device = device(&mut socket);
     let mut sent = || {
         let all = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
-        let own = all.into_iter().find(|one| one.owner == client.owner() && one.state == QpState::Rts);
+        let own = all.into_iter().find(|one| one.owner == owner_of(&client) && one.state == QpState::Rts);
         own.and_then(|one| one.send_psn)
     };
     let mut first = None;
@@ -224,11 +140,11 @@ fn the_other_objects_are_told_as_rdma_prints_them() {
     // From a queue pair without an owner, this is the way to one.
     for program in &programs {
         let all = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
-        let queue_pair = all.iter().find(|one| one.owner == program.owner()).unwrap();
+        let queue_pair = all.iter().find(|one| one.owner == owner_of(program)).unwrap();
         let domain = domains.iter().find(|one| Some(one.number) == queue_pair.protection_domain).unwrap();
         let context = contexts.iter().find(|one| Some(one.number) == domain.context).unwrap();
-        assert_eq!(context.owner, program.owner());
-        let region = regions.iter().find(|one| one.owner == program.owner()).unwrap();
+        assert_eq!(context.owner, owner_of(program));
+        let region = regions.iter().find(|one| one.owner == owner_of(program)).unwrap();
         assert_eq!((region.length, region.protection_domain), (Some(4096), Some(domain.number)));
     }
     assert_eq!(resource::counter_sets(&mut socket, &device).unwrap(), Some(vec![]), "rxe never binds any");
@@ -243,7 +159,7 @@ fn a_shared_receive_queue_tells_its_queue_pairs() {
     let mut own = || {
         let all = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
         let mut own: Vec<_> =
-            all.iter().filter(|one| one.owner == server.owner()).map(|one| one.number).collect();
+            all.iter().filter(|one| one.owner == owner_of(&server)).map(|one| one.number).collect();
         own.sort_unstable();
         own
     };
@@ -253,7 +169,7 @@ fn a_shared_receive_queue_tells_its_queue_pairs() {
     let all = resource::shared_receive_queues(&mut socket, &device).unwrap().unwrap();
     let told = all.iter().map(|one| json!([one.number, one.protection_domain, owner(&one.owner)]));
     assert_eq!(sorted(told), theirs(&rxe.printed("srq"), &["srqn", "pdn"]));
-    let queue = all.iter().find(|one| one.owner == server.owner()).unwrap();
+    let queue = all.iter().find(|one| one.owner == owner_of(&server)).unwrap();
     assert_eq!(queue.kind, Some(SrqType::Basic));
     let shared: Vec<_> = queue.queue_pairs.iter().flat_map(|range| range.first..=range.last).collect();
     assert_eq!(shared, own);
@@ -262,7 +178,7 @@ fn a_shared_receive_queue_tells_its_queue_pairs() {
 #[test]
 fn a_listener_tells_its_address() {
     let rxe = Rxe::new();
-    rxe.node().run("modprobe", &["rdma_ucm"]);
+    rxe.machine.node.run("modprobe", &["rdma_ucm"]);
     let server = Program::start("rping", &["-s", "-a", ADDRESS, "-p", "9999"]);
     let mut socket = open();
     // The address is also of the card's own device; which of the two listens is the kernel's choice.
@@ -272,13 +188,13 @@ fn a_listener_tells_its_address() {
         found = devices.iter().flat_map(|one| resource::cm_ids(&mut socket, one).unwrap().unwrap()).collect();
         found.iter().any(|one| one.state == CmIdState::Listen)
     });
-    let printed = rxe.node().rdma("-d resource show cm_id");
+    let printed = rxe.machine.node.rdma("-d resource show cm_id");
     let told = found.iter().map(|one| {
         let address = one.source.unwrap();
         json!([one.number, address.to_string(), owner(&one.owner)])
     });
     assert_eq!(sorted(told), theirs(&printed, &["cm-idn", "src-addr"]));
-    let listener = found.iter().find(|one| one.owner == server.owner()).unwrap();
+    let listener = found.iter().find(|one| one.owner == owner_of(&server)).unwrap();
     assert_eq!(listener.source, Some(SocketAddr::new(ADDRESS.parse().unwrap(), 9999)));
     assert_eq!((listener.state, listener.port_space), (CmIdState::Listen, Some(PortSpace::Tcp)));
 }
@@ -295,14 +211,14 @@ fn counts_are_as_rdma_prints_them_and_nothing_is_left_of_a_process_that_has_ende
     wait_until("both ends have a queue pair", || rxe.printed("qp").len() == 3);
     let during = counts(&mut socket);
     let told = [during.qp, during.cq, during.mr, during.pd, during.ctx, during.srq, during.cm_id];
-    let all = rxe.node().rdma("resource show");
+    let all = rxe.machine.node.rdma("resource show");
     let printed = all.iter().find(|one| one["ifname"] == DEVICE).unwrap();
     let names = ["qp", "cq", "mr", "pd", "ctx", "srq", "cm_id"];
     assert_eq!(told.map(|count| json!(count)), names.map(|name| printed[name].clone()));
     assert_eq!((during.qp, during.ctx), (Some(3), Some(2)));
     assert!(during.other.is_empty(), "{during:?}");
 
-    let ended = programs.map(|program| program.owner());
+    let ended = programs.map(|program| owner_of(&program));
     wait_until("the objects are gone", || counts(&mut socket) == before);
     let left = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
     assert!(left.iter().all(|one| !ended.contains(&one.owner)), "{left:?}");

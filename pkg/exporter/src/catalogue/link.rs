@@ -45,6 +45,7 @@ fn priority(name: &str) -> Option<Metric> {
     };
     let counter = Metric::counter(&family, help);
     Some(Metric {
+        pod_family: role.filter(|_| !family.is_empty()).map(|_| format!("rdma_pod_{family}_total")),
         family: counter.family.filter(|_| !family.is_empty()),
         priority: Some(number.to_string()),
         role,

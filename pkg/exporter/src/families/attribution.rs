@@ -28,7 +28,9 @@ pub(super) fn tell(families: &mut Exposition, report: &Report, ledger: &Ledger, 
 fn raw(families: &mut Exposition, account: &Account, labels: &Labels) {
     for (metric, value) in &account.lines {
         if let Some(name) = &metric.pod_family {
-            families.family_with(name, exposition::Kind::Counter, &metric.help).add(labels.clone(), *value);
+            families
+                .family_with(name, exposition::Kind::Counter, &metric.help)
+                .add(labels.and_some("priority", metric.priority.as_deref()), *value);
         }
     }
 }

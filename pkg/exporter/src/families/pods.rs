@@ -1,6 +1,10 @@
 //! Pods: what they have, in both modes.
 
-use std::{collections::BTreeMap, net::Ipv6Addr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv6Addr,
+    sync::Arc,
+};
 
 use exposition::{Exposition, Labels};
 use podmap::{Entry, Mode};
@@ -10,8 +14,12 @@ use crate::{DeviceReading, Holder, Pod, Report};
 
 pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
     info(families, report, node);
-    for entry in &report.entries {
-        attachment(families, entry, node);
+    // Each once, whatever files there are: Prometheus refuses a scrape that says something twice.
+    let attachments: BTreeSet<Labels> =
+        report.entries.iter().filter_map(|entry| attachment(entry, node)).collect();
+    for labels in attachments {
+        let help = "An RDMA device that a pod was given. Always 1.";
+        gauge(families, "rdma_pod_attachment_info", help).add(labels, true);
     }
     for device in &report.devices {
         gids(families, report, &device.reading, node);
@@ -40,10 +48,10 @@ fn info(families: &mut Exposition, report: &Report, node: &Labels) {
     }
 }
 
-fn attachment(families: &mut Exposition, entry: &Entry, node: &Labels) {
-    let Some(pod) = &entry.pod else { return };
+fn attachment(entry: &Entry, node: &Labels) -> Option<Labels> {
+    let pod = entry.pod.as_ref()?;
     let mode = match entry.rdma.mode {
-        Mode::None => return,
+        Mode::None => return None,
         Mode::Shared => "shared",
         Mode::Exclusive => "exclusive",
     };
@@ -54,8 +62,7 @@ fn attachment(families: &mut Exposition, entry: &Entry, node: &Labels) {
         .and("network", &entry.network.name)
         .and("interface", &entry.network.ifname)
         .and_some("pci_address", pci.as_deref());
-    gauge(families, "rdma_pod_attachment_info", "An RDMA device that a pod was given. Always 1.")
-        .add(labels, true);
+    Some(labels)
 }
 
 /// Whose the entries of a GID table are, by the addresses that pods were given.

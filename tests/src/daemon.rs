@@ -1,0 +1,190 @@
+//! The daemon, as built.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use testkit::wait_until;
+
+use crate::scrape::Scrape;
+
+/// A running `silkraild`, for as long as this value lives.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    address: SocketAddr,
+    log: Arc<Mutex<String>>,
+}
+
+/// An answer to an HTTP request.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its headers, in small letters.
+    pub headers: BTreeMap<String, String>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+/// The executable: tests are in `target/<profile>/deps`.
+///
+/// # Panics
+/// If it is not built.
+pub fn executable() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let built = test.parent().unwrap().parent().unwrap().join("silkraild");
+    assert!(built.is_file(), "{} is not built: run hack/test, or cargo build -p silkraild", built.display());
+    built
+}
+
+/// Runs it to its end.
+///
+/// # Panics
+/// If it cannot be run.
+pub fn run(args: &[&str]) -> Output {
+    Command::new(executable()).args(args).output().unwrap()
+}
+
+impl Daemon {
+    /// Starts it on a free port of this machine.
+    ///
+    /// # Panics
+    /// If it does not say that it serves.
+    pub fn start(args: &[&str]) -> Self {
+        Self::spawn(Command::new(executable()).args(args))
+    }
+
+    /// Starts a command that ends in it.
+    ///
+    /// # Panics
+    /// If it does not say that it serves.
+    pub fn spawn(command: &mut Command) -> Self {
+        command.args(["--listen", "127.0.0.1:0", "--node-name", "lab"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let log = Arc::new(Mutex::new(String::new()));
+        let writer = log.clone();
+        thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                writer.lock().unwrap().push_str(&(line + "\n"));
+            }
+        });
+        let mut address = None;
+        wait_until("the daemon serves", || {
+            address = said_address(&log.lock().unwrap());
+            address.is_some()
+        });
+        Self { child, address: address.unwrap(), log }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where it serves.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it has logged.
+    ///
+    /// # Panics
+    /// If a thread that read it did.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// What it answers to a request without a body: `GET /metrics`.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    pub fn ask(&self, request: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let head = format!("{request} HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        Answer::parse(&bytes)
+    }
+
+    /// The metrics as of now, not of a collection that began before.
+    pub fn scrape(&self) -> Scrape {
+        self.scrape_after(SystemTime::now())
+    }
+
+    /// The metrics of a collection that began after this moment.
+    ///
+    /// # Panics
+    /// If there are none within a minute: a first collection of hundreds of devices under strace takes its time.
+    pub fn scrape_after(&self, moment: SystemTime) -> Scrape {
+        let moment = moment.duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let answer = self.ask("GET /metrics", &[]);
+            if answer.status == 200 {
+                let scrape = Scrape::parse(&answer.text());
+                if scrape.number("rdma_exporter_snapshot_timestamp_seconds", &[]) > moment {
+                    return scrape;
+                }
+            }
+            assert!(Instant::now() < deadline, "no fresh reading within a minute: {}", answer.status);
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Tells it to end, and returns its exit status and how long it took.
+    ///
+    /// # Panics
+    /// If it cannot be told.
+    pub fn terminate(mut self) -> (Option<i32>, Duration) {
+        let began = Instant::now();
+        let status = Command::new("kill").arg(self.pid().to_string()).status().unwrap();
+        assert!(status.success());
+        (self.child.wait().unwrap().code(), began.elapsed())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("the daemon's log:\n{}", self.log());
+        }
+    }
+}
+
+fn said_address(log: &str) -> Option<SocketAddr> {
+    let line = log.lines().find(|line| line.contains("serving"))?;
+    line.split("address=").nth(1)?.split_whitespace().next()?.parse().ok()
+}
+
+impl Answer {
+    fn parse(bytes: &[u8]) -> Self {
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer has a head");
+        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+        let mut lines = head.lines();
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let header = |line: &str| line.split_once(": ").map(|(n, v)| (n.to_lowercase(), v.to_owned()));
+        Self { status, headers: lines.filter_map(header).collect(), body: bytes[end + 4..].to_vec() }
+    }
+
+    /// The body as text.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+}

@@ -1,0 +1,162 @@
+//! Exclusive mode: a VF's network device and its RDMA device are in a pod.
+
+use serde_json::json;
+use silkrail_tests::{chain::Chain, daemon::Daemon, kube_pod::KubePod, machine::Machine};
+use testkit::{Pod, wait_until};
+
+use super::table;
+
+const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
+
+/// A pod of a machine with a VF.
+struct Attached {
+    chain: Chain,
+    device: String,
+    pci: String,
+    pod: KubePod,
+    netns: Pod,
+}
+
+fn attach(machine: &Machine, index: usize, name: &str) -> Attached {
+    let (vf, netns) = (machine.vf("eth0", index), machine.node.pod(name));
+    let uid = UID.replace("0c9a5e3c", &format!("0c9a5e3{index}"));
+    let pod = KubePod::new("train", name, &uid);
+    let chain = Chain::new(machine, &vf, &netns, json!({})).args(&pod.cni_args());
+    chain.add();
+    Attached { chain, device: vf.rdma, pci: vf.pci, pod, netns }
+}
+
+fn daemon(machine: &Machine, more: &[&str]) -> Daemon {
+    let state = machine.node.state_dir();
+    Daemon::start(&[&["--state-dir", state.to_str().unwrap()], more].concat())
+}
+
+#[test]
+fn every_name_of_the_table_has_its_value_with_the_right_pod() {
+    let machine = Machine::exclusive();
+    let (a, b) = (attach(&machine, 0, "job-0"), attach(&machine, 1, "job-1"));
+    let (rows_a, rows_b) = (table::rows(1_000_000), table::rows(2_000_000));
+    let _set = (table::set(&machine, &a.pci, &rows_a), table::set(&machine, &b.pci, &rows_b));
+    let _speed = machine.simulate(&a.pci, "speed_mbps", "400000");
+    let daemon = daemon(&machine, &[]);
+    let scrape = daemon.scrape();
+    for (attached, rows) in [(&a, &rows_a), (&b, &rows_b)] {
+        for row in rows {
+            let name = format!("rdma_{}_total", row.metric);
+            let mut labels = vec![("device", attached.device.as_str()), ("port", "1"), ("node", "lab")];
+            labels.extend(row.priority.map(|priority| ("priority", priority)));
+            let value = scrape.value(&name, &labels);
+            assert_eq!(value, row.value.to_string(), "{name}");
+            labels.extend(attached.pod.labels());
+            assert_eq!(scrape.value(&name, &labels), value, "{name}: the right pod");
+            let pod: Vec<_> = attached.pod.labels().into();
+            let of_pod = scrape.of(&name, &pod).len();
+            assert_eq!(of_pod, if row.priority.is_some() { 8 } else { 1 }, "{name}: only its own device");
+        }
+    }
+    let of_a = [&a.pod.labels()[..], &[("device", &a.device)]].concat();
+    assert_eq!(scrape.value("rdma_vport_speed_mbps", &of_a), "400000");
+    assert_eq!(scrape.value("rdma_port_speed_bytes_per_second", &of_a), "50000000000");
+    let info = scrape.of("rdma_port_info", &of_a);
+    assert_eq!((info[0].label("netns"), info[0].label("netdev")), ("pod", "net1"));
+    assert_eq!(scrape.value("rdma_netns_mode", &[("mode", "exclusive")]), "1");
+    let info = scrape.of("rdma_device_info", &of_a);
+    assert_eq!((info[0].label("is_vf"), info[0].label("pf_device")), ("true", "mlx5_0"));
+    assert_eq!(info[0].label("pci_address"), a.pci);
+    assert_eq!(scrape.value("rdma_pod_info", &[("pod_uid", &a.pod.uid)]), "1");
+    assert!(
+        scrape.of("rdma_scrape_collector_success", &[]).iter().all(|s| s.value == "1"),
+        "{}",
+        daemon.log()
+    );
+}
+
+#[test]
+fn what_a_pod_does_is_counted_from_its_first_scrape_and_stays_until_it_is_gone() {
+    let machine = Machine::exclusive();
+    let a = attach(&machine, 0, "job-0");
+    let counter = |value: &str| machine.simulate(&a.pci, "counters/out_of_sequence", value);
+    let words = |value: &str| machine.simulate(&a.pci, "port_counters/port_xmit_data", value);
+    let _before = (counter("500"), words("500"));
+    let daemon = daemon(&machine, &[]);
+    let labels = [("pod_namespace", "train"), ("pod_name", "job-0"), ("attribution", "exclusive-netns")];
+    let first = daemon.scrape();
+    assert_eq!(first.value("rdma_pod_out_of_sequence_total", &labels), "0", "whatever was before it");
+    let _now = (counter("542"), words("750"));
+    let second = daemon.scrape();
+    assert_eq!(second.value("rdma_pod_out_of_sequence_total", &labels), "42");
+    assert_eq!(second.value("rdma_pod_transmit_bytes_total", &labels), "1000");
+    let errors = [&labels[..], &[("error", "out_of_sequence")]].concat();
+    assert_eq!(second.value("rdma_pod_errors_total", &errors), "42");
+
+    let Attached { chain, device, pod, netns, .. } = a;
+    chain.del();
+    let home = daemon.scrape();
+    assert_eq!(home.of("rdma_out_of_sequence_total", &[("device", &device)])[0].label("pod_name"), "");
+    assert_eq!(home.value("rdma_pod_out_of_sequence_total", &labels), "42", "its logs are still there");
+    let uid = pod.uid.clone();
+    drop((pod, netns));
+    let gone = daemon.scrape();
+    assert!(gone.of("rdma_pod_info", &[("pod_uid", &uid)]).is_empty());
+    assert!(gone.samples().iter().all(|sample| sample.label("pod_name").is_empty()));
+}
+
+#[test]
+fn a_pod_is_read_once_however_many_attachments_it_has() {
+    let machine = Machine::exclusive();
+    let netns = machine.node.pod("job-0");
+    let pod = KubePod::new("train", "job-0", UID);
+    let mut devices = Vec::new();
+    for (index, ifname) in [(0, "net1"), (1, "net2")] {
+        let vf = machine.vf("eth0", index);
+        let chain = Chain::new(&machine, &vf, &netns, json!({})).args(&pod.cni_args()).ifname(ifname);
+        chain.add();
+        devices.push((vf.rdma, chain));
+    }
+    let scrape = daemon(&machine, &[]).scrape();
+    for (device, _) in &devices {
+        let found = scrape.of("rdma_port_up", &[("device", device)]);
+        assert_eq!((found.len(), found[0].label("pod_name")), (1, "job-0"));
+    }
+    assert_eq!(scrape.of("rdma_pod_info", &[]).len(), 1);
+    assert_eq!(scrape.of("rdma_pod_attachment_info", &pod.labels()).len(), 2);
+}
+
+/// An open socket keeps a namespace alive; the daemon has none between two scrapes, whatever it keeps of the device.
+#[test]
+fn a_namespace_that_dies_gives_its_device_back_though_it_is_watched() {
+    let machine = Machine::exclusive();
+    let before = machine.rdma_devices();
+    let a = attach(&machine, 0, "job-0");
+    let daemon = daemon(&machine, &[]);
+    assert_eq!(daemon.scrape().of("rdma_port_up", &a.pod.labels()).len(), 1);
+    a.netns.end();
+    wait_until("the device is home", || machine.rdma_devices() == before);
+    let scrape = daemon.scrape();
+    assert!(scrape.of("rdma_port_up", &a.pod.labels()).is_empty());
+    assert_eq!(scrape.value("rdma_scrape_collector_success", &[("collector", "devices")]), "1");
+    assert!(scrape.of("rdma_scrape_errors_total", &[]).is_empty(), "{}", daemon.log());
+    a.chain.del();
+}
+
+#[test]
+fn spiderpool_s_names_and_labels_are_there_on_demand() {
+    let machine = Machine::exclusive();
+    let a = attach(&machine, 0, "job-0");
+    let rows = table::rows(1_000_000);
+    let _set = table::set(&machine, &a.pci, &rows);
+    let scrape = daemon(&machine, &["--compat=spiderpool"]).scrape();
+    for row in &rows {
+        let name = format!("rdma_{}_total", row.metric);
+        let mut labels = vec![("ifname", a.device.as_str()), ("net_dev_name", "net1"), ("node_name", "lab")];
+        labels.extend([("is_root", "false"), ("rdma_parent_name", "eth0")]);
+        labels.extend(a.pod.labels());
+        labels.extend(row.priority.map(|priority| ("priority", priority)));
+        assert_eq!(scrape.value(&name, &labels), row.value.to_string(), "{name}");
+    }
+    assert_eq!(scrape.of("rdma_vport_speed_mbps_total", &a.pod.labels()).len(), 1);
+    for pf in ["eth0", "eth1"] {
+        let labels = [("is_root", "true"), ("net_dev_name", pf), ("rdma_parent_name", pf)];
+        assert_eq!(scrape.of("rdma_vport_speed_mbps_total", &labels).len(), 1, "{pf}");
+    }
+}
