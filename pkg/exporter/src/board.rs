@@ -17,6 +17,7 @@ use sysfs::Sysfs;
 
 use crate::{
     Collector, DeviceReading, Trouble,
+    counter_files::Allowance,
     place::Place,
     reader::{Assignment, DeviceReader, Progress},
     session::Session,
@@ -54,6 +55,8 @@ pub(crate) struct Manner {
     pub(crate) patience: Duration,
     /// Which GID tables are read again.
     pub(crate) gids: GidPlan,
+    /// Which files may be kept open.
+    pub(crate) files: Allowance,
     /// How many read at a time.
     pub(crate) workers: usize,
 }
@@ -336,7 +339,7 @@ impl Board {
         let mut troubles = Vec::new();
         let reader = match kept {
             Some(kept) => Ok(Some(kept)),
-            None => DeviceReader::open(session, &assignment.device.name, &mut troubles),
+            None => DeviceReader::open(session, &assignment.device.name, &self.manner.files, &mut troubles),
         };
         let mut reader = match reader {
             Ok(Some(reader)) => reader,

@@ -4,12 +4,42 @@ use std::{
     fs::{self, File},
     io,
     os::unix::fs::FileExt,
-    path::Path,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use crate::{Collector, Counter, Reason, Trouble};
 
-/// The files of one directory, kept open: a reading is then one system call for each.
+/// How many files may be kept open, of all devices together.
+#[derive(Debug, Clone)]
+pub(crate) struct Allowance(Arc<AtomicUsize>);
+
+/// One of them; it is given back when this value goes.
+#[derive(Debug)]
+struct Token(Arc<AtomicUsize>);
+
+impl Allowance {
+    pub(crate) fn new(files: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(files)))
+    }
+
+    fn take(&self) -> Option<Token> {
+        let less = |left: usize| left.checked_sub(1);
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        taken.is_ok().then(|| Token(self.0.clone()))
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The files of one directory, kept open as far as that is allowed: a reading is then one system call for each.
 ///
 /// They stay readable when the device is renamed, and fail when it goes.
 #[derive(Debug, Default)]
@@ -20,7 +50,13 @@ pub(crate) struct CounterFiles {
 #[derive(Debug)]
 struct CounterFile {
     name: String,
-    file: File,
+    access: Access,
+}
+
+#[derive(Debug)]
+enum Access {
+    Kept(File, #[expect(dead_code, reason = "it is held")] Token),
+    ByPath(PathBuf),
 }
 
 /// What one file said.
@@ -35,15 +71,19 @@ enum Said {
 
 impl CounterFiles {
     /// Opens every file of a directory but those that are no counters. Without the directory there are none.
-    pub(crate) fn open(dir: &Path, troubles: &mut Vec<Trouble>) -> Self {
+    pub(crate) fn open(dir: &Path, allowance: &Allowance, troubles: &mut Vec<Trouble>) -> Self {
         let mut files = Vec::new();
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name == "lifespan" {
                 continue; // a setting: how old a value may be, in milliseconds
             }
+            let Some(token) = allowance.take() else {
+                files.push(CounterFile { name, access: Access::ByPath(entry.path()) });
+                continue;
+            };
             match File::open(entry.path()) {
-                Ok(file) => files.push(CounterFile { name, file }),
+                Ok(file) => files.push(CounterFile { name, access: Access::Kept(file, token) }),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => troubles.push(trouble(&name, &error)),
             }
@@ -55,7 +95,7 @@ impl CounterFiles {
     /// Reads them all. A file that the driver has no value for is closed and not asked again.
     pub(crate) fn read(&mut self, troubles: &mut Vec<Trouble>) -> Vec<Counter> {
         let mut counters = Vec::with_capacity(self.files.len());
-        self.files.retain(|CounterFile { name, file }| match ask(file) {
+        self.files.retain(|CounterFile { name, access }| match ask(access) {
             Said::Value(value) => {
                 counters.push(Counter { name: name.clone(), value });
                 true
@@ -75,9 +115,13 @@ impl CounterFiles {
     }
 }
 
-fn ask(file: &File) -> Said {
+fn ask(access: &Access) -> Said {
     let mut text = [0; 64];
-    match file.read_at(&mut text, 0) {
+    let read = match access {
+        Access::Kept(file, _) => file.read_at(&mut text, 0),
+        Access::ByPath(path) => File::open(path).and_then(|file| file.read_at(&mut text, 0)),
+    };
+    match read {
         Ok(length) => value(&String::from_utf8_lossy(&text[..length])),
         Err(error) => match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
             Some(rustix::io::Errno::NODEV | rustix::io::Errno::NOENT) => Said::Gone,
@@ -123,7 +167,7 @@ mod tests {
         }
         fs::create_dir(dir.path().join("subdirectory")).unwrap();
         let mut troubles = Vec::new();
-        let mut files = CounterFiles::open(dir.path(), &mut troubles);
+        let mut files = CounterFiles::open(dir.path(), &Allowance::new(100), &mut troubles);
         let counters = files.read(&mut troubles);
         assert_eq!(counters.len(), 2, "{counters:?}");
         assert_eq!(named(&counters, "port_xmit_data").unwrap().value, 250);
@@ -140,7 +184,30 @@ mod tests {
     #[test]
     fn a_driver_without_counters_has_none() {
         let mut troubles = Vec::new();
-        assert!(CounterFiles::open(Path::new("/nonexistent"), &mut troubles).read(&mut troubles).is_empty());
+        let mut files = CounterFiles::open(Path::new("/nonexistent"), &Allowance::new(1), &mut troubles);
+        assert!(files.read(&mut troubles).is_empty());
         assert!(troubles.is_empty());
+    }
+
+    #[test]
+    fn files_that_may_not_be_kept_open_are_read_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(dir.path().join(name), "1\n").unwrap();
+        }
+        let (allowance, mut troubles) = (Allowance::new(2), Vec::new());
+        let mut files = CounterFiles::open(dir.path(), &allowance, &mut troubles);
+        let kept = |files: &CounterFiles| {
+            files.files.iter().filter(|file| matches!(file.access, Access::Kept(..))).count()
+        };
+        assert_eq!(kept(&files), 2);
+        assert_eq!(files.read(&mut troubles).len(), 3);
+        drop(files);
+        assert_eq!(
+            kept(&CounterFiles::open(dir.path(), &allowance, &mut troubles)),
+            2,
+            "they were given back"
+        );
+        assert!(troubles.is_empty(), "{troubles:?}");
     }
 }

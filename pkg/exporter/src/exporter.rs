@@ -18,6 +18,7 @@ use crate::{
     Attribution, Collector, Collectors, DeviceFilter, DeviceReading, Owners, Pod, Reason, Report, Trouble,
     board::{self, DeviceKey, GidPlan, Harvest, Manner, Silent},
     catalogue::Catalogue,
+    counter_files::Allowance,
     health::Health,
     ledger::{Ledger, Owner},
     place::Place,
@@ -48,6 +49,8 @@ pub struct Settings {
     pub devices: DeviceFilter,
     /// How long one device may take before the others go on without it.
     pub patience: Duration,
+    /// How many counter files may be kept open; the others are opened for each reading.
+    pub kept_files: usize,
     /// Also the names and labels of Spiderpool's dashboards.
     pub spiderpool: bool,
 }
@@ -63,6 +66,7 @@ pub struct Exporter {
     places: HashMap<NetNsId, Arc<Place>>,
     readers: HashMap<DeviceKey, DeviceReader>,
     silent: Silent,
+    files: Allowance,
     catalogue: Catalogue,
     ledger: Ledger,
     memory: Memory,
@@ -77,6 +81,7 @@ impl Exporter {
             sysfs: Sysfs::at(settings.root.join("sys")),
             processes: Processes::at(&settings.root),
             pods: Pods::at(&settings.root, &settings.state_dir),
+            files: Allowance::new(settings.kept_files),
             settings,
             owners,
             places: HashMap::new(),
@@ -155,6 +160,7 @@ impl Exporter {
             devices: self.settings.devices.clone(),
             patience: self.settings.patience,
             gids: self.gid_plan(former),
+            files: self.files.clone(),
             workers: thread::available_parallelism().map_or(2, |cpus| cpus.get().clamp(2, 4)),
         };
         let places = self.places(troubles);

@@ -12,7 +12,12 @@ use rdma::{Device, resource::ResourceCounts};
 
 use crate::{
     Collector, Collectors, Counter, DeviceReading, Facts, GidTable, PortReading, Reason, Trouble,
-    counter_files::CounterFiles, objects, place::View, session::Session, traffic_class, trouble::Failure,
+    counter_files::{Allowance, CounterFiles},
+    objects,
+    place::View,
+    session::Session,
+    traffic_class,
+    trouble::Failure,
 };
 
 /// What is kept of a device from one collection to the next: open files, and what does not change.
@@ -22,6 +27,7 @@ pub(crate) struct DeviceReader {
     view: Arc<View>,
     dir: PathBuf,
     files: CounterFiles,
+    allowance: Allowance,
     ports: BTreeMap<u32, PortReader>,
 }
 
@@ -79,6 +85,7 @@ impl DeviceReader {
     pub(crate) fn open(
         session: &Session,
         name: &str,
+        allowance: &Allowance,
         troubles: &mut Vec<Trouble>,
     ) -> Result<Option<Self>, Failure> {
         for attempt in 0..2 {
@@ -87,8 +94,9 @@ impl DeviceReader {
             // The kernel names devices; a name that leads elsewhere would not be a directory here.
             if dir.is_dir() {
                 let facts = Arc::new(Facts::read(&view.sysfs, &session.node, name));
-                let files = CounterFiles::open(&dir.join("hw_counters"), troubles);
-                return Ok(Some(Self { facts, view, dir, files, ports: BTreeMap::new() }));
+                let files = CounterFiles::open(&dir.join("hw_counters"), allowance, troubles);
+                let allowance = allowance.clone();
+                return Ok(Some(Self { facts, view, dir, files, allowance, ports: BTreeMap::new() }));
             }
             if attempt == 0 {
                 session.place.forget_view();
@@ -159,7 +167,9 @@ impl DeviceReader {
         for (port, _) in numbers {
             if !self.ports.contains_key(port) {
                 let dir = self.dir.join(format!("ports/{port}/counters"));
-                let files = steps.take(Collector::Counters, |troubles| CounterFiles::open(&dir, troubles));
+                let files = steps.take(Collector::Counters, |troubles| {
+                    CounterFiles::open(&dir, &self.allowance, troubles)
+                });
                 let new = PortReader { files: files.unwrap_or_default(), link: None, gids: None };
                 self.ports.insert(*port, new);
             }

@@ -129,8 +129,8 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Failure> {
-    files::allow_many();
-    let exporter = Exporter::new(cli.settings()?, Arc::new(NoOwners));
+    let settings = Settings { kept_files: files::allow_many(), ..cli.settings()? };
+    let exporter = Exporter::new(settings, Arc::new(NoOwners));
     if cli.once {
         return print_once(exporter);
     }
@@ -179,6 +179,7 @@ impl Cli {
             collectors,
             devices,
             patience: self.device_timeout,
+            kept_files: 0,
             spiderpool: self.compat.contains(&Compat::Spiderpool),
         })
     }
