@@ -19,7 +19,6 @@ mod select;
 mod selection;
 mod spec;
 mod store;
-mod yaml;
 
 pub use family::Family;
 pub use name::{InvalidPoolName, PoolName};

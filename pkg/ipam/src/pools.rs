@@ -10,7 +10,6 @@ use serde_json::Value;
 use crate::{
     InvalidPool, InvalidYaml, Pool, PoolName, Problem, Range,
     document::{self, Object},
-    yaml,
 };
 
 /// Pools in the order they were read, each name once.

@@ -3,6 +3,8 @@
 //! The parser gives events and never recurses; this module builds values from them with a stack of its own
 //! and counts what it builds, so neither deep nesting nor aliases of aliases can exhaust the process.
 
+#![forbid(unsafe_code)]
+
 use std::{borrow::Cow, collections::HashMap, mem};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
@@ -53,7 +55,10 @@ pub enum InvalidYaml {
 }
 
 /// The documents of a text, empty ones left out.
-pub(crate) fn documents(text: &str) -> Result<Vec<Value>, InvalidYaml> {
+///
+/// # Errors
+/// The text is no YAML, or more than is read.
+pub fn documents(text: &str) -> Result<Vec<Value>, InvalidYaml> {
     let mut parser = Parser::new_from_str(text);
     let mut composer = Composer::default();
     while let Some(event) = parser.next_event() {
