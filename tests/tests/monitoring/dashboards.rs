@@ -1,0 +1,335 @@
+//! The dashboards: what Grafana takes, what a reader needs, and that every panel shows something.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::{
+    catalogue::Catalogue,
+    dashboard::{Dashboard, Query},
+    demo,
+    expression::{lists, selectors, without_strings},
+    promtool::{self, Expected},
+};
+
+/// What the range of a rate is when a dashboard is tried.
+const INTERVAL: &str = "5m";
+
+/// Labels that Prometheus gives, and those of a device in a pod.
+const ON_EVERYTHING: [&str; 4] = ["job", "cluster", "pod_namespace", "pod_name"];
+
+fn dashboards() -> Vec<Dashboard> {
+    Dashboard::all()
+}
+
+fn queries() -> Vec<Query> {
+    dashboards().iter().flat_map(Dashboard::queries).collect()
+}
+
+#[test]
+fn there_is_one_of_the_cluster_a_node_pods_and_workloads() {
+    let names: Vec<String> = dashboards().into_iter().map(|d| d.name).collect();
+    assert_eq!(names, ["rdma-cluster.json", "rdma-node.json", "rdma-pod.json", "rdma-workload.json"]);
+}
+
+#[test]
+fn each_can_be_imported_into_any_grafana() {
+    for Dashboard { name, json } in dashboards() {
+        assert!(json.get("id").is_none(), "{name} has the id of somebody's database");
+        assert!(json.get("__inputs").is_none() && json.get("__requires").is_none(), "{name}");
+        assert_eq!(json["uid"], format!("silkrail-{}", name.trim_end_matches(".json")), "{name}");
+        assert!(json["uid"].as_str().unwrap().len() <= 40, "{name}");
+        assert!(json["schemaVersion"].as_u64().unwrap() >= 37, "{name}");
+        assert_eq!(json["timezone"], "browser", "{name}");
+        assert_eq!(json["editable"], true, "{name}");
+        assert!(
+            !json["title"].as_str().unwrap().is_empty() && !json["description"].as_str().unwrap().is_empty()
+        );
+    }
+}
+
+#[test]
+fn panels_and_rows_have_ids_of_their_own() {
+    for dashboard in dashboards() {
+        let ids: BTreeSet<u64> =
+            dashboard.panels_and_rows().iter().map(|p| p["id"].as_u64().unwrap()).collect();
+        assert_eq!(ids.len(), dashboard.panels_and_rows().len(), "{}", dashboard.name);
+    }
+}
+
+#[test]
+fn panels_have_titles_of_their_own() {
+    for dashboard in dashboards() {
+        let mut titles = BTreeSet::new();
+        for panel in dashboard.panels() {
+            assert!(
+                titles.insert(panel["title"].as_str().unwrap()),
+                "{}: {}",
+                dashboard.name,
+                panel["title"]
+            );
+        }
+    }
+}
+
+#[test]
+fn panels_do_not_overlap_and_keep_to_the_page() {
+    for dashboard in dashboards() {
+        let mut taken = BTreeSet::new();
+        for panel in dashboard.panels_and_rows() {
+            let [x, y, w, h] = ["x", "y", "w", "h"].map(|side| panel["gridPos"][side].as_u64().unwrap());
+            assert!(w > 0 && h > 0 && x + w <= 24, "{}: {}", dashboard.name, panel["title"]);
+            for cell in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
+                assert!(
+                    taken.insert(cell),
+                    "{}: {} is on another at {cell:?}",
+                    dashboard.name,
+                    panel["title"]
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_panel_says_what_it_shows_and_in_which_unit() {
+    for dashboard in dashboards() {
+        for panel in dashboard.panels() {
+            let of = format!("{}: {}", dashboard.name, panel["title"]);
+            let description = panel["description"].as_str().unwrap();
+            assert!(description.len() >= 25 && description.ends_with('.'), "{of}: {description:?}");
+            assert!(!panel["fieldConfig"]["defaults"]["unit"].as_str().unwrap().is_empty(), "{of}");
+        }
+    }
+}
+
+#[test]
+fn everything_is_asked_of_the_data_source_that_the_user_chooses() {
+    for dashboard in dashboards() {
+        let first = &dashboard.variables()[0];
+        assert_eq!((&first["name"], &first["type"]), (&"datasource".into(), &"datasource".into()));
+        assert_eq!(first["hide"], 0, "{}: the choice of a data source is hidden", dashboard.name);
+        let targets = dashboard.panels().flat_map(|panel| panel["targets"].as_array().unwrap());
+        for asks in dashboard.panels().chain(targets).chain(&dashboard.variables()[1..]) {
+            assert_eq!(asks["datasource"]["uid"], "${datasource}", "{}: {asks}", dashboard.name);
+            assert_eq!(asks["datasource"]["type"], "prometheus");
+        }
+    }
+}
+
+#[test]
+fn targets_of_a_panel_have_letters_of_their_own() {
+    let mut seen = BTreeSet::new();
+    for query in queries() {
+        assert!(!query.expression.is_empty(), "{}", query.of);
+        assert!(seen.insert(query.of.clone()), "{}", query.of);
+    }
+}
+
+#[test]
+fn variables_are_declared_before_they_are_used_and_none_is_idle() {
+    for dashboard in dashboards() {
+        let mut declared = BTreeSet::new();
+        let mut used = BTreeSet::from(["datasource".to_owned()]);
+        for variable in dashboard.variables() {
+            let needs = variables(&variable["query"].to_string());
+            assert!(needs.is_subset(&declared), "{}: {} needs {needs:?}", dashboard.name, variable["name"]);
+            used.extend(needs);
+            declared.insert(variable["name"].as_str().unwrap().to_owned());
+        }
+        for query in dashboard.queries() {
+            let needs = variables(&query.expression);
+            assert!(needs.is_subset(&declared), "{}: {needs:?}", query.of);
+            used.extend(needs);
+        }
+        assert_eq!(used, declared, "{}", dashboard.name);
+    }
+}
+
+/// Each of them may be missing from every series, as `cluster` is from most.
+#[test]
+fn every_choice_can_be_all() {
+    for dashboard in dashboards() {
+        for variable in dashboard.variables().iter().skip(1).filter(|variable| variable["multi"] == true) {
+            assert_eq!(variable["includeAll"], true, "{}: {}", dashboard.name, variable["name"]);
+            assert_eq!(variable["allValue"], ".*", "{}: {}", dashboard.name, variable["name"]);
+            assert_eq!(variable["current"]["value"], serde_json::json!(["$__all"]));
+        }
+    }
+}
+
+#[test]
+fn every_panel_follows_the_choice_of_job_and_cluster() {
+    for query in queries() {
+        for selector in selectors(&query.expression).iter().filter(|selector| selector.name != "ALERTS") {
+            for label in ["job", "cluster"] {
+                assert!(
+                    selector.labels.iter().any(|l| l == label),
+                    "{}: {} of any {label}",
+                    query.of,
+                    selector.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn rates_are_over_the_interval_that_fits_the_resolution() {
+    for query in queries() {
+        let ranges = query.expression.matches('[').count();
+        assert_eq!(ranges, query.expression.matches("[$__rate_interval]").count(), "{}", query.of);
+    }
+}
+
+/// Both fail or show nothing where drivers differ: two names under one rate, and a sum of which one part is missing.
+#[test]
+fn no_panel_depends_on_all_drivers_being_alike() {
+    for query in queries() {
+        assert!(!query.expression.contains("__name__"), "{}", query.of);
+        assert!(!without_strings(&query.expression).contains('+'), "{}", query.of);
+    }
+}
+
+/// Nodes of one name in two clusters must not meet.
+#[test]
+fn whatever_is_matched_is_matched_within_a_cluster() {
+    for query in queries() {
+        for list in lists(&query.expression, "on") {
+            assert_eq!(list[..2], ["cluster", "node"], "{}", query.of);
+        }
+    }
+}
+
+#[test]
+fn every_metric_and_label_is_in_the_reference() {
+    let metrics = Catalogue::read().metrics();
+    let asked = queries().into_iter().map(|query| (query.of, query.expression));
+    let offered = dashboards().into_iter().flat_map(|dashboard| {
+        let query = |variable: &Value| {
+            let (inside, label) = label_values(variable["query"]["query"].as_str().unwrap());
+            // As if it chose by the label whose values it lists.
+            let expression = match inside.split_once('{') {
+                Some((name, matchers)) => format!("{name}{{{label}=\"\",{matchers}"),
+                None => format!("{inside}{{{label}=\"\"}}"),
+            };
+            (format!("{}: {}", dashboard.name, variable["name"]), expression)
+        };
+        dashboard.variables().iter().skip(1).map(query).collect::<Vec<_>>()
+    });
+    for (of, expression) in asked.chain(offered) {
+        for selector in selectors(&expression) {
+            if selector.name == "ALERTS" {
+                continue;
+            }
+            let metric = metrics.iter().find(|metric| metric.name == selector.name);
+            let metric = metric.unwrap_or_else(|| panic!("{of}: {} is not in the reference", selector.name));
+            for label in &selector.labels {
+                let known = metric.labels.contains(label) || ON_EVERYTHING.contains(&label.as_str());
+                assert!(known, "{of}: {} has no label {label}", metric.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_panel_shows_something() {
+    shows_something(&[("job", "silkraild")]);
+}
+
+#[test]
+fn every_panel_shows_something_where_series_have_a_cluster() {
+    shows_something(&[("job", "silkraild"), ("cluster", "c1")]);
+}
+
+/// For some minutes the old one's series and the new one's are both there; a join must not fail for it.
+#[test]
+fn every_panel_shows_something_while_silkraild_is_replaced() {
+    let of = |instance| demo::series(&[("job", "silkraild"), ("instance", instance)]);
+    shows_something_of(&[of("old"), of("new")].concat());
+}
+
+fn shows_something(labels: &[(&str, &str)]) {
+    shows_something_of(&demo::series(labels));
+}
+
+fn shows_something_of(series: &[(String, String)]) {
+    let shown = |query: Query| Expected {
+        expression: format!("count({}) > bool 0", tried(&query.expression)),
+        sample: ("{}".to_owned(), 1.0),
+    };
+    promtool::evaluate(series, &queries().into_iter().map(shown).collect::<Vec<_>>());
+}
+
+/// A label that was summed away leaves a legend empty.
+#[test]
+fn every_legend_has_its_labels() {
+    let with_label = |query: &Query, label: &str| Expected {
+        expression: format!(
+            r#"(count by (has) (label_replace({}, "has", "it", "{label}", ".+"))
+               and on (has) label_replace(vector(1), "has", "it", "", "")) > bool 0"#,
+            tried(&query.expression)
+        ),
+        sample: (r#"{has="it"}"#.to_owned(), 1.0),
+    };
+    let expected: Vec<Expected> = queries()
+        .iter()
+        .flat_map(|query| {
+            legend(&query.legend).into_iter().map(|label| with_label(query, label)).collect::<Vec<_>>()
+        })
+        .collect();
+    promtool::evaluate(&demo::series(&[("job", "silkraild")]), &expected);
+}
+
+#[test]
+fn traffic_is_counted_once() {
+    let value = |dashboard: &str, panel: &str, value: f64| {
+        let of = format!("{dashboard}.json: {panel}: A");
+        let query = queries().into_iter().find(|query| query.of == of).unwrap_or_else(|| panic!("no {of}"));
+        let expression = format!("round(max({}), 0.001)", tried(&query.expression));
+        Expected { expression, sample: ("{}".to_owned(), value) }
+    };
+    let bits = 8.0 * demo::BYTES;
+    let utilisation = 2.0 * demo::BYTES / demo::SPEED;
+    let expected = [
+        value("rdma-cluster", "Throughput", 4.0 * bits),
+        value("rdma-cluster", "Throughput by node, received", 2.0 * bits),
+        // The PF and its VF, which is in a pod; n1 has two ports and as much traffic.
+        value("rdma-cluster", "Utilisation by node, received", utilisation),
+        value("rdma-node", "Utilisation by card, sent", utilisation),
+        // Pod a on two devices and pod c on one; b is another workload's.
+        value("rdma-workload", "Throughput by workload, received", 3.0 * bits),
+        value("rdma-workload", "Imbalance", 0.5),
+        value("rdma-workload", "Pods", 3.0),
+        value("rdma-pod", "Utilisation, received", demo::BYTES / demo::SPEED),
+    ];
+    promtool::evaluate(&demo::series(&[("job", "silkraild")]), &expected);
+}
+
+/// An expression with its variables chosen: all of everything.
+fn tried(expression: &str) -> String {
+    let mut text = expression.replace("$__rate_interval", INTERVAL);
+    for variable in variables(expression) {
+        text = text.replace(&format!("\"${variable}\""), "\".*\"");
+    }
+    text
+}
+
+/// The variables a text uses. `$1` is one of a regular expression, `$__…` are Grafana's.
+fn variables(text: &str) -> BTreeSet<String> {
+    let name = |after: &str| -> String {
+        after.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
+    };
+    let ours = |name: &String| name.starts_with(|c: char| c.is_ascii_lowercase());
+    text.split('$').skip(1).map(name).filter(ours).collect()
+}
+
+fn legend(text: &str) -> Vec<&str> {
+    text.split("{{").skip(1).map(|part| part.split_once("}}").unwrap().0).collect()
+}
+
+/// Metric and label of `label_values(metric, label)`.
+fn label_values(query: &str) -> (&str, &str) {
+    let inside = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')')).unwrap();
+    inside.rsplit_once(", ").unwrap()
+}

@@ -1,0 +1,204 @@
+//! Two nodes as silkraild would show them, made of the reference: what a panel asks for must be there.
+//!
+//! Node `n1` is shared: pods `a` and `b` use its `mlx5_0`, `a` its `rxe0` too. `n2` is exclusive: pod `c` has the VF `mlx5_2`.
+//! Pods `a` and `c` belong to one Job. Of `b` packets are known and bytes are not.
+
+use crate::catalogue::{Catalogue, Metric};
+
+/// Bytes a second of every device and pod, in each direction.
+pub(crate) const BYTES: f64 = 1e8;
+/// The speed of every port, in bytes a second.
+pub(crate) const SPEED: f64 = 12.5e9;
+
+struct Device {
+    node: &'static str,
+    name: &'static str,
+    driver: &'static str,
+    /// In exclusive mode.
+    pod: Option<&'static str>,
+}
+
+struct Pod {
+    name: &'static str,
+    node: &'static str,
+    device: &'static str,
+    attribution: &'static str,
+    owner: [&'static str; 2],
+}
+
+const NODES: [&str; 2] = ["n1", "n2"];
+
+const DEVICES: [Device; 4] = [
+    Device { node: "n1", name: "mlx5_0", driver: "mlx5", pod: None },
+    Device { node: "n1", name: "rxe0", driver: "rxe", pod: None },
+    Device { node: "n2", name: "mlx5_0", driver: "mlx5", pod: None },
+    Device { node: "n2", name: "mlx5_2", driver: "mlx5", pod: Some("c") },
+];
+
+const TRAIN: [&str; 2] = ["Job", "train"];
+
+const PODS: [Pod; 4] = [
+    Pod { name: "a", node: "n1", device: "mlx5_0", attribution: "pid-counter", owner: TRAIN },
+    Pod { name: "a", node: "n1", device: "rxe0", attribution: "sole-user", owner: TRAIN },
+    Pod { name: "b", node: "n1", device: "mlx5_0", attribution: "psn", owner: ["Deployment", "infer"] },
+    Pod { name: "c", node: "n2", device: "mlx5_2", attribution: "exclusive-netns", owner: TRAIN },
+];
+
+/// Every series with its values, each with these labels too.
+pub(crate) fn series(labels: &[(&str, &str)]) -> Vec<(String, String)> {
+    let mut all: Vec<_> =
+        Catalogue::read().metrics().iter().flat_map(|metric| of_metric(metric, labels)).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+type Labels = Vec<(String, String)>;
+
+fn of_metric(metric: &Metric, more: &[(&str, &str)]) -> Vec<(String, String)> {
+    let has = |label: &str| metric.labels.iter().any(|l| l == label);
+    let sets: Vec<Labels> = if has("pod_name") {
+        PODS.iter().filter(|pod| pod.shows(metric)).flat_map(|pod| expand(metric, &pod.labels())).collect()
+    } else if has("device") {
+        DEVICES
+            .iter()
+            .filter(|device| device.shows(metric))
+            .flat_map(|d| expand(metric, &d.labels()))
+            .collect()
+    } else {
+        NODES.iter().flat_map(|node| expand(metric, &[pair("node", node)])).collect()
+    };
+    let sample = |set: Labels| {
+        let all = more.iter().map(|(name, value)| pair(name, value)).chain(set.clone());
+        let text: Vec<String> = all.map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+        (format!("{}{{{}}}", metric.name, text.join(",")), values(metric, &set))
+    };
+    sets.into_iter().map(sample).collect()
+}
+
+/// The label sets of a metric in a place whose own labels are `known`.
+fn expand(metric: &Metric, known: &[(String, String)]) -> Vec<Labels> {
+    let mut sets = vec![Labels::new()];
+    for label in &metric.labels {
+        let values: Vec<String> = match known.iter().find(|(name, _)| name == label) {
+            Some((_, value)) => vec![value.clone()],
+            None => possible(metric, label).iter().map(|&value| value.to_owned()).collect(),
+        };
+        let with = |set: &Labels| {
+            let set = set.clone();
+            values
+                .iter()
+                .map(move |value| [set.clone(), vec![pair(label, value)]].concat())
+                .collect::<Vec<_>>()
+        };
+        sets = sets.iter().flat_map(with).collect();
+    }
+    // A device in a pod has the pod's name on everything.
+    let pod = known.iter().filter(|(name, _)| name.starts_with("pod_") && !metric.labels.contains(name));
+    let pod: Labels = pod.cloned().collect();
+    sets.into_iter().map(|set| [set, pod.clone()].concat()).collect()
+}
+
+fn possible(metric: &Metric, label: &str) -> &'static [&'static str] {
+    match (label, metric.name.as_str()) {
+        ("mode", _) => &["shared", "exclusive"],
+        ("port", _) => &["1"],
+        ("direction", _) => &["receive", "transmit"],
+        ("priority", _) => &["0", "3"],
+        ("event", _) => &["ecn_marked", "cnp_sent", "cnp_handled", "cnp_ignored"],
+        ("error", _) => &["out_of_sequence", "packet_seq_err", "ack_timeout", "rnr_no_wqe", "cqe_flush"],
+        ("resource", "rdma_resource_limit") => &["gid"],
+        ("resource", "rdma_resource_count") => &["qp", "mr", "gid"],
+        ("resource", _) => &["qp", "mr"],
+        ("state", "rdma_pod_qp_count") => &["rts", "err"],
+        ("state", _) => &["ACTIVE"],
+        ("type", _) => &["rc"],
+        ("collector", _) => &["devices", "ports", "hw_counters"],
+        ("reason", _) => &["timeout"],
+        ("owner_namespace", _) => &["ai"],
+        // What is there once and says nothing here.
+        _ => &["x"],
+    }
+}
+
+fn values(metric: &Metric, labels: &[(String, String)]) -> String {
+    let exclusive = |set: &[(String, String)]| set.contains(&pair("node", "n2"));
+    match metric.name.as_str() {
+        "rdma_netns_mode" => {
+            let other = labels.contains(&pair("mode", "exclusive")) != exclusive(labels);
+            format!("{}x40", u8::from(!other))
+        }
+        "rdma_port_speed_bytes_per_second" => format!("{SPEED}x40"),
+        "rdma_port_gid_capacity" | "rdma_resource_limit" => "256x40".to_owned(),
+        "rdma_port_state" => "4x40".to_owned(),
+        "rdma_port_physical_state" => "5x40".to_owned(),
+        name if name.ends_with("_info") || name.ends_with("_up") || name.ends_with("_success") => {
+            "1x40".to_owned()
+        }
+        name if name.ends_with("_bytes_total") => format!("0+{}x40", BYTES * 60.0),
+        _ if metric.kind == "counter" => "0+60x40".to_owned(),
+        _ => "7x40".to_owned(),
+    }
+}
+
+impl Device {
+    fn is_vf(&self) -> bool {
+        self.pod.is_some()
+    }
+
+    fn shows(&self, metric: &Metric) -> bool {
+        let of_port = metric.labels.iter().any(|label| label == "priority")
+            || ["_phy_", "_pci_", "_storm_"].iter().any(|part| metric.name.contains(part));
+        match self.driver {
+            "rxe" => !metric.source.contains("mlx5") && !metric.source.starts_with("ethtool `"),
+            _ => !(metric.source.starts_with("`hw_counters`, rxe") || self.is_vf() && of_port),
+        }
+    }
+
+    fn labels(&self) -> Labels {
+        let is_vf = self.is_vf().to_string();
+        let mut labels = vec![
+            pair("node", self.node),
+            pair("device", self.name),
+            pair("driver", self.driver),
+            pair("is_vf", &is_vf),
+            pair("netns", if self.is_vf() { "pod" } else { "host" }),
+            pair("pf_device", if self.is_vf() { "mlx5_0" } else { "" }),
+        ];
+        labels.extend(
+            self.pod.into_iter().flat_map(|pod| [pair("pod_namespace", "ai"), pair("pod_name", pod)]),
+        );
+        labels
+    }
+}
+
+impl Pod {
+    fn shows(&self, metric: &Metric) -> bool {
+        match self.attribution {
+            "psn" => {
+                !metric.labels.iter().any(|label| label == "attribution")
+                    || metric.name.ends_with("_packets_total")
+            }
+            _ if self.device == "rxe0" => !metric.source.ends_with(", mlx5"),
+            _ => !metric.source.starts_with("`hw_counters`, rxe"),
+        }
+    }
+
+    fn labels(&self) -> Labels {
+        let [kind, name] = self.owner;
+        vec![
+            pair("node", self.node),
+            pair("device", self.device),
+            pair("pod_namespace", "ai"),
+            pair("pod_name", self.name),
+            pair("mode", if self.node == "n2" { "exclusive" } else { "shared" }),
+            pair("attribution", self.attribution),
+            pair("owner_kind", kind),
+            pair("owner_name", name),
+        ]
+    }
+}
+
+fn pair(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}

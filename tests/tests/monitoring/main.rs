@@ -1,0 +1,15 @@
+//! What a cluster is watched with: the metrics reference, dashboards, rules and manifests of `conf/`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod catalogue;
+mod conf;
+mod dashboard;
+mod demo;
+mod expression;
+mod promtool;
+
+mod dashboards;
+mod manifests;
+mod reference;
+mod rules;

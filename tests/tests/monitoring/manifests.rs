@@ -1,0 +1,179 @@
+//! The manifests: they contain what the plain files say, select what they mean, and ask for no more than they need.
+
+use std::{collections::BTreeSet, fs};
+
+use serde_json::{Value, json};
+
+use crate::{conf, dashboard::Dashboard, promtool};
+
+const DAEMON_SET: &str = "silkraild/daemonset.yaml";
+const CONFIG_MAPS: &str = "grafana/kubernetes/configmaps.yaml";
+
+fn daemon_set() -> Value {
+    conf::object(DAEMON_SET, "DaemonSet")
+}
+
+fn pod() -> Value {
+    daemon_set()["spec"]["template"].clone()
+}
+
+fn container() -> Value {
+    pod()["spec"]["containers"][0].clone()
+}
+
+fn names(list: &Value) -> BTreeSet<String> {
+    list.as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn config_maps_have_the_dashboards_as_they_are() {
+    let maps = conf::yaml(CONFIG_MAPS);
+    let dashboards = Dashboard::all();
+    assert_eq!(maps.len(), dashboards.len());
+    for (map, dashboard) in maps.iter().zip(&dashboards) {
+        assert_eq!(map["kind"], "ConfigMap");
+        assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
+        let data = map["data"].as_object().unwrap();
+        assert_eq!(data.len(), 1, "{}", dashboard.name);
+        let plain = conf::text(&format!("grafana/dashboards/{}", dashboard.name));
+        assert!(data[&dashboard.name] == *plain, "{} is another: run hack/manifests", dashboard.name);
+    }
+}
+
+/// `kubectl apply` keeps what it applied in an annotation of at most 256 KiB.
+#[test]
+fn config_maps_are_small_enough_to_be_applied() {
+    for map in conf::yaml(CONFIG_MAPS) {
+        assert!(map.to_string().len() < 250_000, "{}", map["metadata"]["name"]);
+    }
+}
+
+#[test]
+fn the_grafana_operator_finds_every_dashboard_in_its_config_map() {
+    let maps = conf::yaml(CONFIG_MAPS);
+    let dashboards = conf::yaml("grafana/kubernetes/grafanadashboards.yaml");
+    assert_eq!(dashboards.len(), maps.len());
+    for (dashboard, map) in dashboards.iter().zip(&maps) {
+        assert_eq!(dashboard["apiVersion"], "grafana.integreatly.org/v1beta1");
+        assert_eq!(dashboard["kind"], "GrafanaDashboard");
+        assert!(dashboard["spec"]["instanceSelector"]["matchLabels"].is_object());
+        let reference = &dashboard["spec"]["configMapRef"];
+        assert_eq!(reference["name"], map["metadata"]["name"]);
+        assert!(map["data"].get(reference["key"].as_str().unwrap()).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn grafana_without_kubernetes_reads_the_dashboards_from_a_directory() {
+    let provider = conf::yaml("grafana/provisioning.yaml").remove(0);
+    assert_eq!(provider["apiVersion"], 1);
+    assert_eq!(provider["providers"][0]["type"], "file");
+    assert!(provider["providers"][0]["options"]["path"].is_string());
+}
+
+#[test]
+fn the_prometheus_rule_has_the_rules_as_they_are() {
+    let rule = conf::object("prometheus/kubernetes/prometheusrule.yaml", "PrometheusRule");
+    let plain = conf::yaml("prometheus/rules.yml").remove(0);
+    assert!(rule["spec"] == plain, "they differ: run hack/manifests");
+}
+
+#[test]
+fn monitors_select_the_pods_of_the_daemon_set_and_call_the_job_as_rules_do() {
+    let pod = pod();
+    let labels = pod["metadata"]["labels"].as_object().unwrap();
+    let port = &container()["ports"][0]["name"];
+    let pod_monitor = conf::object("prometheus/kubernetes/podmonitor.yaml", "PodMonitor");
+    let service_monitor = conf::object("prometheus/kubernetes/servicemonitor.yaml", "ServiceMonitor");
+    let service = conf::object("prometheus/kubernetes/servicemonitor.yaml", "Service");
+    assert_eq!(service["spec"]["selector"], pod["metadata"]["labels"]);
+    assert_eq!(service["spec"]["ports"][0]["targetPort"], *port);
+    let monitors = [
+        (&pod_monitor, "podMetricsEndpoints", labels),
+        (&service_monitor, "endpoints", service["metadata"]["labels"].as_object().unwrap()),
+    ];
+    for (monitor, endpoints, target) in monitors {
+        let spec = &monitor["spec"];
+        assert_eq!(spec["selector"]["matchLabels"], json!(target));
+        assert_eq!(spec["namespaceSelector"]["matchNames"], json!([daemon_set()["metadata"]["namespace"]]));
+        assert_eq!(target[spec["jobLabel"].as_str().unwrap()], "silkraild");
+        assert_eq!(spec[endpoints][0]["port"], *port);
+        assert_eq!(spec[endpoints][0]["honorLabels"], true);
+    }
+}
+
+/// Debian's promtool is built without Kubernetes; the rest of that job it reads.
+#[test]
+fn prometheus_reads_its_configuration_and_names_the_job_as_rules_do() {
+    let mut configuration = conf::yaml("prometheus/prometheus.yml").remove(0);
+    let jobs = configuration["scrape_configs"].as_array_mut().unwrap();
+    assert_eq!(jobs[0]["job_name"], "silkraild");
+    assert_eq!(jobs[1]["relabel_configs"][0], json!({"target_label": "job", "replacement": "silkraild"}));
+    assert!(jobs[0].as_object_mut().unwrap().remove("kubernetes_sd_configs").is_some());
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("prometheus.yml"), configuration.to_string()).unwrap();
+    fs::copy(conf::path("prometheus/rules.yml"), directory.path().join("rules.yml")).unwrap();
+    promtool::run(&["check", "config", "prometheus.yml"], directory.path());
+}
+
+#[test]
+fn the_daemon_set_has_what_attribution_needs_and_is_not_privileged() {
+    let spec = &pod()["spec"];
+    assert_eq!(spec["hostNetwork"], true);
+    assert_eq!(spec["hostPID"], true);
+    let security = &container()["securityContext"];
+    assert_eq!(security["privileged"], false);
+    assert_eq!(security["allowPrivilegeEscalation"], false);
+    assert_eq!(security["readOnlyRootFilesystem"], true);
+    assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
+}
+
+#[test]
+fn the_unit_has_the_capabilities_of_the_daemon_set() {
+    let unit = conf::text("silkraild/silkraild.service");
+    let line = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).unwrap();
+    let of_unit: BTreeSet<&str> = line.split(' ').map(|name| name.strip_prefix("CAP_").unwrap()).collect();
+    let container = container();
+    let added = container["securityContext"]["capabilities"]["add"].as_array().unwrap();
+    assert_eq!(of_unit, added.iter().map(|name| name.as_str().unwrap()).collect());
+}
+
+#[test]
+fn the_daemon_set_mounts_what_it_has_and_writes_nothing() {
+    let (pod, container) = (pod(), container());
+    assert_eq!(names(&container["volumeMounts"]), names(&pod["spec"]["volumes"]));
+    for mount in container["volumeMounts"].as_array().unwrap() {
+        assert_eq!(mount["readOnly"], true, "{mount}");
+        if mount["mountPath"] == "/run/netns" {
+            assert_eq!(mount["mountPropagation"], "HostToContainer");
+        }
+    }
+}
+
+#[test]
+fn the_daemon_set_is_told_its_node_and_asked_for_its_health() {
+    let container = container();
+    assert_eq!(container["env"][0]["name"], "NODE_NAME");
+    assert_eq!(container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");
+    assert_eq!(container["ports"], json!([{"name": "metrics", "containerPort": 9879}]));
+    for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
+        assert_eq!(container[probe]["httpGet"], json!({"path": path, "port": "metrics"}));
+    }
+}
+
+#[test]
+fn the_account_may_read_pods_and_owners_and_nothing_else() {
+    let role = conf::object(DAEMON_SET, "ClusterRole");
+    for rule in role["rules"].as_array().unwrap() {
+        let pods = rule["resources"] == json!(["pods"]);
+        let verbs = if pods { json!(["get", "list", "watch"]) } else { json!(["get"]) };
+        assert_eq!(rule["verbs"], verbs, "{rule}");
+        assert!(!rule.to_string().contains('*') && !rule.to_string().contains("secrets"), "{rule}");
+    }
+    let binding = conf::object(DAEMON_SET, "ClusterRoleBinding");
+    let account = conf::object(DAEMON_SET, "ServiceAccount");
+    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+    assert_eq!(binding["subjects"][0]["name"], account["metadata"]["name"]);
+    assert_eq!(binding["subjects"][0]["namespace"], account["metadata"]["namespace"]);
+    assert_eq!(pod()["spec"]["serviceAccountName"], account["metadata"]["name"]);
+}

@@ -1,0 +1,53 @@
+//! Prometheus' own tool, of Debian's package `prometheus`.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::{Value, json};
+
+/// Runs it; fails with what it says if it is not content.
+pub(crate) fn run(args: &[&str], directory: &Path) {
+    let ran = Command::new(find()).args(args).current_dir(directory).output().unwrap();
+    let said = [ran.stdout, ran.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(ran.status.success(), "promtool {args:?} in {}:\n{said}", directory.display());
+}
+
+/// Where it is: in `PATH`, or where hack/test puts it.
+fn find() -> PathBuf {
+    let built = env::current_exe().unwrap();
+    let target = built.ancestors().nth(3).unwrap(); // of target/debug/deps/<test>
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain([target.join("tools/bin")])
+        .map(|directory| directory.join("promtool"))
+        .find(|file| file.is_file())
+        .expect("promtool is neither in PATH nor in target/tools/bin: run hack/test unit, which fetches it")
+}
+
+/// An expression and its value 30 minutes after the series began.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    pub(crate) expression: String,
+    /// Labels as `{a="b"}`, and the value.
+    pub(crate) sample: (String, f64),
+}
+
+/// Evaluates expressions over series with one value a minute.
+pub(crate) fn evaluate(series: &[(String, String)], expected: &[Expected]) {
+    let directory = tempfile::tempdir().unwrap();
+    let test = json!({"evaluation_interval": "1m", "tests": [{
+        "interval": "1m",
+        "input_series": series.iter().map(|(series, values)| json!({"series": series, "values": values})).collect::<Value>(),
+        "promql_expr_test": expected.iter().map(|e| json!({
+            "expr": e.expression,
+            "eval_time": "30m",
+            "exp_samples": [{"labels": e.sample.0, "value": e.sample.1}],
+        })).collect::<Value>(),
+    }]});
+    // JSON is YAML.
+    fs::write(directory.path().join("test.yml"), test.to_string()).unwrap();
+    run(&["test", "rules", "test.yml"], directory.path());
+}

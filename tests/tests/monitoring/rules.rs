@@ -1,0 +1,113 @@
+//! The rules: promtool is content, every alert is tried both ways, and nothing is asked that silkraild does not say.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::{
+    catalogue::Catalogue,
+    conf,
+    expression::{lists, selectors},
+    promtool,
+};
+
+/// What a label may be called beside those of the reference.
+const OF_PROMETHEUS: [&str; 3] = ["job", "cluster", "instance"];
+
+fn rules() -> Vec<Value> {
+    let groups = conf::yaml("prometheus/rules.yml").remove(0)["groups"].take();
+    groups.as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
+}
+
+fn alerts() -> Vec<Value> {
+    rules().into_iter().filter(|rule| rule["alert"].is_string()).collect()
+}
+
+fn name(alert: &Value) -> String {
+    alert["alert"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn promtool_reads_them() {
+    promtool::run(&["check", "rules", "rules.yml"], &conf::path("prometheus"));
+}
+
+#[test]
+fn their_unit_tests_pass() {
+    promtool::run(&["test", "rules", "rules_test.yml"], &conf::path("prometheus"));
+}
+
+#[test]
+fn every_alert_fires_and_clears_in_a_unit_test() {
+    let tests = conf::yaml("prometheus/rules_test.yml").remove(0)["tests"].take();
+    for alert in alerts() {
+        let both = |test: &&Value| {
+            let of_alert = |case: &&Value| case["alertname"] == alert["alert"];
+            let cases = test["alert_rule_test"].as_array().into_iter().flatten().filter(of_alert);
+            let firing: Vec<bool> =
+                cases.map(|case| !case["exp_alerts"].as_array().unwrap().is_empty()).collect();
+            // It is quiet after it fired.
+            firing.iter().skip_while(|fires| !**fires).any(|fires| !fires)
+        };
+        assert!(tests.as_array().unwrap().iter().any(|test| both(&test)), "{} is not tried", name(&alert));
+    }
+}
+
+#[test]
+fn every_alert_says_how_bad_it_is_and_what_to_look_at() {
+    for alert in alerts() {
+        let labels = alert["labels"].as_object().unwrap();
+        assert_eq!(labels.len(), 1, "{}", name(&alert));
+        assert!(["critical", "warning"].contains(&labels["severity"].as_str().unwrap()), "{}", name(&alert));
+        let annotations = &alert["annotations"];
+        assert!(!annotations["summary"].as_str().unwrap().is_empty(), "{}", name(&alert));
+        assert!(annotations["description"].as_str().unwrap().len() > 100, "{}", name(&alert));
+    }
+}
+
+#[test]
+fn alerts_have_names_of_their_own_that_begin_with_rdma() {
+    let names: BTreeSet<String> = alerts().iter().map(name).collect();
+    assert_eq!(names.len(), alerts().len());
+    assert!(names.iter().all(|name| name.starts_with("RDMA")), "{names:?}");
+}
+
+#[test]
+fn the_page_has_every_alert_and_no_other() {
+    let page = conf::text("prometheus/README.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `RDMA"));
+    let on_page: BTreeSet<String> =
+        rows.map(|row| format!("RDMA{}", row.split_once('`').unwrap().0)).collect();
+    assert_eq!(on_page, alerts().iter().map(name).collect());
+}
+
+#[test]
+fn every_metric_and_label_is_in_the_reference() {
+    let metrics = Catalogue::read().metrics();
+    let recorded: BTreeSet<String> =
+        rules().iter().filter_map(|rule| rule["record"].as_str()).map(str::to_owned).collect();
+    for rule in rules() {
+        for selector in selectors(rule["expr"].as_str().unwrap()) {
+            if selector.name == "up" || recorded.contains(&selector.name) {
+                continue;
+            }
+            let metric = metrics.iter().find(|metric| metric.name == selector.name);
+            let metric = metric.unwrap_or_else(|| panic!("{} is not in the reference", selector.name));
+            for label in &selector.labels {
+                let known = metric.labels.contains(label) || OF_PROMETHEUS.contains(&label.as_str());
+                assert!(known, "{} has no label {label}", metric.name);
+            }
+        }
+    }
+}
+
+/// Nodes of one name in two clusters must not meet.
+#[test]
+fn whatever_is_summed_or_matched_is_so_within_a_cluster() {
+    for rule in rules() {
+        let expression = rule["expr"].as_str().unwrap();
+        for list in lists(expression, "by").into_iter().chain(lists(expression, "on")) {
+            assert_eq!(list[..2], ["cluster", "node"], "{expression}");
+        }
+    }
+}
