@@ -18,10 +18,9 @@ pub(crate) fn run(args: &[&str], directory: &Path) {
 /// Where it is: in `PATH`, or where hack/test puts it.
 fn find() -> PathBuf {
     let built = env::current_exe().unwrap();
-    let target = built.ancestors().nth(3).unwrap(); // of target/debug/deps/<test>
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
-        .chain([target.join("tools/bin")])
+        .chain(built.ancestors().map(|directory| directory.join("tools/bin")))
         .map(|directory| directory.join("promtool"))
         .find(|file| file.is_file())
         .expect("promtool is neither in PATH nor in target/tools/bin: run hack/test unit, which fetches it")
