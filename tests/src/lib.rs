@@ -5,11 +5,13 @@
 //! | `protocol` | environment and standard input in, standard output and exit code out | the built `silkrail-cni` |
 //! | `netns` | the built plugins in namespaces of the running kernel | root |
 //! | `conf` | every file that users copy is read by what will read it | the built `silkrail-cni` |
+//! | `monitoring` | the metrics reference, dashboards, rules and manifests say the same, and every panel shows something | promtool |
 //!
 //! Run them with `hack/test`.
 //!
 //! What several of them begin with is here: a node with one [`rail`], the lab's [`machine`] with its [`chain`], and the
-//! operator's command ([`cli`]); [`reboot`] makes state look old, and [`trace`] notes what is asked of the kernel.
+//! operator's command ([`cli`]); [`reboot`] makes state look old, [`trace`] notes what is asked of the kernel, and
+//! [`reference`](mod@reference) is the metrics reference as data.
 //!
 //! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), and pods as the kubelet
 //! leaves them on a node ([`kube_pod`]).
@@ -33,6 +35,7 @@ pub mod kube_pod;
 pub mod machine;
 pub mod rail;
 pub mod reboot;
+pub mod reference;
 pub mod rxe;
 pub mod scrape;
 pub mod trace;

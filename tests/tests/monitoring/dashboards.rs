@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use silkrail_tests::reference::Reference;
 
 use crate::{
-    catalogue::Catalogue,
     dashboard::{Dashboard, Query},
     demo,
     expression::{lists, selectors, without_strings},
@@ -15,8 +15,8 @@ use crate::{
 /// What the range of a rate is when a dashboard is tried.
 const INTERVAL: &str = "5m";
 
-/// Labels that Prometheus gives, and those of a device in a pod.
-const ON_EVERYTHING: [&str; 4] = ["job", "cluster", "pod_namespace", "pod_name"];
+/// Labels that Prometheus gives.
+const OF_PROMETHEUS: [&str; 2] = ["job", "cluster"];
 
 fn dashboards() -> Vec<Dashboard> {
     Dashboard::all()
@@ -203,7 +203,7 @@ fn whatever_is_matched_is_matched_within_a_cluster() {
 
 #[test]
 fn every_metric_and_label_is_in_the_reference() {
-    let metrics = Catalogue::read().metrics();
+    let metrics = Reference::read().metrics();
     let asked = queries().into_iter().map(|query| (query.of, query.expression));
     let offered = dashboards().into_iter().flat_map(|dashboard| {
         let query = |variable: &Value| {
@@ -225,7 +225,7 @@ fn every_metric_and_label_is_in_the_reference() {
             let metric = metrics.iter().find(|metric| metric.name == selector.name);
             let metric = metric.unwrap_or_else(|| panic!("{of}: {} is not in the reference", selector.name));
             for label in &selector.labels {
-                let known = metric.labels.contains(label) || ON_EVERYTHING.contains(&label.as_str());
+                let known = metric.has(label) || OF_PROMETHEUS.contains(&label.as_str());
                 assert!(known, "{of}: {} has no label {label}", metric.name);
             }
         }

@@ -3,7 +3,7 @@
 //! Node `n1` is shared: pods `a` and `b` use its `mlx5_0`, `a` its `rxe0` too. `n2` is exclusive: pod `c` has the VF `mlx5_2`.
 //! Pods `a` and `c` belong to one Job. Of `b` packets are known and bytes are not.
 
-use crate::catalogue::{Catalogue, Metric};
+use silkrail_tests::reference::{Metric, Reference};
 
 /// Bytes a second of every device and pod, in each direction.
 pub(crate) const BYTES: f64 = 1e8;
@@ -47,7 +47,7 @@ const PODS: [Pod; 4] = [
 /// Every series with its values, each with these labels too.
 pub(crate) fn series(labels: &[(&str, &str)]) -> Vec<(String, String)> {
     let mut all: Vec<_> =
-        Catalogue::read().metrics().iter().flat_map(|metric| of_metric(metric, labels)).collect();
+        Reference::read().metrics().iter().flat_map(|metric| of_metric(metric, labels)).collect();
     all.sort();
     all.dedup();
     all

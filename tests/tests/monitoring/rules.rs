@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use silkrail_tests::reference::Reference;
 
 use crate::{
-    catalogue::Catalogue,
     conf,
     expression::{lists, selectors},
     promtool,
@@ -83,7 +83,7 @@ fn the_page_has_every_alert_and_no_other() {
 
 #[test]
 fn every_metric_and_label_is_in_the_reference() {
-    let metrics = Catalogue::read().metrics();
+    let metrics = Reference::read().metrics();
     let recorded: BTreeSet<String> =
         rules().iter().filter_map(|rule| rule["record"].as_str()).map(str::to_owned).collect();
     for rule in rules() {
@@ -94,7 +94,7 @@ fn every_metric_and_label_is_in_the_reference() {
             let metric = metrics.iter().find(|metric| metric.name == selector.name);
             let metric = metric.unwrap_or_else(|| panic!("{} is not in the reference", selector.name));
             for label in &selector.labels {
-                let known = metric.labels.contains(label) || OF_PROMETHEUS.contains(&label.as_str());
+                let known = metric.has(label) || OF_PROMETHEUS.contains(&label.as_str());
                 assert!(known, "{} has no label {label}", metric.name);
             }
         }
