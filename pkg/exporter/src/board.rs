@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use netns::NetNsId;
+use netns::{NetNs, NetNsId};
 use sysfs::Sysfs;
 
 use crate::{
@@ -47,6 +47,8 @@ pub(crate) struct Manner {
     pub(crate) number: u64,
     /// The node's sysfs.
     pub(crate) node: Sysfs,
+    /// The node's namespace, in which the workers are.
+    pub(crate) home: Arc<NetNs>,
     /// What is read.
     pub(crate) collectors: crate::Collectors,
     /// Which devices.
@@ -214,7 +216,7 @@ impl Board {
         let mut session: Option<Session> = None;
         while let Some((id, place, task)) = self.take(session.as_ref().map(|session| session.place.id)) {
             if session.as_ref().is_none_or(|session| session.place.id != place.id) {
-                session = match Session::open(place, &self.manner.node) {
+                session = match Session::open(place, &self.manner.node, &self.manner.home) {
                     Ok(opened) => opened,
                     Err(error) => {
                         self.finish(id, |state| state.harvest.troubles.push(Trouble::at_devices(&*error)));

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use crate::{Collector, Counter, Reason, Trouble};
+use crate::{Collector, Counters, Reason, Trouble, reading::Names};
 
 /// How many files may be kept open, of all devices together.
 #[derive(Debug, Clone)]
@@ -45,12 +45,16 @@ impl Drop for Token {
 #[derive(Debug, Default)]
 pub(crate) struct CounterFiles {
     files: Vec<CounterFile>,
+    /// The names of those that had a value the last time.
+    names: Names,
 }
 
 #[derive(Debug)]
 struct CounterFile {
     name: String,
     access: Access,
+    /// Whether it had one the last time.
+    has_value: bool,
 }
 
 #[derive(Debug)]
@@ -79,39 +83,57 @@ impl CounterFiles {
                 continue; // a setting: how old a value may be, in milliseconds
             }
             let Some(token) = allowance.take() else {
-                files.push(CounterFile { name, access: Access::ByPath(entry.path()) });
+                files.push(CounterFile { name, access: Access::ByPath(entry.path()), has_value: false });
                 continue;
             };
             match File::open(entry.path()) {
-                Ok(file) => files.push(CounterFile { name, access: Access::Kept(file, token) }),
+                Ok(file) => {
+                    files.push(CounterFile { name, access: Access::Kept(file, token), has_value: false })
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => troubles.push(trouble(&name, &error)),
             }
         }
         files.sort_by(|a, b| a.name.cmp(&b.name));
-        Self { files }
+        Self { files, names: Names::default() }
     }
 
     /// Reads them all. A file that the driver has no value for is closed and not asked again.
-    pub(crate) fn read(&mut self, troubles: &mut Vec<Trouble>) -> Vec<Counter> {
-        let mut counters = Vec::with_capacity(self.files.len());
-        self.files.retain(|CounterFile { name, access }| match ask(access) {
-            Said::Value(value) => {
-                counters.push(Counter { name: name.clone(), value });
-                true
-            }
-            Said::Never(why) => {
-                let what = format!("{name}: {why}; it is not read again");
-                troubles.push(Trouble { collector: Collector::Counters, reason: Reason::Unsupported, what });
-                false
-            }
-            Said::Gone => false,
-            Said::Failed(error) => {
-                troubles.push(trouble(name, &error));
-                true
-            }
+    pub(crate) fn read(&mut self, troubles: &mut Vec<Trouble>) -> Counters {
+        let mut values = Vec::with_capacity(self.files.len());
+        let mut is_as_before = true;
+        let names = &self.names;
+        self.files.retain_mut(|file| {
+            let keep = match ask(&file.access) {
+                Said::Value(value) => {
+                    is_as_before &= names.get(values.len()) == Some(&file.name);
+                    values.push(value);
+                    file.has_value = true;
+                    return true;
+                }
+                Said::Never(why) => {
+                    let what = format!("{}: {why}; it is not read again", file.name);
+                    troubles.push(Trouble {
+                        collector: Collector::Counters,
+                        reason: Reason::Unsupported,
+                        what,
+                    });
+                    false
+                }
+                Said::Gone => false,
+                Said::Failed(error) => {
+                    troubles.push(trouble(&file.name, &error));
+                    true
+                }
+            };
+            file.has_value = false;
+            keep
         });
-        counters
+        if !is_as_before || self.names.len() != values.len() {
+            self.names =
+                self.files.iter().filter(|file| file.has_value).map(|file| file.name.clone()).collect();
+        }
+        Counters { names: self.names.clone(), values }
     }
 }
 
@@ -148,8 +170,8 @@ fn trouble(name: &str, error: &io::Error) -> Trouble {
 mod tests {
     use super::*;
 
-    fn named<'a>(counters: &'a [Counter], name: &str) -> Option<&'a Counter> {
-        counters.iter().find(|counter| counter.name == name)
+    fn named(counters: &Counters, name: &str) -> Option<u64> {
+        counters.iter().find(|counter| counter.0 == name).map(|counter| counter.1)
     }
 
     /// study case: a file that says nothing, one that says `N/A`, one that is no file.
@@ -169,15 +191,17 @@ mod tests {
         let mut troubles = Vec::new();
         let mut files = CounterFiles::open(dir.path(), &Allowance::new(100), &mut troubles);
         let counters = files.read(&mut troubles);
-        assert_eq!(counters.len(), 2, "{counters:?}");
-        assert_eq!(named(&counters, "port_xmit_data").unwrap().value, 250);
-        assert_eq!(named(&counters, "port_rcv_data").unwrap().value, 9007199254740993);
+        assert_eq!(counters.values.len(), 2, "{counters:?}");
+        assert_eq!(named(&counters, "port_xmit_data"), Some(250));
+        assert_eq!(named(&counters, "port_rcv_data"), Some(9007199254740993));
         assert_eq!(troubles.len(), 3, "{troubles:?}");
         assert_eq!(troubles.iter().filter(|t| t.reason == Reason::Unsupported).count(), 2);
 
         fs::write(dir.path().join("port_xmit_data"), "251\n").unwrap();
         troubles.clear();
-        assert_eq!(named(&files.read(&mut troubles), "port_xmit_data").unwrap().value, 251);
+        let again = files.read(&mut troubles);
+        assert_eq!(named(&again, "port_xmit_data"), Some(251));
+        assert!(std::sync::Arc::ptr_eq(&again.names, &counters.names), "names that are the same are shared");
         assert_eq!(troubles.len(), 1, "only the directory is asked again: {troubles:?}");
     }
 
@@ -201,7 +225,7 @@ mod tests {
             files.files.iter().filter(|file| matches!(file.access, Access::Kept(..))).count()
         };
         assert_eq!(kept(&files), 2);
-        assert_eq!(files.read(&mut troubles).len(), 3);
+        assert_eq!(files.read(&mut troubles).values.len(), 3);
         drop(files);
         assert_eq!(
             kept(&CounterFiles::open(dir.path(), &allowance, &mut troubles)),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use kubepods::{PodCgroup, Processes};
-use netns::NetNsId;
+use netns::{NetNs, NetNsId};
 use podmap::Entry;
 use rdma::NetnsMode;
 use sysfs::Sysfs;
@@ -17,16 +17,16 @@ use sysfs::Sysfs;
 use crate::{
     Attribution, Collector, Collectors, DeviceFilter, DeviceReading, Owners, Pod, Reason, Report, Trouble,
     board::{self, DeviceKey, GidPlan, Harvest, Manner, Silent},
-    catalogue::Catalogue,
     counter_files::Allowance,
+    families::Teller,
     health::Health,
+    layout::{Layouts, Sheet},
     ledger::{Ledger, Owner},
     place::Place,
     pods::Pods,
     reader::DeviceReader,
     report::{CgroupUse, DeviceReport},
-    sheet::Sheet,
-    usage::{Memory, Whose},
+    usage::{Memory, Usage, Whose},
 };
 
 /// How old a GID table may become.
@@ -67,10 +67,11 @@ pub struct Exporter {
     readers: HashMap<DeviceKey, DeviceReader>,
     silent: Silent,
     files: Allowance,
-    catalogue: Catalogue,
+    layouts: Layouts,
     ledger: Ledger,
     memory: Memory,
     health: Health,
+    teller: Teller,
     collections: u64,
 }
 
@@ -87,7 +88,8 @@ impl Exporter {
             places: HashMap::new(),
             readers: HashMap::new(),
             silent: Silent::default(),
-            catalogue: Catalogue::default(),
+            layouts: Layouts::default(),
+            teller: Teller::default(),
             ledger: Ledger::default(),
             memory: Memory::default(),
             health: Health::default(),
@@ -136,7 +138,7 @@ impl Exporter {
             exposition: exposition::Exposition::default(),
         };
         report.name_pods(&self.ledger, &*self.owners);
-        report.exposition = crate::families::of(&report, &self.ledger, self.settings.spiderpool);
+        report.exposition = self.teller.tell(&report, &self.ledger, self.settings.spiderpool);
         report
     }
 
@@ -153,9 +155,18 @@ impl Exporter {
     }
 
     fn harvest(&mut self, former: &[Entry], troubles: &mut Vec<Trouble>) -> Harvest {
+        let home = match NetNs::current() {
+            Ok(home) => Arc::new(home),
+            Err(error) => {
+                troubles.push(Trouble::new(Collector::Devices, &error));
+                return Harvest::default();
+            }
+        };
+        let places = self.places(&home);
         let manner = Manner {
             number: self.collections,
             node: self.sysfs.clone(),
+            home,
             collectors: self.settings.collectors,
             devices: self.settings.devices.clone(),
             patience: self.settings.patience,
@@ -163,17 +174,12 @@ impl Exporter {
             files: self.files.clone(),
             workers: thread::available_parallelism().map_or(2, |cpus| cpus.get().clamp(2, 4)),
         };
-        let places = self.places(troubles);
         board::collect(places, std::mem::take(&mut self.readers), manner, self.silent.clone())
     }
 
     /// The node's namespace and those of pods that have a device to themselves, each once.
-    fn places(&mut self, troubles: &mut Vec<Trouble>) -> Vec<Arc<Place>> {
-        let mut places = Vec::new();
-        match Place::node(&self.sysfs) {
-            Ok(node) => places.push(Arc::new(node)),
-            Err(error) => troubles.push(Trouble::new(Collector::Devices, &error)),
-        }
+    fn places(&mut self, home: &NetNs) -> Vec<Arc<Place>> {
+        let mut places = vec![Arc::new(Place::node(home, &self.sysfs))];
         let of_pods = self.pods.entries.iter().filter_map(|entry| Place::of(entry, &self.settings.root));
         for place in of_pods {
             if places.iter().all(|other| other.id != place.id) {
@@ -224,18 +230,33 @@ impl Exporter {
                     usage.as_ref().and_then(|u| u.sole_user()).map(|pod| (pod.clone(), Attribution::SoleUser))
                 }
             };
-            let key = (reading.device.index, reading.device.name.as_str());
-            let mut sheets = Vec::with_capacity(reading.ports.len());
-            for port in &reading.ports {
-                let mut sheet = Sheet::of_port(port, &mut self.catalogue, troubles);
-                self.ledger.enter(key, port.port.port, owner.clone(), &mut sheet);
-                sheets.push(sheet);
-            }
-            let sheet = Sheet::of_device(&reading.counters, &mut self.catalogue, troubles);
-            devices.push(DeviceReport { reading, sheets, sheet, usage });
+            devices.push(self.enter(reading, usage, &owner, troubles));
         }
         self.forget_the_gone(&devices);
         (devices, self.cgroup_use(&cgroups, troubles))
+    }
+
+    /// Enters a device's counters into the ledger.
+    fn enter(
+        &mut self,
+        reading: DeviceReading,
+        usage: Option<Usage>,
+        owner: &Owner,
+        troubles: &mut Vec<Trouble>,
+    ) -> DeviceReport {
+        let (index, name) = (reading.device.index, &reading.device.name);
+        let mut sheets = Vec::with_capacity(reading.ports.len());
+        for port in &reading.ports {
+            let key = (index, port.port.port);
+            let mut sheet = Sheet::of_port(port, &mut self.layouts, self.ledger.layout(key));
+            self.ledger.enter(key, name, owner.clone(), &mut sheet);
+            troubles.extend(sheet.layout.troubles.iter().cloned());
+            sheets.push(sheet);
+        }
+        let mut sheet =
+            Sheet::of_device(&reading.counters, &mut self.layouts, self.ledger.layout((index, 0)));
+        self.ledger.enter((index, 0), name, None, &mut sheet);
+        DeviceReport { reading, usage, sheets, sheet }
     }
 
     /// Objects of processes in another PID namespace have no owner: attribution would silently be empty.

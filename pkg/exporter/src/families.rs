@@ -1,51 +1,61 @@
 //! The metric families of a report. Each file says what is in some of them, and why.
 
-mod attribution;
 mod counters;
 mod device;
 mod health;
 mod pods;
 mod port;
+mod series;
 mod spiderpool;
 
 use std::sync::Arc;
 
-use exposition::{Exposition, Kind, Labels};
+use exposition::{Exposition, Kind, Labels, LabelsBuilder};
 
 use crate::{DeviceReading, Pod, Report, ledger::Ledger};
 
-/// Everything that is told of a node.
-pub(crate) fn of(report: &Report, ledger: &Ledger, spiderpool: bool) -> Exposition {
-    let mut families = Exposition::default();
-    let node = Labels::of([("node", report.node.as_str())]);
-    health::tell(&mut families, report, &node);
-    for device in &report.devices {
-        device::tell(&mut families, &device.reading, &node);
-        port::tell(&mut families, &device.reading, &node);
+/// Tells of one report after another; what does not change is made once.
+#[derive(Debug, Default)]
+pub(crate) struct Teller {
+    /// The families met so far.
+    template: Exposition,
+    series: series::KnownSeries,
+}
+
+impl Teller {
+    /// Everything that is told of a node.
+    pub(crate) fn tell(&mut self, report: &Report, ledger: &Ledger, spiderpool: bool) -> Exposition {
+        let node = Labels::of([("node", report.node.as_str())]);
+        counters::prepare(self, report, ledger, &node);
+        let mut families = Exposition::like(&self.template);
+        health::tell(&mut families, report, &node);
+        for device in &report.devices {
+            device::tell(&mut families, &device.reading, &node);
+            port::tell(&mut families, &device.reading, &node);
+        }
+        counters::tell(&mut families, self, report, ledger, &node);
+        pods::tell(&mut families, report, &node);
+        if spiderpool {
+            spiderpool::tell(&mut families, report);
+        }
+        families
     }
-    counters::tell(&mut families, report, &node);
-    pods::tell(&mut families, report, &node);
-    attribution::tell(&mut families, report, ledger, &node);
-    if spiderpool {
-        spiderpool::tell(&mut families, report);
-    }
-    families
 }
 
 /// The labels of a device, and of the pod that has it to itself.
 fn device_labels(node: &Labels, reading: &DeviceReading) -> Labels {
-    and_pod(&node.and("device", &reading.device.name), reading.pod.as_ref())
+    with_pod(node.more().with("device", &reading.device.name), reading.pod.as_ref()).done()
 }
 
 /// The labels of a port, and of the pod that has the device to itself.
 fn port_labels(node: &Labels, reading: &DeviceReading, port: u32) -> Labels {
-    let labels = node.and("device", &reading.device.name).and("port", &port.to_string());
-    and_pod(&labels, reading.pod.as_ref())
+    let labels = node.more().with("device", &reading.device.name).with_text("port", port);
+    with_pod(labels, reading.pod.as_ref()).done()
 }
 
-fn and_pod(labels: &Labels, pod: Option<&Arc<Pod>>) -> Labels {
-    let Some(pod) = pod else { return labels.clone() };
-    labels.and_some("pod_namespace", Some(&pod.namespace)).and("pod_name", &pod.name)
+fn with_pod(labels: LabelsBuilder, pod: Option<&Arc<Pod>>) -> LabelsBuilder {
+    let Some(pod) = pod else { return labels };
+    labels.with_some("pod_namespace", Some(&pod.namespace)).with("pod_name", &pod.name)
 }
 
 /// A gauge.

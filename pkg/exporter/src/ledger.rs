@@ -7,8 +7,8 @@ use std::{
 
 use crate::{
     Pod,
-    catalogue::{Direction, Metric, Role},
-    sheet::{self, Sheet},
+    catalogue::{Direction, Role},
+    layout::{Layout, Sheet},
 };
 
 /// How a number came to be a pod's.
@@ -39,58 +39,61 @@ impl Attribution {
 /// Whose everything on a device is at a moment, and how that is known.
 pub(crate) type Owner = Option<(Arc<Pod>, Attribution)>;
 
-/// What a pod has done on a port, by metric, since it was first seen.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Account {
-    pub(crate) lines: Vec<(Arc<Metric>, u64)>,
-}
+/// A port of the node: the device's number, and the port's; 0 is the device as a whole.
+pub(crate) type PortKey = (u32, u32);
 
-/// A pod's accounts: device, port, attribution.
-pub(crate) type Accounts = BTreeMap<(String, u32, Attribution), Account>;
+/// Where a pod has an account: device, port, attribution.
+pub(crate) type AccountKey = (String, u32, Attribution);
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    ports: HashMap<(u32, u32), PortLedger>,
-    accounts: BTreeMap<Arc<Pod>, Accounts>,
+    ports: HashMap<PortKey, PortLedger>,
+    accounts: BTreeMap<Arc<Pod>, BTreeMap<AccountKey, Sheet>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct PortLedger {
-    lines: Vec<Kept>,
+    layout: Arc<Layout>,
+    /// The values as they were last read.
+    raw: Vec<u64>,
+    /// What came before the last turn of each.
+    base: Vec<u64>,
     owner: Owner,
     /// Bytes that no pod could be named for.
     unattributed: BTreeMap<Direction, u64>,
     seen: bool,
 }
 
-/// A counter as it was when it was last read.
-#[derive(Debug)]
-struct Kept {
-    metric: Arc<Metric>,
-    raw: u64,
-    /// What came before its last turn.
-    base: u64,
-}
-
 impl Ledger {
+    /// The layout that a port had.
+    pub(crate) fn layout(&self, port: PortKey) -> Option<&Arc<Layout>> {
+        self.ports.get(&port).map(|ledger| &ledger.layout)
+    }
+
     /// Enters what a port's counters say now: their values become those that would be shown had they never begun anew,
     /// and the increments go to the pod that has had the port to itself since the last entry.
-    pub(crate) fn enter(&mut self, device: (u32, &str), port: u32, owner: Owner, sheet: &mut Sheet) {
-        let ledger = self.ports.entry((device.0, port)).or_default();
-        ledger.seen = true;
-        let is_new = ledger.lines.is_empty();
-        let deltas = ledger.update(sheet);
+    pub(crate) fn enter(&mut self, port: PortKey, device: &str, owner: Owner, sheet: &mut Sheet) {
+        let (ledger, deltas) = match self.ports.remove(&port) {
+            Some(mut ledger) => {
+                let deltas = ledger.advance(sheet);
+                (ledger, Some(deltas))
+            }
+            None => (PortLedger::begin(sheet), None),
+        };
+        let ledger = self.ports.entry(port).or_insert(ledger);
         let former = std::mem::replace(&mut ledger.owner, owner.clone());
+        let stayed = owner.as_ref().map(|(pod, _)| pod) == former.as_ref().map(|(pod, _)| pod);
         if let Some((pod, attribution)) = owner {
-            let key = (device.1.to_owned(), port, attribution);
-            let account = self.accounts.entry(pod.clone()).or_default().entry(key).or_default();
-            account.open(sheet);
-            if former.is_some_and(|(before, _)| before == pod) {
-                account.add(&deltas);
+            let key = (device.to_owned(), port.1, attribution);
+            let account = self.accounts.entry(pod).or_default().entry(key);
+            let account = account.or_insert_with(|| sheet.empty());
+            account.follow(&sheet.layout);
+            if let Some(deltas) = deltas.as_ref().filter(|_| stayed) {
+                account.add(deltas);
                 return;
             }
         }
-        if !is_new {
+        if let Some(deltas) = deltas {
             ledger.forgo(&deltas);
         }
     }
@@ -101,93 +104,112 @@ impl Ledger {
         self.accounts.retain(|pod, _| lives(pod));
     }
 
-    /// What pods have done.
-    pub(crate) fn accounts(&self) -> &BTreeMap<Arc<Pod>, Accounts> {
+    /// What pods have done since they were first seen.
+    pub(crate) fn accounts(&self) -> &BTreeMap<Arc<Pod>, BTreeMap<AccountKey, Sheet>> {
         &self.accounts
     }
 
     /// Bytes of a port that no pod could be named for.
-    pub(crate) fn unattributed(&self, device: u32, port: u32) -> impl Iterator<Item = (Direction, u64)> {
-        let ledger = self.ports.get(&(device, port));
+    pub(crate) fn unattributed(&self, port: PortKey) -> impl Iterator<Item = (Direction, u64)> {
+        let ledger = self.ports.get(&port);
         ledger.into_iter().flat_map(|ledger| ledger.unattributed.iter().map(|(way, bytes)| (*way, *bytes)))
     }
 }
 
 impl PortLedger {
+    fn begin(sheet: &Sheet) -> Self {
+        Self {
+            layout: sheet.layout.clone(),
+            raw: sheet.values.clone(),
+            base: vec![0; sheet.values.len()],
+            owner: None,
+            unattributed: BTreeMap::new(),
+            seen: true,
+        }
+    }
+
     /// Puts the unbroken values into the sheet and returns the increments since the last entry.
-    fn update(&mut self, sheet: &mut Sheet) -> Vec<(Arc<Metric>, u64)> {
-        let mut lines = Vec::with_capacity(sheet.lines.len());
-        let mut deltas = Vec::with_capacity(sheet.lines.len());
-        for (at, line) in sheet.lines.iter_mut().enumerate() {
-            if line.metric.is_gauge {
+    fn advance(&mut self, sheet: &mut Sheet) -> Sheet {
+        self.seen = true;
+        self.follow(sheet);
+        let mut deltas = sheet.empty();
+        let metrics = sheet.layout.shown.iter().map(|shown| &shown.metric);
+        for (at, (metric, value)) in metrics.zip(&mut sheet.values).enumerate() {
+            if metric.is_gauge {
                 continue;
             }
-            let raw = line.value;
-            let kept = self.take(at, &line.metric);
-            let (base, delta) = kept.map_or((0, 0), |kept| kept.advance(raw));
-            line.value = base.wrapping_add(raw);
-            deltas.push((line.metric.clone(), delta));
-            lines.push(Kept { metric: line.metric.clone(), raw, base });
+            let raw = *value;
+            (self.base[at], deltas.values[at]) = turn(metric.wraps, self.raw[at], self.base[at], raw);
+            self.raw[at] = raw;
+            *value = self.base[at].wrapping_add(raw);
         }
-        self.lines = lines;
         deltas
     }
 
-    /// The former state of a metric: nearly always at the same place.
-    fn take(&self, at: usize, metric: &Arc<Metric>) -> Option<&Kept> {
-        let same = |kept: &&Kept| Arc::ptr_eq(&kept.metric, metric);
-        self.lines.get(at).filter(same).or_else(|| self.lines.iter().find(same))
+    /// Takes on the sheet's layout, if it is another: a counter that is new has not grown yet.
+    fn follow(&mut self, sheet: &Sheet) {
+        if Arc::ptr_eq(&self.layout, &sheet.layout) {
+            return;
+        }
+        let places = places(&self.layout, &sheet.layout);
+        let of = |kept: &[u64], new: &[u64]| -> Vec<u64> {
+            places.iter().zip(new).map(|(place, new)| place.map_or(*new, |place| kept[place])).collect()
+        };
+        self.raw = of(&self.raw, &sheet.values);
+        self.base = of(&self.base, &vec![0; sheet.values.len()]);
+        self.layout = sheet.layout.clone();
     }
 
-    fn forgo(&mut self, deltas: &[(Arc<Metric>, u64)]) {
-        for ((role, _), sum) in sheet::roles(deltas.iter().map(|(metric, delta)| (&**metric, *delta))) {
-            if let Role::Bytes(direction) = role {
-                *self.unattributed.entry(direction).or_default() += sum;
+    fn forgo(&mut self, deltas: &Sheet) {
+        for (sum, value) in deltas.sums() {
+            if let Role::Bytes(direction) = sum.role {
+                *self.unattributed.entry(direction).or_default() += value;
             }
         }
     }
 }
 
-impl Kept {
-    /// The base of the next value, and the increment. A counter of 32 bits that was nearly full has turned over; any
-    /// other that fell has begun anew, as after a driver was loaded again.
-    fn advance(&self, raw: u64) -> (u64, u64) {
-        const TURN: u64 = 1 << 32;
-        if raw >= self.raw {
-            return (self.base, raw - self.raw);
-        }
-        let nearly_full = TURN / 2 <= self.raw && self.raw < TURN;
-        if self.metric.wraps && nearly_full && raw + TURN - self.raw < TURN / 2 {
-            return (self.base + TURN, raw + TURN - self.raw);
-        }
-        (0, raw)
+/// The base of the next value, and the increment. A counter of 32 bits that was nearly full has turned over; any other
+/// that fell has begun anew, as after a driver was loaded again.
+fn turn(wraps: bool, before: u64, base: u64, raw: u64) -> (u64, u64) {
+    const TURN: u64 = 1 << 32;
+    if raw >= before {
+        return (base, raw - before);
     }
+    let was_nearly_full = TURN / 2 <= before && before < TURN;
+    if wraps && was_nearly_full && raw + TURN - before < TURN / 2 {
+        return (base + TURN, raw + TURN - before);
+    }
+    (0, raw)
 }
 
-impl Account {
-    /// Has a line for everything that is counted, so that a series begins at zero.
-    fn open(&mut self, sheet: &Sheet) {
-        let counted = sheet.lines.iter().filter(|line| !line.metric.is_gauge);
-        for (at, line) in counted.enumerate() {
-            if self.find(at, &line.metric).is_none() {
-                self.lines.push((line.metric.clone(), 0));
-            }
+/// For each counter of a new layout its place in an old one.
+fn places(old: &Layout, new: &Layout) -> Vec<Option<usize>> {
+    let place = |wanted: &crate::layout::Shown| {
+        old.shown.iter().position(|shown| Arc::ptr_eq(&shown.metric, &wanted.metric))
+    };
+    new.shown.iter().map(place).collect()
+}
+
+impl Sheet {
+    /// The same counters, all zero.
+    fn empty(&self) -> Self {
+        Self { layout: self.layout.clone(), values: vec![0; self.values.len()] }
+    }
+
+    /// Takes on another layout; a counter that is not in it any more is not told of any more.
+    fn follow(&mut self, layout: &Arc<Layout>) {
+        if !Arc::ptr_eq(&self.layout, layout) {
+            let places = places(&self.layout, layout);
+            self.values = places.iter().map(|place| place.map_or(0, |place| self.values[place])).collect();
+            self.layout = layout.clone();
         }
     }
 
-    fn add(&mut self, deltas: &[(Arc<Metric>, u64)]) {
-        for (at, (metric, delta)) in deltas.iter().enumerate() {
-            if let Some(place) = self.find(at, metric) {
-                self.lines[place].1 = self.lines[place].1.wrapping_add(*delta);
-            }
-        }
-    }
-
-    fn find(&self, at: usize, metric: &Arc<Metric>) -> Option<usize> {
-        let same = |line: &(Arc<Metric>, u64)| Arc::ptr_eq(&line.0, metric);
-        match self.lines.get(at) {
-            Some(line) if same(line) => Some(at),
-            _ => self.lines.iter().position(same),
+    /// Adds increments of the same layout.
+    fn add(&mut self, deltas: &Self) {
+        for (value, delta) in self.values.iter_mut().zip(&deltas.values) {
+            *value = value.wrapping_add(*delta);
         }
     }
 }
@@ -195,42 +217,39 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        catalogue::{Catalogue, Source},
-        sheet::Line,
-    };
+    use crate::layout::{Layouts, tests::port};
 
     struct Test {
         ledger: Ledger,
-        catalogue: Catalogue,
+        layouts: Layouts,
     }
+
+    const PORT: PortKey = (7, 1);
 
     impl Test {
         fn new() -> Self {
-            Self { ledger: Ledger::default(), catalogue: Catalogue::default() }
+            Self { ledger: Ledger::default(), layouts: Layouts::default() }
         }
 
         /// Enters values of `out_of_sequence` and `port_rcv_data`, and returns the first as it is shown.
         fn enter(&mut self, owner: Owner, sequence: u64, words: u64) -> u64 {
-            let mut line =
-                |source, name, value| Line { metric: self.catalogue.metric(source, name).unwrap(), value };
-            let mut sheet = Sheet {
-                lines: vec![
-                    line(Source::Hardware, "out_of_sequence", sequence),
-                    line(Source::Standard, "port_rcv_data", words),
-                ],
-            };
-            self.ledger.enter((7, "mlx5_0"), 1, owner, &mut sheet);
-            sheet.lines[0].value
+            self.enter_with(owner, &[("out_of_sequence", sequence)], words)
+        }
+
+        fn enter_with(&mut self, owner: Owner, hw: &[(&str, u64)], words: u64) -> u64 {
+            let port = port(hw, &[("port_rcv_data", words)], &[]);
+            let mut sheet = Sheet::of_port(&port, &mut self.layouts, self.ledger.layout(PORT));
+            self.ledger.enter(PORT, "mlx5_0", owner, &mut sheet);
+            sheet.values[0]
         }
 
         fn of(&self, pod: &Arc<Pod>) -> Option<u64> {
             let accounts = self.ledger.accounts.get(pod)?;
-            Some(accounts.values().map(|account| account.lines[0].1).sum())
+            Some(accounts.values().map(|account| account.values[0]).sum())
         }
 
         fn lost(&self) -> u64 {
-            self.ledger.unattributed(7, 1).map(|(_, bytes)| bytes).sum()
+            self.ledger.unattributed(PORT).map(|(_, bytes)| bytes).sum()
         }
     }
 
@@ -278,6 +297,13 @@ mod tests {
     }
 
     #[test]
+    fn what_was_counted_before_the_first_reading_is_nobody_s() {
+        let (mut test, a) = (Test::new(), pod("a", "1"));
+        test.enter(alone(&a), 1000, 1000);
+        assert_eq!((test.of(&a), test.lost()), (Some(0), 0));
+    }
+
+    #[test]
     fn a_pod_made_again_under_its_name_starts_anew() {
         let (mut test, first, second) = (Test::new(), pod("a", "1"), pod("a", "2"));
         test.enter(alone(&first), 0, 0);
@@ -306,5 +332,18 @@ mod tests {
         test.ledger.forget(|_| true);
         test.ledger.forget(|_| true);
         assert_eq!(test.enter(None, 4, 0), 4);
+    }
+
+    #[test]
+    fn counters_that_come_and_go_do_not_disturb_the_others() {
+        let (mut test, a) = (Test::new(), pod("a", "1"));
+        test.enter(alone(&a), 4294967290, 10);
+        test.enter_with(alone(&a), &[("new", 500), ("out_of_sequence", 4294967295)], 20);
+        let account = test.ledger.accounts[&a].values().next().unwrap().clone();
+        assert_eq!(account.values, [0, 5, 10], "what is new has not grown");
+        assert_eq!(test.enter(alone(&a), 4, 25), 4294967300);
+        let account = test.ledger.accounts[&a].values().next().unwrap();
+        assert_eq!(account.values, [10, 15]);
+        assert_eq!(test.lost(), 0);
     }
 }

@@ -5,7 +5,7 @@
 //! 1. which pods there are (`pods`), and so which namespaces have devices (`place`);
 //! 2. several workers read every device in every namespace (`board`, `session`, `reader`): netlink, sysfs, ethtool;
 //! 3. whose the objects of each device are (`usage`), and so whose its traffic is;
-//! 4. what each counter means on any driver (`catalogue`, `sheet`), and whose its increments are (`ledger`);
+//! 4. what each counter means on any driver (`catalogue`, `layout`), and whose its increments are (`ledger`);
 //! 5. metric families (`families`).
 //!
 //! It starts no process, changes nothing on the node, and keeps nothing open that would keep a pod's namespace alive.
@@ -21,6 +21,7 @@ mod facts;
 mod families;
 mod filter;
 mod health;
+mod layout;
 mod ledger;
 mod objects;
 mod place;
@@ -29,7 +30,6 @@ mod reader;
 mod reading;
 mod report;
 mod session;
-mod sheet;
 mod traffic_class;
 mod trouble;
 mod usage;
@@ -40,7 +40,7 @@ pub use facts::Facts;
 pub use filter::DeviceFilter;
 pub use ledger::Attribution;
 pub use objects::Objects;
-pub use reading::{Counter, DeviceReading, GidTable, Pod, PortReading};
+pub use reading::{Counters, DeviceReading, GidTable, Pod, PortReading};
 pub use report::{DeviceReport, NoOwners, OwnerReference, Owners, Report};
 pub use trouble::{Reason, Trouble};
 pub use usage::{Holder, Share, Usage};

@@ -39,10 +39,9 @@ pub(crate) struct View {
 
 impl Place {
     /// The node's own namespace.
-    pub(crate) fn node(sysfs: &Sysfs) -> Result<Self, netns::Error> {
+    pub(crate) fn node(home: &NetNs, sysfs: &Sysfs) -> Self {
         let view = View { sysfs: sysfs.clone(), _mount: None };
-        let id = NetNs::current()?.id();
-        Ok(Self { id, path: None, pod: None, sysfs: Mutex::new(Some(Arc::new(view))) })
+        Self { id: home.id(), path: None, pod: None, sysfs: Mutex::new(Some(Arc::new(view))) }
     }
 
     /// The namespace that an entry of the pod map tells of, if the pod has an RDMA device in it.
@@ -70,21 +69,22 @@ impl Place {
         self.path.is_none()
     }
 
-    /// Runs `work` inside. `None` if the namespace is gone: its path may lead to another one by now.
-    pub(crate) fn enter<T>(&self, work: impl FnOnce() -> T) -> Result<Option<T>, netns::Error> {
+    /// Runs `work` inside, on a thread that is in the node's namespace, `home`. `None` if the namespace is gone: its path
+    /// may lead to another one by now.
+    pub(crate) fn enter<T>(&self, home: &NetNs, work: impl FnOnce() -> T) -> Result<Option<T>, netns::Error> {
         let Some(path) = &self.path else { return Ok(Some(work())) };
         match NetNs::open(path) {
-            Ok(netns) if netns.id() == self.id => netns.run(work).map(Some),
+            Ok(netns) if netns.id() == self.id => netns.run_from(home, work).map(Some),
             Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Its sysfs; `None` if the namespace is gone.
-    pub(crate) fn view(&self) -> io::Result<Option<Arc<View>>> {
+    pub(crate) fn view(&self, home: &NetNs) -> io::Result<Option<Arc<View>>> {
         let mut kept = self.sysfs.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.is_none() {
-            *kept = self.enter(View::mount).map_err(io::Error::other)?.transpose()?.map(Arc::new);
+            *kept = self.enter(home, View::mount).map_err(io::Error::other)?.transpose()?.map(Arc::new);
         }
         Ok(kept.clone())
     }

@@ -11,10 +11,11 @@ use addr::LinkName;
 use rdma::{Device, resource::ResourceCounts};
 
 use crate::{
-    Collector, Collectors, Counter, DeviceReading, Facts, GidTable, PortReading, Reason, Trouble,
+    Collector, Collectors, Counters, DeviceReading, Facts, GidTable, PortReading, Reason, Trouble,
     counter_files::{Allowance, CounterFiles},
     objects,
     place::View,
+    reading::Names,
     session::Session,
     traffic_class,
     trouble::Failure,
@@ -33,8 +34,9 @@ pub(crate) struct DeviceReader {
 
 #[derive(Debug)]
 struct PortReader {
+    hw_names: Names,
     files: CounterFiles,
-    link: Option<(LinkName, ethtool::Names)>,
+    link: Option<(LinkName, ethtool::Names, Names)>,
     gids: Option<(Instant, Arc<GidTable>)>,
 }
 
@@ -71,7 +73,7 @@ impl Progress {
             device: assignment.device.clone(),
             facts: reader.facts.clone(),
             ports: Vec::new(),
-            counters: Vec::new(),
+            counters: Counters::default(),
             traffic_class: None,
             resources: assignment.resources.clone(),
             objects: None,
@@ -128,12 +130,12 @@ impl DeviceReader {
         });
         self.meet_ports(&numbers, &mut steps);
         for (at, (port, link)) in numbers.iter().enumerate() {
+            let Some(kept) = self.ports.get_mut(port) else { continue };
             if let Some(counters) =
-                steps.take(Collector::HwCounters, |t| hw_counters(session, device, *port, t))
+                steps.take(Collector::HwCounters, |t| kept.hw_counters(session, device, *port, t))
             {
                 steps.store(|reading| reading.ports[at].hw_counters = counters);
             }
-            let Some(kept) = self.ports.get_mut(port) else { continue };
             if let Some(counters) = steps.take(Collector::Counters, |t| kept.files.read(t)) {
                 steps.store(|reading| reading.ports[at].counters = counters);
             }
@@ -170,7 +172,12 @@ impl DeviceReader {
                 let files = steps.take(Collector::Counters, |troubles| {
                     CounterFiles::open(&dir, &self.allowance, troubles)
                 });
-                let new = PortReader { files: files.unwrap_or_default(), link: None, gids: None };
+                let new = PortReader {
+                    hw_names: Names::default(),
+                    files: files.unwrap_or_default(),
+                    link: None,
+                    gids: None,
+                };
                 self.ports.insert(*port, new);
             }
         }
@@ -218,26 +225,30 @@ fn ports(session: &mut Session, device: &Device, troubles: &mut Vec<Trouble>) ->
     }
 }
 
-fn hw_counters(
-    session: &mut Session,
-    device: &Device,
-    port: u32,
-    troubles: &mut Vec<Trouble>,
-) -> Vec<Counter> {
-    match rdma::hw_counters(&mut session.rdma, device, port) {
-        Ok(counters) => {
-            let counter = |c: rdma::HwCounter| Counter { name: c.name, value: c.value };
-            counters.into_iter().map(counter).collect()
-        }
-        Err(rdma::Error::NoSuchDevice { .. }) => Vec::new(),
-        Err(error) => {
-            troubles.push(Trouble::new(Collector::HwCounters, &error));
-            Vec::new()
-        }
-    }
-}
-
 impl PortReader {
+    /// Hardware counters, in the driver's order.
+    fn hw_counters(
+        &mut self,
+        session: &mut Session,
+        device: &Device,
+        port: u32,
+        troubles: &mut Vec<Trouble>,
+    ) -> Counters {
+        let counters = match rdma::hw_counters(&mut session.rdma, device, port) {
+            Ok(counters) => counters,
+            Err(rdma::Error::NoSuchDevice { .. }) => return Counters::default(),
+            Err(error) => {
+                troubles.push(Trouble::new(Collector::HwCounters, &error));
+                return Counters::default();
+            }
+        };
+        let values = counters.iter().map(|counter| counter.value).collect();
+        if !counters.iter().map(|counter| &counter.name).eq(self.hw_names.iter()) {
+            self.hw_names = counters.into_iter().map(|counter| counter.name).collect();
+        }
+        Counters { names: self.hw_names.clone(), values }
+    }
+
     /// Speed and statistics of the port's link.
     fn link(
         &mut self,
@@ -245,10 +256,10 @@ impl PortReader {
         link: Option<&str>,
         view: &View,
         troubles: &mut Vec<Trouble>,
-    ) -> (Option<u32>, Vec<Counter>) {
+    ) -> (Option<u32>, Counters) {
         let Some((socket, link)) = session.ethtool.as_ref().zip(link.and_then(|link| link.parse().ok()))
         else {
-            return (None, Vec::new());
+            return (None, Counters::default());
         };
         let speed = socket.speed(&link).unwrap_or_else(|error| told(error, troubles));
         let mut statistics = self.statistics(socket, &link).unwrap_or_else(|error| told(error, troubles));
@@ -259,21 +270,17 @@ impl PortReader {
     }
 
     /// The names cost as much as the values, and hardly ever change.
-    fn statistics(
-        &mut self,
-        socket: &ethtool::Socket,
-        link: &LinkName,
-    ) -> Result<Vec<Counter>, ethtool::Error> {
-        if let Some((_, names)) = self.link.as_ref().filter(|(kept, _)| kept == link)
+    fn statistics(&mut self, socket: &ethtool::Socket, link: &LinkName) -> Result<Counters, ethtool::Error> {
+        if let Some((_, names, ours)) = self.link.as_ref().filter(|(kept, ..)| kept == link)
             && let Some(values) = socket.values(link, names)?
         {
-            return Ok(named(names, values));
+            return Ok(Counters { names: ours.clone(), values });
         }
         let names = socket.names(link)?;
         let values = socket.values(link, &names)?;
-        let counters = values.map(|values| named(&names, values));
-        self.link = Some((link.clone(), names));
-        Ok(counters.unwrap_or_default())
+        let ours: Names = names.as_slice().into();
+        self.link = Some((link.clone(), names, ours.clone()));
+        Ok(values.map(|values| Counters { names: ours, values }).unwrap_or_default())
     }
 
     /// The port's GID table, read again if it is old.
@@ -303,13 +310,8 @@ fn gid_table(view: &View, device: &str, port: u32) -> Result<GidTable, sysfs::Er
     })
 }
 
-fn named(names: &ethtool::Names, values: Vec<u64>) -> Vec<Counter> {
-    let pairs = names.as_slice().iter().zip(values);
-    pairs.map(|(name, value)| Counter { name: name.clone(), value }).collect()
-}
-
 /// The statistics of a bond's members, added up: the bond of an RDMA device that bonds in hardware has none itself.
-fn of_members(socket: &ethtool::Socket, sysfs: &sysfs::Sysfs, bond: &LinkName) -> Vec<Counter> {
+fn of_members(socket: &ethtool::Socket, sysfs: &sysfs::Sysfs, bond: &LinkName) -> Counters {
     let path = sysfs.root().join("class/net").join(bond.as_str()).join("bonding/slaves");
     let members = std::fs::read_to_string(path).unwrap_or_default();
     let mut sum: BTreeMap<String, u64> = BTreeMap::new();
@@ -319,7 +321,7 @@ fn of_members(socket: &ethtool::Socket, sysfs: &sysfs::Sysfs, bond: &LinkName) -
             *total = total.wrapping_add(value);
         }
     }
-    sum.into_iter().map(|(name, value)| Counter { name, value }).collect()
+    Counters { names: sum.keys().cloned().collect(), values: sum.into_values().collect() }
 }
 
 /// A link that is gone, or has nothing to say, is no trouble.

@@ -26,13 +26,26 @@ impl From<&podmap::Pod> for Pod {
     }
 }
 
-/// A counter under the name the driver or the kernel gives it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counter {
-    /// The name.
-    pub name: String,
-    /// The value.
-    pub value: u64,
+/// Names of counters, shared by all readings that have the same.
+pub(crate) type Names = Arc<[String]>;
+
+/// Counters under the names that the driver or the kernel gives them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub(crate) names: Names,
+    pub(crate) values: Vec<u64>,
+}
+
+impl Counters {
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.names.iter().map(String::as_str).zip(self.values.iter().copied())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
 }
 
 /// One RDMA device.
@@ -51,7 +64,7 @@ pub struct DeviceReading {
     /// Its ports.
     pub ports: Vec<PortReading>,
     /// Counters of the device as a whole.
-    pub counters: Vec<Counter>,
+    pub counters: Counters,
     /// The traffic class of its packets, if one is set for all of them.
     pub traffic_class: Option<u32>,
     /// How many objects of each kind there are.
@@ -66,11 +79,11 @@ pub struct PortReading {
     /// Number, state, link.
     pub port: Port,
     /// Hardware counters, in the driver's order.
-    pub hw_counters: Vec<Counter>,
+    pub hw_counters: Counters,
     /// Standard counters.
-    pub counters: Vec<Counter>,
+    pub counters: Counters,
     /// Statistics of its link.
-    pub link_statistics: Vec<Counter>,
+    pub link_statistics: Counters,
     /// The link's speed in Mb/s.
     pub speed: Option<u32>,
     /// Its GID table, of the last time it was read.
@@ -91,9 +104,9 @@ impl PortReading {
     pub(crate) fn of(port: Port) -> Self {
         Self {
             port,
-            hw_counters: Vec::new(),
-            counters: Vec::new(),
-            link_statistics: Vec::new(),
+            hw_counters: Counters::default(),
+            counters: Counters::default(),
+            link_statistics: Counters::default(),
             speed: None,
             gids: None,
         }

@@ -9,7 +9,7 @@ use rdma::NetnsMode;
 use serde::Serialize;
 
 use crate::{
-    Collector, DeviceReading, Holder, Pod, Reason, Usage, health::Outcome, ledger::Ledger, sheet::Sheet,
+    Collector, DeviceReading, Holder, Pod, Reason, Usage, health::Outcome, layout::Sheet, ledger::Ledger,
 };
 
 /// What one collection found.

@@ -1,6 +1,9 @@
 //! The texts.
 
-use std::fmt::Write;
+use std::{
+    fmt::{Display, Write},
+    thread,
+};
 
 use crate::{Exposition, Family, Kind, Value};
 
@@ -23,18 +26,28 @@ impl Format {
     }
 }
 
+/// An exposition with more samples than this is written by two threads: it has megabytes.
+const LARGE: usize = 4096;
+
 impl Exposition {
     /// All families with samples, by name.
     pub fn encode(&self, format: Format) -> String {
-        let samples: usize = self.families.values().map(|family| family.samples.len()).sum();
-        let mut text = String::with_capacity(samples * 160);
-        for (name, family) in self.families.iter().filter(|(_, family)| !family.samples.is_empty()) {
-            head(&mut text, name, family, format);
-            family
-                .samples
-                .iter()
-                .for_each(|(labels, value)| sample(&mut text, name, labels.as_str(), *value));
-        }
+        let families = self.sorted();
+        let samples: usize = families.iter().map(|family| family.samples.len()).sum();
+        let mut text = if samples > LARGE {
+            let half = half(&families, samples);
+            thread::scope(|scope| {
+                let rest = scope.spawn(|| write(&families[half..], format));
+                let mut first = write(&families[..half], format);
+                match rest.join() {
+                    Ok(rest) => first.push_str(&rest),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+                first
+            })
+        } else {
+            write(&families, format)
+        };
         if format == Format::OpenMetrics {
             text.push_str("# EOF\n");
         }
@@ -42,10 +55,34 @@ impl Exposition {
     }
 }
 
-fn head(text: &mut String, name: &str, family: &Family, format: Format) {
+/// How many of the families have half of the samples.
+fn half(families: &[&Family], samples: usize) -> usize {
+    let mut before = 0;
+    let beyond = families.iter().position(|family| {
+        before += family.samples.len();
+        before > samples / 2
+    });
+    beyond.unwrap_or(families.len())
+}
+
+fn write(families: &[&Family], format: Format) -> String {
+    let line = |family: &Family| family.samples.first().map_or(0, |(labels, _)| labels.as_str().len());
+    let length = |family: &&Family| family.samples.len() * (family.name.len() + line(family) + 24);
+    let mut text = String::with_capacity(families.iter().map(length).sum::<usize>() + families.len() * 256);
+    for family in families {
+        head(&mut text, family, format);
+        family
+            .samples
+            .iter()
+            .for_each(|(labels, value)| sample(&mut text, &family.name, labels.as_str(), *value));
+    }
+    text
+}
+
+fn head(text: &mut String, family: &Family, format: Format) {
     let name = match (format, family.kind) {
-        (Format::OpenMetrics, Kind::Counter) => name.strip_suffix("_total").unwrap_or(name),
-        _ => name,
+        (Format::OpenMetrics, Kind::Counter) => family.name.strip_suffix("_total").unwrap_or(&family.name),
+        _ => &family.name,
     };
     let kind = match family.kind {
         Kind::Counter => "counter",
@@ -70,14 +107,20 @@ fn sample(text: &mut String, name: &str, labels: &str, value: Value) {
         text.push_str(labels);
         text.push('}');
     }
-    let _ = match value {
-        Value::Integer(number) => writeln!(text, " {number}"),
-        Value::Float(number) if number.is_nan() => writeln!(text, " NaN"),
-        Value::Float(number) if number.is_infinite() => {
-            writeln!(text, " {}Inf", if number > 0.0 { '+' } else { '-' })
-        }
-        Value::Float(number) => writeln!(text, " {number}"),
-    };
+    text.push(' ');
+    match value {
+        Value::Integer(0) => text.push('0'), // most counters of most devices
+        Value::Integer(number) => push(text, number),
+        Value::Float(number) if number.is_nan() => text.push_str("NaN"),
+        Value::Float(f64::INFINITY) => text.push_str("+Inf"),
+        Value::Float(f64::NEG_INFINITY) => text.push_str("-Inf"),
+        Value::Float(number) => push(text, number),
+    }
+    text.push('\n');
+}
+
+fn push(text: &mut String, number: impl Display) {
+    let _ = std::fmt::Write::write_fmt(text, format_args!("{number}"));
 }
 
 #[cfg(test)]
@@ -133,10 +176,16 @@ mod tests {
     }
 
     #[test]
-    fn merged_families_keep_their_samples() {
-        let mut all = some();
-        all.merge(some());
-        assert_eq!(all.family("rdma_port_up", Kind::Gauge, "").samples().len(), 2);
-        assert_eq!(all.names().collect::<Vec<_>>(), some().names().collect::<Vec<_>>());
+    fn two_threads_write_what_one_writes() {
+        let mut large = Exposition::default();
+        for family in 0..100 {
+            for sample in 0..family {
+                let family = large.family(&format!("f{family:03}"), Kind::Gauge, "x");
+                family.add(Labels::of([("n", sample.to_string().as_str())]), u64::MAX - sample);
+            }
+        }
+        let text = large.encode(Format::Text);
+        assert_eq!(text, write(&large.sorted(), Format::Text));
+        assert_eq!(text.lines().count(), 99 * 100 / 2 + 2 * 99);
     }
 }

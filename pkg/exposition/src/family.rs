@@ -1,6 +1,6 @@
 //! Families and their samples.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{collections::HashMap, sync::Arc};
 
 use crate::Labels;
 
@@ -25,51 +25,64 @@ pub enum Value {
 /// Samples of one name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
+    pub(crate) name: Arc<str>,
     pub(crate) kind: Kind,
-    pub(crate) help: Cow<'static, str>,
+    pub(crate) help: Arc<str>,
     pub(crate) samples: Vec<(Labels, Value)>,
 }
+
+/// The place of a family in an exposition and in all that are made [like](Exposition::like) it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FamilyId(usize);
 
 /// Families by name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Exposition {
-    pub(crate) families: BTreeMap<String, Family>,
+    pub(crate) families: Vec<Family>,
+    places: HashMap<Arc<str>, FamilyId>,
 }
 
 impl Exposition {
-    /// The family of that name, which is made if it is not there yet. One that never gets a sample is not sent.
-    pub fn family(&mut self, name: &str, kind: Kind, help: impl Into<Cow<'static, str>>) -> &mut Family {
-        // Not `entry`: it would make a `String` for every look.
-        if !self.families.contains_key(name) {
-            self.families.insert(name.to_owned(), Family { kind, help: help.into(), samples: Vec::new() });
-        }
-        #[expect(clippy::expect_used, reason = "it was put there by the lines above")]
-        self.families.get_mut(name).expect("is there")
+    /// An exposition with the families of another, at their places, and without samples.
+    pub fn like(other: &Self) -> Self {
+        let empty = |family: &Family| Family { samples: Vec::new(), ..family.clone() };
+        Self { families: other.families.iter().map(empty).collect(), places: other.places.clone() }
     }
 
-    /// As [`Exposition::family`], with a help text that is only taken if the family is new.
-    pub fn family_with(&mut self, name: &str, kind: Kind, help: &str) -> &mut Family {
-        if self.families.contains_key(name) {
-            self.family(name, kind, "")
-        } else {
-            self.family(name, kind, help.to_owned())
+    /// The place of the family of that name, which is made if it is not there yet. One that never gets a sample is not
+    /// sent.
+    pub fn place(&mut self, name: &str, kind: Kind, help: &str) -> FamilyId {
+        if let Some(id) = self.places.get(name) {
+            return *id;
         }
+        let (name, id): (Arc<str>, _) = (name.into(), FamilyId(self.families.len()));
+        self.families.push(Family { name: name.clone(), kind, help: help.into(), samples: Vec::new() });
+        self.places.insert(name, id);
+        id
     }
 
-    /// The names of the families that have samples, in order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.families.iter().filter(|(_, family)| !family.samples.is_empty()).map(|(name, _)| name.as_str())
+    /// The family of that name, as [`Exposition::place`] finds or makes it.
+    pub fn family(&mut self, name: &str, kind: Kind, help: &str) -> &mut Family {
+        let FamilyId(at) = self.place(name, kind, help);
+        &mut self.families[at]
+    }
+
+    /// Adds a sample to the family at a place.
+    pub fn add(&mut self, FamilyId(at): FamilyId, labels: Labels, value: impl Into<Value>) {
+        self.families[at].add(labels, value);
+    }
+
+    /// The families that have samples, by name.
+    pub fn sorted(&self) -> Vec<&Family> {
+        let mut families: Vec<_> = self.families.iter().filter(|family| !family.samples.is_empty()).collect();
+        families.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        families
     }
 
     /// Adds what another has. Of a family in both, the other's samples take the place of this one's.
     pub fn replace(&mut self, other: Self) {
-        self.families.extend(other.families);
-    }
-
-    /// Adds what another has. Of a family in both, the kind and help of this one count.
-    pub fn merge(&mut self, other: Self) {
-        for (name, family) in other.families {
-            self.family(&name, family.kind, family.help).samples.extend(family.samples);
+        for family in other.families {
+            self.family(&family.name, family.kind, &family.help).samples = family.samples;
         }
     }
 }
@@ -78,6 +91,16 @@ impl Family {
     /// Adds a sample. The caller sees to it that no two have the same labels.
     pub fn add(&mut self, labels: Labels, value: impl Into<Value>) {
         self.samples.push((labels, value.into()));
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its samples are.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The samples, in the order in which they were added.
@@ -101,5 +124,44 @@ impl From<f64> for Value {
 impl From<bool> for Value {
     fn from(value: bool) -> Self {
         Self::Integer(value.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_the_same_in_an_exposition_like_it() {
+        let mut first = Exposition::default();
+        let (a, b) = (first.place("a", Kind::Gauge, ""), first.place("b", Kind::Gauge, ""));
+        assert_ne!(a, b);
+        assert_eq!(first.place("a", Kind::Gauge, "other"), a);
+        first.add(a, Labels::of([]), 1);
+        let mut second = Exposition::like(&first);
+        assert!(second.sorted().is_empty());
+        second.add(b, Labels::of([]), 2);
+        assert_eq!(second.sorted()[0].name(), "b");
+        assert_eq!(second.place("b", Kind::Gauge, ""), b);
+    }
+
+    #[test]
+    fn the_samples_of_another_take_the_place_of_those_that_were_there() {
+        let (mut ours, mut theirs) = (Exposition::default(), Exposition::default());
+        ours.family("a", Kind::Gauge, "").add(Labels::of([]), 1);
+        ours.family("b", Kind::Gauge, "").add(Labels::of([]), 1);
+        theirs.family("c", Kind::Gauge, "").add(Labels::of([]), 3);
+        theirs.family("a", Kind::Gauge, "").add(Labels::of([]), 3);
+        ours.replace(theirs);
+        let found: Vec<_> = ours
+            .sorted()
+            .iter()
+            .map(|f| (f.name().to_owned(), f.samples()[0].1, f.samples().len()))
+            .collect();
+        let three = Value::Integer(3);
+        assert_eq!(
+            found,
+            [("a".into(), three, 1), ("b".into(), Value::Integer(1), 1), ("c".into(), three, 1)]
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The labels of a sample.
 
-use std::{fmt::Write, sync::Arc};
+use std::{fmt, sync::Arc};
 
 /// Labels, written as they will be sent: `device="mlx5_0",port="1"`.
 ///
@@ -9,28 +9,28 @@ use std::{fmt::Write, sync::Arc};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Labels(Arc<str>);
 
+/// Labels that are being added to others.
+#[derive(Debug, Clone)]
+pub struct LabelsBuilder(String);
+
 impl Labels {
     /// These labels: pairs of name and value. A name is the program's own, the value may be any text.
     pub fn of<'a>(pairs: impl IntoIterator<Item = (&'static str, &'a str)>) -> Self {
-        let mut text = String::new();
-        pairs.into_iter().for_each(|(name, value)| push(&mut text, name, value));
-        Self(text.into())
+        let none = LabelsBuilder(String::new());
+        pairs.into_iter().fold(none, |labels, (name, value)| labels.with(name, value)).done()
+    }
+
+    /// These, to add more than one to.
+    pub fn more(&self) -> LabelsBuilder {
+        let mut text = String::with_capacity(self.0.len() + 128);
+        text.push_str(&self.0);
+        LabelsBuilder(text)
     }
 
     /// These and one more.
+    #[must_use]
     pub fn and(&self, name: &'static str, value: &str) -> Self {
-        let mut text = String::with_capacity(self.0.len() + name.len() + value.len() + 4);
-        text.push_str(&self.0);
-        push(&mut text, name, value);
-        Self(text.into())
-    }
-
-    /// These and one more, if it has a value: Prometheus takes an empty label for one that is not there.
-    pub fn and_some(&self, name: &'static str, value: Option<&str>) -> Self {
-        match value {
-            None | Some("") => self.clone(),
-            Some(value) => self.and(name, value),
-        }
+        self.more().with(name, value).done()
     }
 
     /// As they are sent, without the braces.
@@ -39,20 +39,53 @@ impl Labels {
     }
 }
 
-fn push(text: &mut String, name: &str, value: &str) {
-    if !text.is_empty() {
-        text.push(',');
+impl LabelsBuilder {
+    /// And this one.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: &str) -> Self {
+        if !self.0.is_empty() {
+            self.0.push(',');
+        }
+        self.0.push_str(name);
+        self.0.push_str("=\"");
+        self.push_escaped(value);
+        self.0.push('"');
+        self
     }
-    let _ = write!(text, "{name}=\"");
-    for c in value.chars() {
-        match c {
-            '\\' => text.push_str("\\\\"),
-            '"' => text.push_str("\\\""),
-            '\n' => text.push_str("\\n"),
-            other => text.push(other),
+
+    /// And this one, if it has a value: Prometheus takes an empty label for one that is not there.
+    #[must_use]
+    pub fn with_some(self, name: &'static str, value: Option<&str>) -> Self {
+        match value {
+            None | Some("") => self,
+            Some(value) => self.with(name, value),
         }
     }
-    text.push('"');
+
+    /// And this one, whatever prints it.
+    #[must_use]
+    pub fn with_text(self, name: &'static str, value: impl fmt::Display) -> Self {
+        self.with(name, &value.to_string())
+    }
+
+    /// That is all.
+    pub fn done(self) -> Labels {
+        Labels(self.0.into())
+    }
+
+    fn push_escaped(&mut self, value: &str) {
+        if !value.contains(['\\', '"', '\n']) {
+            return self.0.push_str(value);
+        }
+        for c in value.chars() {
+            match c {
+                '\\' => self.0.push_str("\\\\"),
+                '"' => self.0.push_str("\\\""),
+                '\n' => self.0.push_str("\\n"),
+                other => self.0.push(other),
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -68,8 +101,9 @@ mod tests {
     #[test]
     fn a_label_without_a_value_is_none() {
         let labels = Labels::of([("device", "rxe0")]);
-        assert_eq!(labels.and_some("netdev", Some("")), labels);
-        assert_eq!(labels.and_some("netdev", None), labels);
-        assert_eq!(labels.and_some("netdev", Some("eth0")).as_str(), r#"device="rxe0",netdev="eth0""#);
+        let more = || labels.more();
+        assert_eq!(more().with_some("netdev", Some("")).with_some("netdev", None).done(), labels);
+        let both = more().with_some("netdev", Some("eth0")).with_text("numa_node", 1).done();
+        assert_eq!(both.as_str(), r#"device="rxe0",netdev="eth0",numa_node="1""#);
     }
 }

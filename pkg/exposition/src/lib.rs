@@ -14,6 +14,6 @@ mod labels;
 mod name;
 
 pub use encode::Format;
-pub use family::{Exposition, Family, Kind, Value};
-pub use labels::Labels;
+pub use family::{Exposition, Family, FamilyId, Kind, Value};
+pub use labels::{Labels, LabelsBuilder};
 pub use name::metric_name;

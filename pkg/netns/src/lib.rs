@@ -161,7 +161,14 @@ impl NetNs {
     /// # Errors
     /// [`Error::Enter`] if `setns` was refused (it needs `CAP_SYS_ADMIN`).
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T, Error> {
-        let home = Self::current()?;
+        self.run_from(&Self::current()?, work)
+    }
+
+    /// As [`NetNs::run`], for a thread that has looked where it is and goes to many: `home` is its own namespace.
+    ///
+    /// # Errors
+    /// As [`NetNs::run`].
+    pub fn run_from<T>(&self, home: &Self, work: impl FnOnce() -> T) -> Result<T, Error> {
         let enter = |errno: nix::Error| Error::Enter { path: self.path.clone(), source: errno.into() };
         #[expect(clippy::disallowed_methods, reason = "the thread comes back when `back` is dropped")]
         setns(&self.file, CloneFlags::CLONE_NEWNET).map_err(enter)?;
@@ -174,9 +181,9 @@ impl NetNs {
 }
 
 /// Brings the thread back to the namespace it came from, also when it panics.
-struct Back(NetNs);
+struct Back<'a>(&'a NetNs);
 
-impl Drop for Back {
+impl Drop for Back<'_> {
     fn drop(&mut self) {
         #[expect(clippy::disallowed_methods, reason = "the way back")]
         let returned = setns(&self.0.file, CloneFlags::CLONE_NEWNET);

@@ -22,8 +22,8 @@ use crate::{
 #[doc(alias = "rdma statistic show")]
 pub fn hw_counters(socket: &mut Socket, device: &Device, port: u32) -> Result<Vec<HwCounter>, Error> {
     let asked = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::PortIndex(port)];
-    let object = format!("counters of RDMA device {}, port {port}", device.name);
-    match socket.get("read", &object, message(NldevCommand::StatGet, asked)) {
+    let object = format_args!("counters of RDMA device {}, port {port}", device.name);
+    match socket.get_at_once("read", &object, message(NldevCommand::StatGet, asked)) {
         Ok(answer) => Ok(table(attributes(answer))),
         Err(error) if error.errno() == Some(Errno::EINVAL) => without_counters(socket, device),
         Err(error) => Err(error.into()),

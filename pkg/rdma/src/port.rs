@@ -43,18 +43,21 @@ pub enum LinkLayer {
 /// [`Error::NoSuchDevice`] if it is not visible in the socket's namespace.
 ///
 /// # Kernel
-/// `RDMA_NLDEV_CMD_PORT_GET` as a dump, which needs `RDMA_NLDEV_ATTR_DEV_INDEX`; `EINVAL` is its word for a
-/// device that is not there.
+/// `RDMA_NLDEV_CMD_PORT_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_PORT_INDEX`, for each port that the
+/// device has: a list would take two more messages. `EINVAL` is its word for a device that is not there.
 pub fn ports(socket: &mut Socket, device: &Device) -> Result<Vec<Port>, Error> {
-    let request = message(NldevCommand::PortGet, vec![NldevAttribute::DevIndex(device.index)]);
-    let object = format!("ports of RDMA device {}", device.name);
-    let found = socket.dump("list", &object, request, |found: &mut Vec<Port>, answer| {
+    let mut found = Vec::new();
+    for port in 1..=device.ports {
+        let asked = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::PortIndex(port)];
+        let object = format_args!("port {port} of RDMA device {}", device.name);
+        let answer = socket.get_at_once("read", &object, message(NldevCommand::PortGet, asked));
+        let answer = answer.map_err(|error| match error.errno() {
+            Some(nix::errno::Errno::EINVAL) => Error::NoSuchDevice { device: device.name.clone() },
+            _ => error.into(),
+        })?;
         found.extend(Port::read(attributes(answer)));
-    });
-    found.map_err(|error| match error.errno() {
-        Some(nix::errno::Errno::EINVAL) => Error::NoSuchDevice { device: device.name.clone() },
-        _ => error.into(),
-    })
+    }
+    Ok(found)
 }
 
 /// The ports of all devices that are visible in the socket's namespace.

@@ -1,84 +1,80 @@
-//! Counters of ports: under the driver's names, and under names that mean the same on every driver.
+//! Counters of ports, and what pods have done on them.
 
-use exposition::{Exposition, Kind, Labels};
+use std::{mem, sync::Arc};
 
-use super::{counter, device_labels, port_labels};
-use crate::{
-    Report,
-    catalogue::{Direction, Role},
-    sheet::Sheet,
+use exposition::{Exposition, Labels};
+
+use super::{
+    Teller, counter, device_labels, port_labels,
+    series::{CounterSeries, KnownSeries},
+    with_pod,
 };
+use crate::{Report, ledger::Ledger};
 
-pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
+/// Finds or makes the series of everything that counts. New ones may need families that are not in the template yet.
+pub(super) fn prepare(teller: &mut Teller, report: &Report, ledger: &Ledger, node: &Labels) {
+    let KnownSeries { mut ports, mut accounts } = mem::take(&mut teller.series);
+    let (template, new) = (&mut teller.template, &mut teller.series);
     for device in &report.devices {
+        let reading = &device.reading;
+        for (port, sheet) in reading.ports.iter().zip(&device.sheets) {
+            let key = (reading.device.index, port.port.port);
+            let labels = port_labels(node, reading, port.port.port);
+            let series = CounterSeries::of_port(ports.remove(&key), template, &labels, &sheet.layout);
+            new.ports.insert(key, series);
+        }
+        let key = (reading.device.index, 0);
+        let labels = device_labels(node, reading);
+        let series = CounterSeries::of_port(ports.remove(&key), template, &labels, &device.sheet.layout);
+        new.ports.insert(key, series);
+    }
+    for (pod, kept) in ledger.accounts() {
+        for ((device, port, attribution), sheet) in kept {
+            let key = (pod.clone(), device.clone(), *port, *attribution);
+            let labels = node.more().with("device", device).with_text("port", port);
+            let labels = with_pod(labels, Some(pod)).with("attribution", attribution.name()).done();
+            let series = CounterSeries::of_account(accounts.remove(&key), template, &labels, &sheet.layout);
+            new.accounts.insert(key, series);
+        }
+    }
+}
+
+pub(super) fn tell(
+    families: &mut Exposition,
+    teller: &Teller,
+    report: &Report,
+    ledger: &Ledger,
+    node: &Labels,
+) {
+    for device in &report.devices {
+        let index = device.reading.device.index;
         for (port, sheet) in device.reading.ports.iter().zip(&device.sheets) {
-            let labels = port_labels(node, &device.reading, port.port.port);
-            raw(families, sheet, &labels);
-            canonical(families, sheet, &labels);
+            if let Some(series) = teller.series.ports.get(&(index, port.port.port)) {
+                series.tell(families, sheet);
+            }
+            if device.reading.on_node {
+                unattributed(families, ledger, (index, port.port.port), &device.reading.device.name, node);
+            }
         }
-        raw(families, &device.sheet, &device_labels(node, &device.reading));
+        if let Some(series) = teller.series.ports.get(&(index, 0)) {
+            series.tell(families, &device.sheet);
+        }
     }
-}
-
-fn raw(families: &mut Exposition, sheet: &Sheet, labels: &Labels) {
-    for line in &sheet.lines {
-        let Some(name) = &line.metric.family else { continue };
-        let kind = if line.metric.is_gauge { Kind::Gauge } else { Kind::Counter };
-        let labels = labels.and_some("priority", line.metric.priority.as_deref());
-        families.family_with(name, kind, &line.metric.help).add(labels, line.value);
-    }
-}
-
-fn canonical(families: &mut Exposition, sheet: &Sheet, labels: &Labels) {
-    for ((role, priority), value) in sheet.roles() {
-        let by_priority =
-            |direction: Direction| labels.and("direction", direction.name()).and_some("priority", priority);
-        match role {
-            Role::Bytes(direction) => {
-                let name = format!("rdma_port_{}_bytes_total", direction.name());
-                counter(families, &name, bytes_help(direction)).add(labels.clone(), value);
-            }
-            Role::Packets(direction) => {
-                let name = format!("rdma_port_{}_packets_total", direction.name());
-                counter(families, &name, packets_help(direction)).add(labels.clone(), value);
-            }
-            Role::Error(error) => {
-                let help = "Errors of RDMA transport, by what went wrong, on any driver.";
-                counter(families, "rdma_errors_total", help).add(labels.and("error", error), value);
-            }
-            Role::Congestion(event) => {
-                let help = "Signs of congestion: marked packets and notifications, on any driver.";
-                counter(families, "rdma_congestion_events_total", help)
-                    .add(labels.and("event", event), value);
-            }
-            Role::PauseFrames(direction) => {
-                let help = "Pause frames by priority. Received: the network told this port to stop.";
-                counter(families, "rdma_pfc_pause_frames_total", help).add(by_priority(direction), value);
-            }
-            Role::PauseMicroseconds(direction) => {
-                let help = "Time in which a priority was paused. Received: this port had to stop.";
-                #[expect(clippy::cast_precision_loss, reason = "285 years in microseconds fit")]
-                let seconds = value as f64 / 1e6;
-                counter(families, "rdma_pfc_pause_seconds_total", help).add(by_priority(direction), seconds);
-            }
-            Role::Discards(direction) => {
-                let help = "Packets discarded by priority.";
-                counter(families, "rdma_priority_discards_total", help).add(by_priority(direction), value);
+    for (pod, kept) in ledger.accounts() {
+        for ((device, port, attribution), sheet) in kept {
+            let key = (Arc::clone(pod), device.clone(), *port, *attribution);
+            if let Some(series) = teller.series.accounts.get(&key) {
+                series.tell(families, sheet);
             }
         }
     }
 }
 
-pub(super) fn bytes_help(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Receive => "RDMA bytes received by the function, with headers.",
-        Direction::Transmit => "RDMA bytes sent by the function, with headers.",
-    }
-}
-
-pub(super) fn packets_help(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Receive => "RDMA packets received by the function.",
-        Direction::Transmit => "RDMA packets sent by the function.",
+fn unattributed(families: &mut Exposition, ledger: &Ledger, port: (u32, u32), device: &str, node: &Labels) {
+    for (direction, bytes) in ledger.unattributed(port) {
+        let help = "RDMA bytes of a port of the node that no pod could be named for.";
+        let labels = node.more().with("device", device).with_text("port", port.1);
+        counter(families, "rdma_port_unattributed_bytes_total", help)
+            .add(labels.with("direction", direction.name()).done(), bytes);
     }
 }

@@ -25,18 +25,20 @@ fn info(families: &mut Exposition, reading: &DeviceReading, labels: &Labels) {
     let (device, facts) = (&reading.device, &reading.facts);
     let numa_node = facts.numa_node.map(|node| node.to_string());
     let labels = labels
-        .and_some("driver", facts.driver.as_deref())
-        .and_some("fw_version", device.fw_version.as_deref())
-        .and_some("board_id", facts.board_id.as_deref())
-        .and("node_guid", &device.node_guid.to_string())
-        .and("sys_image_guid", &device.sys_image_guid.to_string())
-        .and_some("pci_address", facts.function.as_deref())
-        .and_some("numa_node", numa_node.as_deref())
-        .and("is_vf", if facts.is_vf { "true" } else { "false" })
-        .and_some("pf_device", facts.pf_device.as_deref())
-        .and_some("pf_netdev", facts.pf_link.as_deref())
-        .and_some("node_type", device.node_type.map(node_type))
-        .and_some("protocol", device.protocol.as_deref());
+        .more()
+        .with_some("driver", facts.driver.as_deref())
+        .with_some("fw_version", device.fw_version.as_deref())
+        .with_some("board_id", facts.board_id.as_deref())
+        .with("node_guid", &device.node_guid.to_string())
+        .with("sys_image_guid", &device.sys_image_guid.to_string())
+        .with_some("pci_address", facts.function.as_deref())
+        .with_some("numa_node", numa_node.as_deref())
+        .with("is_vf", if facts.is_vf { "true" } else { "false" })
+        .with_some("pf_device", facts.pf_device.as_deref())
+        .with_some("pf_netdev", facts.pf_link.as_deref())
+        .with_some("node_type", device.node_type.map(node_type))
+        .with_some("protocol", device.protocol.as_deref())
+        .done();
     gauge(families, "rdma_device_info", "What a device is. Always 1.").add(labels, true);
 }
 

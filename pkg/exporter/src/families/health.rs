@@ -48,7 +48,7 @@ fn collectors(families: &mut Exposition, report: &Report, node: &Labels) {
     }
     for ((collector, reason), count) in &report.errors {
         let help = "Things that a collector could not read, by reason.";
-        let labels = node.and("collector", collector.name()).and("reason", reason.name());
+        let labels = node.more().with("collector", collector.name()).with("reason", reason.name()).done();
         counter(families, "rdma_scrape_errors_total", help).add(labels, *count);
     }
 }

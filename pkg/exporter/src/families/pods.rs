@@ -9,7 +9,7 @@ use std::{
 use exposition::{Exposition, Labels};
 use podmap::{Entry, Mode};
 
-use super::{and_pod, gauge};
+use super::{gauge, with_pod};
 use crate::{DeviceReading, Holder, Pod, Report};
 
 pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
@@ -26,7 +26,7 @@ pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
         let labels = node.and("device", &device.reading.device.name);
         for (holder, share) in device.usage.iter().flat_map(|usage| &usage.shares) {
             if let Holder::Pod(pod) = holder {
-                self::share(families, &and_pod(&labels, Some(pod)), share);
+                self::share(families, &with_pod(labels.more(), Some(pod)).done(), share);
             }
         }
     }
@@ -35,16 +35,16 @@ pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
 
 fn info(families: &mut Exposition, report: &Report, node: &Labels) {
     for (pod, owner) in &report.pods {
-        let mut labels = and_pod(node, Some(pod)).and_some("pod_uid", pod.uid.as_deref());
+        let mut labels = with_pod(node.more(), Some(pod)).with_some("pod_uid", pod.uid.as_deref());
         if let Some(owner) = owner {
             labels = labels
-                .and("owner_api_version", &owner.api_version)
-                .and("owner_kind", &owner.kind)
-                .and("owner_namespace", &owner.namespace)
-                .and("owner_name", &owner.name);
+                .with("owner_api_version", &owner.api_version)
+                .with("owner_kind", &owner.kind)
+                .with("owner_namespace", &owner.namespace)
+                .with("owner_name", &owner.name);
         }
         let help = "A pod that has or had RDMA, and the workload it belongs to, if that is known. Always 1.";
-        gauge(families, "rdma_pod_info", help).add(labels, true);
+        gauge(families, "rdma_pod_info", help).add(labels.done(), true);
     }
 }
 
@@ -56,13 +56,13 @@ fn attachment(entry: &Entry, node: &Labels) -> Option<Labels> {
         Mode::Exclusive => "exclusive",
     };
     let pci = entry.rdma.pci.map(|pci| pci.to_string());
-    let labels = and_pod(node, Some(&Arc::new(Pod::from(pod))))
-        .and_some("device", entry.rdma.ibdev.as_deref())
-        .and("mode", mode)
-        .and("network", &entry.network.name)
-        .and("interface", &entry.network.ifname)
-        .and_some("pci_address", pci.as_deref());
-    Some(labels)
+    let labels = with_pod(node.more(), Some(&Arc::new(Pod::from(pod))))
+        .with_some("device", entry.rdma.ibdev.as_deref())
+        .with("mode", mode)
+        .with("network", &entry.network.name)
+        .with("interface", &entry.network.ifname)
+        .with_some("pci_address", pci.as_deref());
+    Some(labels.done())
 }
 
 /// Whose the entries of a GID table are, by the addresses that pods were given.
@@ -76,9 +76,9 @@ fn gids(families: &mut Exposition, report: &Report, reading: &DeviceReading, nod
             }
         }
         for (pod, count) in counts {
-            let labels = node.and("device", &reading.device.name).and("port", &port.port.port.to_string());
+            let labels = node.more().with("device", &reading.device.name).with_text("port", port.port.port);
             gauge(families, "rdma_pod_gid_entries", "Entries of the port's GID table that are the pod's.")
-                .add(and_pod(&labels, Some(&pod)), count);
+                .add(with_pod(labels, Some(&pod)).done(), count);
         }
     }
 }
@@ -108,7 +108,7 @@ fn share(families: &mut Exposition, labels: &Labels, share: &crate::Share) {
     }
     for ((kind, state), count) in &share.queue_pairs {
         gauge(families, "rdma_pod_queue_pairs", "Queue pairs that the pod has, by type and state.")
-            .add(labels.and("type", kind).and("state", state), *count);
+            .add(labels.more().with("type", kind).with("state", state).done(), *count);
     }
     if share.counts.contains_key("mr") {
         gauge(
@@ -122,7 +122,7 @@ fn share(families: &mut Exposition, labels: &Labels, share: &crate::Share) {
 
 fn cgroups(families: &mut Exposition, report: &Report, node: &Labels) {
     for cgroup in &report.cgroups {
-        let labels = and_pod(&node.and("device", &cgroup.usage.device), Some(&cgroup.pod));
+        let labels = with_pod(node.more().with("device", &cgroup.usage.device), Some(&cgroup.pod)).done();
         gauge(families, "rdma_pod_cgroup_handles", "Open devices, by the kernel's rdma cgroup controller.")
             .add(labels.clone(), cgroup.usage.handles);
         gauge(families, "rdma_pod_cgroup_objects", "Objects, by the kernel's rdma cgroup controller.")

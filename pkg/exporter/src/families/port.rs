@@ -26,13 +26,15 @@ pub(super) fn tell(families: &mut Exposition, reading: &DeviceReading, node: &La
 fn state(families: &mut Exposition, reading: &DeviceReading, port: &PortReading, labels: &Labels) {
     let netns = if reading.on_node { "host" } else { "pod" };
     let info = labels
-        .and_some("netdev", port.port.link_name.as_deref())
-        .and("link_layer", link_layer(port.port.link_layer))
-        .and("state", &state_name(port.port.state))
-        .and("physical_state", &physical_state_name(port.port.phys_state))
-        .and("netns", netns);
+        .more()
+        .with_some("netdev", port.port.link_name.as_deref())
+        .with("link_layer", link_layer(port.port.link_layer))
+        .with("state", &state_name(port.port.state))
+        .with("physical_state", &physical_state_name(port.port.phys_state))
+        .with("netns", netns)
+        .done();
     gauge(families, "rdma_port_info", "What a port is. Always 1.").add(info, true);
-    let labels = labels.and("is_vf", is_vf(reading)).and("netns", netns);
+    let labels = labels.more().with("is_vf", is_vf(reading)).with("netns", netns).done();
     gauge(families, "rdma_port_up", "Whether the port is active.")
         .add(labels.clone(), port.port.state == PortState::Active);
     let help = "Logical state: 1 down, 2 init, 3 armed, 4 active, 5 active but deferring.";

@@ -1,14 +1,14 @@
 //! The names and labels of Spiderpool's exporter, for dashboards that were made for it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use exposition::{Exposition, Kind, Labels};
 
 use crate::{
     DeviceReading, Pod, Report,
     catalogue::{Direction, Role},
+    layout::Sheet,
     report::{DeviceReport, OwnerReference},
-    sheet::Sheet,
 };
 
 /// The families of which Spiderpool's four dashboards ask nothing but the labels are ours under the same names; they
@@ -37,27 +37,25 @@ fn labels(
     owner: Option<&Arc<OwnerReference>>,
 ) -> Labels {
     let (device, facts, port) = (&reading.device, &reading.facts, &reading.ports[port].port);
-    let number = port.port.to_string();
-    let labels = Labels::of([
-        ("node", node),
-        ("device", &device.name),
-        ("port", &number),
-        ("node_name", node),
-        ("ifname", &device.name),
-        ("node_guid", &reversed(device.node_guid)),
-        ("sys_image_guid", &reversed(device.sys_image_guid)),
+    let labels = Labels::of([("node", node), ("device", &device.name)])
+        .more()
+        .with_text("port", port.port)
+        .with("node_name", node)
+        .with("ifname", &device.name)
+        .with("node_guid", &reversed(device.node_guid))
+        .with("sys_image_guid", &reversed(device.sys_image_guid))
         // Not by comparing GUIDs, which takes the second port of a card for a VF.
-        ("is_root", if facts.is_vf { "false" } else { "true" }),
-    ]);
-    let labels = super::and_pod(&labels, pod)
-        .and_some("net_dev_name", port.link_name.as_deref())
-        .and_some("rdma_parent_name", facts.pf_link.as_deref());
-    let Some(owner) = owner else { return labels };
+        .with("is_root", if facts.is_vf { "false" } else { "true" });
+    let labels = super::with_pod(labels, pod)
+        .with_some("net_dev_name", port.link_name.as_deref())
+        .with_some("rdma_parent_name", facts.pf_link.as_deref());
+    let Some(owner) = owner else { return labels.done() };
     labels
-        .and("owner_api_version", &owner.api_version)
-        .and("owner_kind", &owner.kind)
-        .and("owner_namespace", &owner.namespace)
-        .and("owner_name", &owner.name)
+        .with("owner_api_version", &owner.api_version)
+        .with("owner_kind", &owner.kind)
+        .with("owner_namespace", &owner.namespace)
+        .with("owner_name", &owner.name)
+        .done()
 }
 
 /// A GUID as Spiderpool prints it: the bytes from the last to the first.
@@ -67,10 +65,11 @@ fn reversed(guid: rdma::Guid) -> String {
 }
 
 fn counters(theirs: &mut Exposition, sheet: &Sheet, labels: &Labels) {
-    for line in sheet.lines.iter().filter(|line| !line.metric.is_gauge) {
-        if let Some(name) = &line.metric.family {
-            let labels = labels.and_some("priority", line.metric.priority.as_deref());
-            theirs.family_with(name, Kind::Counter, &line.metric.help).add(labels, line.value);
+    for (shown, value) in sheet.layout.shown.iter().zip(&sheet.values) {
+        let metric = &shown.metric;
+        if let Some(name) = metric.family.as_ref().filter(|_| !metric.is_gauge) {
+            let labels = labels.more().with_some("priority", metric.priority.as_deref()).done();
+            theirs.family(name, Kind::Counter, &metric.help).add(labels, *value);
         }
     }
 }
@@ -78,15 +77,15 @@ fn counters(theirs: &mut Exposition, sheet: &Sheet, labels: &Labels) {
 /// Drivers without `vport` statistics have the same numbers elsewhere. The dashboards add unicast and multicast, so
 /// multicast must be there.
 fn traffic(theirs: &mut Exposition, sheet: &Sheet, labels: &Labels) {
-    let roles: BTreeMap<_, _> = sheet.roles();
     for direction in Direction::BOTH {
         let way = if direction == Direction::Receive { "rx" } else { "tx" };
         for (unit, role) in [("bytes", Role::Bytes(direction)), ("packets", Role::Packets(direction))] {
             let unicast = format!("rdma_{way}_vport_rdma_unicast_{unit}_total");
-            let told = sheet.lines.iter().any(|line| line.metric.family.as_deref() == Some(&unicast));
-            let Some(value) = roles.get(&(role, None)).filter(|_| !told) else { continue };
+            let told =
+                sheet.layout.shown.iter().any(|shown| shown.metric.family.as_deref() == Some(&unicast));
+            let Some(value) = sheet.sum(role).filter(|_| !told) else { continue };
             let help = "RDMA traffic of the function; unicast has all of it where the driver does not tell.";
-            theirs.family(&unicast, Kind::Counter, help).add(labels.clone(), *value);
+            theirs.family(&unicast, Kind::Counter, help).add(labels.clone(), value);
             let multicast = format!("rdma_{way}_vport_rdma_multicast_{unit}_total");
             theirs.family(&multicast, Kind::Counter, help).add(labels.clone(), 0);
         }
