@@ -123,21 +123,19 @@ impl Exporter {
         let (devices, cgroups) = self.attribute(harvest.readings, &mut troubles);
         let ran = if has_rdma { self.settings.collectors } else { Collectors::none() };
         let outcomes = self.health.note(ran, &troubles, &spent);
-        let entries = self.pods.entries.clone();
-        let errors = self.health.errors().collect();
         let mut report = Report {
-            node: self.settings.node.clone(),
-            taken,
+            has_rdma,
             mode,
             devices,
-            entries,
-            pods: BTreeMap::new(),
-            cgroups,
+            entries: self.pods.entries.clone(),
             outcomes,
-            errors,
-            exposition: exposition::Exposition::default(),
+            troubles,
+            cgroups,
+            errors: self.health.errors().collect(),
+            ..Report::new(self.settings.node.clone(), taken)
         };
         report.name_pods(&self.ledger, &*self.owners);
+        report.keep_traffic(&self.ledger);
         report.exposition = self.teller.tell(&report, &self.ledger, self.settings.spiderpool);
         report
     }

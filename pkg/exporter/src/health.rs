@@ -17,10 +17,13 @@ pub(crate) struct Health {
 
 /// How a collector did its work this time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Outcome {
-    pub(crate) succeeded: bool,
-    pub(crate) spent: Duration,
-    pub(crate) last_success: Option<SystemTime>,
+pub struct Outcome {
+    /// Whether it could read everything.
+    pub succeeded: bool,
+    /// How long it took, added up over all devices.
+    pub spent: Duration,
+    /// When it could read everything for the last time.
+    pub last_success: Option<SystemTime>,
 }
 
 impl Health {

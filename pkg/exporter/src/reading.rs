@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use netns::NetNsId;
-use rdma::{Device, Port, resource::ResourceCounts};
+use rdma::{Device, LinkLayer, PhysState, Port, PortState, resource::ResourceCounts};
 use serde::Serialize;
 
 use crate::{Facts, objects::Objects};
@@ -34,6 +34,14 @@ pub(crate) type Names = Arc<[String]>;
 pub struct Counters {
     pub(crate) names: Names,
     pub(crate) values: Vec<u64>,
+}
+
+impl<S: Into<String>> FromIterator<(S, u64)> for Counters {
+    fn from_iter<I: IntoIterator<Item = (S, u64)>>(pairs: I) -> Self {
+        let (names, values): (Vec<_>, _) =
+            pairs.into_iter().map(|(name, value)| (name.into(), value)).unzip();
+        Self { names: names.into(), values }
+    }
 }
 
 impl Counters {
@@ -99,7 +107,48 @@ pub struct GidTable {
     pub entries: Vec<sysfs::Gid>,
 }
 
+impl DeviceReading {
+    /// Whose namespace it was found in: `host` or `pod`.
+    pub fn netns(&self) -> &'static str {
+        if self.on_node { "host" } else { "pod" }
+    }
+}
+
 impl PortReading {
+    /// Its logical state, as `rdma link show` prints it, in small letters; one without a name is a number.
+    pub fn state(&self) -> String {
+        match self.port.state {
+            PortState::Down => "down".into(),
+            PortState::Init => "init".into(),
+            PortState::Armed => "armed".into(),
+            PortState::Active => "active".into(),
+            PortState::ActiveDefer => "active_defer".into(),
+            other => u8::from(other).to_string(),
+        }
+    }
+
+    /// Its physical state, in the same way.
+    pub fn physical_state(&self) -> String {
+        match self.port.phys_state {
+            PhysState::Sleep => "sleep".into(),
+            PhysState::Polling => "polling".into(),
+            PhysState::Disabled => "disabled".into(),
+            PhysState::Training => "link_training".into(),
+            PhysState::LinkUp => "link_up".into(),
+            PhysState::ErrorRecovery => "link_error_recovery".into(),
+            PhysState::Test => "phy_test".into(),
+            other => u8::from(other).to_string(),
+        }
+    }
+
+    /// `Ethernet` or `InfiniBand`.
+    pub fn link_layer(&self) -> &'static str {
+        match self.port.link_layer {
+            LinkLayer::Ethernet => "Ethernet",
+            LinkLayer::InfiniBand => "InfiniBand",
+        }
+    }
+
     /// A port of which nothing more is known.
     pub(crate) fn of(port: Port) -> Self {
         Self {

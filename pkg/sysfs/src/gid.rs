@@ -39,6 +39,17 @@ pub enum GidType {
     RoceV2,
 }
 
+impl GidType {
+    /// What people call it: `IB`, `RoCE v1`, `RoCE v2`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ib => "IB",
+            Self::RoceV1 => "RoCE v1",
+            Self::RoceV2 => "RoCE v2",
+        }
+    }
+}
+
 impl Sysfs {
     /// The entries in use of a port's GID table.
     ///

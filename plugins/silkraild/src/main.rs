@@ -9,6 +9,7 @@ mod http;
 mod node_name;
 mod source;
 mod textfile;
+mod view;
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -31,7 +32,8 @@ use crate::source::Source;
 
 /// RDMA metrics of this node and of every pod on it
 ///
-/// Serves /metrics for Prometheus, /healthz and /readyz for kubelet, and / for people. It changes nothing on the node.
+/// Serves /metrics for Prometheus, /api/v1/node as JSON, /healthz and /readyz for kubelet, and / for people. It changes
+/// nothing on the node.
 #[derive(Debug, Parser)]
 #[command(name = "silkraild", version, after_help = AFTER_HELP)]
 struct Cli {

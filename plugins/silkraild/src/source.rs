@@ -15,6 +15,8 @@ use exposition::Format;
 use flate2::{Compression, write::GzEncoder};
 use tokio::{sync::watch, time::timeout};
 
+use crate::view::Node;
+
 /// A reading this young is good enough: two Prometheis that ask at once ask the node once.
 const FRESH: Duration = Duration::from_millis(500);
 
@@ -24,8 +26,15 @@ pub(crate) struct Reading {
     number: u64,
     done: Instant,
     pub(crate) report: Report,
-    texts: [OnceLock<Arc<str>>; 2],
-    zipped: [OnceLock<Arc<[u8]>>; 2],
+    metrics: [Text; 2],
+    view: Text,
+}
+
+/// A text that is made when somebody asks for it, and then shared by all who ask.
+#[derive(Debug, Default)]
+pub(crate) struct Text {
+    plain: OnceLock<Arc<str>>,
+    zipped: OnceLock<Arc<[u8]>>,
 }
 
 /// Asks for readings. Clones ask the same collector.
@@ -81,21 +90,40 @@ fn collect(mut exporter: Exporter, orders: &Receiver<()>, publish: &watch::Sende
 
 impl Reading {
     fn new(number: u64, report: Report) -> Self {
-        Self { number, done: Instant::now(), report, texts: Default::default(), zipped: Default::default() }
+        let (metrics, view) = Default::default();
+        Self { number, done: Instant::now(), report, metrics, view }
     }
 
-    /// The metrics as text.
-    pub(crate) fn text(&self, format: Format) -> Arc<str> {
-        self.texts[format as usize].get_or_init(|| self.report.exposition.encode(format).into()).clone()
+    /// The metrics.
+    pub(crate) fn metrics(&self, format: Format) -> &Text {
+        self.metrics[format as usize].filled(|| self.report.exposition.encode(format))
+    }
+
+    /// What `/api/v1/node` tells.
+    pub(crate) fn view(&self) -> &Text {
+        // Numbers and texts always have a JSON.
+        self.view.filled(|| serde_json::to_string(&Node::from(&self.report)).unwrap_or_default())
+    }
+}
+
+impl Text {
+    fn filled(&self, text: impl FnOnce() -> String) -> &Self {
+        self.plain.get_or_init(|| text().into());
+        self
+    }
+
+    /// The text.
+    pub(crate) fn plain(&self) -> Arc<str> {
+        self.plain.get().cloned().unwrap_or_default()
     }
 
     /// The same, compressed.
-    pub(crate) fn zipped(&self, format: Format) -> Arc<[u8]> {
+    pub(crate) fn zipped(&self) -> Arc<[u8]> {
         let zip = || {
             let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-            let written = encoder.write_all(self.text(format).as_bytes()).and_then(|()| encoder.finish());
+            let written = encoder.write_all(self.plain().as_bytes()).and_then(|()| encoder.finish());
             written.unwrap_or_default().into() // a Vec takes everything
         };
-        self.zipped[format as usize].get_or_init(zip).clone()
+        self.zipped.get_or_init(zip).clone()
     }
 }

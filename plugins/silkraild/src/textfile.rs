@@ -24,7 +24,7 @@ pub(crate) async fn keep(path: &Path, interval: Duration, source: &Source) -> Re
     let mut was_written = false;
     loop {
         if let Some(reading) = source.reading(interval).await {
-            match statefile::replace(path, 0o644, reading.text(Format::Text).as_bytes()) {
+            match statefile::replace(path, 0o644, reading.metrics(Format::Text).plain().as_bytes()) {
                 Ok(()) => was_written = true,
                 Err(source) if !was_written => return Err(Error { path: path.to_owned(), source }),
                 Err(error) => tracing::error!("{error}"),

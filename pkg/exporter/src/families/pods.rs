@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv6Addr,
     sync::Arc,
 };
 
@@ -71,7 +70,7 @@ fn gids(families: &mut Exposition, report: &Report, reading: &DeviceReading, nod
         let Some(table) = &port.gids else { continue };
         let mut counts: BTreeMap<Arc<Pod>, u64> = BTreeMap::new();
         for entry in &table.entries {
-            if let Some(pod) = reading.pod.clone().or_else(|| owner(report, reading, entry.gid)) {
+            if let Some(pod) = report.gid_owner(reading, entry.gid) {
                 *counts.entry(pod).or_default() += 1;
             }
         }
@@ -80,24 +79,6 @@ fn gids(families: &mut Exposition, report: &Report, reading: &DeviceReading, nod
             gauge(families, "rdma_pod_gid_entries", "Entries of the port's GID table that are the pod's.")
                 .add(with_pod(labels, Some(&pod)).done(), count);
         }
-    }
-}
-
-fn owner(report: &Report, reading: &DeviceReading, gid: Ipv6Addr) -> Option<Arc<Pod>> {
-    let has = |entry: &&Entry| {
-        entry.rdma.ibdev.as_deref() == Some(&reading.device.name)
-            && entry.network.ips.iter().any(|ip| is(ip, gid))
-    };
-    let entry = report.entries.iter().find(has)?;
-    entry.pod.as_ref().map(|pod| Arc::new(Pod::from(pod)))
-}
-
-/// Whether an address with a prefix length is what a GID stands for.
-fn is(ip: &str, gid: Ipv6Addr) -> bool {
-    match ip.split('/').next().unwrap_or_default().parse() {
-        Ok(std::net::IpAddr::V4(v4)) => v4.to_ipv6_mapped() == gid,
-        Ok(std::net::IpAddr::V6(v6)) => v6 == gid,
-        Err(_) => false,
     }
 }
 

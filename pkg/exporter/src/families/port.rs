@@ -1,7 +1,7 @@
 //! Ports: state, speed, GID table.
 
 use exposition::{Exposition, Labels};
-use rdma::{LinkLayer, PhysState, PortState};
+use rdma::PortState;
 
 use super::{gauge, port_labels};
 use crate::{DeviceReading, PortReading};
@@ -24,13 +24,13 @@ pub(super) fn tell(families: &mut Exposition, reading: &DeviceReading, node: &La
 }
 
 fn state(families: &mut Exposition, reading: &DeviceReading, port: &PortReading, labels: &Labels) {
-    let netns = if reading.on_node { "host" } else { "pod" };
+    let netns = reading.netns();
     let info = labels
         .more()
         .with_some("netdev", port.port.link_name.as_deref())
-        .with("link_layer", link_layer(port.port.link_layer))
-        .with("state", &state_name(port.port.state))
-        .with("physical_state", &physical_state_name(port.port.phys_state))
+        .with("link_layer", port.link_layer())
+        .with("state", &port.state())
+        .with("physical_state", &port.physical_state())
         .with("netns", netns)
         .done();
     gauge(families, "rdma_port_info", "What a port is. Always 1.").add(info, true);
@@ -53,36 +53,4 @@ fn speed(families: &mut Exposition, reading: &DeviceReading, port: &PortReading,
 
 pub(super) fn is_vf(reading: &DeviceReading) -> &'static str {
     if reading.facts.is_vf { "true" } else { "false" }
-}
-
-fn link_layer(layer: LinkLayer) -> &'static str {
-    match layer {
-        LinkLayer::Ethernet => "Ethernet",
-        LinkLayer::InfiniBand => "InfiniBand",
-    }
-}
-
-/// As `rdma link show` prints it, in small letters.
-fn state_name(state: PortState) -> String {
-    match state {
-        PortState::Down => "down".into(),
-        PortState::Init => "init".into(),
-        PortState::Armed => "armed".into(),
-        PortState::Active => "active".into(),
-        PortState::ActiveDefer => "active_defer".into(),
-        other => u8::from(other).to_string(),
-    }
-}
-
-fn physical_state_name(state: PhysState) -> String {
-    match state {
-        PhysState::Sleep => "sleep".into(),
-        PhysState::Polling => "polling".into(),
-        PhysState::Disabled => "disabled".into(),
-        PhysState::Training => "link_training".into(),
-        PhysState::LinkUp => "link_up".into(),
-        PhysState::ErrorRecovery => "link_error_recovery".into(),
-        PhysState::Test => "phy_test".into(),
-        other => u8::from(other).to_string(),
-    }
 }

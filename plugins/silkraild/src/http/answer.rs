@@ -8,7 +8,7 @@ use hyper::{
 };
 
 use super::negotiate;
-use crate::source::Source;
+use crate::source::{Source, Text};
 
 type Answer = Response<Full<Bytes>>;
 
@@ -16,6 +16,8 @@ type Answer = Response<Full<Bytes>>;
 const WORTH_COMPRESSING: usize = 8 * 1024;
 
 const TEXT: &str = "text/plain; charset=utf-8";
+
+const NOT_FOUND: &str = "not found; there are /, /metrics, /api/v1/node, /healthz and /readyz\n";
 
 /// Answers a request.
 pub(super) async fn to<B>(request: &Request<B>, source: &Source) -> Answer {
@@ -26,31 +28,40 @@ pub(super) async fn to<B>(request: &Request<B>, source: &Source) -> Answer {
     match request.uri().path() {
         "/" => page(),
         "/metrics" => metrics(request.headers(), source).await,
+        "/api/v1/node" => node(request.headers(), source).await,
         "/healthz" => plain(StatusCode::OK, "ok\n"),
         "/readyz" => ready(source),
-        _ => plain(StatusCode::NOT_FOUND, "not found; there are /, /metrics, /healthz and /readyz\n"),
+        _ => plain(StatusCode::NOT_FOUND, NOT_FOUND),
     }
 }
 
 async fn metrics(headers: &HeaderMap, source: &Source) -> Answer {
-    let Some(reading) = source.reading(negotiate::patience(headers)).await else {
-        return plain(StatusCode::SERVICE_UNAVAILABLE, "the first collection is not done yet\n");
-    };
+    let Some(reading) = source.reading(negotiate::patience(headers)).await else { return not_yet() };
     let format = negotiate::format(headers);
-    let text = reading.text(format);
-    let answer = if text.len() >= WORTH_COMPRESSING && negotiate::takes_gzip(headers) {
-        let answer = Response::new(Full::from(Bytes::from_owner(reading.zipped(format))));
-        with(answer, header::CONTENT_ENCODING, "gzip")
-    } else {
-        Response::new(Full::from(Bytes::from_owner(Text(text))))
-    };
+    let answer = body(headers, reading.metrics(format));
     with(with(answer, header::CONTENT_TYPE, format.content_type()), header::VARY, "Accept, Accept-Encoding")
 }
 
-/// Bytes that are shared by all who asked.
-struct Text(std::sync::Arc<str>);
+async fn node(headers: &HeaderMap, source: &Source) -> Answer {
+    let Some(reading) = source.reading(negotiate::patience(headers)).await else { return not_yet() };
+    let answer = with(body(headers, reading.view()), header::CONTENT_TYPE, "application/json");
+    with(with(answer, header::CACHE_CONTROL, "no-store"), header::VARY, "Accept-Encoding")
+}
 
-impl AsRef<[u8]> for Text {
+fn body(headers: &HeaderMap, text: &Text) -> Answer {
+    let plain = text.plain();
+    if plain.len() >= WORTH_COMPRESSING && negotiate::takes_gzip(headers) {
+        let answer = Response::new(Full::from(Bytes::from_owner(text.zipped())));
+        with(answer, header::CONTENT_ENCODING, "gzip")
+    } else {
+        Response::new(Full::from(Bytes::from_owner(Shared(plain))))
+    }
+}
+
+/// Bytes that are shared by all who asked.
+struct Shared(std::sync::Arc<str>);
+
+impl AsRef<[u8]> for Shared {
     fn as_ref(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -60,8 +71,12 @@ impl AsRef<[u8]> for Text {
 fn ready(source: &Source) -> Answer {
     match source.latest() {
         Some(_) => plain(StatusCode::OK, "ok\n"),
-        None => plain(StatusCode::SERVICE_UNAVAILABLE, "the first collection is not done yet\n"),
+        None => not_yet(),
     }
+}
+
+fn not_yet() -> Answer {
+    plain(StatusCode::SERVICE_UNAVAILABLE, "the first collection is not done yet\n")
 }
 
 fn page() -> Answer {

@@ -1,0 +1,78 @@
+//! What was counted, under names that mean the same on every driver.
+
+use std::collections::BTreeMap;
+
+use exporter::Totals;
+use serde::Serialize;
+
+/// Counters of a port, or of a pod on it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Counters {
+    /// RDMA bytes received, with headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receive_bytes: Option<u64>,
+    /// RDMA bytes sent, with headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transmit_bytes: Option<u64>,
+    /// RDMA packets received.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receive_packets: Option<u64>,
+    /// RDMA packets sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transmit_packets: Option<u64>,
+    /// Errors by kind, as in the label `error` of the metrics.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    errors: BTreeMap<&'static str, u64>,
+    /// Signs of congestion, as in the label `event` of the metrics.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    congestion: BTreeMap<&'static str, u64>,
+    /// Pauses and discards by direction and priority.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    priorities: Vec<Priority>,
+}
+
+/// What befell one priority in one direction.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Priority {
+    /// `receive` or `transmit`.
+    direction: &'static str,
+    /// `0` to `7`.
+    priority: String,
+    /// Pause frames. Received: the network told this port to stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause_frames: Option<u64>,
+    /// Seconds in which it was paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause_seconds: Option<f64>,
+    /// Packets discarded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    discards: Option<u64>,
+}
+
+impl From<Totals> for Counters {
+    fn from(totals: Totals) -> Self {
+        let priorities = totals.priorities.into_iter().map(|((direction, priority), of)| Priority {
+            direction,
+            priority,
+            pause_frames: of.pause_frames,
+            pause_seconds: of.pause_microseconds.map(from_microseconds),
+            discards: of.discards,
+        });
+        Self {
+            priorities: priorities.collect(),
+            receive_bytes: totals.receive_bytes,
+            transmit_bytes: totals.transmit_bytes,
+            receive_packets: totals.receive_packets,
+            transmit_packets: totals.transmit_packets,
+            errors: totals.errors,
+            congestion: totals.congestion,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "285 years in microseconds fit")]
+fn from_microseconds(time: u64) -> f64 {
+    time as f64 / 1e6
+}

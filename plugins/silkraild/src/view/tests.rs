@@ -1,0 +1,221 @@
+use std::{net::Ipv6Addr, sync::Arc, time::UNIX_EPOCH};
+
+use exporter::{
+    Collector, Counter, DeviceReading, DeviceReport, Facts, GidTable, Holder, Outcome, OwnerReference, Pod,
+    PodTraffic, PortReading, Reason, Report, Share, Totals, Trouble, Usage,
+};
+use podmap::{Entry, Mode};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn counter(name: &str, value: u64) -> Counter {
+    Counter { name: name.into(), value }
+}
+
+fn port() -> PortReading {
+    let gid = |index, gid: &str, kind| sysfs::Gid {
+        index,
+        gid: gid.parse::<Ipv6Addr>().unwrap(),
+        kind,
+        link: Some("eth0".into()),
+    };
+    PortReading {
+        port: rdma::Port {
+            device: 3,
+            device_name: "mlx5_0".into(),
+            port: 1,
+            state: rdma::PortState::Active,
+            phys_state: rdma::PhysState::LinkUp,
+            link: Some(2),
+            link_name: Some("eth0".into()),
+            link_layer: rdma::LinkLayer::Ethernet,
+        },
+        hw_counters: vec![counter("out_of_sequence", 7), counter("np_cnp_sent", 2)],
+        counters: vec![counter("port_rcv_data", 250)],
+        link_statistics: vec![counter("rx_prio3_pause", 9), counter("rx_prio3_pause_duration", 1_500_000)],
+        speed: Some(100_000),
+        gids: Some(Arc::new(GidTable {
+            capacity: 255,
+            entries: vec![
+                gid(0, "fe80::1", sysfs::GidType::RoceV1),
+                gid(3, "::ffff:172.81.0.100", sysfs::GidType::RoceV2),
+            ],
+        })),
+    }
+}
+
+fn device() -> DeviceReading {
+    let facts = Facts {
+        driver: Some("mlx5_core".into()),
+        function: Some("0000:af:00.0".into()),
+        numa_node: Some(1),
+        ..Facts::default()
+    };
+    DeviceReading {
+        place: netns::NetNsId { dev: 1, ino: 2 },
+        on_node: true,
+        pod: None,
+        device: rdma::Device {
+            index: 3,
+            name: "mlx5_0".into(),
+            node_guid: rdma::Guid(0),
+            sys_image_guid: rdma::Guid(0),
+            fw_version: None,
+            node_type: None,
+            protocol: Some("roce".into()),
+            ports: 1,
+        },
+        facts: Arc::new(facts),
+        ports: vec![port()],
+        counters: Vec::new(),
+        traffic_class: Some(106),
+        resources: Some(rdma::resource::ResourceCounts { qp: Some(4), ..Default::default() }),
+        objects: None,
+    }
+}
+
+fn pod(uid: Option<&str>) -> Arc<Pod> {
+    Arc::new(Pod { namespace: "ml".into(), name: "train-0".into(), uid: uid.map(str::to_owned) })
+}
+
+fn entry() -> Entry {
+    let mut entry = Entry::new("macvlan", "c1@net1".parse().unwrap());
+    entry.pod = Some(podmap::Pod { namespace: "ml".into(), name: "train-0".into(), uid: None });
+    entry.network.name = "rail0".into();
+    entry.network.ifname = "net1".into();
+    entry.network.ips = vec!["172.81.0.100/16".into()];
+    entry.rdma.mode = Mode::Shared;
+    entry.rdma.ibdev = Some("mlx5_0".into());
+    entry
+}
+
+fn report() -> Report {
+    let mut report = Report::new("gpu-07".into(), UNIX_EPOCH + std::time::Duration::from_millis(1500));
+    let share = Share {
+        counts: [("qp", 2), ("mr", 1)].into(),
+        queue_pairs: [(("rc".into(), "rts".into()), 1), (("rc".into(), "err".into()), 1)].into(),
+        memory: 4096,
+    };
+    let node = Share { counts: [("cq", 1)].into(), ..Share::default() };
+    let shares = [(Holder::Pod(pod(Some("u-1"))), share), (Holder::Node, node)].into();
+    report.has_rdma = true;
+    report.devices = vec![DeviceReport::new(device(), Some(Usage { shares }))];
+    report.entries = vec![entry()];
+    let owner = OwnerReference {
+        api_version: "batch/v1".into(),
+        kind: "Job".into(),
+        namespace: "ml".into(),
+        name: "train".into(),
+    };
+    report.pods = [(pod(None), None), (pod(Some("u-1")), Some(Arc::new(owner)))].into();
+    report.traffic = vec![PodTraffic {
+        pod: pod(Some("u-1")),
+        device: "mlx5_0".into(),
+        port: 1,
+        attribution: exporter::Attribution::SoleUser,
+        totals: Totals { transmit_bytes: Some(u64::MAX), ..Totals::default() },
+    }];
+    report
+}
+
+fn view(report: &Report) -> Value {
+    serde_json::to_value(Node::from(report)).unwrap()
+}
+
+#[test]
+fn a_device_is_told_with_its_ports_and_counters() {
+    let view = view(&report());
+    assert_eq!(view["node"], "gpu-07");
+    assert_eq!(view["time"], 1.5);
+    assert_eq!(
+        view["devices"][0],
+        json!({
+            "name": "mlx5_0", "index": 3, "driver": "mlx5_core", "nodeGuid": "0000:0000:0000:0000",
+            "pciAddress": "0000:af:00.0", "numaNode": 1, "isVf": false, "protocol": "roce", "netns": "host",
+            "trafficClass": 106, "objects": {"qp": 4},
+            "otherHolders": [{"who": "node", "device": "mlx5_0", "objects": {"cq": 1}, "memoryBytes": 0}],
+            "ports": [{
+                "number": 1, "state": "active", "physicalState": "link_up", "linkLayer": "Ethernet",
+                "netdev": "eth0", "speed": 100_000_000_000_u64,
+                "gids": {"capacity": 255, "entries": [
+                    {"index": 0, "type": "RoCE v1", "address": "fe80::1", "netdev": "eth0"},
+                    {"index": 3, "type": "RoCE v2", "address": "::ffff:172.81.0.100", "netdev": "eth0",
+                     "pod": {"namespace": "ml", "name": "train-0"}}
+                ]},
+                "counters": {
+                    "receiveBytes": 1000, "errors": {"out_of_sequence": 7}, "congestion": {"cnp_sent": 2},
+                    "priorities": [
+                        {"direction": "receive", "priority": "3", "pauseFrames": 9, "pauseSeconds": 1.5}
+                    ]
+                }
+            }]
+        })
+    );
+}
+
+#[test]
+fn a_pod_known_with_and_without_its_uid_is_one_and_has_everything() {
+    let view = view(&report());
+    assert_eq!(
+        view["pods"],
+        json!([{
+            "namespace": "ml", "name": "train-0", "uid": "u-1",
+            "owner": {"apiVersion": "batch/v1", "kind": "Job", "namespace": "ml", "name": "train"},
+            "attachments": [{
+                "interface": "net1", "network": "rail0", "addresses": ["172.81.0.100/16"], "mode": "shared",
+                "device": "mlx5_0"
+            }],
+            "holdings": [{
+                "device": "mlx5_0", "objects": {"mr": 1, "qp": 2}, "memoryBytes": 4096,
+                "queuePairs": [
+                    {"type": "rc", "state": "err", "count": 1}, {"type": "rc", "state": "rts", "count": 1}
+                ]
+            }],
+            "traffic": [{
+                "device": "mlx5_0", "port": 1, "attribution": "sole-user",
+                "counters": {"transmitBytes": u64::MAX}
+            }]
+        }])
+    );
+}
+
+#[test]
+fn a_device_in_a_pod_names_the_pod_and_its_gids_are_the_pods() {
+    let mut report = report();
+    let reading = DeviceReading { on_node: false, pod: Some(pod(Some("u-1"))), ..device() };
+    report.devices = vec![DeviceReport::new(reading, None)];
+    let view = view(&report);
+    let device = &view["devices"][0];
+    assert_eq!((&device["netns"], &device["pod"]["name"]), (&json!("pod"), &json!("train-0")));
+    assert_eq!(device["ports"][0]["gids"]["entries"][0]["pod"]["name"], "train-0");
+    assert_eq!(device["otherHolders"], Value::Null);
+}
+
+#[test]
+fn a_collector_says_what_went_wrong_and_not_hundreds_of_times() {
+    let mut report = report();
+    let trouble = |reason, what: &str| Trouble { collector: Collector::Gids, reason, what: what.into() };
+    report.troubles = vec![trouble(Reason::Unsupported, "no such thing")];
+    report.troubles.extend((0..300).map(|_| trouble(Reason::Timeout, "no answer")));
+    let outcome = Outcome { succeeded: false, spent: Default::default(), last_success: None };
+    report.outcomes = [(Collector::Gids, outcome)].into();
+    let view = view(&report);
+    let gids = &view["collectors"][0];
+    assert_eq!((&gids["name"], &gids["succeeded"]), (&json!("gids"), &json!(false)));
+    assert_eq!((gids["troubles"].as_array().unwrap().len(), &gids["troubleCount"]), (10, &json!(301)));
+    assert_eq!(
+        gids["troubles"][0],
+        json!({"reason": "timeout", "isFailure": true, "text": "no answer"}),
+        "failures come first"
+    );
+}
+
+#[test]
+fn a_node_without_rdma_says_so() {
+    let view = view(&Report::new("n".into(), UNIX_EPOCH));
+    assert_eq!(
+        (&view["hasRdma"], &view["devices"], &view["mode"]),
+        (&json!(false), &json!([]), &Value::Null)
+    );
+}
