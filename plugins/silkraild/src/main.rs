@@ -7,6 +7,7 @@
 mod files;
 mod http;
 mod node_name;
+mod page;
 mod source;
 mod textfile;
 mod view;
@@ -32,8 +33,8 @@ use crate::source::Source;
 
 /// RDMA metrics of this node and of every pod on it
 ///
-/// Serves /metrics for Prometheus, /api/v1/node as JSON, /healthz and /readyz for kubelet, and / for people. It changes
-/// nothing on the node.
+/// Serves /metrics for Prometheus, /healthz and /readyz for kubelet, and / for people, a page that shows what
+/// /api/v1/node tells. It changes nothing on the node.
 #[derive(Debug, Parser)]
 #[command(name = "silkraild", version, after_help = AFTER_HELP)]
 struct Cli {

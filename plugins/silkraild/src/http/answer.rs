@@ -8,7 +8,10 @@ use hyper::{
 };
 
 use super::negotiate;
-use crate::source::{Source, Text};
+use crate::{
+    page::{self, File},
+    source::{Source, Text},
+};
 
 type Answer = Response<Full<Bytes>>;
 
@@ -26,12 +29,11 @@ pub(super) async fn to<B>(request: &Request<B>, source: &Source) -> Answer {
         return with(answer, header::ALLOW, "GET, HEAD");
     }
     match request.uri().path() {
-        "/" => page(),
         "/metrics" => metrics(request.headers(), source).await,
         "/api/v1/node" => node(request.headers(), source).await,
         "/healthz" => plain(StatusCode::OK, "ok\n"),
         "/readyz" => ready(source),
-        _ => plain(StatusCode::NOT_FOUND, NOT_FOUND),
+        path => File::at(path).map_or_else(|| plain(StatusCode::NOT_FOUND, NOT_FOUND), file),
     }
 }
 
@@ -79,8 +81,17 @@ fn not_yet() -> Answer {
     plain(StatusCode::SERVICE_UNAVAILABLE, "the first collection is not done yet\n")
 }
 
-fn page() -> Answer {
-    plain(StatusCode::OK, "silkraild: see /metrics\n")
+/// A file of the page. It is asked for anew each time: it may be another version's by now.
+fn file(file: &'static File) -> Answer {
+    let headers = [
+        (header::CONTENT_TYPE, file.kind),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::CONTENT_SECURITY_POLICY, page::POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    let answer = Response::new(Full::from(file.text));
+    headers.into_iter().fold(answer, |answer, (name, value)| with(answer, name, value))
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Answer {

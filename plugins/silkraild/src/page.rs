@@ -1,0 +1,82 @@
+//! The files of the page, which are in the executable: it needs nothing from anywhere else.
+
+/// What the page may do: load its own files, and ask this server. Names come from pods, so scripts cannot even try to
+/// make HTML of a text.
+pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// A file of the page.
+#[derive(Debug)]
+pub(crate) struct File {
+    path: &'static str,
+    /// Its media type.
+    pub(crate) kind: &'static str,
+    /// What is in it.
+    pub(crate) text: &'static str,
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const IMAGE: &str = "image/svg+xml";
+
+static FILES: [File; 12] = [
+    File { path: "/", kind: HTML, text: include_str!("../page/index.html") },
+    File { path: "/page/page.css", kind: STYLE, text: include_str!("../page/page.css") },
+    File { path: "/page/icon.svg", kind: IMAGE, text: include_str!("../page/icon.svg") },
+    File { path: "/page/page.js", kind: SCRIPT, text: include_str!("../page/page.js") },
+    File { path: "/page/devices.js", kind: SCRIPT, text: include_str!("../page/devices.js") },
+    File { path: "/page/pods.js", kind: SCRIPT, text: include_str!("../page/pods.js") },
+    File { path: "/page/chart.js", kind: SCRIPT, text: include_str!("../page/chart.js") },
+    File { path: "/page/tables.js", kind: SCRIPT, text: include_str!("../page/tables.js") },
+    File { path: "/page/problems.js", kind: SCRIPT, text: include_str!("../page/problems.js") },
+    File { path: "/page/history.js", kind: SCRIPT, text: include_str!("../page/history.js") },
+    File { path: "/page/text.js", kind: SCRIPT, text: include_str!("../page/text.js") },
+    File { path: "/page/dom.js", kind: SCRIPT, text: include_str!("../page/dom.js") },
+];
+
+impl File {
+    /// The file of a path.
+    pub(crate) fn at(path: &str) -> Option<&'static Self> {
+        FILES.iter().find(|file| file.path == path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A browser would say so in its console, where nobody looks.
+    #[test]
+    fn every_file_that_another_names_is_there() {
+        let mut named = 0;
+        for file in &FILES {
+            for word in file.text.split(['"', '\'']) {
+                let path = word.strip_prefix("./").map(|name| format!("/page/{name}"));
+                let path = path.unwrap_or_else(|| word.to_owned());
+                if path.starts_with("/page/") {
+                    named += 1;
+                    assert!(File::at(&path).is_some(), "{} names {word}", file.path);
+                }
+            }
+        }
+        assert!(named >= FILES.len() - 1, "some file is named by none: {named}");
+    }
+
+    #[test]
+    fn nothing_is_loaded_from_elsewhere_and_nothing_is_inline() {
+        for file in &FILES {
+            let text = file.text.replace("http://www.w3.org/", ""); // names of XML, which nobody fetches
+            for word in
+                ["http://", "https://", "style=\"", "<style", "innerHTML", "insertAdjacentHTML", "eval("]
+            {
+                assert!(!text.contains(word), "{} has {word}", file.path);
+            }
+        }
+        assert!(
+            FILES[0].text.matches("<script").count()
+                == FILES[0].text.matches("<script type=\"module\" src=").count()
+        );
+    }
+}
