@@ -15,7 +15,7 @@ use rdma::NetnsMode;
 use serde::Serialize;
 
 use crate::{
-    Attribution, Collector, DeviceReading, Holder, Outcome, Pod, Reason, Trouble, Usage,
+    Attribution, Collector, DeviceReading, Holder, Outcome, Pod, PortReading, Reason, Trouble, Usage,
     layout::{Layouts, Sheet},
     ledger::Ledger,
 };
@@ -120,6 +120,14 @@ impl DeviceReport {
         let sheets = reading.ports.iter().map(|port| Sheet::of_port(port, &mut layouts, None)).collect();
         let sheet = Sheet::of_device(&reading.counters, &mut layouts, None);
         Self { reading, usage, sheets, sheet }
+    }
+}
+
+impl PodTraffic {
+    /// A pod's, of counters as they were read.
+    pub fn new(pod: Arc<Pod>, device: &str, attribution: Attribution, counted: &PortReading) -> Self {
+        let sheet = Sheet::of_port(counted, &mut Layouts::default(), None);
+        Self { pod, device: device.to_owned(), port: counted.port.port, attribution, sheet }
     }
 }
 

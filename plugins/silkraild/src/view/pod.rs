@@ -224,7 +224,7 @@ impl From<&PodTraffic> for Traffic {
             device: traffic.device.clone(),
             port: traffic.port,
             attribution: traffic.attribution.name(),
-            counters: traffic.totals.clone().into(),
+            counters: traffic.totals().into(),
         }
     }
 }

@@ -1,16 +1,16 @@
 use std::{net::Ipv6Addr, sync::Arc, time::UNIX_EPOCH};
 
 use exporter::{
-    Collector, Counter, DeviceReading, DeviceReport, Facts, GidTable, Holder, Outcome, OwnerReference, Pod,
-    PodTraffic, PortReading, Reason, Report, Share, Totals, Trouble, Usage,
+    Collector, Counters, DeviceReading, DeviceReport, Facts, GidTable, Holder, Outcome, OwnerReference, Pod,
+    PodTraffic, PortReading, Reason, Report, Share, Trouble, Usage,
 };
 use podmap::{Entry, Mode};
 use serde_json::{Value, json};
 
 use super::*;
 
-fn counter(name: &str, value: u64) -> Counter {
-    Counter { name: name.into(), value }
+fn counters<const N: usize>(list: [(&str, u64); N]) -> Counters {
+    list.into_iter().collect()
 }
 
 fn port() -> PortReading {
@@ -31,9 +31,9 @@ fn port() -> PortReading {
             link_name: Some("eth0".into()),
             link_layer: rdma::LinkLayer::Ethernet,
         },
-        hw_counters: vec![counter("out_of_sequence", 7), counter("np_cnp_sent", 2)],
-        counters: vec![counter("port_rcv_data", 250)],
-        link_statistics: vec![counter("rx_prio3_pause", 9), counter("rx_prio3_pause_duration", 1_500_000)],
+        hw_counters: counters([("out_of_sequence", 7), ("np_cnp_sent", 2)]),
+        counters: counters([("port_rcv_data", 250)]),
+        link_statistics: counters([("rx_prio3_pause", 9), ("rx_prio3_pause_duration", 1_500_000)]),
         speed: Some(100_000),
         gids: Some(Arc::new(GidTable {
             capacity: 255,
@@ -68,7 +68,7 @@ fn device() -> DeviceReading {
         },
         facts: Arc::new(facts),
         ports: vec![port()],
-        counters: Vec::new(),
+        counters: Counters::default(),
         traffic_class: Some(106),
         resources: Some(rdma::resource::ResourceCounts { qp: Some(4), ..Default::default() }),
         objects: None,
@@ -109,13 +109,9 @@ fn report() -> Report {
         name: "train".into(),
     };
     report.pods = [(pod(None), None), (pod(Some("u-1")), Some(Arc::new(owner)))].into();
-    report.traffic = vec![PodTraffic {
-        pod: pod(Some("u-1")),
-        device: "mlx5_0".into(),
-        port: 1,
-        attribution: exporter::Attribution::SoleUser,
-        totals: Totals { transmit_bytes: Some(u64::MAX), ..Totals::default() },
-    }];
+    let counted = exporter::PortReading { hw_counters: counters([("tx_bytes", u64::MAX)]), ..port() };
+    let sole = exporter::Attribution::SoleUser;
+    report.traffic = vec![PodTraffic::new(pod(Some("u-1")), "mlx5_0", sole, &counted)];
     report
 }
 

@@ -1,0 +1,44 @@
+//! The daemon.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+use tempfile::TempDir;
+
+/// silkraild on a node without RDMA, for as long as this value lives.
+pub(crate) struct Daemon {
+    process: Child,
+    /// `127.0.0.1:<port>`.
+    pub(crate) address: String,
+    _root: TempDir,
+}
+
+impl Daemon {
+    pub(crate) fn start() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_silkraild"))
+            .args(["--listen=127.0.0.1:0", "--node-name=node-1", "--root"])
+            .arg(root.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(process.stderr.take().unwrap()).lines();
+        let address = log.find_map(|line| Some(line.unwrap().split_once("address=")?.1.to_owned())).unwrap();
+        // Whoever does not read its log would stop it.
+        std::thread::spawn(move || log.for_each(drop));
+        Self { process, address, _root: root }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
