@@ -23,6 +23,8 @@ pub enum Collector {
     Resources,
     /// Which pods there are.
     Pods,
+    /// Which workloads pods belong to, by the API server.
+    Owners,
     /// The `rdma` cgroup controller.
     Cgroup,
     /// Packets of each queue pair by its packet sequence numbers; only on demand.
@@ -38,7 +40,7 @@ pub struct UnknownCollector(pub String);
 
 impl Collector {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Mode,
         Self::Devices,
         Self::Ports,
@@ -48,6 +50,7 @@ impl Collector {
         Self::Gids,
         Self::Resources,
         Self::Pods,
+        Self::Owners,
         Self::Cgroup,
         Self::Psn,
         Self::PidCounters,
@@ -65,6 +68,7 @@ impl Collector {
             Self::Gids => "gids",
             Self::Resources => "resources",
             Self::Pods => "pods",
+            Self::Owners => "owners",
             Self::Cgroup => "cgroup",
             Self::Psn => "psn",
             Self::PidCounters => "pid_counters",
@@ -150,6 +154,6 @@ mod tests {
         assert!(default.has(Collector::Resources) && !default.has(Collector::Psn));
         assert!(default.with(Collector::Psn).has(Collector::Psn));
         assert!(!default.without(Collector::Gids).has(Collector::Gids));
-        assert_eq!(default.iter().count(), 10);
+        assert_eq!(default.iter().count(), 11);
     }
 }

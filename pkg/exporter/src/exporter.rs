@@ -76,7 +76,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// An exporter that has read nothing yet.
+    /// An exporter that has read nothing yet. Without an API server the settings should have no [`Collector::Owners`].
     pub fn new(settings: Settings, owners: Arc<dyn Owners>) -> Self {
         Self {
             sysfs: Sysfs::at(settings.root.join("sys")),
@@ -112,6 +112,9 @@ impl Exporter {
         let mut mode = None;
         let mut harvest = Harvest::default();
         if has_rdma {
+            if self.settings.collectors.has(Collector::Owners) {
+                troubles.append(&mut self.owners.troubles());
+            }
             if self.settings.collectors.has(Collector::Mode) {
                 mode = timed(&mut spent, Collector::Mode, || self.mode(&mut troubles));
             }

@@ -101,6 +101,11 @@ pub struct OwnerReference {
 pub trait Owners: Send + Sync + fmt::Debug {
     /// The workload at the top, if it is known by now. Must not wait.
     fn owner(&self, pod: &Pod) -> Option<Arc<OwnerReference>>;
+
+    /// What cannot be asked at present, for the collector [`Collector::Owners`]. Must not wait.
+    fn troubles(&self) -> Vec<Trouble> {
+        Vec::new()
+    }
 }
 
 /// Knows none: there is no API server.

@@ -11,7 +11,7 @@ pub struct Trouble {
     pub collector: Collector,
     /// The kind of failure, for counting.
     pub reason: Reason,
-    /// For people: what, and what the kernel said.
+    /// For people: what, and what the kernel or the API server said.
     pub what: String,
 }
 
@@ -22,6 +22,8 @@ pub enum Reason {
     Unsupported,
     /// Two names of a driver became one name of a metric; the first has it.
     Collision,
+    /// An owner of a pod that may not be read, or whose kind the API server lacks; the one below it is shown.
+    Unreadable,
     /// A privilege is missing.
     Permission,
     /// No answer in time: hung firmware, or a driver that waits for it.
@@ -41,6 +43,7 @@ impl Reason {
         match self {
             Self::Unsupported => "unsupported",
             Self::Collision => "collision",
+            Self::Unreadable => "unreadable",
             Self::Permission => "permission",
             Self::Timeout => "timeout",
             Self::Malformed => "malformed",
@@ -48,9 +51,10 @@ impl Reason {
         }
     }
 
-    /// Whether the collector did not do its work. What a driver does not have is no failure.
+    /// Whether the collector did not do its work. What a driver does not have is no failure, nor is an owner that
+    /// nobody lets us read.
     pub fn is_failure(self) -> bool {
-        !matches!(self, Self::Unsupported | Self::Collision)
+        !matches!(self, Self::Unsupported | Self::Collision | Self::Unreadable)
     }
 }
 

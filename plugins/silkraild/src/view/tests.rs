@@ -109,7 +109,11 @@ fn report() -> Report {
         name: "train".into(),
     };
     report.pods = [(pod(None), None), (pod(Some("u-1")), Some(Arc::new(owner)))].into();
-    let counted = exporter::PortReading { hw_counters: counters([("tx_bytes", u64::MAX)]), ..port() };
+    let counted = exporter::PortReading {
+        hw_counters: counters([("tx_bytes", u64::MAX)]),
+        counters: Counters::default(),
+        ..port()
+    };
     let sole = exporter::Attribution::SoleUser;
     report.traffic = vec![PodTraffic::new(pod(Some("u-1")), "mlx5_0", sole, &counted)];
     report
