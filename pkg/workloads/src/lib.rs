@@ -1,0 +1,29 @@
+//! Which workload a pod belongs to: the Deployment, the Job, whatever is at the top. The Kubernetes API tells.
+//!
+//! [`connect`] finds the API server, if there is one. [`Workloads`] then watches the pods of this node (`watch`), only
+//! their metadata, and asks for the owner of each, for that owner's owner, and so on (`climb`). What it learns is kept
+//! in a `register`, from which [`exporter::Owners`] is answered without waiting.
+//!
+//! An owner is told once each step up to it has been tried, so that nobody sees a ReplicaSet first and then its
+//! Deployment. A step that fails ends the way for now: the last owner that is known is the answer. What is known stays
+//! known while the API server is away.
+//!
+//! References are believed by UID, never by name alone. They are written by whoever may make a pod, so they are
+//! checked before they become part of a request.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod ask;
+mod climb;
+mod failure;
+mod kinds;
+mod pause;
+mod reference;
+mod register;
+mod watch;
+mod workloads;
+
+pub use access::{Error, connect};
+pub use kube::Client;
+pub use workloads::{Patience, Workloads};

@@ -1,0 +1,91 @@
+//! What an object says of its owner.
+
+use kube::core::ObjectMeta;
+
+/// Longer than any name that the API server takes.
+const LONGEST: usize = 253;
+
+/// An owner as an object names it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Reference {
+    /// `apps/v1`, or `v1` for the core group.
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+}
+
+/// What an object in some namespace says of its owner. Only together they tell who is meant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Claim {
+    /// That of the object below; empty if it has none.
+    pub(crate) namespace: String,
+    pub(crate) reference: Reference,
+}
+
+impl Reference {
+    /// The owner that controls the object, else the first. One that could not be a part of a URL is none: whoever may
+    /// make a pod may write what he likes.
+    pub(crate) fn of(metadata: &ObjectMeta) -> Option<Self> {
+        let owners = metadata.owner_references.as_deref().unwrap_or_default();
+        let owner = owners.iter().find(|owner| owner.controller == Some(true)).or(owners.first())?;
+        let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
+        let is_good = (group.is_empty() || is_name(group))
+            && [version, &owner.kind, &owner.name, &owner.uid].into_iter().all(is_name);
+        is_good.then(|| Self {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        })
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+    !text.is_empty() && text.len() <= LONGEST && !matches!(text, "." | "..") && text.bytes().all(is_good)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(owners: serde_json::Value) -> Option<Reference> {
+        Reference::of(&serde_json::from_value(json!({ "ownerReferences": owners })).unwrap())
+    }
+
+    fn owner(kind: &str, controller: bool) -> serde_json::Value {
+        json!({ "apiVersion": "ray.io/v1", "kind": kind, "name": "n", "uid": "u", "controller": controller })
+    }
+
+    #[test]
+    fn the_controller_is_preferred_to_the_first() {
+        assert_eq!(of(json!([owner("A", false), owner("B", true)])).unwrap().kind, "B");
+        assert_eq!(of(json!([owner("A", false), owner("B", false)])).unwrap().kind, "A");
+        assert_eq!(of(json!([])), None);
+    }
+
+    #[test]
+    fn what_could_lead_a_request_elsewhere_is_no_reference() {
+        for (field, bad) in [
+            ("name", "../secrets/x"),
+            ("name", ".."),
+            ("name", "a?b"),
+            ("name", ""),
+            ("kind", "a b"),
+            ("apiVersion", "a/b/c"),
+            ("apiVersion", "/v1/../x"),
+            ("apiVersion", ".."),
+            ("uid", "ü"),
+        ] {
+            let mut owner = owner("Job", true);
+            owner[field] = bad.into();
+            assert_eq!(of(json!([owner])), None, "{field} {bad}");
+        }
+        let mut long = owner("Job", true);
+        long["name"] = "a".repeat(LONGEST + 1).into();
+        assert_eq!(of(json!([long])), None);
+    }
+}

@@ -1,0 +1,143 @@
+//! A small stand-in for the Kubernetes API server: real HTTP, lists and watches of pods by node, discovery, single
+//! objects, and faults on demand. It knows metadata only, and insists on being asked for no more.
+
+mod answers;
+mod world;
+
+use std::{convert::Infallible, sync::Arc};
+
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::watch,
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+
+pub(crate) use world::Fault;
+use world::World;
+
+/// A running server. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct ApiServer {
+    world: Arc<watch::Sender<World>>,
+}
+
+impl ApiServer {
+    /// One that has nothing, and does not listen yet.
+    pub(crate) fn new() -> Self {
+        let server = Self { world: Arc::new(watch::channel(World::default()).0) };
+        server.serve_kind("v1", "Pod", "pods", true);
+        server.serve_kind("v1", "Node", "nodes", false);
+        server.serve_kind("apps/v1", "ReplicaSet", "replicasets", true);
+        server.serve_kind("apps/v1", "Deployment", "deployments", true);
+        server.serve_kind("batch/v1", "Job", "jobs", true);
+        server.serve_kind("batch/v1", "CronJob", "cronjobs", true);
+        server
+    }
+
+    /// Listens on a port of loopback.
+    pub(crate) async fn listen(&self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        self.accept(listener, None);
+        url
+    }
+
+    /// Takes connections from there.
+    pub(crate) fn accept(&self, listener: TcpListener, tls: Option<TlsAcceptor>) {
+        let server = self.clone();
+        tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (server, tls) = (server.clone(), tls.clone());
+                connections.spawn(async move {
+                    match tls {
+                        None => server.answer(stream).await,
+                        // Whoever does not trust us goes away.
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                server.answer(stream).await;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    async fn answer(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
+        let service =
+            service_fn(
+                |request| async move { Ok::<_, Infallible>(answers::to(&request, &self.world).await) },
+            );
+        let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+    }
+
+    /// Knows a kind from now on.
+    pub(crate) fn serve_kind(&self, api_version: &str, kind: &str, plural: &str, namespaced: bool) {
+        self.change(|world| {
+            let kinds = world.groups.entry(api_version.to_owned()).or_default();
+            kinds.push(json!({ "kind": kind, "name": plural, "namespaced": namespaced, "singularName": "", "verbs": ["get"] }));
+            // As real ones do, which must not be taken for the kind itself.
+            kinds.push(json!({ "kind": kind, "name": format!("{plural}/status"), "namespaced": namespaced, "singularName": "", "verbs": ["get"] }));
+        });
+    }
+
+    /// Has an object at a path from now on, like `apis/apps/v1/namespaces/ml/replicasets/web-1`.
+    pub(crate) fn put(&self, path: &str, uid: &str, owners: Value) {
+        let name = path.rsplit('/').next().unwrap();
+        let metadata = json!({ "name": name, "uid": uid, "ownerReferences": owners });
+        self.change(|world| drop(world.objects.insert(format!("/{path}"), metadata)));
+    }
+
+    /// A pod comes to a node, or changes.
+    pub(crate) fn put_pod(&self, node: &str, name: &str, uid: &str, owners: Value) {
+        self.put_pod_with(node, name, uid, json!({ "ownerReferences": owners }));
+    }
+
+    /// The same with more metadata.
+    pub(crate) fn put_pod_with(&self, node: &str, name: &str, uid: &str, more: Value) {
+        self.change(|world| world.put_pod(node, name, uid, more));
+    }
+
+    /// A pod goes.
+    pub(crate) fn delete_pod(&self, name: &str) {
+        self.change(|world| world.delete_pod(name));
+    }
+
+    /// Answers what begins with that path so; `None`: as it should again.
+    pub(crate) fn fault(&self, path: &str, fault: Option<Fault>) {
+        self.change(|world| match fault {
+            Some(fault) => drop(world.faults.insert(format!("/{path}"), fault)),
+            None => drop(world.faults.remove(&format!("/{path}"))),
+        });
+    }
+
+    /// Demands that token.
+    pub(crate) fn demand(&self, token: &str) {
+        self.change(|world| world.token = Some(token.to_owned()));
+    }
+
+    /// Ends every watch. Clients may come back.
+    pub(crate) fn close_watches(&self) {
+        self.change(|world| world.epoch += 1);
+    }
+
+    /// Forgets what happened: who wants to go on from before is told that it is gone.
+    pub(crate) fn compact(&self) {
+        self.change(World::compact);
+    }
+
+    /// How often something was asked for whose path and query contain the text.
+    pub(crate) fn asked(&self, text: &str) -> usize {
+        self.world.borrow().asked.iter().filter(|asked| asked.contains(text)).count()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut World)) {
+        self.world.send_modify(change);
+    }
+}

@@ -1,0 +1,401 @@
+//! Owners, as an API server tells of them that behaves well and badly.
+//!
+//! No real API server runs here: `api_server` is a small stand-in that speaks the same HTTP.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod api_server;
+
+use std::{io::Write, sync::Arc, time::Duration};
+
+use api_server::{ApiServer, Fault};
+use exporter::{Owners, Pod, Reason};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{ServerConfig, pki_types::PrivateKeyDer},
+};
+use workloads::{Patience, Workloads};
+
+const NODE: &str = "gpu-07";
+/// How often a test looks before it gives up.
+const PATIENT: usize = 3000;
+const REPLICA_SET: &str = "apis/apps/v1/namespaces/ml/replicasets/web-1";
+
+/// Short, so that a test soon sees what comes after a pause.
+const PATIENCE: Patience = Patience {
+    answer: Duration::from_millis(500),
+    first_pause: Duration::from_millis(10),
+    longest_pause: Duration::from_millis(50),
+    longest_refusal: Duration::from_millis(50),
+};
+
+fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
+    json!([{ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": true }])
+}
+
+fn pod(name: &str, uid: Option<&str>) -> Pod {
+    Pod { namespace: "ml".into(), name: name.into(), uid: uid.map(Into::into) }
+}
+
+fn ask(url: &str) -> Workloads {
+    ask_with(url, PATIENCE)
+}
+
+fn ask_with(url: &str, patience: Patience) -> Workloads {
+    let mut config = Config::new(url.parse().unwrap());
+    config.default_retry = false;
+    Workloads::start(Client::try_from(config).unwrap(), NODE.into(), patience)
+}
+
+/// A server with a Deployment, its ReplicaSet and a pod.
+fn with_deployment() -> ApiServer {
+    let server = ApiServer::new();
+    server.put("apis/apps/v1/namespaces/ml/deployments/web", "d", json!([]));
+    server.put(REPLICA_SET, "rs", owner("apps/v1", "Deployment", "web", "d"));
+    server.put_pod(NODE, "web-1-x", "p", owner("apps/v1", "ReplicaSet", "web-1", "rs"));
+    server
+}
+
+/// Waits until something is so. Nothing is measured: a test that waits for what never comes ends here.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..PATIENT {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}
+
+/// `Kind namespace/name`, or nothing.
+fn told(owners: &Workloads, pod: &Pod) -> String {
+    let text = |owner: &Arc<exporter::OwnerReference>| {
+        format!("{} {} {}/{}", owner.api_version, owner.kind, owner.namespace, owner.name)
+    };
+    owners.owner(pod).as_ref().map(text).unwrap_or_default()
+}
+
+async fn until_told(owners: &Workloads, pod: &Pod, expected: &str) {
+    for _ in 0..PATIENT {
+        if told(owners, pod) == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {expected}, but {:?} and {:?}", told(owners, pod), owners.troubles());
+}
+
+fn reasons(owners: &Workloads) -> Vec<Reason> {
+    owners.troubles().into_iter().map(|trouble| trouble.reason).collect()
+}
+
+#[tokio::test]
+async fn a_pod_of_a_deployment_belongs_to_it_and_never_to_its_replica_set() {
+    let server = with_deployment();
+    let owners = ask(&server.listen().await);
+    let pod = pod("web-1-x", Some("p"));
+    until("an owner", || owners.owner(&pod).is_some()).await;
+    assert_eq!(told(&owners, &pod), "apps/v1 Deployment ml/web");
+    assert_eq!(reasons(&owners), []);
+}
+
+#[tokio::test]
+async fn a_pod_of_a_cron_job_belongs_to_it() {
+    let server = ApiServer::new();
+    server.put("apis/batch/v1/namespaces/ml/cronjobs/nightly", "c", json!([]));
+    server.put(
+        "apis/batch/v1/namespaces/ml/jobs/nightly-1",
+        "j",
+        owner("batch/v1", "CronJob", "nightly", "c"),
+    );
+    server.put_pod(NODE, "nightly-1-x", "p", owner("batch/v1", "Job", "nightly-1", "j"));
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("nightly-1-x", Some("p")), "batch/v1 CronJob ml/nightly").await;
+}
+
+#[tokio::test]
+async fn custom_kinds_are_followed_to_the_top() {
+    let server = ApiServer::new();
+    server.serve_kind("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets", true);
+    server.serve_kind("ray.io/v1", "RayCluster", "rayclusters", true);
+    server.serve_kind("ray.io/v1", "RayJob", "rayjobs", true);
+    server.put("apis/jobset.x-k8s.io/v1alpha2/namespaces/ml/jobsets/train", "js", json!([]));
+    let job_set = owner("jobset.x-k8s.io/v1alpha2", "JobSet", "train", "js");
+    server.put("apis/batch/v1/namespaces/ml/jobs/train-w-0", "j", job_set);
+    server.put_pod(NODE, "train-w-0-0", "p", owner("batch/v1", "Job", "train-w-0", "j"));
+    server.put("apis/ray.io/v1/namespaces/ml/rayjobs/tune", "rj", json!([]));
+    server.put(
+        "apis/ray.io/v1/namespaces/ml/rayclusters/tune-c",
+        "rc",
+        owner("ray.io/v1", "RayJob", "tune", "rj"),
+    );
+    server.put_pod(NODE, "tune-c-head", "q", owner("ray.io/v1", "RayCluster", "tune-c", "rc"));
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("train-w-0-0", Some("p")), "jobset.x-k8s.io/v1alpha2 JobSet ml/train").await;
+    until_told(&owners, &pod("tune-c-head", Some("q")), "ray.io/v1 RayJob ml/tune").await;
+}
+
+#[tokio::test]
+async fn an_owner_that_may_not_be_read_leaves_the_one_below_it() {
+    let server = ApiServer::new();
+    server.serve_kind("argoproj.io/v1alpha1", "Workflow", "workflows", true);
+    server.fault("apis/argoproj.io/v1alpha1/namespaces", Some(Fault::Status(403)));
+    server.put_pod(NODE, "flow-1", "p", owner("argoproj.io/v1alpha1", "Workflow", "flow", "w"));
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("flow-1", Some("p")), "argoproj.io/v1alpha1 Workflow ml/flow").await;
+    assert_eq!(reasons(&owners), [Reason::Unreadable]);
+    let what = &owners.troubles()[0].what;
+    assert_eq!(what, "owner of kind Workflow argoproj.io/v1alpha1: the test says 403");
+    // Once it may be read, it is.
+    server.put(
+        "apis/argoproj.io/v1alpha1/namespaces/ml/workflows/flow",
+        "w",
+        owner("apps/v1", "Deployment", "d", "d"),
+    );
+    server.put("apis/apps/v1/namespaces/ml/deployments/d", "d", json!([]));
+    server.fault("apis/argoproj.io/v1alpha1/namespaces", None);
+    until_told(&owners, &pod("flow-1", Some("p")), "apps/v1 Deployment ml/d").await;
+    assert_eq!(reasons(&owners), []);
+}
+
+#[tokio::test]
+async fn a_kind_that_the_server_lacks_leaves_the_one_below_it_until_it_comes() {
+    let server = ApiServer::new();
+    server.put_pod(NODE, "a", "p", owner("example.com/v1", "Thing", "thing", "t"));
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("a", Some("p")), "example.com/v1 Thing ml/thing").await;
+    assert_eq!(reasons(&owners), [Reason::Unreadable]);
+    server.serve_kind("example.com/v1", "Thing", "things", true);
+    server.put("apis/example.com/v1/namespaces/ml/things/thing", "t", owner("batch/v1", "Job", "j", "j"));
+    server.put("apis/batch/v1/namespaces/ml/jobs/j", "j", json!([]));
+    until_told(&owners, &pod("a", Some("p")), "batch/v1 Job ml/j").await;
+}
+
+#[tokio::test]
+async fn another_object_of_the_same_name_is_not_the_owner() {
+    let server = with_deployment();
+    server.put(REPLICA_SET, "another", owner("apps/v1", "Deployment", "web", "d"));
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("web-1-x", Some("p")), "apps/v1 ReplicaSet ml/web-1").await;
+    assert_eq!(reasons(&owners), [], "an owner that is gone is no trouble");
+}
+
+#[tokio::test]
+async fn a_pod_that_is_made_again_under_its_name_is_another() {
+    let server = with_deployment();
+    let owners = ask(&server.listen().await);
+    let old = pod("web-1-x", Some("p"));
+    until_told(&owners, &old, "apps/v1 Deployment ml/web").await;
+    server.delete_pod("web-1-x");
+    server.put("apis/batch/v1/namespaces/ml/jobs/j", "j", json!([]));
+    server.put_pod(NODE, "web-1-x", "p2", owner("batch/v1", "Job", "j", "j"));
+    until_told(&owners, &pod("web-1-x", Some("p2")), "batch/v1 Job ml/j").await;
+    assert_eq!(told(&owners, &pod("web-1-x", None)), "batch/v1 Job ml/j", "by name it is the one that lives");
+    assert_eq!(told(&owners, &old), "apps/v1 Deployment ml/web", "what it had is still shown for a while");
+    assert_eq!(told(&owners, &pod("web-1-x", Some("p3"))), "", "a UID nobody knows is not taken for a name");
+}
+
+#[tokio::test]
+async fn a_pod_without_an_owner_has_none_and_one_of_another_node_is_not_asked_for() {
+    let server = ApiServer::new();
+    server.put_pod(NODE, "alone", "p", json!([]));
+    server.put_pod("gpu-08", "there", "q", owner("apps/v1", "ReplicaSet", "web-1", "rs"));
+    server.put_pod(NODE, "last", "r", owner("batch/v1", "Job", "j", "j"));
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("last", None), "batch/v1 Job ml/j").await;
+    assert_eq!(
+        (told(&owners, &pod("alone", None)), told(&owners, &pod("there", None))),
+        ("".into(), "".into())
+    );
+    assert_eq!(server.asked("replicasets"), 0);
+}
+
+#[tokio::test]
+async fn an_owner_in_no_namespace_is_told_without_one() {
+    let server = ApiServer::new();
+    server.put("api/v1/nodes/gpu-07", "n", json!([]));
+    let mirror = json!({
+        "annotations": { "kubernetes.io/config.mirror": "0b1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f" },
+        "ownerReferences": owner("v1", "Node", NODE, "n"),
+    });
+    server.put_pod_with(NODE, "etcd-gpu-07", "p", mirror);
+    let owners = ask(&server.listen().await);
+    // A static pod: the node knows it by the hash of its file.
+    let pod = pod("etcd-gpu-07", Some("0b1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f"));
+    until_told(&owners, &pod, "v1 Node /gpu-07").await;
+}
+
+#[tokio::test]
+async fn owners_that_own_each_other_have_an_end() {
+    let server = ApiServer::new();
+    server.put("apis/batch/v1/namespaces/ml/jobs/a", "a", owner("batch/v1", "Job", "b", "b"));
+    server.put("apis/batch/v1/namespaces/ml/jobs/b", "b", owner("batch/v1", "Job", "a", "a"));
+    server.put_pod(NODE, "x", "p", owner("batch/v1", "Job", "a", "a"));
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("x", Some("p")), "batch/v1 Job ml/b").await;
+}
+
+#[tokio::test]
+async fn a_hundred_pods_of_one_workload_cost_one_question_for_each_owner_and_one_for_each_group() {
+    let server = with_deployment();
+    for n in 0..100 {
+        let name = format!("pod-{n}");
+        server.put_pod(NODE, &name, &name, owner("apps/v1", "ReplicaSet", "web-1", "rs"));
+    }
+    let owners = ask(&server.listen().await);
+    for n in 0..100 {
+        until_told(&owners, &pod(&format!("pod-{n}"), None), "apps/v1 Deployment ml/web").await;
+    }
+    assert_eq!((server.asked("/replicasets/"), server.asked("/deployments/")), (1, 1));
+    assert_eq!(server.asked("/apis/apps/v1") - 2, 1);
+}
+
+#[tokio::test]
+async fn a_watch_that_is_closed_is_resumed_where_it_was() {
+    let server = with_deployment();
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
+    until("a watch", || server.asked("watch=true") == 1).await;
+    server.close_watches();
+    server.put_pod(NODE, "web-1-y", "p2", owner("apps/v1", "ReplicaSet", "web-1", "rs"));
+    until_told(&owners, &pod("web-1-y", None), "apps/v1 Deployment ml/web").await;
+    let lists = server.asked("/api/v1/pods") - server.asked("watch=true");
+    assert_eq!(lists, 1, "it did not need to begin anew");
+    assert_eq!(reasons(&owners), []);
+}
+
+#[tokio::test]
+async fn a_watch_that_is_too_far_behind_begins_anew() {
+    let server = with_deployment();
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
+    until("a watch", || server.asked("watch=true") == 1).await;
+    server.fault("api/v1/pods", Some(Fault::Status(500)));
+    server.close_watches();
+    until("trouble", || reasons(&owners) == [Reason::Refused]).await;
+    server.delete_pod("web-1-x");
+    server.put_pod(NODE, "web-1-y", "p2", owner("apps/v1", "ReplicaSet", "web-1", "rs"));
+    server.compact();
+    server.fault("api/v1/pods", None);
+    until_told(&owners, &pod("web-1-y", None), "apps/v1 Deployment ml/web").await;
+    until("that the pod is gone", || told(&owners, &pod("web-1-x", None)).is_empty()).await;
+    // And if it only hears of it in the midst of a watch.
+    server.compact();
+    server.put_pod(NODE, "web-1-z", "p3", owner("apps/v1", "ReplicaSet", "web-1", "rs"));
+    until_told(&owners, &pod("web-1-z", None), "apps/v1 Deployment ml/web").await;
+    until("no trouble", || reasons(&owners).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_told_as_trouble_and_found_when_it_comes() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let owners = ask(&format!("http://{address}"));
+    until("trouble", || reasons(&owners) == [Reason::Refused]).await;
+    assert!(owners.troubles()[0].what.starts_with("pods of node gpu-07 from the API server: "));
+    assert_eq!(told(&owners, &pod("web-1-x", None)), "");
+    with_deployment().accept(TcpListener::bind(address).await.unwrap(), None);
+    until_told(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
+    until("no trouble", || reasons(&owners).is_empty()).await;
+}
+
+#[tokio::test]
+async fn what_is_known_stays_known_while_the_server_is_away() {
+    let server = with_deployment();
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
+    server.fault("", Some(Fault::Status(500)));
+    server.close_watches();
+    until("several attempts", || server.asked("/api/v1/pods") > 4).await;
+    assert_eq!(told(&owners, &pod("web-1-x", None)), "apps/v1 Deployment ml/web");
+    assert_eq!(reasons(&owners), [Reason::Refused]);
+}
+
+#[tokio::test]
+async fn pods_that_may_not_be_listed_are_trouble_of_permission() {
+    let server = with_deployment();
+    server.fault("api/v1/pods", Some(Fault::Status(403)));
+    let owners = ask(&server.listen().await);
+    until("trouble", || reasons(&owners) == [Reason::Permission]).await;
+}
+
+#[tokio::test]
+async fn an_owner_that_hangs_holds_up_no_other() {
+    let server = with_deployment();
+    server.serve_kind("slow.io/v1", "Slow", "slows", true);
+    server.fault("apis/slow.io/v1/namespaces", Some(Fault::Hang));
+    server.put_pod(NODE, "slow", "s", owner("slow.io/v1", "Slow", "slow", "s"));
+    // It is not waited for in vain: this test would end first.
+    let owners = ask_with(&server.listen().await, Patience { answer: Duration::from_secs(3600), ..PATIENCE });
+    until_told(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
+    assert_eq!(told(&owners, &pod("slow", None)), "");
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("slow", None), "slow.io/v1 Slow ml/slow").await;
+    assert_eq!(reasons(&owners), [Reason::Timeout]);
+}
+
+#[tokio::test]
+async fn an_answer_that_makes_no_sense_is_told_as_such() {
+    let server = with_deployment();
+    server.fault(REPLICA_SET, Some(Fault::Garbage));
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("web-1-x", None), "apps/v1 ReplicaSet ml/web-1").await;
+    assert_eq!(reasons(&owners), [Reason::Malformed]);
+}
+
+#[tokio::test]
+async fn a_server_is_known_by_its_certificate_and_we_by_our_token() {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["127.0.0.1".into()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
+    let tls = ServerConfig::builder().with_no_client_auth();
+    let tls = tls.with_single_cert(vec![cert.der().clone()], key).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = with_deployment();
+    server.demand("s3cret");
+    server.accept(listener, Some(TlsAcceptor::from(Arc::new(tls))));
+
+    let mut authority = tempfile::NamedTempFile::new().unwrap();
+    authority.write_all(cert.pem().as_bytes()).unwrap();
+    let mut token = tempfile::NamedTempFile::new().unwrap();
+    token.write_all(b"s3cret").unwrap();
+    let trusting = start(kubeconfig(address, Some(authority.path()), token.path())).await;
+    until_told(&trusting, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
+
+    let stranger = generate_simple_self_signed(["127.0.0.1".into()]).unwrap();
+    std::fs::write(authority.path(), stranger.cert.pem()).unwrap();
+    let distrusting = start(kubeconfig(address, Some(authority.path()), token.path())).await;
+    until("trouble", || reasons(&distrusting) == [Reason::Refused]).await;
+    let what = &distrusting.troubles()[0].what;
+    assert!(what.contains("certificate") && !what.contains("s3cret"), "{what}");
+}
+
+fn kubeconfig(
+    address: std::net::SocketAddr,
+    authority: Option<&std::path::Path>,
+    token: &std::path::Path,
+) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
+        "clusters": [{ "name": "test", "cluster": {
+            "server": format!("https://{address}"), "certificate-authority": authority } }],
+        "users": [{ "name": "test", "user": { "tokenFile": token } }],
+    })
+}
+
+async fn start(kubeconfig: Value) -> Workloads {
+    let kubeconfig: Kubeconfig = serde_json::from_value(kubeconfig).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    Workloads::start(Client::try_from(config).unwrap(), NODE.into(), PATIENCE)
+}
