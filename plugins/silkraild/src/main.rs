@@ -7,6 +7,7 @@
 mod files;
 mod http;
 mod node_name;
+mod owners;
 mod page;
 mod source;
 mod textfile;
@@ -17,19 +18,18 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
-    sync::Arc,
     time::Duration,
 };
 
 use clap::{Parser, ValueEnum};
-use exporter::{Collector, Collectors, DeviceFilter, Exporter, NoOwners, Settings};
+use exporter::{Collector, Collectors, DeviceFilter, Exporter, Settings};
 use exposition::Format;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
 
-use crate::source::Source;
+use crate::{owners::Kubernetes, source::Source};
 
 /// RDMA metrics of this node and of every pod on it
 ///
@@ -65,6 +65,9 @@ struct Cli {
     /// How long a device may take before the others go on without it, in seconds
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = seconds)]
     device_timeout: Duration,
+    /// Ask the Kubernetes API which workloads pods belong to
+    #[arg(long, default_value = "auto", value_name = "WHETHER")]
+    kubernetes: Kubernetes,
     /// Also emit the names and labels of another exporter's dashboards
     #[arg(long, value_name = "EXPORTER")]
     compat: Vec<Compat>,
@@ -86,11 +89,11 @@ enum Compat {
 }
 
 const AFTER_HELP: &str = "\
-Collectors: mode devices ports hw_counters counters ethtool gids resources pods cgroup;
+Collectors: mode devices ports hw_counters counters ethtool gids resources pods owners cgroup;
 on demand psn (packets of each pod) and pid_counters (counters the kernel bound to processes).
 
 To see pods' objects it must run in the node's PID namespace (hostPID: true), and to read devices in pods' namespaces
-it needs CAP_SYS_ADMIN.
+it needs CAP_SYS_ADMIN. Nothing but the workloads of pods comes from the Kubernetes API; --once does not ask it.
 
 Examples:
   silkraild --once | grep rdma_port_up
@@ -132,13 +135,13 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Failure> {
-    let settings = Settings { kept_files: files::allow_many(), ..cli.settings()? };
-    let exporter = Exporter::new(settings, Arc::new(NoOwners));
+    let mut settings = Settings { kept_files: files::allow_many(), ..cli.settings()? };
     if cli.once {
-        return print_once(exporter);
+        let owners = owners::none(&mut settings);
+        return print_once(Exporter::new(settings, owners));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve(cli, exporter))
+    runtime.block_on(serve(cli, settings))
 }
 
 fn print_once(mut exporter: Exporter) -> Result<(), Failure> {
@@ -148,13 +151,14 @@ fn print_once(mut exporter: Exporter) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
 }
 
-async fn serve(cli: &Cli, exporter: Exporter) -> Result<(), Failure> {
+async fn serve(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let listener = TcpListener::bind(cli.listen)
         .await
         .map_err(|source| Failure::Listen { address: cli.listen, source })?;
     tracing::info!(address = %listener.local_addr()?, "serving");
-    let source = Source::start(exporter);
+    let owners = owners::find(cli.kubernetes, &mut settings).await;
+    let source = Source::start(Exporter::new(settings, owners));
     let textfile = async {
         match &cli.textfile {
             Some(path) => textfile::keep(path, cli.interval, &source).await,

@@ -1,0 +1,39 @@
+//! Who tells which workload a pod belongs to.
+
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use exporter::{Collector, NoOwners, Owners, Settings};
+use workloads::{Patience, Workloads};
+
+/// Whether the Kubernetes API is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kubernetes {
+    /// By the pod's service account, else by the file that KUBECONFIG names, else not
+    Auto,
+    /// Never
+    Off,
+}
+
+/// The API server, if there is one. Nothing is waited for: it need not answer yet.
+pub(crate) async fn find(kubernetes: Kubernetes, settings: &mut Settings) -> Arc<dyn Owners> {
+    if kubernetes == Kubernetes::Auto && settings.collectors.has(Collector::Owners) {
+        match workloads::connect().await {
+            Ok(Some(client)) => {
+                let workloads = Workloads::start(client, settings.node.clone(), Patience::default());
+                return Arc::new(workloads);
+            }
+            Ok(None) => {
+                tracing::info!("no Kubernetes API: pods are shown without the workloads they belong to")
+            }
+            Err(error) => tracing::warn!("pods are shown without the workloads they belong to: {error}"),
+        }
+    }
+    none(settings)
+}
+
+/// Nobody. The collector does not run: it would seem to be well.
+pub(crate) fn none(settings: &mut Settings) -> Arc<dyn Owners> {
+    settings.collectors = settings.collectors.without(Collector::Owners);
+    Arc::new(NoOwners)
+}
