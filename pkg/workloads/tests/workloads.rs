@@ -9,7 +9,8 @@ mod api_server;
 use std::{io::Write, sync::Arc, time::Duration};
 
 use api_server::{ApiServer, Fault};
-use exporter::{Owners, Pod, Reason};
+use exporter::{Collectors, DeviceFilter, Exporter, Owners, Pod, Reason, Settings};
+use exposition::Format;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -376,6 +377,48 @@ async fn a_server_is_known_by_its_certificate_and_we_by_our_token() {
     until("trouble", || reasons(&distrusting) == [Reason::Refused]).await;
     let what = &distrusting.troubles()[0].what;
     assert!(what.contains("certificate") && !what.contains("s3cret"), "{what}");
+}
+
+/// A node's root with one pod in its pod map, and no device.
+fn node() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(root.path().join("sys/class/infiniband")).unwrap();
+    std::fs::create_dir_all(root.path().join("proc/sys/kernel/random")).unwrap();
+    std::fs::write(root.path().join("proc/sys/kernel/random/boot_id"), "this-boot").unwrap();
+    let mut entry = podmap::Entry::new("rdma", "a@net1".parse().unwrap());
+    entry.boot_id = "this-boot".into();
+    entry.pod = Some(podmap::Pod { namespace: "ml".into(), name: "web-1-x".into(), uid: Some("p".into()) });
+    let map = podmap::PodMap::below(&root.path().join("run/silkrail"));
+    map.write(&"a@net1".parse().unwrap(), &entry).unwrap();
+    root
+}
+
+#[tokio::test]
+async fn the_exporter_shows_owners_and_what_keeps_it_from_knowing_them() {
+    let server = with_deployment();
+    let owners = Arc::new(ask(&server.listen().await));
+    until_told(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
+    server.fault("", Some(Fault::Status(500)));
+    server.close_watches();
+    until("trouble", || !owners.troubles().is_empty()).await;
+    let root = node();
+    let settings = Settings {
+        node: NODE.into(),
+        root: root.path().to_owned(),
+        state_dir: "/run/silkrail".into(),
+        collectors: Collectors::default(),
+        devices: DeviceFilter::default(),
+        patience: Duration::from_secs(2),
+        spiderpool: false,
+    };
+    let text = Exporter::new(settings, owners).collect().exposition.encode(Format::Text);
+    for line in [
+        r#"rdma_pod_info{node="gpu-07",pod_namespace="ml",pod_name="web-1-x",pod_uid="p",owner_api_version="apps/v1",owner_kind="Deployment",owner_namespace="ml",owner_name="web"} 1"#,
+        r#"rdma_scrape_collector_success{node="gpu-07",collector="owners"} 0"#,
+        r#"rdma_scrape_errors_total{node="gpu-07",collector="owners",reason="refused"} 1"#,
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}\n\n{text}");
+    }
 }
 
 fn kubeconfig(

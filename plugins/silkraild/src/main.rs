@@ -156,8 +156,8 @@ async fn serve(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
     let listener = TcpListener::bind(cli.listen)
         .await
         .map_err(|source| Failure::Listen { address: cli.listen, source })?;
-    tracing::info!(address = %listener.local_addr()?, "serving");
     let owners = owners::find(cli.kubernetes, &mut settings).await;
+    tracing::info!(address = %listener.local_addr()?, "serving");
     let source = Source::start(Exporter::new(settings, owners));
     let textfile = async {
         match &cli.textfile {
