@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use crate::{
     failure::Failure,
     kinds::{Kind, Kinds},
+    quiet::quietly,
     reference::{Claim, Reference},
 };
 
@@ -31,7 +32,7 @@ pub(crate) async fn ask(client: &Client, kinds: &Kinds, claim: &Claim, within: D
         is_namespaced = Some(kind.is_namespaced);
         above(client, &kind, claim).await
     };
-    let above = timeout(within, way).await.unwrap_or(Err(Failure::Silent(within)));
+    let above = timeout(within, quietly(way)).await.unwrap_or(Err(Failure::Silent(within)));
     Answer { is_namespaced, above }
 }
 

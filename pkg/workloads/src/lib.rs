@@ -19,6 +19,7 @@ mod climb;
 mod failure;
 mod kinds;
 mod pause;
+mod quiet;
 mod reference;
 mod register;
 mod watch;

@@ -10,7 +10,10 @@ use kube::{
 };
 use tokio::time::{sleep, timeout};
 
-use crate::{failure::Failure, pause::Pause, reference::Reference, register::SeenPod, workloads::Shared};
+use crate::{
+    failure::Failure, pause::Pause, quiet::quietly, reference::Reference, register::SeenPod,
+    workloads::Shared,
+};
 
 /// How long the API server may keep a watch open, in seconds.
 const OPEN: u32 = 290;
@@ -92,7 +95,7 @@ impl<'a> Watch<'a> {
         let params = WatchParams::default().fields(&self.selector).timeout(OPEN);
         let mut events = pin!(self.in_time(self.pods.watch_metadata(&params, version)).await?);
         self.shared.set_watch_failure(None);
-        while let Ok(Some(event)) = timeout(DEAD, events.next()).await {
+        while let Ok(Some(event)) = timeout(DEAD, quietly(events.next())).await {
             match event? {
                 WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
                     advance(version, &pod.metadata);
@@ -113,7 +116,7 @@ impl<'a> Watch<'a> {
 
     async fn in_time<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
         let within = self.shared.patience.answer;
-        timeout(within, answer).await.map_err(|_| Failure::Silent(within))?.map_err(Failure::from)
+        timeout(within, quietly(answer)).await.map_err(|_| Failure::Silent(within))?.map_err(Failure::from)
     }
 }
 
@@ -125,11 +128,16 @@ fn advance(version: &mut String, metadata: &ObjectMeta) {
 
 fn seen(metadata: ObjectMeta) -> Option<SeenPod> {
     let owner = Reference::of(&metadata);
-    let mirrored = metadata.annotations.and_then(|mut all| all.remove(MIRROR));
+    let mirrored = metadata.annotations.and_then(|mut all| all.remove(MIRROR)).filter(|uid| is_hash(uid));
     Some(SeenPod {
         uid: mirrored.or(metadata.uid)?,
         namespace: metadata.namespace?,
         name: metadata.name?,
         owner,
     })
+}
+
+/// Whether it is a static pod's UID. Whoever makes a pod may write annotations, but must not speak for another's UUID.
+fn is_hash(uid: &str) -> bool {
+    uid.len() == 32 && uid.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -234,6 +234,21 @@ async fn an_owner_in_no_namespace_is_told_without_one() {
 }
 
 #[tokio::test]
+async fn a_pod_that_pretends_to_be_another_speaks_for_itself_only() {
+    let victim = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
+    let server = with_deployment();
+    server.put_pod(NODE, "victim", victim, owner("apps/v1", "ReplicaSet", "web-1", "rs"));
+    let claim = json!({
+        "annotations": { "kubernetes.io/config.mirror": victim },
+        "ownerReferences": owner("batch/v1", "Job", "evil", "e"),
+    });
+    server.put_pod_with(NODE, "evil", "p2", claim);
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("evil", Some("p2")), "batch/v1 Job ml/evil").await;
+    until_told(&owners, &pod("victim", Some(victim)), "apps/v1 Deployment ml/web").await;
+}
+
+#[tokio::test]
 async fn owners_that_own_each_other_have_an_end() {
     let server = ApiServer::new();
     server.put("apis/batch/v1/namespaces/ml/jobs/a", "a", owner("batch/v1", "Job", "b", "b"));

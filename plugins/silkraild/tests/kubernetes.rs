@@ -8,6 +8,8 @@ use std::{
     net::{TcpListener, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+    time::Duration,
 };
 
 /// A running daemon, which ends with the test.
@@ -16,6 +18,8 @@ struct Daemon {
     address: String,
     /// What it said before it served.
     said: String,
+    /// What it says since.
+    says: Arc<Mutex<String>>,
 }
 
 impl Daemon {
@@ -35,9 +39,12 @@ impl Daemon {
                 break address.to_owned();
             }
         };
-        // It must not block on a log that nobody reads.
-        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-        Self { child, address, said }
+        let says = Arc::new(Mutex::new(String::new()));
+        let ear = says.clone();
+        std::thread::spawn(move || {
+            log.lines().map_while(Result::ok).for_each(|l| *ear.lock().unwrap() += &(l + "\n"))
+        });
+        Self { child, address, said, says }
     }
 
     fn get(&self, path: &str) -> String {
@@ -96,7 +103,7 @@ fn an_api_server_that_takes_the_connection_and_says_nothing_delays_no_scrape() {
 }
 
 #[test]
-fn an_api_server_that_is_down_is_counted() {
+fn an_api_server_that_is_down_is_counted_and_told_once() {
     let root = node();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let file = kubeconfig(root.path(), &address.to_string());
@@ -104,10 +111,18 @@ fn an_api_server_that_is_down_is_counted() {
     let counted = |metrics: &str| metrics.contains("collector=\"owners\",reason=\"refused\"");
     // A reading younger than half a second is shown again.
     let found = (0..600).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
         counted(&daemon.get("/metrics"))
     });
     assert!(found, "{}", daemon.get("/metrics"));
+    let is_told = || daemon.says.lock().unwrap().contains("os error 111");
+    assert!((0..600).any(|_| is_told() || {
+        std::thread::sleep(Duration::from_millis(50));
+        false
+    }));
+    let says = daemon.says.lock().unwrap();
+    assert_eq!(says.matches("refused (os error 111)").count(), 1, "{says}");
+    assert!(!says.contains("ERROR"), "kube is quiet: {says}");
 }
 
 #[test]
