@@ -233,14 +233,17 @@ fn way_up(
 impl Object {
     fn of(claim: &Claim, patience: Patience) -> Self {
         let Claim { namespace, reference } = claim;
+        // A node owns its static pods, and nobody owns it. So nobody has to let us read nodes.
+        let is_node = reference.api_version == "v1" && reference.kind == "Node";
         let told = OwnerReference {
             api_version: reference.api_version.clone(),
             kind: reference.kind.clone(),
-            namespace: namespace.clone(),
+            namespace: if is_node { String::new() } else { namespace.clone() },
             name: reference.name.clone(),
         };
+        let state = if is_node { State::Read(None) } else { State::Untried };
         let pause = Pause::starting_with(patience.first_pause);
-        Self { told: Arc::new(told), pause, is_asked: false, state: State::Untried }
+        Self { told: Arc::new(told), pause, is_asked: false, state }
     }
 }
 
@@ -360,6 +363,16 @@ mod tests {
             (name(&register, "e").as_deref(), name(&register, "p").as_deref()),
             (Some("a"), Some("b"))
         );
+    }
+
+    #[test]
+    fn above_what_is_in_no_namespace_nothing_is_in_one() {
+        let (mut register, now) = (Register::new(Patience::default()), Instant::now());
+        register.put(pod("p", Some("a")));
+        let a = register.next(now).unwrap();
+        assert_eq!(a.namespace, "ml");
+        register.answer(&a, Answer { is_namespaced: Some(false), above: Ok(Some(reference("b"))) }, now);
+        assert_eq!(register.next(now).unwrap().namespace, "");
     }
 
     #[test]

@@ -221,7 +221,17 @@ async fn a_pod_without_an_owner_has_none_and_one_of_another_node_is_not_asked_fo
 #[tokio::test]
 async fn an_owner_in_no_namespace_is_told_without_one() {
     let server = ApiServer::new();
-    server.put("api/v1/nodes/gpu-07", "n", json!([]));
+    server.serve_kind("example.com/v1", "Fleet", "fleets", false);
+    server.put("apis/example.com/v1/fleets/red", "f", json!([]));
+    server.put_pod(NODE, "a", "p", owner("example.com/v1", "Fleet", "red", "f"));
+    let owners = ask(&server.listen().await);
+    until_told(&owners, &pod("a", Some("p")), "example.com/v1 Fleet /red").await;
+    assert_eq!(server.asked("/apis/example.com/v1/fleets/red"), 1);
+}
+
+#[tokio::test]
+async fn a_static_pod_belongs_to_its_node_which_is_not_asked_for() {
+    let server = ApiServer::new();
     let mirror = json!({
         "annotations": { "kubernetes.io/config.mirror": "0b1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f" },
         "ownerReferences": owner("v1", "Node", NODE, "n"),
@@ -231,6 +241,7 @@ async fn an_owner_in_no_namespace_is_told_without_one() {
     // A static pod: the node knows it by the hash of its file.
     let pod = pod("etcd-gpu-07", Some("0b1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f"));
     until_told(&owners, &pod, "v1 Node /gpu-07").await;
+    assert_eq!(server.asked("nodes/"), 0);
 }
 
 #[tokio::test]

@@ -31,7 +31,6 @@ impl ApiServer {
     pub(crate) fn new() -> Self {
         let server = Self { world: Arc::new(watch::channel(World::default()).0) };
         server.serve_kind("v1", "Pod", "pods", true);
-        server.serve_kind("v1", "Node", "nodes", false);
         server.serve_kind("apps/v1", "ReplicaSet", "replicasets", true);
         server.serve_kind("apps/v1", "Deployment", "deployments", true);
         server.serve_kind("batch/v1", "Job", "jobs", true);
