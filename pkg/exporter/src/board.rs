@@ -275,40 +275,24 @@ impl Board {
     fn look(&self, id: u64, session: &mut Session) -> bool {
         let began = Instant::now();
         let devices = rdma::devices(&mut session.rdma);
-        // One message for all devices tells which are in use at all.
-        let counts = match self.manner.collectors.has(Collector::Resources) {
-            true => rdma::resource::resource_counts(&mut session.rdma),
-            false => Ok(Vec::new()),
-        };
         let place = session.place.clone();
         self.finish(id, |state| {
             *state.harvest.spent.entry(Collector::Devices).or_default() += began.elapsed();
-            let counts = counts.unwrap_or_else(|error| {
-                state.harvest.troubles.push(Trouble::new(Collector::Resources, &error));
-                Vec::new()
-            });
             match devices {
-                Ok(devices) => self.assign(state, &place, devices, &counts),
+                Ok(devices) => self.assign(state, &place, devices),
                 Err(error) => state.harvest.troubles.push(Trouble::new(Collector::Devices, &error)),
             }
         })
     }
 
-    fn assign(
-        &self,
-        state: &mut State,
-        place: &Arc<Place>,
-        devices: Vec<rdma::Device>,
-        counts: &[rdma::resource::ResourceCounts],
-    ) {
+    fn assign(&self, state: &mut State, place: &Arc<Place>, devices: Vec<rdma::Device>) {
         for device in devices.into_iter().filter(|device| self.manner.devices.has(&device.name)) {
             let key = (place.id, device.index);
             let stages = self.stages_that_answer(key, &device.name, &mut state.harvest.troubles);
-            let resources = counts.iter().find(|counts| counts.device == device.index).cloned();
             let at_once = self.manner.gids.at_once.contains(&device.name);
             let gids_before = if at_once { Instant::now() } else { self.manner.gids.before };
             let kept = state.kept.remove(&key);
-            let assignment = Assignment { device, resources, stages, gids_before };
+            let assignment = Assignment { device, stages, gids_before };
             state.tasks.push_back((place.clone(), Task::Read(Box::new(assignment), kept)));
         }
     }

@@ -104,7 +104,7 @@ impl Exporter {
         let taken = SystemTime::now();
         let mut troubles = Vec::new();
         let mut spent = BTreeMap::new();
-        let former = std::mem::take(&mut self.pods.entries);
+        let former = self.pods.entries.clone();
         if self.settings.collectors.has(Collector::Pods) {
             timed(&mut spent, Collector::Pods, || self.pods.read(&mut troubles));
         }
@@ -155,7 +155,7 @@ impl Exporter {
         }
     }
 
-    fn harvest(&mut self, former: &[Entry], troubles: &mut Vec<Trouble>) -> Harvest {
+    fn harvest(&mut self, former: &Arc<[Entry]>, troubles: &mut Vec<Trouble>) -> Harvest {
         let home = match NetNs::current() {
             Ok(home) => Arc::new(home),
             Err(error) => {
@@ -193,7 +193,7 @@ impl Exporter {
     }
 
     /// Tables that are old, the oldest first and not all at once; and those that a pod's coming or going changed.
-    fn gid_plan(&self, former: &[Entry]) -> GidPlan {
+    fn gid_plan(&self, former: &Arc<[Entry]>) -> GidPlan {
         let mut ages: Vec<Instant> = self.readers.values().filter_map(DeviceReader::oldest_gids).collect();
         ages.sort();
         let newest_due = Instant::now().checked_sub(GIDS_AGE);
@@ -203,6 +203,9 @@ impl Exporter {
             (due, limit) => due.or(limit).unwrap_or_else(Instant::now),
         };
         let now = &self.pods.entries;
+        if Arc::ptr_eq(former, now) {
+            return GidPlan { before, at_once: BTreeSet::new() };
+        }
         let changed = former.iter().filter(|entry| !now.contains(entry));
         let changed = changed.chain(now.iter().filter(|entry| !former.contains(entry)));
         GidPlan { before, at_once: changed.filter_map(|entry| entry.rdma.ibdev.clone()).collect() }

@@ -3,6 +3,7 @@
 mod counters;
 mod device;
 mod health;
+mod labels;
 mod pods;
 mod port;
 mod series;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use exposition::{Exposition, Kind, Labels, LabelsBuilder};
 
-use crate::{DeviceReading, Pod, Report, ledger::Ledger};
+use crate::{Pod, Report, ledger::Ledger};
 
 /// Tells of one report after another; what does not change is made once.
 #[derive(Debug, Default)]
@@ -30,8 +31,10 @@ impl Teller {
         let mut families = Exposition::like(&self.template);
         health::tell(&mut families, report, &node);
         for device in &report.devices {
-            device::tell(&mut families, &device.reading, &node);
-            port::tell(&mut families, &device.reading, &node);
+            if let Some(labels) = self.series.devices.get(&device.reading.device.index) {
+                device::tell(&mut families, &device.reading, labels);
+                port::tell(&mut families, &device.reading, labels);
+            }
         }
         counters::tell(&mut families, self, report, ledger, &node);
         pods::tell(&mut families, report, &node);
@@ -40,17 +43,6 @@ impl Teller {
         }
         families
     }
-}
-
-/// The labels of a device, and of the pod that has it to itself.
-fn device_labels(node: &Labels, reading: &DeviceReading) -> Labels {
-    with_pod(node.more().with("device", &reading.device.name), reading.pod.as_ref()).done()
-}
-
-/// The labels of a port, and of the pod that has the device to itself.
-fn port_labels(node: &Labels, reading: &DeviceReading, port: u32) -> Labels {
-    let labels = node.more().with("device", &reading.device.name).with_text("port", port);
-    with_pod(labels, reading.pod.as_ref()).done()
 }
 
 fn with_pod(labels: LabelsBuilder, pod: Option<&Arc<Pod>>) -> LabelsBuilder {

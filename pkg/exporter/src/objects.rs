@@ -35,16 +35,16 @@ pub struct Objects {
 pub(crate) fn read(
     socket: &mut Socket,
     device: &Device,
-    counts: Option<&ResourceCounts>,
+    counts: &ResourceCounts,
     collectors: Collectors,
     troubles: &mut Vec<Trouble>,
 ) -> Option<Objects> {
     let mut objects = Objects::default();
     let mut ask = Ask { socket, device, troubles };
-    if counts.is_none_or(|counts| counts.cm_id != Some(0)) {
+    if counts.cm_id != Some(0) {
         objects.cm_ids = ask.list(resource::cm_ids)?;
     }
-    if counts.is_some_and(|counts| counts.ctx == Some(0)) {
+    if counts.ctx == Some(0) {
         return Some(objects);
     }
     objects.contexts = ask.list(resource::contexts)?;

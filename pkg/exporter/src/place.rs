@@ -4,7 +4,7 @@ use std::{
     io,
     os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
 };
 
 use netns::{NetNs, NetNsId};
@@ -27,6 +27,8 @@ pub(crate) struct Place {
     /// The pod, if it is one's, and if it is known whose.
     pub(crate) pod: Option<Arc<Pod>>,
     sysfs: Mutex<Option<Arc<View>>>,
+    /// Whether any port in it had a link the last time.
+    pub(crate) has_links: AtomicBool,
 }
 
 /// sysfs as a namespace sees it.
@@ -41,7 +43,13 @@ impl Place {
     /// The node's own namespace.
     pub(crate) fn node(home: &NetNs, sysfs: &Sysfs) -> Self {
         let view = View { sysfs: sysfs.clone(), _mount: None };
-        Self { id: home.id(), path: None, pod: None, sysfs: Mutex::new(Some(Arc::new(view))) }
+        Self {
+            id: home.id(),
+            path: None,
+            pod: None,
+            sysfs: Mutex::new(Some(Arc::new(view))),
+            has_links: true.into(),
+        }
     }
 
     /// The namespace that an entry of the pod map tells of, if the pod has an RDMA device in it.
@@ -56,6 +64,7 @@ impl Place {
             path: Some(root.join(below)),
             pod: entry.pod.as_ref().map(|pod| Arc::new(Pod::from(pod))),
             sysfs: Mutex::new(None),
+            has_links: true.into(),
         })
     }
 

@@ -1,6 +1,12 @@
 //! The pods of the node, by what the node itself knows of them.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use kubepods::{PodName, PodNames, PodUid};
 use podmap::{Entry, PodMap};
@@ -12,8 +18,9 @@ use crate::{Collector, Pod, Reason, Trouble};
 pub(crate) struct Pods {
     names: PodNames,
     map: PodMap,
-    /// The pod map's entries, as of the last reading.
-    pub(crate) entries: Vec<Entry>,
+    /// The pod map's entries, as of the last reading, and when its directory was changed before that.
+    pub(crate) entries: Arc<[Entry]>,
+    changed: Option<SystemTime>,
     boot_id: String,
 }
 
@@ -25,7 +32,8 @@ impl Pods {
         Self {
             names: PodNames::at(root),
             map: PodMap::below(&root.join(below)),
-            entries: Vec::new(),
+            entries: Arc::default(),
+            changed: None,
             boot_id: boot_id.trim().to_owned(),
         }
     }
@@ -35,19 +43,33 @@ impl Pods {
         if let Err(error) = self.names.read() {
             troubles.push(Trouble::new(Collector::Pods, &error));
         }
-        self.entries = match self.map.read_all() {
-            Ok(all) => all.into_iter().filter_map(|entry| self.of_this_boot(entry, troubles)).collect(),
-            Err(error) => {
-                troubles.push(Trouble::new(Collector::Pods, &error));
-                Vec::new()
-            }
-        };
+        self.read_map(troubles);
         for pod in self.entries.iter().filter_map(|entry| entry.pod.as_ref()) {
             if let Some(uid) = pod.uid.as_deref().and_then(|uid| uid.parse::<PodUid>().ok()) {
                 let name = PodName { namespace: pod.namespace.clone(), name: pod.name.clone() };
                 self.names.insert(uid, name);
             }
         }
+    }
+
+    /// Reads the pod map, if it has changed: an entry is put in place as a new file, which changes the directory. Two
+    /// changes may have one time, so a directory that was changed just now is read again the next time.
+    fn read_map(&mut self, troubles: &mut Vec<Trouble>) {
+        let changed = fs::metadata(self.map.dir()).and_then(|dir| dir.modified()).ok();
+        if changed.is_some() && changed == self.changed {
+            return;
+        }
+        let is_old = |time: &SystemTime| time.elapsed().is_ok_and(|age| age > Duration::from_secs(1));
+        let before = troubles.len();
+        self.entries = match self.map.read_all() {
+            Ok(all) => all.into_iter().filter_map(|entry| self.of_this_boot(entry, troubles)).collect(),
+            Err(error) => {
+                troubles.push(Trouble::new(Collector::Pods, &error));
+                Arc::default()
+            }
+        };
+        // What is damaged is told of each time.
+        self.changed = changed.filter(is_old).filter(|_| troubles.len() == before);
     }
 
     fn of_this_boot(
@@ -91,8 +113,6 @@ impl Pods {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
@@ -126,6 +146,28 @@ mod tests {
         assert_eq!(pods.of(&uid).name, "worker-1");
         assert_eq!(pods.all().len(), 1);
         assert!(troubles.is_empty(), "{troubles:?}");
+    }
+
+    #[test]
+    fn a_map_that_has_not_changed_is_not_read_again() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut pods, mut troubles) = (pods(root.path()), Vec::new());
+        let map = PodMap::below(&root.path().join("run/silkrail"));
+        let first = "a@net1".parse().unwrap();
+        map.write(&first, &entry("a", "this-boot")).unwrap();
+        let set = |seconds| {
+            let dir = fs::File::open(map.dir()).unwrap();
+            dir.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+        };
+        set(1);
+        pods.read(&mut troubles);
+        fs::write(map.dir().join("a@net1.json"), "garbage, but nobody looks").unwrap();
+        set(1);
+        pods.read(&mut troubles);
+        assert!(pods.entries.len() == 1 && troubles.is_empty(), "{troubles:?}");
+        map.remove(&first).unwrap();
+        pods.read(&mut troubles);
+        assert!(pods.entries.is_empty());
     }
 
     #[test]

@@ -8,10 +8,13 @@ use std::{
 };
 
 use addr::LinkName;
-use rdma::{Device, resource::ResourceCounts};
+use rdma::{
+    Device,
+    resource::{self, ResourceCounts},
+};
 
 use crate::{
-    Collector, Collectors, Counters, DeviceReading, Facts, GidTable, PortReading, Reason, Trouble,
+    Collector, Collectors, Counters, DeviceReading, Facts, GidTable, Objects, PortReading, Reason, Trouble,
     counter_files::{Allowance, CounterFiles},
     objects,
     place::View,
@@ -57,7 +60,6 @@ pub(crate) struct Progress {
 #[derive(Debug)]
 pub(crate) struct Assignment {
     pub(crate) device: Device,
-    pub(crate) resources: Option<ResourceCounts>,
     /// The stages to go through.
     pub(crate) stages: Collectors,
     /// A GID table older than this is read again.
@@ -75,7 +77,7 @@ impl Progress {
             ports: Vec::new(),
             counters: Counters::default(),
             traffic_class: None,
-            resources: assignment.resources.clone(),
+            resources: None,
             objects: None,
         };
         Self { stage: Collector::Devices, reading, troubles: Vec::new(), spent: BTreeMap::new() }
@@ -157,10 +159,11 @@ impl DeviceReader {
         }) {
             steps.store(|reading| (reading.counters, reading.traffic_class) = (counters, class));
         }
-        let objects = steps.take(Collector::Resources, |t| {
-            objects::read(&mut session.rdma, device, assignment.resources.as_ref(), assignment.stages, t)
-        });
-        steps.store(|reading| reading.objects = objects.flatten());
+        if let Some((resources, objects)) =
+            steps.take(Collector::Resources, |t| resources(session, device, assignment.stages, t)).flatten()
+        {
+            steps.store(|reading| (reading.resources, reading.objects) = (Some(resources), objects));
+        }
     }
 
     /// Opens the files of ports that are new, and closes those of ports that went.
@@ -225,6 +228,26 @@ fn ports(session: &mut Session, device: &Device, troubles: &mut Vec<Trouble>) ->
     }
 }
 
+/// How many objects there are, and the objects.
+fn resources(
+    session: &mut Session,
+    device: &Device,
+    collectors: Collectors,
+    troubles: &mut Vec<Trouble>,
+) -> Option<(ResourceCounts, Option<Objects>)> {
+    match resource::resource_counts_of(&mut session.rdma, device) {
+        Ok(counts) => {
+            let objects = objects::read(&mut session.rdma, device, &counts, collectors, troubles);
+            Some((counts, objects))
+        }
+        Err(rdma::Error::NoSuchDevice { .. }) => None,
+        Err(error) => {
+            troubles.push(Trouble::new(Collector::Resources, &error));
+            None
+        }
+    }
+}
+
 impl PortReader {
     /// Hardware counters, in the driver's order.
     fn hw_counters(
@@ -252,15 +275,15 @@ impl PortReader {
     /// Speed and statistics of the port's link.
     fn link(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         link: Option<&str>,
         view: &View,
         troubles: &mut Vec<Trouble>,
     ) -> (Option<u32>, Counters) {
-        let Some((socket, link)) = session.ethtool.as_ref().zip(link.and_then(|link| link.parse().ok()))
-        else {
+        let Some(link) = link.and_then(|link| link.parse().ok()) else {
             return (None, Counters::default());
         };
+        let Some(socket) = session.ethtool() else { return (None, Counters::default()) };
         let speed = socket.speed(&link).unwrap_or_else(|error| told(error, troubles));
         let mut statistics = self.statistics(socket, &link).unwrap_or_else(|error| told(error, troubles));
         if statistics.is_empty() {

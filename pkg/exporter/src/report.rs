@@ -34,7 +34,7 @@ pub struct Report {
     /// The devices, the node's own first.
     pub devices: Vec<DeviceReport>,
     /// The pod map.
-    pub entries: Vec<Entry>,
+    pub entries: Arc<[Entry]>,
     /// The pods that have something, and what owns them.
     pub pods: BTreeMap<Arc<Pod>, Option<Arc<OwnerReference>>>,
     /// What pods have done, on each port and by how that is known.
@@ -145,7 +145,7 @@ impl Report {
             has_rdma: false,
             mode: None,
             devices: Vec::new(),
-            entries: Vec::new(),
+            entries: Arc::default(),
             pods: BTreeMap::new(),
             traffic: Vec::new(),
             outcomes: BTreeMap::new(),

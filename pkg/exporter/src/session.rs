@@ -1,6 +1,6 @@
 //! The sockets by which a place is asked, for one collection.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use netns::NetNs;
 use sysfs::Sysfs;
@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct Session {
     pub(crate) place: Arc<Place>,
     pub(crate) rdma: rdma::Socket,
-    pub(crate) ethtool: Option<ethtool::Socket>,
+    ethtool: Option<ethtool::Socket>,
     /// The node's sysfs.
     pub(crate) node: Sysfs,
     home: Arc<NetNs>,
@@ -24,10 +24,23 @@ pub(crate) struct Session {
 impl Session {
     /// Opens them; `None` if the place is gone.
     pub(crate) fn open(place: Arc<Place>, node: &Sysfs, home: &Arc<NetNs>) -> Result<Option<Self>, Failure> {
-        let open = || Ok::<_, Failure>((rdma::open(node)?, ethtool::Socket::open().ok()));
+        // Twins and InfiniBand have no links. If it turns out that one has, it is entered once more.
+        let has_links = place.has_links.swap(false, Ordering::Relaxed);
+        let ethtool = || has_links.then(ethtool::Socket::open).and_then(Result::ok);
+        let open = || Ok::<_, Failure>((rdma::open(node)?, ethtool()));
         let sockets = place.enter(home, open)?;
         let Some((rdma, ethtool)) = sockets.transpose()? else { return Ok(None) };
         Ok(Some(Self { place, rdma, ethtool, node: node.clone(), home: home.clone() }))
+    }
+
+    /// By which a link is asked.
+    pub(crate) fn ethtool(&mut self) -> Option<&ethtool::Socket> {
+        self.place.has_links.store(true, Ordering::Relaxed);
+        if self.ethtool.is_none() {
+            let opened = self.place.enter(&self.home, ethtool::Socket::open);
+            self.ethtool = opened.ok().flatten().and_then(Result::ok);
+        }
+        self.ethtool.as_ref()
     }
 
     /// The sysfs of the place; `None` if the place is gone.

@@ -216,6 +216,7 @@ fn counts_are_as_rdma_prints_them_and_nothing_is_left_of_a_process_that_has_ende
     let names = ["qp", "cq", "mr", "pd", "ctx", "srq", "cm_id"];
     assert_eq!(told.map(|count| json!(count)), names.map(|name| printed[name].clone()));
     assert_eq!((during.qp, during.ctx), (Some(3), Some(2)));
+    assert_eq!(resource::resource_counts_of(&mut socket, &device).unwrap(), during);
     assert!(during.other.is_empty(), "{during:?}");
 
     let ended = programs.map(|program| owner_of(&program));
@@ -237,6 +238,7 @@ fn a_device_that_is_gone_is_called_missing() {
     assert!(gone(resource::contexts(&mut socket, &device).unwrap_err()));
     assert!(gone(resource::cm_ids(&mut socket, &device).unwrap_err()));
     assert!(gone(resource::counter_sets(&mut socket, &device).unwrap_err()));
+    assert!(gone(resource::resource_counts_of(&mut socket, &device).unwrap_err()));
     assert!(resource::resource_counts(&mut socket).unwrap().iter().all(|one| one.device_name != DEVICE));
 }
 

@@ -5,7 +5,8 @@ use std::{mem, sync::Arc};
 use exposition::{Exposition, Labels};
 
 use super::{
-    Teller, counter, device_labels, port_labels,
+    Teller, counter,
+    labels::DeviceLabels,
     series::{CounterSeries, KnownSeries},
     with_pod,
 };
@@ -13,20 +14,22 @@ use crate::{Report, ledger::Ledger};
 
 /// Finds or makes the series of everything that counts. New ones may need families that are not in the template yet.
 pub(super) fn prepare(teller: &mut Teller, report: &Report, ledger: &Ledger, node: &Labels) {
-    let KnownSeries { mut ports, mut accounts } = mem::take(&mut teller.series);
+    let KnownSeries { mut ports, mut accounts, mut devices } = mem::take(&mut teller.series);
     let (template, new) = (&mut teller.template, &mut teller.series);
     for device in &report.devices {
         let reading = &device.reading;
-        for (port, sheet) in reading.ports.iter().zip(&device.sheets) {
-            let key = (reading.device.index, port.port.port);
-            let labels = port_labels(node, reading, port.port.port);
-            let series = CounterSeries::of_port(ports.remove(&key), template, &labels, &sheet.layout);
-            new.ports.insert(key, series);
+        let index = reading.device.index;
+        let labels = DeviceLabels::of(devices.remove(&index), reading, node);
+        let of_ports = reading.ports.iter().map(|port| port.port.port).zip(&device.sheets);
+        for ((port, sheet), labels) in of_ports.zip(&labels.ports) {
+            let known = ports.remove(&(index, port));
+            let series = CounterSeries::of_port(known, template, &labels.port, &sheet.layout);
+            new.ports.insert((index, port), series);
         }
-        let key = (reading.device.index, 0);
-        let labels = device_labels(node, reading);
-        let series = CounterSeries::of_port(ports.remove(&key), template, &labels, &device.sheet.layout);
-        new.ports.insert(key, series);
+        let known = ports.remove(&(index, 0));
+        let series = CounterSeries::of_port(known, template, &labels.device, &device.sheet.layout);
+        new.ports.insert((index, 0), series);
+        new.devices.insert(index, labels);
     }
     for (pod, kept) in ledger.accounts() {
         for ((device, port, attribution), sheet) in kept {

@@ -3,12 +3,15 @@
 use exposition::{Exposition, Labels};
 use rdma::{NodeType, PortState};
 
-use super::{device_labels, gauge};
+use super::{
+    gauge,
+    labels::{DeviceLabels, RESOURCES},
+};
 use crate::DeviceReading;
 
-pub(super) fn tell(families: &mut Exposition, reading: &DeviceReading, node: &Labels) {
-    let labels = device_labels(node, reading);
-    info(families, reading, &labels);
+pub(super) fn tell(families: &mut Exposition, reading: &DeviceReading, known: &DeviceLabels) {
+    let labels = &known.device;
+    info(families, reading, labels);
     if !reading.ports.is_empty() {
         let up = reading.ports.iter().any(|port| port.port.state == PortState::Active);
         gauge(families, "rdma_device_up", "Whether any port of the device is active.")
@@ -18,7 +21,7 @@ pub(super) fn tell(families: &mut Exposition, reading: &DeviceReading, node: &La
         let help = "The traffic class of all packets of the device, as the vendor's driver sets it.";
         gauge(families, "rdma_device_traffic_class", help).add(labels.clone(), u64::from(class));
     }
-    objects(families, reading, &labels);
+    objects(families, reading, known);
 }
 
 fn info(families: &mut Exposition, reading: &DeviceReading, labels: &Labels) {
@@ -54,32 +57,22 @@ fn node_type(kind: NodeType) -> &'static str {
     }
 }
 
-fn objects(families: &mut Exposition, reading: &DeviceReading, labels: &Labels) {
+fn objects(families: &mut Exposition, reading: &DeviceReading, known: &DeviceLabels) {
+    let tables = || reading.ports.iter().filter_map(|port| port.gids.as_ref());
+    let gids = tables().next().map(|_| tables().map(|table| table.entries.len() as u64).sum());
+    let counts = reading.resources.as_ref();
+    let counts = counts.map_or([None; 7], |c| [c.qp, c.cq, c.mr, c.pd, c.ctx, c.srq, c.cm_id]);
     let help =
         "Objects in use on the device, the kernel's own too; resource=\"gid\": entries of the GID table.";
     let family = gauge(families, "rdma_resources", help);
-    if let Some(counts) = &reading.resources {
-        for (resource, count) in [
-            ("qp", counts.qp),
-            ("cq", counts.cq),
-            ("mr", counts.mr),
-            ("pd", counts.pd),
-            ("ctx", counts.ctx),
-            ("srq", counts.srq),
-            ("cm_id", counts.cm_id),
-        ] {
-            if let Some(count) = count {
-                family.add(labels.and("resource", resource), count);
-            }
+    for (count, labels) in counts.into_iter().chain([gids]).zip(&known.resources) {
+        if let Some(count) = count {
+            family.add(labels.clone(), count);
         }
     }
-    let tables: Vec<_> = reading.ports.iter().filter_map(|port| port.gids.as_ref()).collect();
-    if !tables.is_empty() {
-        let labels = labels.and("resource", "gid");
-        let used: usize = tables.iter().map(|table| table.entries.len()).sum();
-        let room: usize = tables.iter().map(|table| table.capacity).sum();
-        family.add(labels.clone(), used as u64);
+    if gids.is_some() {
+        let room: u64 = tables().map(|table| table.capacity as u64).sum();
         gauge(families, "rdma_resource_limit", "How many objects of a kind the device has room for.")
-            .add(labels, room as u64);
+            .add(known.resources[RESOURCES.len() - 1].clone(), room);
     }
 }

@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use exposition::{Exposition, FamilyId, Kind, Labels};
 
+use super::labels::DeviceLabels;
 use crate::{
     Attribution, Pod,
     catalogue::{Direction, Role},
@@ -40,6 +41,7 @@ enum Of {
 pub(super) struct KnownSeries {
     pub(super) ports: HashMap<PortKey, CounterSeries>,
     pub(super) accounts: HashMap<(Arc<Pod>, String, u32, Attribution), CounterSeries>,
+    pub(super) devices: HashMap<u32, DeviceLabels>,
 }
 
 impl CounterSeries {

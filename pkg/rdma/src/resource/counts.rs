@@ -1,9 +1,10 @@
 //! How many objects devices have in use.
 
 use netlink_packet_rdma::{NldevAttribute, NldevCommand};
+use nix::errno::Errno;
 
 use crate::{
-    Error, Socket,
+    Device, Error, Socket,
     family::{attributes, message},
 };
 
@@ -45,6 +46,26 @@ pub fn resource_counts(socket: &mut Socket) -> Result<Vec<ResourceCounts>, Error
     Ok(socket.dump("count", &"RDMA resources", request, |found: &mut Vec<ResourceCounts>, answer| {
         found.extend(ResourceCounts::read(attributes(answer)));
     })?)
+}
+
+/// What is in use on one device.
+///
+/// # Errors
+/// [`Error::NoSuchDevice`] if it is not visible in the socket's namespace.
+///
+/// # Kernel
+/// `RDMA_NLDEV_CMD_RES_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX`. For some devices this costs less than the list of all: for
+/// that the kernel looks at every device of the node, whoever may see it.
+#[doc(alias = "rdma resource show")]
+pub fn resource_counts_of(socket: &mut Socket, device: &Device) -> Result<ResourceCounts, Error> {
+    let request = message(NldevCommand::ResGet, vec![NldevAttribute::DevIndex(device.index)]);
+    let object = format_args!("resources of RDMA device {}", device.name);
+    let missing = || Error::NoSuchDevice { device: device.name.clone() };
+    let answer = socket.get_at_once("count", &object, request).map_err(|error| match error.errno() {
+        Some(Errno::EINVAL) => missing(),
+        _ => error.into(),
+    })?;
+    ResourceCounts::read(attributes(answer)).ok_or_else(missing)
 }
 
 impl ResourceCounts {

@@ -25,7 +25,7 @@ pub use cm_id::{CmId, CmIdState, PortSpace, cm_ids};
 pub use completion_queue::{CompletionQueue, completion_queues};
 pub use context::{Context, contexts};
 pub use counter_set::{BindMode, CounterSet, counter_sets};
-pub use counts::{ResourceCounts, resource_counts};
+pub use counts::{ResourceCounts, resource_counts, resource_counts_of};
 pub use memory_region::{MemoryRegion, memory_regions};
 pub use netlink_packet_rdma::QueuePairRange;
 pub use owner::Owner;

@@ -101,7 +101,7 @@ fn report() -> Report {
     let shares = [(Holder::Pod(pod(Some("u-1"))), share), (Holder::Node, node)].into();
     report.has_rdma = true;
     report.devices = vec![DeviceReport::new(device(), Some(Usage { shares }))];
-    report.entries = vec![entry()];
+    report.entries = vec![entry()].into();
     let owner = OwnerReference {
         api_version: "batch/v1".into(),
         kind: "Job".into(),
