@@ -20,7 +20,7 @@ use crate::{
     place::View,
     reading::Names,
     session::Session,
-    traffic_class,
+    traffic_class::TrafficClass,
     trouble::Failure,
 };
 
@@ -31,6 +31,7 @@ pub(crate) struct DeviceReader {
     view: Arc<View>,
     dir: PathBuf,
     files: CounterFiles,
+    traffic_class: TrafficClass,
     allowance: Allowance,
     ports: BTreeMap<u32, PortReader>,
 }
@@ -100,7 +101,16 @@ impl DeviceReader {
                 let facts = Arc::new(Facts::read(&view.sysfs, &session.node, name));
                 let files = CounterFiles::open(&dir.join("hw_counters"), allowance, troubles);
                 let allowance = allowance.clone();
-                return Ok(Some(Self { facts, view, dir, files, allowance, ports: BTreeMap::new() }));
+                let traffic_class = TrafficClass::open(&dir, 1);
+                return Ok(Some(Self {
+                    facts,
+                    view,
+                    dir,
+                    files,
+                    traffic_class,
+                    allowance,
+                    ports: BTreeMap::new(),
+                }));
             }
             if attempt == 0 {
                 session.place.forget_view();
@@ -154,9 +164,9 @@ impl DeviceReader {
             });
             steps.store(|reading| reading.ports[at].gids = gids.flatten());
         }
-        if let Some((counters, class)) = steps.take(Collector::Counters, |t| {
-            (self.files.read(t), numbers.first().and_then(|(port, _)| traffic_class::read(&self.dir, *port)))
-        }) {
+        if let Some((counters, class)) =
+            steps.take(Collector::Counters, |t| (self.files.read(t), self.traffic_class.read()))
+        {
             steps.store(|reading| (reading.counters, reading.traffic_class) = (counters, class));
         }
         if let Some((resources, objects)) =

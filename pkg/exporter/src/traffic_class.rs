@@ -1,25 +1,38 @@
 //! The traffic class that the vendor's driver (MLNX_OFED) sets for all packets of a device.
 
-use std::{fs, path::Path};
+use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
-/// The class; `None` if none is set, or the driver is not the vendor's.
-///
-/// # Kernel
-/// `/sys/class/infiniband/<device>/tc/<port>/traffic_class`; none of the mainline kernel's drivers has it. A line
-/// `Global tclass=106`, beside lines for single destinations.
-pub(crate) fn read(device: &Path, port: u32) -> Option<u32> {
-    let text = fs::read_to_string(device.join(format!("tc/{port}/traffic_class"))).ok()?;
-    text.lines().find_map(|line| line.trim().strip_prefix("Global tclass=")?.parse().ok())
+/// Where the class of a device is shown: a file that is kept open, if the driver has it.
+#[derive(Debug)]
+pub(crate) struct TrafficClass(Option<File>);
+
+impl TrafficClass {
+    /// # Kernel
+    /// `/sys/class/infiniband/<device>/tc/<port>/traffic_class`; none of the mainline kernel's drivers has it.
+    pub(crate) fn open(device: &Path, port: u32) -> Self {
+        Self(File::open(device.join(format!("tc/{port}/traffic_class"))).ok())
+    }
+
+    /// The class; `None` if none is set, or the driver is not the vendor's. The text has a line `Global tclass=106`,
+    /// beside lines for single destinations.
+    pub(crate) fn read(&self) -> Option<u32> {
+        let mut page = [0; 4096];
+        let length = self.0.as_ref()?.read_at(&mut page, 0).ok()?;
+        let text = String::from_utf8_lossy(&page[..length]);
+        text.lines().find_map(|line| line.trim().strip_prefix("Global tclass=")?.parse().ok())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
     fn a_class_that_is_not_set_is_absent_and_not_zero() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(read(dir.path(), 1), None);
+        assert_eq!(TrafficClass::open(dir.path(), 1).read(), None);
         fs::create_dir_all(dir.path().join("tc/1")).unwrap();
         let file = dir.path().join("tc/1/traffic_class");
         for (text, class) in [
@@ -30,7 +43,7 @@ mod tests {
             ("Global tclass=many\n", None),
         ] {
             fs::write(&file, text).unwrap();
-            assert_eq!(read(dir.path(), 1), class, "{text:?}");
+            assert_eq!(TrafficClass::open(dir.path(), 1).read(), class, "{text:?}");
         }
     }
 }

@@ -1,0 +1,268 @@
+//! Measures a scrape of 256 RDMA devices in 64 namespaces beside the bare netlink calls, in the lab's machine.
+//!
+//! `hack/bench --scrape` builds what is measured and starts this there. The devices are simulated: what they cost is the
+//! kernel's own code around them, and no firmware.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "it is what a measurement is for")]
+
+use std::{
+    env,
+    error::Error,
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+    process::{Child, Command, ExitCode, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use podmap::{Entry, Mode, PodMap};
+use serde_json::json;
+
+/// What `--check` demands.
+const AT_MOST_FLOORS: f64 = 2.0;
+const DEVICES: usize = 256;
+const NAMESPACES: usize = 64;
+const ADDRESS: &str = "127.0.0.1:9879";
+/// A reading younger than half a second is not made anew.
+const PAUSE: Duration = Duration::from_millis(700);
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+struct Options {
+    daemon: PathBuf,
+    floor: PathBuf,
+    rounds: usize,
+    json: bool,
+    check: bool,
+}
+
+/// What was measured with one kind of devices, in milliseconds.
+struct Measured {
+    floor: f64,
+    scrape: f64,
+    lines: usize,
+    bytes: usize,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("bench-scrape: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether the measurement passes its check, if one was asked for.
+fn run() -> Result<bool> {
+    let options = Options::read()?;
+    make_devices()?;
+    move_them_to_pods()?;
+    let daemon = Daemon::start(&options.daemon)?;
+    let all = measure(&options)?;
+    // Firmware refuses the error counters of most VFs of mlx5, and then they are not asked again.
+    set_all("port_counters_refuse", "Y")?;
+    get()?;
+    sleep(PAUSE);
+    let vfs = measure(&options)?;
+    drop(daemon);
+    let holds = vfs.ratio() <= AT_MOST_FLOORS;
+    if options.json {
+        println!("{}", json!({"all_counters": all.json(), "as_vfs": vfs.json(), "rounds": options.rounds}));
+    } else {
+        println!("scrape of {DEVICES} devices in {NAMESPACES} namespaces, {} rounds, ms", options.rounds);
+        println!("{:<34}{:>8}{:>9}{:>8}{:>8}{:>11}", "", "floor", "scrape", "ratio", "lines", "bytes");
+        println!("{:<34}{all}", "  every standard counter");
+        println!("{:<34}{vfs} (at most {AT_MOST_FLOORS})", "  without those firmware refuses VFs");
+    }
+    Ok(holds || !options.check)
+}
+
+impl Options {
+    fn read() -> Result<Self> {
+        let mut args = env::args_os().skip(1);
+        let (daemon, floor) = (args.next().ok_or("no daemon")?.into(), args.next().ok_or("no floor")?.into());
+        let mut options = Self { daemon, floor, rounds: 30, json: false, check: false };
+        while let Some(argument) = args.next() {
+            match argument.to_str() {
+                Some("--rounds") => {
+                    let rounds = args.next().and_then(|rounds| rounds.to_str()?.parse().ok());
+                    options.rounds = rounds.ok_or("--rounds: expected a number")?;
+                }
+                Some("--json") => options.json = true,
+                Some("--check") => options.check = true,
+                _ => return Err(format!("unknown argument {}", argument.display()).into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn tool(program: &str, arguments: &[&str]) -> Result<()> {
+    let status = Command::new(program).args(arguments).stdout(Stdio::null()).status()?;
+    if status.success() { Ok(()) } else { Err(format!("{program} {arguments:?}: {status}").into()) }
+}
+
+fn make_devices() -> Result<()> {
+    tool("rdma", &["system", "set", "netns", "exclusive"])?;
+    tool("lab-vfs", &["7", "eth0", "eth1"])?;
+    set_all("twins", "15")?;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while devices()?.len() < DEVICES {
+        if Instant::now() > deadline {
+            return Err(format!("there are {} devices, expected {DEVICES}", devices()?.len()).into());
+        }
+        sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+/// Writes a setting of every simulated device.
+fn set_all(setting: &str, value: &str) -> Result<()> {
+    for device in fs::read_dir("/sys/kernel/debug/rdmasim")? {
+        let file = device?.path().join(setting);
+        if file.exists() {
+            fs::write(file, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn devices() -> Result<Vec<String>> {
+    let entries = fs::read_dir("/sys/class/infiniband")?;
+    let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name().display().to_string()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Gives each pod its devices, and the map an entry of each pod, as the plugins write it.
+fn move_them_to_pods() -> Result<()> {
+    let map = PodMap::below("/run/silkrail".as_ref());
+    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    for (number, devices) in devices()?.chunks(DEVICES / NAMESPACES).enumerate() {
+        let name = format!("pod-{number}");
+        tool("ip", &["netns", "add", &name])?;
+        for device in devices {
+            tool("rdma", &["dev", "set", device, "netns", &name])?;
+        }
+        let attachment = format!("c{number}@net1").parse()?;
+        let mut entry = Entry::new("rdma", format!("c{number}@net1").parse()?);
+        entry.boot_id = boot_id.trim().into();
+        entry.pod = Some(podmap::Pod {
+            namespace: "bench".into(),
+            name: name.clone(),
+            uid: Some(format!("00000000-0000-4000-8000-{number:012x}")),
+        });
+        entry.container.netns_path = PathBuf::from("/run/netns").join(&name);
+        let meta = fs::metadata(&entry.container.netns_path)?;
+        (entry.container.netns_dev, entry.container.netns_ino) = (meta.dev(), meta.ino());
+        entry.rdma.mode = Mode::Exclusive;
+        entry.rdma.ibdev = devices.first().cloned();
+        map.write(&attachment, &entry)?;
+    }
+    Ok(())
+}
+
+/// The daemon, for as long as this value lives.
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(program: &PathBuf) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.args(["--listen", ADDRESS, "--device-timeout", "60", "--kubernetes", "off"]);
+        let daemon = Self(command.stderr(Stdio::null()).spawn()?);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !get().is_ok_and(|(_, text)| text.contains("rdma_device_info{")) {
+            if Instant::now() > deadline {
+                return Err("the daemon does not answer".into());
+            }
+            sleep(Duration::from_millis(100));
+        }
+        Ok(daemon)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Medians of the floor and of a scrape, one after the other in each round.
+fn measure(options: &Options) -> Result<Measured> {
+    let (mut floors, mut scrapes, mut last) = (Vec::new(), Vec::new(), String::new());
+    for _ in 0..options.rounds {
+        sleep(PAUSE);
+        floors.push(floor(options)?);
+        let (time, text) = get()?;
+        scrapes.push(time);
+        last = text;
+    }
+    let found = last.matches("\nrdma_device_info{").count();
+    if found != DEVICES {
+        return Err(format!("a scrape has {found} devices, expected {DEVICES}").into());
+    }
+    let lines = last.lines().filter(|line| !line.starts_with('#')).count();
+    Ok(Measured { floor: median(floors), scrape: median(scrapes), lines, bytes: last.len() })
+}
+
+/// The best of three: what is before them is the floor's own start.
+fn floor(options: &Options) -> Result<f64> {
+    let namespaces = (0..NAMESPACES).map(|number| format!("/run/netns/pod-{number}"));
+    let output = Command::new(&options.floor).arg("3").args(namespaces).output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let round = |line: &str| -> Option<f64> {
+        let (time, devices) = line.split_once(' ')?;
+        (devices == DEVICES.to_string()).then(|| time.parse().ok())?
+    };
+    let best = text.lines().filter_map(round).fold(f64::INFINITY, f64::min);
+    if best.is_finite() { Ok(best / 1e6) } else { Err(format!("the floor said {text:?}").into()) }
+}
+
+/// A scrape: how long it took in milliseconds, and what it says.
+fn get() -> Result<(f64, String)> {
+    let began = Instant::now();
+    let mut stream = TcpStream::connect(ADDRESS)?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::with_capacity(8 << 20);
+    stream.read_to_end(&mut answer)?;
+    let time = began.elapsed().as_secs_f64() * 1e3;
+    Ok((time, String::from_utf8(answer)?))
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+impl Measured {
+    fn ratio(&self) -> f64 {
+        self.scrape / self.floor
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let Self { floor, scrape, lines, bytes } = self;
+        json!({"floor_ms": floor, "scrape_ms": scrape, "ratio": self.ratio(), "lines": lines, "bytes": bytes})
+    }
+}
+
+impl std::fmt::Display for Measured {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{:>8.1}{:>9.1}{:>8.2}{:>8}{:>11}",
+            self.floor,
+            self.scrape,
+            self.ratio(),
+            self.lines,
+            self.bytes
+        )
+    }
+}
