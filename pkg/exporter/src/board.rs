@@ -93,7 +93,9 @@ enum Task {
 struct Running {
     since: Instant,
     place: Arc<Place>,
-    /// The device, if it is one.
+    /// Whether it may bring more tasks.
+    looks: bool,
+    /// The device, once it is being read.
     progress: Option<Arc<Mutex<Progress>>>,
 }
 
@@ -111,7 +113,11 @@ pub(crate) struct Board {
     manner: Manner,
     silent: Silent,
     state: Mutex<State>,
-    changed: Condvar,
+    /// There may be tasks, or no more of them: for workers.
+    tasks: Condvar,
+    /// All is done, or somebody may be late: for whoever waits for the harvest. It would cost much to wake it for each
+    /// task.
+    done: Condvar,
 }
 
 /// Reads every device of these places. `kept` are the readers of the last collection.
@@ -121,7 +127,8 @@ pub(crate) fn collect(
     manner: Manner,
     silent: Silent,
 ) -> Harvest {
-    let board = Board { manner, silent, state: Mutex::default(), changed: Condvar::new() };
+    let (tasks, done) = (Condvar::new(), Condvar::new());
+    let board = Board { manner, silent, state: Mutex::default(), tasks, done };
     board.post(places, kept);
     Arc::new(board).wait()
 }
@@ -158,12 +165,11 @@ impl Board {
         let mut hired = 0;
         let mut state = self.lock();
         loop {
-            let late = self.give_up_on_the_late(&mut state);
-            hired -= late;
+            hired -= self.give_up_on_the_late(&mut state);
             if state.tasks.is_empty() && state.running.is_empty() {
                 break;
             }
-            while hired < self.manner.workers && hired < state.tasks.len() + state.running.len() {
+            while hired < self.manner.workers {
                 let board = self.clone();
                 // Detached on purpose: it may never come back.
                 thread::spawn(move || board.work());
@@ -174,7 +180,7 @@ impl Board {
                 (since + self.manner.patience).saturating_duration_since(Instant::now())
             });
             let wait = wait.max(Duration::from_millis(1));
-            state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.done.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
         let mut harvest = std::mem::take(&mut state.harvest);
         harvest.readings.sort_by(|a, b| (!a.on_node, &a.device.name).cmp(&(!b.on_node, &b.device.name)));
@@ -189,6 +195,7 @@ impl Board {
         for id in &late {
             if let Some(running) = state.running.remove(id) {
                 self.give_up(*id, &running, &mut state.harvest);
+                self.tasks.notify_all();
             }
         }
         late.len()
@@ -219,7 +226,11 @@ impl Board {
                 session = match Session::open(place, &self.manner.node, &self.manner.home) {
                     Ok(opened) => opened,
                     Err(error) => {
-                        self.finish(id, |state| state.harvest.troubles.push(Trouble::at_devices(&*error)));
+                        let trouble = Trouble::at_devices(&*error);
+                        if !self.finish(id, |state| state.harvest.troubles.push(trouble)) {
+                            return;
+                        }
+                        session = None;
                         continue;
                     }
                 };
@@ -245,14 +256,16 @@ impl Board {
             if let Some((place, task)) = state.tasks.remove(here.unwrap_or(0)) {
                 let id = state.next;
                 state.next += 1;
-                let running = Running { since: Instant::now(), place: place.clone(), progress: None };
+                let looks = matches!(task, Task::Look);
+                let since = Instant::now();
+                let running = Running { since, place: place.clone(), looks, progress: None };
                 state.running.insert(id, running);
                 return Some((id, place, task));
             }
-            if state.running.values().all(|running| running.progress.is_some()) {
+            if !state.running.values().any(|running| running.looks) {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.tasks.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -260,16 +273,20 @@ impl Board {
     /// was stuck in answers again.
     fn finish(&self, id: u64, note: impl FnOnce(&mut State)) -> bool {
         let mut state = self.lock();
-        let expected = state.running.remove(&id).is_some();
-        if expected {
+        let running = state.running.remove(&id);
+        if running.is_some() {
             note(&mut state);
         } else {
             let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
             silent.remove(&(self.manner.number, id));
         }
-        drop(state);
-        self.changed.notify_all();
-        expected
+        if running.as_ref().is_some_and(|running| running.looks) {
+            self.tasks.notify_all();
+        }
+        if state.tasks.is_empty() && state.running.is_empty() {
+            self.done.notify_all();
+        }
+        running.is_some()
     }
 
     fn look(&self, id: u64, session: &mut Session) -> bool {
@@ -339,7 +356,6 @@ impl Board {
         if let Some(running) = self.lock().running.get_mut(&id) {
             running.progress = Some(progress.clone());
         }
-        self.changed.notify_all(); // nobody need wait for this one to bring more tasks
         reader.read(session, assignment, &progress);
         let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         self.finish(id, |state| {

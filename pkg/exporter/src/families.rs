@@ -38,6 +38,7 @@ impl Teller {
         }
         counters::tell(&mut families, self, report, ledger, &node);
         pods::tell(&mut families, report, &node);
+        self.template.expect(&families);
         if spiderpool {
             spiderpool::tell(&mut families, report);
         }

@@ -29,6 +29,8 @@ pub struct Family {
     pub(crate) kind: Kind,
     pub(crate) help: Arc<str>,
     pub(crate) samples: Vec<(Labels, Value)>,
+    /// How many samples there were in the last exposition like this one.
+    expected: usize,
 }
 
 /// The place of a family in an exposition and in all that are made [like](Exposition::like) it.
@@ -43,9 +45,15 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// An exposition with the families of another, at their places, and without samples.
+    /// An exposition with the families of another, at their places, and without samples: but with room for as many.
     pub fn like(other: &Self) -> Self {
-        let empty = |family: &Family| Family { samples: Vec::new(), ..family.clone() };
+        let empty = |family: &Family| Family {
+            name: family.name.clone(),
+            kind: family.kind,
+            help: family.help.clone(),
+            samples: Vec::with_capacity(family.expected.max(family.samples.len())),
+            expected: family.expected,
+        };
         Self { families: other.families.iter().map(empty).collect(), places: other.places.clone() }
     }
 
@@ -56,7 +64,13 @@ impl Exposition {
             return *id;
         }
         let (name, id): (Arc<str>, _) = (name.into(), FamilyId(self.families.len()));
-        self.families.push(Family { name: name.clone(), kind, help: help.into(), samples: Vec::new() });
+        self.families.push(Family {
+            name: name.clone(),
+            kind,
+            help: help.into(),
+            samples: Vec::new(),
+            expected: 0,
+        });
         self.places.insert(name, id);
         id
     }
@@ -70,6 +84,13 @@ impl Exposition {
     /// Adds a sample to the family at a place.
     pub fn add(&mut self, FamilyId(at): FamilyId, labels: Labels, value: impl Into<Value>) {
         self.families[at].add(labels, value);
+    }
+
+    /// Takes down how many samples an exposition like this one got, for the next.
+    pub fn expect(&mut self, like_this: &Self) {
+        for (family, last) in self.families.iter_mut().zip(&like_this.families) {
+            family.expected = last.samples.len();
+        }
     }
 
     /// The families that have samples, by name.
