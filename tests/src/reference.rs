@@ -72,11 +72,14 @@ impl Reference {
             self.rows.iter().cloned().partition(|row| row.name.contains(PLACE));
         let counters: Vec<Metric> = metrics.iter().filter(|row| row.is_of_hardware()).cloned().collect();
         for pattern in patterns {
-            metrics.extend(counters.iter().map(|counter| Metric {
+            let of_pods = counters.iter().map(|counter| Metric {
                 name: counter.name.replacen("rdma_", "rdma_pod_", 1),
                 source: counter.source.clone(),
                 ..pattern.clone()
-            }));
+            });
+            // Some have a row of their own, with labels of their own.
+            let of_pods = of_pods.filter(|one| self.rows.iter().all(|row| row.name != one.name));
+            metrics.extend(of_pods.collect::<Vec<_>>());
         }
         metrics
     }

@@ -38,6 +38,15 @@ fn names_are_in_snake_case() {
 }
 
 #[test]
+fn a_metric_of_pods_is_there_once_with_its_own_labels() {
+    let metrics = Reference::read().metrics();
+    let names: BTreeSet<_> = metrics.iter().map(|metric| &metric.name).collect();
+    assert_eq!(names.len(), metrics.len());
+    let errors = "rdma_pod_errors_total{node=\"n\",error=\"ack_timeout\",attribution=\"psn\"} 3\n";
+    assert_eq!(Reference::read().strangers(errors), Vec::<String>::new());
+}
+
+#[test]
 fn what_is_not_in_the_reference_is_found_in_an_exposition() {
     let known = "# HELP rdma_port_up Up.\n# TYPE rdma_port_up gauge\n\
         rdma_port_up{node=\"a=\\\"b,c=\",device=\"mlx5_0\",pod_name=\"p\"} 1\nrdma_pod_sent_pkts_total{attribution=\"psn\"} 3\n";
