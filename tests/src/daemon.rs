@@ -1,9 +1,8 @@
 //! The daemon, as built.
 
 use std::{
-    collections::BTreeMap,
-    io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
+    io::{BufRead, BufReader},
+    net::SocketAddr,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     sync::{Arc, Mutex},
@@ -13,7 +12,10 @@ use std::{
 
 use testkit::wait_until;
 
-use crate::scrape::Scrape;
+use crate::{
+    http::{self, Answer},
+    scrape::Scrape,
+};
 
 /// A running `silkraild`, for as long as this value lives.
 #[derive(Debug)]
@@ -21,17 +23,6 @@ pub struct Daemon {
     child: Child,
     address: SocketAddr,
     log: Arc<Mutex<String>>,
-}
-
-/// An answer to an HTTP request.
-#[derive(Debug)]
-pub struct Answer {
-    /// Its status.
-    pub status: u16,
-    /// Its headers, in small letters.
-    pub headers: BTreeMap<String, String>,
-    /// Its body.
-    pub body: Vec<u8>,
 }
 
 /// The executable: tests are in `target/<profile>/deps`.
@@ -108,14 +99,7 @@ impl Daemon {
     /// # Panics
     /// If it does not answer.
     pub fn ask(&self, request: &str, headers: &[(&str, &str)]) -> Answer {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        let head = format!("{request} HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n{headers}\r\n");
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
-        Answer::parse(&bytes)
+        http::ask(self.address, &format!("{request} HTTP/1.1"), headers)
     }
 
     /// The metrics as of now, not of a collection that began before.
@@ -168,23 +152,4 @@ impl Drop for Daemon {
 fn said_address(log: &str) -> Option<SocketAddr> {
     let line = log.lines().find(|line| line.contains("serving"))?;
     line.split("address=").nth(1)?.split_whitespace().next()?.parse().ok()
-}
-
-impl Answer {
-    fn parse(bytes: &[u8]) -> Self {
-        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer has a head");
-        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
-        let mut lines = head.lines();
-        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-        let header = |line: &str| line.split_once(": ").map(|(n, v)| (n.to_lowercase(), v.to_owned()));
-        Self { status, headers: lines.filter_map(header).collect(), body: bytes[end + 4..].to_vec() }
-    }
-
-    /// The body as text.
-    ///
-    /// # Panics
-    /// If it is none.
-    pub fn text(&self) -> String {
-        String::from_utf8(self.body.clone()).unwrap()
-    }
 }

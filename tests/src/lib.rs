@@ -13,8 +13,9 @@
 //! operator's command ([`cli`]); [`reboot`] makes state look old, [`trace`] notes what is asked of the kernel, and
 //! [`reference`](mod@reference) is the metrics reference as data.
 //!
-//! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), and pods as the kubelet
-//! leaves them on a node ([`kube_pod`]).
+//! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), pods as the kubelet
+//! leaves them on a node ([`kube_pod`]) and as an API server tells of them ([`api_server`]), and [`prometheus`] with what
+//! it is asked: the [`dashboard`]s and other files of [`conf`].
 //!
 //! Beside them, packages of their own: `faults`, `fuzz` and `soak`. `tests/invariants.md` and `tests/defects.md` say
 //! which test holds what.
@@ -27,12 +28,17 @@
     reason = "it is part of tests: a panic is how they fail"
 )]
 
+pub mod api_server;
 pub mod chain;
 pub mod cli;
+pub mod conf;
 pub mod daemon;
+pub mod dashboard;
 pub mod evidence;
+pub mod http;
 pub mod kube_pod;
 pub mod machine;
+pub mod prometheus;
 pub mod rail;
 pub mod reboot;
 pub mod reference;

@@ -127,6 +127,16 @@ pub struct Simulation {
     before: String,
 }
 
+impl Simulation {
+    /// Gives it another value.
+    ///
+    /// # Panics
+    /// If it cannot have it.
+    pub fn set(&self, value: &str) {
+        fs::write(&self.path, value).unwrap();
+    }
+}
+
 impl Drop for Simulation {
     fn drop(&mut self) {
         let _ = fs::write(&self.path, &self.before);

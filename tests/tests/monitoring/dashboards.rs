@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use silkrail_tests::reference::Reference;
+use silkrail_tests::{
+    dashboard::{Dashboard, Query, chosen, label_values, variables},
+    reference::Reference,
+};
 
 use crate::{
-    dashboard::{Dashboard, Query},
     demo,
     expression::{lists, selectors, without_strings},
     promtool::{self, Expected},
@@ -306,30 +308,10 @@ fn traffic_is_counted_once() {
     promtool::evaluate(&demo::series(&[("job", "silkraild")]), &expected);
 }
 
-/// An expression with its variables chosen: all of everything.
 fn tried(expression: &str) -> String {
-    let mut text = expression.replace("$__rate_interval", INTERVAL);
-    for variable in variables(expression) {
-        text = text.replace(&format!("\"${variable}\""), "\".*\"");
-    }
-    text
-}
-
-/// The variables a text uses. `$1` is one of a regular expression, `$__…` are Grafana's.
-fn variables(text: &str) -> BTreeSet<String> {
-    let name = |after: &str| -> String {
-        after.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
-    };
-    let ours = |name: &String| name.starts_with(|c: char| c.is_ascii_lowercase());
-    text.split('$').skip(1).map(name).filter(ours).collect()
+    chosen(expression, INTERVAL)
 }
 
 fn legend(text: &str) -> Vec<&str> {
     text.split("{{").skip(1).map(|part| part.split_once("}}").unwrap().0).collect()
-}
-
-/// Metric and label of `label_values(metric, label)`.
-fn label_values(query: &str) -> (&str, &str) {
-    let inside = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')')).unwrap();
-    inside.rsplit_once(", ").unwrap()
 }

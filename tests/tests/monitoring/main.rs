@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
-mod conf;
-mod dashboard;
 mod demo;
 mod expression;
 mod promtool;

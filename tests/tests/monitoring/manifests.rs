@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, fs};
 
 use serde_json::{Value, json};
 
-use crate::{conf, dashboard::Dashboard, promtool};
+use silkrail_tests::{conf, dashboard::Dashboard};
+
+use crate::promtool;
 
 const DAEMON_SET: &str = "silkraild/daemonset.yaml";
 const CONFIG_MAPS: &str = "grafana/kubernetes/configmaps.yaml";

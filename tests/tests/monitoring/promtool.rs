@@ -1,29 +1,16 @@
 //! Prometheus' own tool, of Debian's package `prometheus`.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
+use silkrail_tests::prometheus;
 
 /// Runs it; fails with what it says if it is not content.
 pub(crate) fn run(args: &[&str], directory: &Path) {
-    let ran = Command::new(find()).args(args).current_dir(directory).output().unwrap();
+    let ran =
+        Command::new(prometheus::program("promtool")).args(args).current_dir(directory).output().unwrap();
     let said = [ran.stdout, ran.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     assert!(ran.status.success(), "promtool {args:?} in {}:\n{said}", directory.display());
-}
-
-/// Where it is: in `PATH`, or where hack/test puts it.
-fn find() -> PathBuf {
-    let built = env::current_exe().unwrap();
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .chain(built.ancestors().map(|directory| directory.join("tools/bin")))
-        .map(|directory| directory.join("promtool"))
-        .find(|file| file.is_file())
-        .expect("promtool is neither in PATH nor in target/tools/bin: run hack/test unit, which fetches it")
 }
 
 /// An expression and its value 30 minutes after the series began.

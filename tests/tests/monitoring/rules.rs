@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use silkrail_tests::reference::Reference;
+use silkrail_tests::{conf, reference::Reference};
 
 use crate::{
-    conf,
     expression::{lists, selectors},
     promtool,
 };

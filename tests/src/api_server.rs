@@ -1,0 +1,170 @@
+//! A fake of the Kubernetes API server: real HTTP, and as much of it as tells which workload a pod belongs to. Nothing in
+//! it changes. How owners are followed when things change or break is tried in `pkg/workloads`.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    sync::Arc,
+    thread,
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::kube_pod::KubePod;
+
+/// An object that owns pods, or what owns them.
+#[derive(Debug)]
+pub struct Workload {
+    /// `apps/v1`.
+    pub api_version: &'static str,
+    /// `Deployment`.
+    pub kind: &'static str,
+    /// As in paths: `deployments`.
+    pub plural: &'static str,
+    /// Its namespace.
+    pub namespace: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What owns it.
+    pub owner: Option<&'static Self>,
+}
+
+/// The server. It answers until the test's process ends.
+#[derive(Debug)]
+pub struct ApiServer {
+    directory: TempDir,
+}
+
+impl ApiServer {
+    /// One that has these pods on this node, and their workloads.
+    ///
+    /// # Panics
+    /// If it cannot listen.
+    pub fn of(node: &str, pods: &[(&KubePod, &'static Workload)]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let answers = Arc::new(Answers::of(node, pods));
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let answers = answers.clone();
+                thread::spawn(move || answers.serve(stream));
+            }
+        });
+        let directory = tempfile::tempdir().unwrap();
+        let kubeconfig = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "lab",
+            "contexts": [{"name": "lab", "context": {"cluster": "fake", "user": "lab"}}],
+            "clusters": [{"name": "fake", "cluster": {"server": server}}],
+            "users": [{"name": "lab", "user": {"token": "none"}}],
+        });
+        fs::write(directory.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+        Self { directory }
+    }
+
+    /// The file for `KUBECONFIG`.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("kubeconfig")
+    }
+}
+
+/// What it says, by path.
+#[derive(Debug)]
+struct Answers {
+    node: String,
+    objects: BTreeMap<String, Value>,
+}
+
+const PODS: &str = "/api/v1/pods";
+
+impl Answers {
+    fn of(node: &str, pods: &[(&KubePod, &'static Workload)]) -> Self {
+        let items: Vec<_> = pods.iter().map(|(pod, owner)| partial(&metadata(pod, owner))).collect();
+        let list = json!({
+            "kind": "PartialObjectMetadataList",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"resourceVersion": "1"},
+            "items": items,
+        });
+        let mut answers = Self { node: node.to_owned(), objects: BTreeMap::from([(PODS.to_owned(), list)]) };
+        for (_, owner) in pods {
+            answers.add(owner);
+        }
+        answers
+    }
+
+    /// A workload, its kind, and what owns it.
+    fn add(&mut self, workload: &'static Workload) {
+        let Workload { api_version, kind, plural, namespace, name, owner } = workload;
+        let group = format!("/apis/{api_version}");
+        let metadata = json!({
+            "name": name,
+            "namespace": namespace,
+            "uid": workload.uid(),
+            "ownerReferences": owner.map(Workload::reference).into_iter().collect::<Vec<_>>(),
+        });
+        self.objects.insert(format!("{group}/namespaces/{namespace}/{plural}/{name}"), partial(&metadata));
+        let kinds = self.objects.entry(group).or_insert_with(
+            || json!({"kind": "APIResourceList", "groupVersion": api_version, "resources": []}),
+        );
+        kinds["resources"].as_array_mut().unwrap().push(
+            json!({"kind": kind, "name": plural, "namespaced": true, "singularName": "", "verbs": ["get"]}),
+        );
+        owner.iter().for_each(|owner| self.add(owner));
+    }
+
+    /// One request for each connection.
+    fn serve(&self, mut stream: TcpStream) {
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+        let request = lines.next().unwrap_or_default();
+        let _ = lines.find(String::is_empty);
+        let target = request.split(' ').nth(1).unwrap_or_default();
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        if path == PODS && query.contains("watch=true") {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
+            // Nothing happens until the client has enough of it.
+            let _ = stream.read(&mut [0]);
+            return;
+        }
+        let selector = format!("fieldSelector=spec.nodeName%3D{}", self.node);
+        let (status, body) = match self.objects.get(path) {
+            Some(_) if path == PODS && !query.contains(&selector) => (400, failure(400)),
+            Some(object) => (200, object.clone()),
+            None => (404, failure(404)),
+        };
+        let body = body.to_string();
+        let head =
+            format!("HTTP/1.1 {status} Fake\r\nContent-Type: application/json\r\nConnection: close\r\n");
+        let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    }
+}
+
+impl Workload {
+    fn uid(&self) -> String {
+        format!("{}-{}", self.kind, self.name)
+    }
+
+    fn reference(&self) -> Value {
+        let Self { api_version, kind, name, .. } = self;
+        json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": self.uid(), "controller": true})
+    }
+}
+
+fn metadata(pod: &KubePod, owner: &Workload) -> Value {
+    let KubePod { namespace, name, uid, .. } = pod;
+    json!({"namespace": namespace, "name": name, "uid": uid, "ownerReferences": [owner.reference()]})
+}
+
+/// An object with nothing but metadata: silkraild asks for no more.
+fn partial(metadata: &Value) -> Value {
+    json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata})
+}
+
+fn failure(code: u16) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code})
+}

@@ -1,0 +1,167 @@
+//! A real Prometheus, of Debian's package `prometheus`, with the configuration and rules of `conf/prometheus`.
+
+use std::{
+    env, fs,
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{conf, http};
+
+/// The job of `conf/prometheus/prometheus.yml` for hosts that are known by name.
+const JOB: &str = "silkraild-units";
+
+/// How often it scrapes. A scrape may take no longer, and one of the whole lab takes 0.6 s, or twice that at first.
+const SCRAPE: &str = "2s";
+
+/// How long it may take to start, in a guest that shares two processors with others.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where a program of the package is: in `PATH`, or where hack/test puts it.
+///
+/// # Panics
+/// If it is not there.
+pub fn program(name: &str) -> PathBuf {
+    let built = env::current_exe().unwrap();
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(built.ancestors().map(|directory| directory.join("tools/bin")))
+        .map(|directory| directory.join(name))
+        .find(|file| file.is_file())
+        .unwrap_or_else(|| panic!("{name} is neither in PATH nor in target/tools/bin: hack/test fetches it"))
+}
+
+/// What `promtool check metrics` says of an exposition.
+///
+/// # Panics
+/// If it cannot be run.
+pub fn checked(exposition: &str) -> Output {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), exposition).unwrap();
+    let input = fs::File::open(file.path()).unwrap();
+    Command::new(program("promtool")).args(["check", "metrics"]).stdin(input).output().unwrap()
+}
+
+/// A running Prometheus, for as long as this value lives.
+#[derive(Debug)]
+pub struct Prometheus {
+    child: Child,
+    address: SocketAddr,
+    directory: TempDir,
+}
+
+/// A series and its value now.
+#[derive(Debug)]
+pub struct Sample {
+    /// Its labels.
+    pub labels: Value,
+    /// Its value.
+    pub value: f64,
+}
+
+impl Prometheus {
+    /// One that scrapes a silkraild every few seconds, as the one of a cluster.
+    ///
+    /// # Panics
+    /// If it does not become ready.
+    pub fn scraping(target: SocketAddr) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        // JSON is YAML.
+        fs::write(directory.path().join("prometheus.yml"), configuration(target).to_string()).unwrap();
+        fs::write(directory.path().join("rules.yml"), conf::text("prometheus/rules.yml")).unwrap();
+        let log = fs::File::create(directory.path().join("log")).unwrap();
+        // A port that was free a moment ago: Prometheus does not say which one it has.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let child = Command::new(program("prometheus"))
+            .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"])
+            .arg(format!("--web.listen-address={address}"))
+            .current_dir(directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut started = Self { child, address, directory };
+        started.wait();
+        started
+    }
+
+    fn wait(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        let ready = |address| {
+            TcpStream::connect(address).is_ok()
+                && http::ask(address, "GET /-/ready HTTP/1.0", &[]).status == 200
+        };
+        while !ready(self.address) {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none(), "Prometheus has ended: {ended:?}");
+            assert!(Instant::now() < deadline, "Prometheus is not ready after {PATIENCE:?}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The series of an expression, now.
+    ///
+    /// # Panics
+    /// If the expression cannot be evaluated.
+    pub fn query(&self, expression: &str) -> Vec<Sample> {
+        let data = self.get("query", &[("query", expression)]);
+        assert_eq!(data["resultType"], "vector", "{expression}");
+        let sample = |one: &Value| Sample {
+            labels: one["metric"].clone(),
+            value: one["value"][1].as_str().unwrap().parse().unwrap(),
+        };
+        data["result"].as_array().unwrap().iter().map(sample).collect()
+    }
+
+    /// The values of a label of the series that a selector chooses.
+    ///
+    /// # Panics
+    /// If the selector is none.
+    pub fn label_values(&self, selector: &str, label: &str) -> Vec<String> {
+        let data = self.get(&format!("label/{label}/values"), &[("match[]", selector)]);
+        data.as_array().unwrap().iter().map(|value| value.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// What a part of its API says: `rules`, `targets`.
+    ///
+    /// # Panics
+    /// If it refuses.
+    pub fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Value {
+        let pairs: Vec<_> =
+            parameters.iter().map(|(name, value)| format!("{name}={}", http::escaped(value))).collect();
+        let request = format!("GET /api/v1/{path}?{} HTTP/1.0", pairs.join("&"));
+        let answer = http::ask(self.address, &request, &[]);
+        let mut said: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(said["status"], "success", "{path} {parameters:?}: {said}");
+        said["data"].take()
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            let log = fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+            eprintln!("Prometheus' log:\n{log}");
+        }
+    }
+}
+
+/// The configuration as users copy it, but for its pace and what is to be scraped.
+fn configuration(target: SocketAddr) -> Value {
+    let mut configuration = conf::yaml("prometheus/prometheus.yml").remove(0);
+    configuration["global"] = json!({"scrape_interval": SCRAPE, "evaluation_interval": "1s"});
+    let jobs = configuration["scrape_configs"].as_array_mut().unwrap();
+    jobs.retain(|job| job["job_name"] == JOB);
+    let [job] = &mut jobs[..] else { panic!("conf/prometheus/prometheus.yml has no job {JOB}") };
+    job["static_configs"] = json!([{"targets": [target.to_string()], "labels": {"cluster": "lab"}}]);
+    configuration
+}
