@@ -9,15 +9,15 @@ use super::table;
 const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 
 /// A pod of a machine with a VF.
-struct Attached {
+pub(super) struct Attached {
     chain: Chain,
     device: String,
-    pci: String,
-    pod: KubePod,
+    pub(super) pci: String,
+    pub(super) pod: KubePod,
     netns: Pod,
 }
 
-fn attach(machine: &Machine, index: usize, name: &str) -> Attached {
+pub(super) fn attach(machine: &Machine, index: usize, name: &str) -> Attached {
     let (vf, netns) = (machine.vf("eth0", index), machine.node.pod(name));
     let uid = UID.replace("0c9a5e3c", &format!("0c9a5e3{index}"));
     let pod = KubePod::new("train", name, &uid);

@@ -44,7 +44,7 @@ fn daemon(machine: &Machine) -> Daemon {
     Daemon::start(&["--state-dir", machine.node.state_dir().to_str().unwrap()])
 }
 
-fn pci(pf: &str) -> String {
+pub(super) fn pci(pf: &str) -> String {
     let link = fs::read_link(format!("/sys/class/net/{pf}/device")).unwrap();
     link.file_name().unwrap().to_str().unwrap().to_owned()
 }
@@ -201,10 +201,7 @@ fn gids_of_macvlan_and_ipvlan_pods_are_theirs() {
 #[test]
 fn the_rdma_cgroup_controller_is_read_where_it_is_switched_on() {
     let rxe = Rxe::new();
-    for dir in ["/sys/fs/cgroup", "/sys/fs/cgroup/kubepods.slice"] {
-        fs::create_dir_all(dir).unwrap();
-        fs::write(format!("{dir}/cgroup.subtree_control"), "+rdma").unwrap();
-    }
+    switch_cgroups_on();
     let a = KubePod::new("train", "a", A);
     let _pair = pingpong(&rxe, &a, &a);
     let scrape = daemon(&rxe.machine).scrape();
@@ -213,12 +210,19 @@ fn the_rdma_cgroup_controller_is_read_where_it_is_switched_on() {
     assert!(scrape.number("rdma_pod_cgroup_objects", &labels) >= 8.0, "PD, CQ, MR and QP, twice");
 }
 
+pub(super) fn switch_cgroups_on() {
+    for dir in ["/sys/fs/cgroup", "/sys/fs/cgroup/kubepods.slice"] {
+        fs::create_dir_all(dir).unwrap();
+        fs::write(format!("{dir}/cgroup.subtree_control"), "+rdma").unwrap();
+    }
+}
+
 fn with<'a>(pod: &'a KubePod, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     [&pod.labels()[..], more].concat()
 }
 
 /// A ping-pong between two pods: the server's and the client's.
-fn pingpong(rxe: &Rxe, client: &KubePod, server: &KubePod) -> [Program; 2] {
+pub(super) fn pingpong(rxe: &Rxe, client: &KubePod, server: &KubePod) -> [Program; 2] {
     pingpong_on(rxe, client, server, "18515")
 }
 

@@ -1,0 +1,71 @@
+//! Traffic and trouble of simulated functions: counters that go on.
+
+use silkrail_tests::machine::{Machine, Simulation};
+
+use super::table;
+
+/// Standard counters, and by how much they grow: words of four bytes, and packets.
+const PORT: [(&str, u64); 4] = [
+    ("port_rcv_data", 5_000_000),
+    ("port_xmit_data", 4_000_000),
+    ("port_rcv_packets", 20_000),
+    ("port_xmit_packets", 16_000),
+];
+
+/// Statistics of the link of a physical function, by how much they grow: frames, packets and microseconds.
+const PHYSICAL: [(&str, u64); 7] = [
+    ("rx_prio3_pause", 50),
+    ("tx_prio3_pause", 40),
+    ("rx_prio3_pause_duration", 30_000),
+    ("tx_prio3_pause_duration", 20_000),
+    ("rx_prio3_discards", 7),
+    ("tx_prio3_discards", 5),
+    ("tx_pause_storm_error_events", 1),
+];
+
+/// Percent of the time, on a physical function.
+const STALLS: [(&str, u64); 2] = [("outbound_pci_stalled_rd", 12), ("outbound_pci_stalled_wr", 9)];
+
+/// Functions under load, for as long as this value lives.
+pub(super) struct Load {
+    growing: Vec<(Simulation, u64)>,
+    steps: u64,
+    constant: Vec<Simulation>,
+}
+
+impl Load {
+    /// Nothing yet.
+    pub(super) fn new() -> Self {
+        Self { growing: Vec::new(), steps: 0, constant: Vec::new() }
+    }
+
+    /// A function with traffic, so many times the usual, and errors of every kind.
+    pub(super) fn on(&mut self, machine: &Machine, pci: &str, times: u64) {
+        let port = PORT.map(|(name, step)| (format!("port_counters/{name}"), step * times));
+        let link = table::TRAFFIC.map(|name| (format!("ethtool/{name}"), 1_000 * times));
+        self.grow(machine, pci, port.into_iter().chain(link));
+        self.constant.push(machine.simulate(pci, "grow", "Y"));
+    }
+
+    /// What only a physical function has: flow control, PCIe, and what the driver package tells.
+    pub(super) fn on_card(&mut self, machine: &Machine, pci: &str) {
+        self.grow(machine, pci, PHYSICAL.map(|(name, step)| (format!("ethtool/{name}"), step)));
+        let stalls = STALLS.map(|(name, percent)| (format!("ethtool/{name}"), percent));
+        let constant =
+            stalls.into_iter().chain([("speed_mbps".to_owned(), 400_000), ("traffic_class".to_owned(), 106)]);
+        self.constant.extend(constant.map(|(name, value)| machine.simulate(pci, &name, &value.to_string())));
+    }
+
+    fn grow(&mut self, machine: &Machine, pci: &str, settings: impl IntoIterator<Item = (String, u64)>) {
+        self.growing
+            .extend(settings.into_iter().map(|(name, step)| (machine.simulate(pci, &name, "0"), step)));
+    }
+
+    /// Some more of everything.
+    pub(super) fn step(&mut self) {
+        self.steps += 1;
+        for (setting, step) in &self.growing {
+            setting.set(&(step * self.steps).to_string());
+        }
+    }
+}
