@@ -10,8 +10,6 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use testkit::wait_until;
-
 use crate::{
     http::{self, Answer},
     scrape::Scrape,
@@ -68,12 +66,15 @@ impl Daemon {
                 writer.lock().unwrap().push_str(&(line + "\n"));
             }
         });
-        let mut address = None;
-        wait_until("the daemon serves", || {
-            address = said_address(&log.lock().unwrap());
-            address.is_some()
-        });
-        Self { child, address: address.unwrap(), log }
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let address = loop {
+            if let Some(address) = said_address(&log.lock().unwrap()) {
+                break address;
+            }
+            assert!(Instant::now() < deadline, "the daemon does not serve: {}", log.lock().unwrap());
+            thread::sleep(Duration::from_millis(20));
+        };
+        Self { child, address, log }
     }
 
     /// Its process.
