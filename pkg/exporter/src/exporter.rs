@@ -217,7 +217,8 @@ impl Exporter {
         readings: Vec<DeviceReading>,
         troubles: &mut Vec<Trouble>,
     ) -> (Vec<DeviceReport>, Vec<CgroupUse>) {
-        let sees_processes = self.sees_processes(troubles);
+        // Where there is no device, nobody uses one.
+        let sees_processes = !readings.is_empty() && self.sees_processes(troubles);
         let mut whose = Whose::new(&self.processes, &self.pods, &mut self.memory, troubles);
         let mut usages = Vec::with_capacity(readings.len());
         for reading in &readings {
