@@ -6,6 +6,7 @@ use std::{
 };
 
 use exposition::Format;
+use nix::sys::stat::{Mode, umask};
 
 use crate::source::Source;
 
@@ -17,14 +18,18 @@ pub(crate) struct Error {
     source: statefile::Error,
 }
 
+/// Whoever reads it is another user, whatever umask the daemon was started with.
+const MODE: u32 = 0o644;
+
 /// Writes the file now and after each interval: whoever reads it sees it whole, before and after. That it cannot be
 /// written is an error the first time, a mistake in the options; later it is only said, for the disk may have room
 /// again.
 pub(crate) async fn keep(path: &Path, interval: Duration, source: &Source) -> Result<(), Error> {
+    umask(Mode::from_bits_truncate(!MODE & 0o777));
     let mut was_written = false;
     loop {
         if let Some(reading) = source.reading(interval).await {
-            match statefile::replace(path, 0o644, reading.metrics(Format::Text).plain().as_bytes()) {
+            match statefile::replace(path, MODE, reading.metrics(Format::Text).plain().as_bytes()) {
                 Ok(()) => was_written = true,
                 Err(source) if !was_written => return Err(Error { path: path.to_owned(), source }),
                 Err(error) => tracing::error!("{error}"),
