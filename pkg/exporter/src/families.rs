@@ -60,3 +60,86 @@ fn gauge<'a>(families: &'a mut Exposition, name: &str, help: &'static str) -> &'
 fn counter<'a>(families: &'a mut Exposition, name: &str, help: &'static str) -> &'a mut exposition::Family {
     families.family(name, Kind::Counter, help)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use exposition::Format;
+    use rdma::{Device, Guid, PortState};
+
+    use super::*;
+    use crate::{Counters, DeviceReading, DeviceReport, Facts, PortReading, layout::tests::port};
+
+    /// A device with these ports, which are counted from 1.
+    fn device(ports: Vec<PortReading>) -> DeviceReading {
+        let numbered = (1..).zip(ports).map(|(number, mut port)| {
+            port.port.port = number;
+            port
+        });
+        DeviceReading {
+            place: netns::NetNsId { dev: 1, ino: 2 },
+            on_node: true,
+            pod: None,
+            device: Device {
+                index: 0,
+                name: "d0".into(),
+                node_guid: Guid(0),
+                sys_image_guid: Guid(0),
+                fw_version: None,
+                node_type: None,
+                protocol: None,
+                ports: 2,
+            },
+            facts: Arc::new(Facts::default()),
+            ports: numbered.collect(),
+            counters: Counters::default(),
+            traffic_class: None,
+            resources: None,
+            objects: None,
+        }
+    }
+
+    /// The series of a metric, as they are told.
+    fn told(reading: &DeviceReading, metric: &str) -> Vec<String> {
+        let mut report = Report::new("n".into(), UNIX_EPOCH);
+        report.devices.push(DeviceReport::new(reading.clone(), None));
+        let text = Teller::default().tell(&report, &Ledger::default(), false).encode(Format::Text);
+        let of_metric = |line: &&str| line.starts_with(&format!("{metric}{{"));
+        text.lines().filter(of_metric).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_a_device_counts_as_a_whole_has_no_port() {
+        // As EFA: some counters of each port, others of the device, and no standard ones.
+        let mut efa = device(vec![port(&[("tx_bytes", 7)], &[], &[])]);
+        efa.counters = [("submitted_cmds", 42)].into_iter().collect();
+        let of_device = r#"rdma_submitted_cmds_total{node="n",device="d0"} 42"#;
+        assert_eq!(told(&efa, "rdma_submitted_cmds_total"), [of_device]);
+        let of_port = r#"rdma_tx_bytes_total{node="n",device="d0",port="1"} 7"#;
+        assert_eq!(told(&efa, "rdma_tx_bytes_total"), [of_port]);
+        assert!(told(&efa, "rdma_symbol_error_total").is_empty());
+    }
+
+    #[test]
+    fn ports_of_a_device_are_told_apart_and_not_added_up() {
+        let mut two = device([3, 4].map(|count| port(&[("out_of_sequence", count)], &[], &[])).into());
+        two.ports[1].port.state = PortState::Down;
+        let of_ports = [(1, 3), (2, 4)]
+            .map(|(port, count)| format!(r#"{{node="n",device="d0",port="{port}"}} {count}"#));
+        let expected = of_ports.map(|rest| format!("rdma_out_of_sequence_total{rest}"));
+        assert_eq!(told(&two, "rdma_out_of_sequence_total"), expected);
+        let up = told(&two, "rdma_port_up");
+        assert!(up.len() == 2 && up[0].ends_with(" 1") && up[1].ends_with(" 0"), "{up:?}");
+        assert_eq!(told(&two, "rdma_device_up"), [r#"rdma_device_up{node="n",device="d0"} 1"#]);
+    }
+
+    #[test]
+    fn a_port_without_a_link_is_told_without_its_name() {
+        let infiniband = device(vec![port(&[], &[("port_xmit_data", 250)], &[])]);
+        let info = told(&infiniband, "rdma_port_info");
+        assert!(info.len() == 1 && !info[0].contains("netdev"), "{info:?}");
+        let bytes = r#"rdma_port_transmit_bytes_total{node="n",device="d0",port="1"} 1000"#;
+        assert_eq!(told(&infiniband, "rdma_port_transmit_bytes_total"), [bytes]);
+    }
+}
