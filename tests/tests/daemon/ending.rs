@@ -1,0 +1,36 @@
+//! How it ends, and why it does not begin.
+
+use std::{
+    io::Write,
+    net::{TcpListener, TcpStream},
+};
+
+use silkrail_tests::daemon;
+
+use crate::Node;
+
+#[test]
+fn terminated_it_ends_with_success_whoever_is_connected() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    let silent = TcpStream::connect(daemon.address()).unwrap();
+    let mut slow = TcpStream::connect(daemon.address()).unwrap();
+    slow.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n").unwrap();
+    assert_eq!(daemon.ask("GET /healthz", &[]).status, 200, "both connections are served by now");
+    assert_eq!(daemon.terminate().0, Some(0));
+    drop((silent, slow));
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_the_remedy() {
+    let node = Node::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = daemon::run(&[&node.options()[..], &["--listen", &address]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in [address.as_str(), "Address already in use", "--listen"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(!said.contains("serving"), "{said}");
+}

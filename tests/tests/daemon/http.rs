@@ -1,0 +1,64 @@
+//! Answers to requests. What is compressed must be large, so that is tested in the lab.
+
+use silkrail_tests::scrape::Scrape;
+
+use crate::Node;
+
+/// As Prometheus asks.
+const PROMETHEUS: &str =
+    "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.1";
+
+#[test]
+fn the_text_is_the_classic_one_unless_openmetrics_is_asked_for() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    for accept in [None, Some("*/*"), Some("text/plain;version=0.0.4")] {
+        let accept: Vec<_> = accept.map(|accept| ("Accept", accept)).into_iter().collect();
+        let answer = daemon.ask("GET /metrics", &accept);
+        assert_eq!(answer.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+        assert!(!answer.text().contains("# EOF"), "{accept:?}");
+        assert!(answer.headers["vary"].contains("Accept"));
+    }
+    let answer = daemon.ask("GET /metrics", &[("Accept", PROMETHEUS)]);
+    assert_eq!(answer.headers["content-type"], "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    let text = answer.text();
+    assert_eq!((text.matches("# EOF").count(), text.ends_with("\n# EOF\n")), (1, true), "{text}");
+    assert_eq!(Scrape::parse(&text).value("rdma_exporter_build_info", &[]), "1");
+}
+
+#[test]
+fn a_head_request_gets_the_head_alone() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    for path in ["/", "/metrics", "/healthz"] {
+        let (whole, head) =
+            (daemon.ask(&format!("GET {path}"), &[]), daemon.ask(&format!("HEAD {path}"), &[]));
+        assert_eq!((head.status, head.body.len()), (200, 0), "{path}");
+        assert_eq!(head.headers["content-type"], whole.headers["content-type"], "{path}");
+        let length: usize = head.headers["content-length"].parse().unwrap();
+        // The next collection may have begun at a moment with fewer digits.
+        assert!(length.abs_diff(whole.body.len()) < 10, "{path}: {length}");
+    }
+}
+
+#[test]
+fn an_unknown_path_is_not_found_and_those_that_are_there_are_named() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    for path in ["/metric", "/metrics/", "/../etc/passwd", "/api/v1/nodes", "//"] {
+        let answer = daemon.ask(&format!("GET {path}"), &[]);
+        assert_eq!(answer.status, 404, "{path}");
+        assert!(answer.text().contains("/metrics") && answer.text().contains("/healthz"), "{path}");
+    }
+    assert_eq!(daemon.ask("GET /metrics?name[]=x", &[]).status, 200, "a query is not part of a path");
+}
+
+#[test]
+fn another_method_is_refused_with_those_that_are_allowed() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    for request in ["POST /metrics", "PUT /", "DELETE /nowhere", "OPTIONS /healthz"] {
+        let answer = daemon.ask(request, &[("Content-Length", "0")]);
+        assert_eq!((answer.status, answer.headers["allow"].as_str()), (405, "GET, HEAD"), "{request}");
+    }
+}

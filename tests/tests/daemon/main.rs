@@ -1,0 +1,39 @@
+//! silkraild as a process: on a node without RDMA, so without any privilege. What it tells of devices is tested in the
+//! lab (`tests/tests/lab/metrics`).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
+
+mod bare;
+mod ending;
+mod http;
+mod labels;
+mod textfile;
+
+use silkrail_tests::daemon::Daemon;
+use tempfile::TempDir;
+use testkit::wait_until;
+
+/// A node without RDMA.
+struct Node(TempDir);
+
+impl Node {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn root(&self) -> &str {
+        self.0.path().to_str().unwrap()
+    }
+
+    /// What silkraild must be told to see nothing but this node.
+    fn options(&self) -> [&str; 4] {
+        ["--root", self.root(), "--state-dir", self.root()]
+    }
+
+    /// silkraild, after its first collection.
+    fn serve(&self, more: &[&str]) -> Daemon {
+        let daemon = Daemon::start(&[&self.options()[..], &["--kubernetes", "off"], more].concat());
+        wait_until("it has collected", || daemon.ask("GET /readyz", &[]).status == 200);
+        daemon
+    }
+}

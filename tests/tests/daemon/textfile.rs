@@ -1,0 +1,118 @@
+//! The file for node_exporter's textfile collector.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use silkrail_tests::{
+    daemon::{Daemon, executable, run},
+    rxe::Program,
+    scrape::Scrape,
+};
+use testkit::wait_until;
+
+use crate::Node;
+
+/// A name that makes the file large: whoever wrote it in place would be seen doing so.
+fn long_name() -> String {
+    "n".repeat(100_000)
+}
+
+fn file(node: &Node) -> PathBuf {
+    node.0.path().join("rdma.prom")
+}
+
+/// silkraild, which writes the file a hundred times in a second.
+fn command(node: &Node, before: &[&str]) -> Command {
+    let mut command = Command::new(before[0]);
+    command.args(&before[1..]).arg(executable()).args(node.options());
+    command.args(["--kubernetes", "off", "--output.interval", "0.01", "--output.textfile"]).arg(file(node));
+    command
+}
+
+/// With a long name, and a log that goes nowhere.
+fn unheard(command: &mut Command) -> &mut Command {
+    command.args(["--listen", "127.0.0.1:0", "--node-name", &long_name()]).stderr(Stdio::null())
+}
+
+/// Reads the file, which must be whole.
+fn read(path: &Path) -> Option<u64> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) => panic!("{error}"),
+    };
+    let length = text.len();
+    assert!(text.ends_with('\n'), "{length} bytes");
+    let scrape = Scrape::parse(&text);
+    assert_eq!(scrape.names(), ["rdma_exporter_build_info", "rdma_exporter_snapshot_timestamp_seconds"]);
+    fs::metadata(path).ok().map(|meta| meta.ino())
+}
+
+#[test]
+fn the_file_is_whole_whenever_it_is_read_and_readable_by_all() {
+    let node = Node::new();
+    // Also where the umask is as strict as can be.
+    let mut command = command(&node, &["sh", "-c", "umask 077 && exec \"$0\" \"$@\""]);
+    let _daemon = Program::spawn(unheard(&mut command));
+    let mut seen = BTreeSet::new();
+    wait_until("it was written anew", || {
+        seen.extend(read(&file(&node)));
+        seen.len() > 1
+    });
+    assert!((0..300).all(|_| read(&file(&node)).is_some()));
+    assert_eq!(fs::metadata(file(&node)).unwrap().permissions().mode() & 0o777, 0o644);
+}
+
+#[test]
+fn the_name_is_never_opened_for_writing_but_given_to_a_whole_file() {
+    let node = Node::new();
+    let trace = node.0.path().join("trace");
+    let strace = ["strace", "-D", "-f", "-o", trace.to_str().unwrap(), "-e", "trace=/^(open|creat|rename)"];
+    let daemon = Daemon::spawn(&mut command(&node, &strace));
+    wait_until("it is there", || file(&node).exists());
+    drop(daemon);
+    let calls = || fs::read_to_string(&trace).unwrap();
+    wait_until("strace has seen its end", || calls().contains("+++ killed"));
+    let calls = calls();
+    let of_file: Vec<_> = calls.lines().filter(|line| line.contains("/rdma.prom\"")).collect();
+    assert!(!of_file.is_empty(), "{calls}");
+    assert!(of_file.iter().all(|line| line.contains(" rename")), "{of_file:?}");
+}
+
+#[test]
+fn killed_at_any_moment_it_leaves_a_whole_file_or_none() {
+    let node = Node::new();
+    for moment in 0..30_u32 {
+        let program = Program::spawn(unheard(&mut command(&node, &["env"])));
+        if moment % 3 > 0 {
+            wait_until("it writes", || fs::read_dir(node.root()).unwrap().count() > 0);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(u64::from(moment / 2)));
+        drop(program);
+        read(&file(&node));
+        let left = fs::read_dir(node.root()).unwrap().flatten().map(|entry| entry.file_name());
+        let left: Vec<_> = left.filter(|name| name.to_str().unwrap().ends_with(".prom")).collect();
+        assert!(left.len() <= 1, "node_exporter reads them all: {left:?}");
+        if moment % 3 > 0 {
+            let _ = fs::remove_file(file(&node));
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_an_error() {
+    let node = Node::new();
+    let path = node.0.path().join("missing/rdma.prom");
+    let options = ["--listen", "127.0.0.1:0", "--kubernetes", "off", "--output.textfile"];
+    let output = run(&[&node.options()[..], &options, &[path.to_str().unwrap()]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in [path.to_str().unwrap(), "No such file or directory", "does the directory exist"] {
+        assert!(said.contains(part), "{said}");
+    }
+}
