@@ -1,0 +1,111 @@
+//! The metrics reference beside what silkraild tells: nothing of the one is missing in the other.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use silkrail_tests::{
+    chain::Chain,
+    daemon::Daemon,
+    kube_pod::KubePod,
+    machine::Machine,
+    reference::{Metric, Reference},
+    rxe::Rxe,
+    scrape::Scrape,
+};
+
+use super::shared::{pingpong, switch_cgroups_on};
+
+const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
+
+/// Metrics of mlx5 that the simulated device does not have; `pkg/exporter/src/catalogue` has their names.
+const NOT_SIMULATED: [&str; 12] = [
+    "rdma_pod_req_rnr_retries_exceeded_total",
+    "rdma_pod_req_transport_retries_exceeded_total",
+    "rdma_req_rnr_retries_exceeded_total",
+    "rdma_req_transport_retries_exceeded_total",
+    "rdma_rx_corrected_bits_phy_total",
+    "rdma_rx_global_pause_total",
+    "rdma_rx_pcs_symbol_err_phy_total",
+    "rdma_rx_prio_buf_discard_total",
+    "rdma_rx_prio_cong_discard_total",
+    "rdma_rx_prio_marked_total",
+    "rdma_tx_errors_phy_total",
+    "rdma_tx_global_pause_total",
+];
+
+/// Labels whose values are not known here: the simulated device has no firmware, board or NUMA node, and there is no API
+/// server to name owners (`pkg/workloads/tests`).
+const NOT_KNOWN: [(&str, &str); 7] = [
+    ("rdma_device_info", "board_id"),
+    ("rdma_device_info", "fw_version"),
+    ("rdma_device_info", "numa_node"),
+    ("rdma_pod_info", "owner_api_version"),
+    ("rdma_pod_info", "owner_kind"),
+    ("rdma_pod_info", "owner_name"),
+    ("rdma_pod_info", "owner_namespace"),
+];
+
+fn exposition(machine: &Machine) -> String {
+    let daemon = Daemon::start(&["--state-dir", machine.node.state_dir().to_str().unwrap()]);
+    daemon.scrape();
+    daemon.ask("GET /metrics", &[]).text()
+}
+
+/// A pod with a VF, whose driver does not have every counter that it shows.
+fn exclusive() -> String {
+    let machine = Machine::exclusive();
+    let (vf, netns, pod) = (machine.vf("eth0", 0), machine.node.pod("a"), KubePod::new("train", "a", UID));
+    let chain = Chain::new(&machine, &vf, &netns, json!({})).args(&pod.cni_args());
+    chain.add();
+    let _refuse = machine.simulate(&machine.vf("eth0", 1).pci, "port_counters_refuse", "Y");
+    exposition(&machine)
+}
+
+/// A pod that uses a device of the node, an address of its own and the `rdma` cgroup controller.
+fn shared() -> String {
+    let rxe = Rxe::new();
+    let machine = &rxe.machine;
+    switch_cgroups_on();
+    let (netns, pod) = (machine.node.pod("a"), KubePod::new("train", "a", UID));
+    let call = machine.plugin("macvlan", &json!({"master": "eth0", "rdma": {"require": true}}));
+    let call = call.pod(&netns).args(&pod.cni_args());
+    call.add().ok();
+    let class = machine.simulate(&machine.vf("eth0", 0).pci, "traffic_class", "106");
+    let _pair = pingpong(&rxe, &pod, &pod);
+    let text = exposition(machine);
+    drop(class);
+    call.del().done();
+    text
+}
+
+/// Metrics, each with a label.
+type Labels<'a> = BTreeSet<(&'a str, &'a str)>;
+
+fn told(scrapes: &[Scrape]) -> Labels<'_> {
+    let samples = scrapes.iter().flat_map(Scrape::samples);
+    samples
+        .flat_map(|sample| sample.labels.keys().map(|label| (sample.name.as_str(), label.as_str())))
+        .collect()
+}
+
+fn expected(metrics: &[Metric]) -> Labels<'_> {
+    let shown = metrics.iter().filter(|metric| !NOT_SIMULATED.contains(&metric.name.as_str()));
+    let labels =
+        shown.flat_map(|metric| metric.labels.iter().map(|label| (metric.name.as_str(), label.as_str())));
+    labels.filter(|pair| !NOT_KNOWN.contains(pair)).collect()
+}
+
+#[test]
+fn the_reference_has_every_metric_and_label_and_each_of_them_is_told() {
+    let reference = Reference::read();
+    let texts = [exclusive(), shared()];
+    for text in &texts {
+        assert_eq!(reference.strangers(text), Vec::<String>::new());
+    }
+    let (scrapes, metrics) = (texts.map(|text| Scrape::parse(&text)), reference.metrics());
+    let (told, expected) = (told(&scrapes), expected(&metrics));
+    assert_eq!(expected.difference(&told).collect::<Vec<_>>(), Vec::<&(&str, &str)>::new(), "are not told");
+    let names: Vec<_> = scrapes.iter().flat_map(Scrape::names).collect();
+    assert_eq!(NOT_SIMULATED.iter().find(|name| names.contains(name)), None, "is told after all");
+    assert_eq!(NOT_KNOWN.iter().find(|pair| told.contains(pair)), None, "is known after all");
+}
