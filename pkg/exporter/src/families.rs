@@ -135,6 +135,13 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_no_float_holds_is_told_digit_by_digit() {
+        let large = device(vec![port(&[("out_of_sequence", (1 << 53) + 1)], &[], &[])]);
+        let told = told(&large, "rdma_out_of_sequence_total");
+        assert!(told.len() == 1 && told[0].ends_with(" 9007199254740993"), "{told:?}");
+    }
+
+    #[test]
     fn a_port_without_a_link_is_told_without_its_name() {
         let infiniband = device(vec![port(&[], &[("port_xmit_data", 250)], &[])]);
         let info = told(&infiniband, "rdma_port_info");

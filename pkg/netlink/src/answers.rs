@@ -124,6 +124,12 @@ mod tests {
     }
 
     #[test]
+    fn an_error_at_the_end_of_a_list_is_reported() {
+        let datagram = [message(16, 0, &[]), message(3, 0, &(-22_i32).to_ne_bytes())].concat();
+        assert!(matches!(parse(&datagram), Err(NoAnswer::Refused(Errno::EINVAL, _))));
+    }
+
+    #[test]
     fn no_error_number_makes_reading_panic() {
         for code in [i32::MIN, -1, 1, i32::MAX] {
             let error = [code.to_ne_bytes().to_vec(), message(16, 0, &[])].concat();
