@@ -10,4 +10,5 @@ mod load;
 mod shared;
 mod table;
 mod threads;
+mod traffic;
 mod weather;
