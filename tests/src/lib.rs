@@ -18,8 +18,8 @@
 //! leaves them on a node ([`kube_pod`]) and as an API server tells of them ([`api_server`]), and [`prometheus`] with what
 //! it is asked: the [`dashboard`]s and other files of [`conf`].
 //!
-//! Beside them, packages of their own: `faults`, `fuzz` and `soak`. `tests/invariants.md` and `tests/defects.md` say
-//! which test holds what.
+//! Beside them, packages of their own: `faults`, `fuzz` and `soak`. `tests/invariants.md`, `tests/defects.md` and
+//! `tests/metrics.md` say which test holds what.
 
 #![forbid(unsafe_code)]
 #![allow(
