@@ -113,9 +113,14 @@ impl Layout {
     }
 }
 
+/// What counters of several sources mean alike, and of which priority.
+type Meaning<'a> = (Role, Option<&'a str>);
+/// How well known a source is, the best first, and what of it is added up.
+type Parts = (u8, Vec<(usize, u64)>);
+
 /// Among several sources of the same the best known counts; of equals, the sum.
 fn sums(shown: &[Shown]) -> Vec<Sum> {
-    let mut best: BTreeMap<(Role, Option<&str>), (u8, Vec<(usize, u64)>)> = BTreeMap::new();
+    let mut best: BTreeMap<Meaning<'_>, Parts> = BTreeMap::new();
     for (place, Shown { metric, .. }) in shown.iter().enumerate() {
         let Some(role) = metric.role else { continue };
         let part = (place, metric.scale);
@@ -127,7 +132,7 @@ fn sums(shown: &[Shown]) -> Vec<Sum> {
             parts.push(part);
         }
     }
-    let sum = |((role, priority), (_, parts)): ((Role, Option<&str>), (u8, Vec<(usize, u64)>))| Sum {
+    let sum = |((role, priority), (_, parts)): (Meaning<'_>, Parts)| Sum {
         role,
         priority: priority.map(str::to_owned),
         parts,

@@ -176,7 +176,7 @@ fn turn(wraps: bool, before: u64, base: u64, raw: u64) -> (u64, u64) {
     if raw >= before {
         return (base, raw - before);
     }
-    let was_nearly_full = TURN / 2 <= before && before < TURN;
+    let was_nearly_full = (TURN / 2..TURN).contains(&before);
     if wraps && was_nearly_full && raw + TURN - before < TURN / 2 {
         return (base + TURN, raw + TURN - before);
     }
