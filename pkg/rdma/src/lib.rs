@@ -20,6 +20,7 @@
 
 mod counters;
 mod device;
+mod driver;
 mod error;
 mod family;
 mod guid;
@@ -31,6 +32,7 @@ mod wait;
 
 pub use counters::hw_counters;
 pub use device::{Device, device_of, devices, devices_of, find_device, rename_device};
+pub use driver::driver;
 pub use error::Error;
 pub use family::{RdmaFamily, Socket, open, open_in};
 pub use guid::Guid;

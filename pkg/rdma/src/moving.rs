@@ -2,13 +2,13 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use netlink_packet_rdma::{NldevAttribute, NldevCommand, driver_name};
+use netlink_packet_rdma::{NldevAttribute, NldevCommand};
 use netns::NetNs;
 use nix::errno::Errno;
 
 use crate::{
-    Device, Error, NetnsMode, Socket, devices,
-    family::{attributes, message, open_here},
+    Device, Error, NetnsMode, Socket, devices, driver,
+    family::{message, open_here},
     find_device, netns_mode,
 };
 
@@ -105,7 +105,7 @@ fn explained(socket: &mut Socket, device: &Device, error: netlink::Error) -> Mov
     match error.errno() {
         Some(Errno::EOPNOTSUPP) => match netns_mode(socket) {
             Ok(NetnsMode::Exclusive) => {
-                MoveError::DriverCannotMove { device: name, driver: driver(socket, device) }
+                MoveError::DriverCannotMove { device: name, driver: driver(socket, device).ok().flatten() }
             }
             Ok(NetnsMode::Shared) => MoveError::ModeIsShared { device: name },
             Err(_) => Error::from(error).into(),
@@ -120,16 +120,4 @@ fn explained(socket: &mut Socket, device: &Device, error: netlink::Error) -> Mov
         },
         _ => Error::from(error).into(),
     }
-}
-
-/// The driver, by the number that goes with the device's uverbs node. Works in every namespace, unlike sysfs.
-fn driver(socket: &mut Socket, device: &Device) -> Option<&'static str> {
-    let asked =
-        vec![NldevAttribute::DevIndex(device.index), NldevAttribute::ChardevType("uverbs".to_owned())];
-    let object = format!("driver of RDMA device {}", device.name);
-    let answer = socket.get("read", &object, message(NldevCommand::GetChardev, asked)).ok()?;
-    attributes(answer).into_iter().find_map(|attribute| match attribute {
-        NldevAttribute::UverbsDriverId(id) => driver_name(id),
-        _ => None,
-    })
 }
