@@ -18,12 +18,14 @@ use crate::{
     Attribution, Collector, Collectors, DeviceFilter, DeviceReading, Owners, Pod, Reason, Report, Trouble,
     board::{self, DeviceKey, GidPlan, Harvest, Manner, Silent},
     counter_files::Allowance,
+    counter_sets::{self, CounterSets},
     families::Teller,
     health::Health,
     layout::{Layouts, Sheet},
     ledger::{Ledger, Owner},
     place::Place,
     pods::Pods,
+    psn::{self, Sampler},
     reader::DeviceReader,
     report::{CgroupUse, DeviceReport},
     usage::{Memory, Usage, Whose},
@@ -53,6 +55,10 @@ pub struct Settings {
     pub kept_files: usize,
     /// Also the names and labels of Spiderpool's dashboards.
     pub spiderpool: bool,
+    /// How often packet numbers are read.
+    pub psn_interval: Duration,
+    /// Drivers whose packet numbers count, besides those that are known to tell them as they are.
+    pub psn_drivers: Vec<String>,
 }
 
 /// Reads a node again and again.
@@ -70,19 +76,24 @@ pub struct Exporter {
     layouts: Layouts,
     ledger: Ledger,
     memory: Memory,
+    sampler: Option<Sampler>,
+    counter_sets: CounterSets,
     health: Health,
     teller: Teller,
     collections: u64,
 }
 
 impl Exporter {
-    /// An exporter that has read nothing yet. Without an API server the settings should have no [`Collector::Owners`].
+    /// An exporter that has read nothing yet; with [`Collector::Psn`] it begins to, in the background and in the calling
+    /// thread's network namespace. Without an API server the settings should have no [`Collector::Owners`].
     pub fn new(settings: Settings, owners: Arc<dyn Owners>) -> Self {
         Self {
             sysfs: Sysfs::at(settings.root.join("sys")),
             processes: Processes::at(&settings.root),
             pods: Pods::at(&settings.root, &settings.state_dir),
             files: Allowance::new(settings.kept_files),
+            sampler: settings.collectors.has(Collector::Psn).then(|| psn::start(&settings)),
+            counter_sets: CounterSets::default(),
             settings,
             owners,
             places: HashMap::new(),
@@ -123,7 +134,10 @@ impl Exporter {
         troubles.append(&mut harvest.troubles);
         spent.extend(std::mem::take(&mut harvest.spent));
         self.readers = harvest.readers;
-        let (devices, cgroups) = self.attribute(harvest.readings, &mut troubles);
+        let sampled = self.sampler.as_ref().map(Sampler::take).unwrap_or_default();
+        troubles.extend(sampled.troubles.iter().cloned());
+        spent.insert(Collector::Psn, sampled.spent);
+        let (devices, cgroups) = self.attribute(harvest.readings, sampled, &mut troubles);
         let ran = if has_rdma { self.settings.collectors } else { Collectors::none() };
         let outcomes = self.health.note(ran, &troubles, &spent);
         let mut report = Report {
@@ -215,6 +229,7 @@ impl Exporter {
     fn attribute(
         &mut self,
         readings: Vec<DeviceReading>,
+        sampled: psn::Harvest,
         troubles: &mut Vec<Trouble>,
     ) -> (Vec<DeviceReport>, Vec<CgroupUse>) {
         // Where there is no device, nobody uses one.
@@ -224,6 +239,11 @@ impl Exporter {
         for reading in &readings {
             let can = sees_processes || !reading.on_node;
             usages.push(if can { whose.usage(reading) } else { None });
+            if can && let Some((sets, objects)) = reading.counter_sets() {
+                let pairs = whose.of_queue_pairs(reading.device.index, objects);
+                self.counter_sets
+                    .enter(&reading.device, sets, |set| counter_sets::pod(set, &mut whose, &pairs));
+            }
         }
         let cgroups = std::mem::take(&mut whose.cgroups);
         let mut devices = Vec::with_capacity(readings.len());
@@ -237,7 +257,9 @@ impl Exporter {
             };
             devices.push(self.enter(reading, usage, &owner, troubles));
         }
-        self.forget_the_gone(&devices);
+        let connected = self.credit(sampled);
+        self.counter_sets.settle(&mut self.layouts, &mut self.ledger);
+        self.forget_the_gone(&devices, connected);
         (devices, self.cgroup_use(&cgroups, troubles))
     }
 
@@ -288,16 +310,29 @@ impl Exporter {
         }
     }
 
+    /// Gives pods the packets that were counted in the background. Returns those that have a connection.
+    fn credit(&mut self, sampled: psn::Harvest) -> Vec<Pod> {
+        for ((pod, device, port), packets) in sampled.packets {
+            let sheet = packets.sheet(&mut self.layouts);
+            self.ledger.credit(self.pods.named(&pod), (device, port, Attribution::Psn), &sheet);
+        }
+        sampled.pods.iter().map(|pod| (*self.pods.named(pod)).clone()).collect()
+    }
+
     /// A pod lives as long as the node knows of it, or somebody in it uses a device.
-    fn forget_the_gone(&mut self, devices: &[DeviceReport]) {
+    fn forget_the_gone(&mut self, devices: &[DeviceReport], connected: Vec<Pod>) {
         let mut living = self.pods.all();
+        living.extend(connected);
         let users = devices.iter().filter_map(|device| device.usage.as_ref());
         living.extend(users.flat_map(|usage| usage.shares.keys()).filter_map(|holder| match holder {
             crate::Holder::Pod(pod) => Some((**pod).clone()),
             _ => None,
         }));
         let in_pods: BTreeSet<&Arc<Pod>> = devices.iter().filter_map(|d| d.reading.pod.as_ref()).collect();
-        self.ledger.forget(|pod| living.contains(pod) || in_pods.iter().any(|other| ***other == *pod));
+        let lives = |pod: &Pod| living.contains(pod) || in_pods.iter().any(|other| ***other == *pod);
+        self.ledger.forget(lives);
+        let is_there = |index| devices.iter().any(|device| device.reading.device.index == index);
+        self.counter_sets.forget(lives, is_there);
     }
 
     fn cgroup_use(&self, texts: &BTreeMap<Arc<Pod>, String>, troubles: &mut Vec<Trouble>) -> Vec<CgroupUse> {

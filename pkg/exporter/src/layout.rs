@@ -158,7 +158,8 @@ impl Sheet {
         Self::of([counters, &Counters::default(), &Counters::default()], layouts, last)
     }
 
-    fn of(counters: [&Counters; 3], layouts: &mut Layouts, last: Option<&Arc<Layout>>) -> Self {
+    /// The sheet of counters of each source: hardware, standard, link.
+    pub(crate) fn of(counters: [&Counters; 3], layouts: &mut Layouts, last: Option<&Arc<Layout>>) -> Self {
         let layout = layouts.of(counters.map(|counters| counters.names.clone()), last);
         let all: Vec<u64> = counters.iter().flat_map(|counters| counters.values.iter().copied()).collect();
         let values = layout.shown.iter().map(|shown| all[shown.at]).collect();

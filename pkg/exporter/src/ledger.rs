@@ -98,6 +98,18 @@ impl Ledger {
         }
     }
 
+    /// Adds increments to a pod's account.
+    pub(crate) fn credit(&mut self, pod: Arc<Pod>, key: AccountKey, increments: &Sheet) {
+        let account = self.accounts.entry(pod).or_default().entry(key).or_insert_with(|| increments.empty());
+        account.follow(&increments.layout);
+        account.add(increments);
+    }
+
+    /// Replaces a pod's account.
+    pub(crate) fn replace(&mut self, pod: Arc<Pod>, key: AccountKey, totals: Sheet) {
+        self.accounts.entry(pod).or_default().insert(key, totals);
+    }
+
     /// Forgets the ports that were not entered since the last call, and the pods that are gone.
     pub(crate) fn forget(&mut self, lives: impl Fn(&Pod) -> bool) {
         self.ports.retain(|_, port| std::mem::take(&mut port.seen));
@@ -171,7 +183,7 @@ impl PortLedger {
 
 /// The base of the next value, and the increment. A counter of 32 bits that was nearly full has turned over; any other
 /// that fell has begun anew, as after a driver was loaded again.
-fn turn(wraps: bool, before: u64, base: u64, raw: u64) -> (u64, u64) {
+pub(crate) fn turn(wraps: bool, before: u64, base: u64, raw: u64) -> (u64, u64) {
     const TURN: u64 = 1 << 32;
     if raw >= before {
         return (base, raw - before);

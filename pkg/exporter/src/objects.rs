@@ -8,7 +8,7 @@ use rdma::{
     },
 };
 
-use crate::{Collector, Collectors, Trouble};
+use crate::{Collector, Trouble};
 
 /// The objects of a device. What this kernel does not tell of is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub struct Objects {
     pub shared_receive_queues: Vec<SharedReceiveQueue>,
     /// Connection manager IDs.
     pub cm_ids: Vec<CmId>,
-    /// Sets of counters that the kernel bound to processes.
-    pub counter_sets: Vec<CounterSet>,
+    /// Sets of counters that are bound to queue pairs, if they were read.
+    pub counter_sets: Option<Vec<CounterSet>>,
 }
 
 /// Lists them. A device that nobody has opened is not asked: a list of queue pairs costs a firmware command for each.
@@ -36,7 +36,6 @@ pub(crate) fn read(
     socket: &mut Socket,
     device: &Device,
     counts: &ResourceCounts,
-    collectors: Collectors,
     troubles: &mut Vec<Trouble>,
 ) -> Option<Objects> {
     let mut objects = Objects::default();
@@ -53,9 +52,6 @@ pub(crate) fn read(
     objects.completion_queues = ask.list(resource::completion_queues)?;
     objects.memory_regions = ask.list(resource::memory_regions)?;
     objects.shared_receive_queues = ask.list(resource::shared_receive_queues)?;
-    if collectors.has(Collector::PidCounters) {
-        objects.counter_sets = ask.list(resource::counter_sets)?;
-    }
     Some(objects)
 }
 

@@ -100,6 +100,12 @@ impl Pods {
         Arc::new(Pod { namespace, name, uid: Some(uid.to_string()) })
     }
 
+    /// A pod by its name, if that is known by now.
+    pub(crate) fn named(&self, pod: &Arc<Pod>) -> Arc<Pod> {
+        let uid = pod.uid.as_deref().and_then(|uid| uid.parse().ok());
+        uid.map_or_else(|| pod.clone(), |uid| self.of(&uid))
+    }
+
     /// Every pod that is known.
     pub(crate) fn all(&self) -> BTreeSet<Pod> {
         let named = self.names.iter().map(|(uid, name)| Pod {

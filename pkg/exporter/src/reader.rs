@@ -16,7 +16,7 @@ use rdma::{
 use crate::{
     Collector, Collectors, Counters, DeviceReading, Facts, GidTable, Objects, PortReading, Reason, Trouble,
     counter_files::{Allowance, CounterFiles},
-    objects,
+    counter_sets, objects,
     place::View,
     reading::Names,
     session::Session,
@@ -169,11 +169,18 @@ impl DeviceReader {
         {
             steps.store(|reading| (reading.counters, reading.traffic_class) = (counters, class));
         }
-        if let Some((resources, objects)) =
-            steps.take(Collector::Resources, |t| resources(session, device, assignment.stages, t)).flatten()
-        {
-            steps.store(|reading| (reading.resources, reading.objects) = (Some(resources), objects));
-        }
+        let resources = steps.take(Collector::Resources, |t| resources(session, device, t)).flatten();
+        let Some((resources, objects)) = resources else { return };
+        let ports = objects.as_ref().filter(|_| session.place.is_node()).map(counter_sets::ports_in_use);
+        steps.store(|reading| (reading.resources, reading.objects) = (Some(resources), objects));
+        let Some(ports) = ports else { return };
+        let sets =
+            steps.take(Collector::PidCounters, |t| counter_sets::read(&session.node, device, &ports, t));
+        steps.store(|reading| {
+            if let Some(objects) = &mut reading.objects {
+                objects.counter_sets = sets.flatten();
+            }
+        });
     }
 
     /// Opens the files of ports that are new, and closes those of ports that went.
@@ -242,12 +249,11 @@ fn ports(session: &mut Session, device: &Device, troubles: &mut Vec<Trouble>) ->
 fn resources(
     session: &mut Session,
     device: &Device,
-    collectors: Collectors,
     troubles: &mut Vec<Trouble>,
 ) -> Option<(ResourceCounts, Option<Objects>)> {
     match resource::resource_counts_of(&mut session.rdma, device) {
         Ok(counts) => {
-            let objects = objects::read(&mut session.rdma, device, &counts, collectors, troubles);
+            let objects = objects::read(&mut session.rdma, device, &counts, troubles);
             Some((counts, objects))
         }
         Err(rdma::Error::NoSuchDevice { .. }) => None,

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use netns::NetNsId;
-use rdma::{Device, LinkLayer, PhysState, Port, PortState, resource::ResourceCounts};
+use rdma::{
+    Device, LinkLayer, PhysState, Port, PortState,
+    resource::{CounterSet, ResourceCounts},
+};
 use serde::Serialize;
 
 use crate::{Facts, objects::Objects};
@@ -108,6 +111,12 @@ pub struct GidTable {
 }
 
 impl DeviceReading {
+    /// The sets of counters that are bound to its queue pairs, if they were read, and its objects.
+    pub(crate) fn counter_sets(&self) -> Option<(&[CounterSet], &Objects)> {
+        let objects = self.objects.as_ref()?;
+        Some((objects.counter_sets.as_deref()?, objects))
+    }
+
     /// Whose namespace it was found in: `host` or `pod`.
     pub fn netns(&self) -> &'static str {
         if self.on_node { "host" } else { "pod" }

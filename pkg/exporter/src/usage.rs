@@ -97,6 +97,18 @@ impl<'a> Whose<'a> {
         Some(self.tally(objects, &relations))
     }
 
+    /// Whose each of a device's queue pairs is, by its number; the kernel's own are left out.
+    pub(crate) fn of_queue_pairs(&mut self, device: u32, objects: &Objects) -> HashMap<u32, Holder> {
+        let relations = self.relations(device, objects);
+        let mut holders = HashMap::new();
+        for pair in &objects.queue_pairs {
+            let context = relations.context_of(pair.protection_domain);
+            let holder = self.holder(&pair.owner, relations.holder(context));
+            holders.extend(holder.map(|holder| (pair.number, holder)));
+        }
+        holders
+    }
+
     /// The holder of each context and of each protection domain, by whatever of it has a living maker.
     fn relations(&mut self, device: u32, objects: &Objects) -> Relations {
         let mut contexts: HashMap<u32, Holder> = HashMap::new();
@@ -143,7 +155,7 @@ impl<'a> Whose<'a> {
     }
 
     /// Whose the maker of an object is, if that can be seen.
-    fn maker(&mut self, owner: &Owner) -> Option<Holder> {
+    pub(crate) fn maker(&mut self, owner: &Owner) -> Option<Holder> {
         let Owner::Process(thread) = owner else { return None };
         if let Some(known) = self.threads.get(thread) {
             return known.clone();
@@ -208,16 +220,18 @@ impl<'a> Whose<'a> {
         owner: &Owner,
         by_relation: Option<&Holder>,
     ) -> Option<&'u mut Share> {
-        if matches!(owner, Owner::Kernel(_)) {
-            return None;
-        }
-        let holder = match by_relation {
-            Some(holder) => holder.clone(),
-            None => self.maker(owner).unwrap_or(Holder::Unknown),
-        };
-        let share = usage.shares.entry(holder).or_default();
+        let share = usage.shares.entry(self.holder(owner, by_relation)?).or_default();
         *share.counts.entry(kind).or_default() += 1;
         Some(share)
+    }
+
+    /// Who has an object; `None` if it is the kernel's own.
+    fn holder(&mut self, owner: &Owner, by_relation: Option<&Holder>) -> Option<Holder> {
+        match (owner, by_relation) {
+            (Owner::Kernel(_), _) => None,
+            (_, Some(holder)) => Some(holder.clone()),
+            (_, None) => Some(self.maker(owner).unwrap_or(Holder::Unknown)),
+        }
     }
 }
 

@@ -435,7 +435,10 @@ async fn the_exporter_shows_owners_and_what_keeps_it_from_knowing_them() {
         collectors: Collectors::default(),
         devices: DeviceFilter::default(),
         patience: Duration::from_secs(2),
+        kept_files: 0,
         spiderpool: false,
+        psn_interval: Duration::from_secs(1),
+        psn_drivers: Vec::new(),
     };
     let text = Exporter::new(settings, owners).collect().exposition.encode(Format::Text);
     for line in [

@@ -62,6 +62,13 @@ struct Cli {
     /// Switch a collector off; may be given again
     #[arg(long, value_name = "COLLECTOR")]
     disable: Vec<Collector>,
+    /// How often packet numbers are read, in seconds: with psn, all packets count up to 15.7 million in this time, for each
+    /// queue pair
+    #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
+    psn_interval: Duration,
+    /// With psn, count also with this driver, of which it is not known that it tells packet numbers; may be given again
+    #[arg(long, value_name = "DRIVER")]
+    psn_driver: Vec<String>,
     /// How long a device may take before the others go on without it, in seconds
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = seconds)]
     device_timeout: Duration,
@@ -90,7 +97,12 @@ enum Compat {
 
 const AFTER_HELP: &str = "\
 Collectors: mode devices ports hw_counters counters ethtool gids resources pods owners cgroup;
-on demand psn (packets of each pod) and pid_counters (counters the kernel bound to processes).
+on demand psn and pid_counters, for pods that share a device.
+
+psn counts each pod's packets by the packet numbers of its RC and UC queue pairs. It reads them every second, whoever
+scrapes: on mlx5 that is a firmware command for each queue pair. Packets of RDMA READ count as sent by whoever reads.
+pid_counters shows hardware counters that the kernel bound to processes. Tell it to with `rdma statistic qp set link
+mlx5_0/1 auto pid on`, before pods make queue pairs.
 
 To see pods' objects it must run in the node's PID namespace (hostPID: true), and to read devices in pods' namespaces
 it needs CAP_SYS_ADMIN. Nothing but the workloads of pods comes from the Kubernetes API; --once does not ask it.
@@ -187,6 +199,8 @@ impl Cli {
             devices,
             patience: self.device_timeout,
             kept_files: 0,
+            psn_interval: self.psn_interval,
+            psn_drivers: self.psn_driver.clone(),
             spiderpool: self.compat.contains(&Compat::Spiderpool),
         })
     }
@@ -229,6 +243,21 @@ mod tests {
         let wrong = Cli::try_parse_from(["silkraild", "--enable=infiniband"]).unwrap_err();
         assert!(wrong.to_string().contains("expected one of mode, devices"), "{wrong}");
         assert_eq!(wrong.exit_code(), 2);
+    }
+
+    #[test]
+    fn packet_numbers_are_read_each_second_unless_it_is_told_otherwise() {
+        let settings = |more: &[&str]| {
+            let args = [&["silkraild", "--node-name=n"], more].concat();
+            Cli::try_parse_from(args).unwrap().settings().unwrap()
+        };
+        let plain = settings(&[]);
+        assert_eq!((plain.psn_interval, plain.psn_drivers.len()), (Duration::from_secs(1), 0));
+        let told = settings(&["--psn-interval=0.25", "--psn-driver=bnxt_re", "--psn-driver", "qedr"]);
+        assert_eq!(
+            (told.psn_interval, told.psn_drivers),
+            (Duration::from_millis(250), vec!["bnxt_re".into(), "qedr".into()])
+        );
     }
 
     #[test]

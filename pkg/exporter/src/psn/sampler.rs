@@ -1,0 +1,351 @@
+//! Samples at a fixed step, each device on a thread of its own: firmware that hangs stops whoever asks it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{Packets, meter::PodPackets};
+use crate::{Collector, Pod, Trouble};
+
+/// What can be sampled.
+pub(super) trait Samples: Send + Sync + 'static {
+    /// The numbers and names of the devices that are in use.
+    fn devices(&self) -> Result<Vec<(u32, String)>, Trouble>;
+
+    /// Takes a sample of a device each time it is called.
+    fn sampled(&self, device: u32) -> Box<dyn FnMut() -> Sample + Send>;
+}
+
+/// What happened on a device since the last sample.
+#[derive(Debug, Default)]
+pub(super) struct Sample {
+    pub(super) packets: Vec<PodPackets>,
+    pub(super) troubles: Vec<Trouble>,
+}
+
+/// Samples in the background, for as long as this value lives.
+pub(crate) struct Sampler {
+    found: Arc<Mutex<Found>>,
+    patience: Duration,
+    _alive: Sender<()>,
+}
+
+/// What was found since the last time somebody asked.
+#[derive(Debug, Default)]
+pub(crate) struct Harvest {
+    /// The packets of pods, by device and port.
+    pub(crate) packets: BTreeMap<(Arc<Pod>, String, u32), Packets>,
+    /// The pods that had a connection in the last samples.
+    pub(crate) pods: BTreeSet<Arc<Pod>>,
+    /// What could not be read in the last samples.
+    pub(crate) troubles: Vec<Trouble>,
+    /// How long was sampled, all devices added up.
+    pub(crate) spent: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    packets: BTreeMap<(Arc<Pod>, String, u32), Packets>,
+    spent: Duration,
+    /// What was wrong when the devices were last listed.
+    trouble: Option<Trouble>,
+    listing: Option<Instant>,
+    devices: BTreeMap<u32, Watch>,
+}
+
+/// A device, as of its last sample.
+#[derive(Debug, Default)]
+struct Watch {
+    name: String,
+    /// Since when a sample has been under way.
+    asked: Option<Instant>,
+    pods: BTreeSet<Arc<Pod>>,
+    troubles: Vec<Trouble>,
+}
+
+impl Sampler {
+    /// Takes a sample of each device once in each interval.
+    pub(super) fn start(samples: Arc<dyn Samples>, interval: Duration, patience: Duration) -> Self {
+        let found = Arc::<Mutex<Found>>::default();
+        let (alive, ended) = channel();
+        let clock = Clock { samples, found: found.clone(), orders: HashMap::new() };
+        let spawned = thread::Builder::new().name("psn".into()).spawn(move || clock.run(interval, &ended));
+        if let Err(error) = spawned {
+            lock(&found).trouble = Some(Trouble::new(Collector::Psn, &error));
+        }
+        Self { found, patience, _alive: alive }
+    }
+
+    /// What was found since the last call. Does not wait for anything.
+    pub(crate) fn take(&self) -> Harvest {
+        let mut found = lock(&self.found);
+        let mut troubles: Vec<Trouble> = found.trouble.iter().cloned().collect();
+        troubles.extend(self.silence(found.listing, "the devices in use"));
+        for watch in found.devices.values() {
+            troubles.extend(watch.troubles.iter().cloned());
+            let of = format!("queue pairs of RDMA device {}", watch.name);
+            troubles.extend(self.silence(watch.asked, &of));
+        }
+        Harvest {
+            pods: found.devices.values().flat_map(|watch| watch.pods.iter().cloned()).collect(),
+            packets: std::mem::take(&mut found.packets),
+            spent: std::mem::take(&mut found.spent),
+            troubles,
+        }
+    }
+
+    fn silence(&self, asked: Option<Instant>, of: &str) -> Option<Trouble> {
+        let silence = asked.map(|asked| asked.elapsed()).filter(|silence| *silence > self.patience);
+        silence.map(|silence| Trouble::still_no_answer(Collector::Psn, of, silence))
+    }
+}
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sampler").finish_non_exhaustive()
+    }
+}
+
+/// Tells each device's thread when to take a sample.
+struct Clock {
+    samples: Arc<dyn Samples>,
+    found: Arc<Mutex<Found>>,
+    orders: HashMap<u32, SyncSender<String>>,
+}
+
+impl Clock {
+    fn run(mut self, interval: Duration, ended: &Receiver<()>) {
+        loop {
+            let next = Instant::now() + interval;
+            self.strike();
+            let wait = next.saturating_duration_since(Instant::now());
+            if ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+        }
+    }
+
+    fn strike(&mut self) {
+        lock(&self.found).listing = Some(Instant::now());
+        let devices = self.samples.devices();
+        {
+            let mut found = lock(&self.found);
+            found.listing = None;
+            found.trouble = devices.as_ref().err().cloned();
+        }
+        let Ok(devices) = devices else { return };
+        self.dismiss(&devices);
+        for (device, name) in devices {
+            self.order(device, name);
+        }
+    }
+
+    /// Ends the threads of devices that are not in use any more. One that hangs stays: it would get a second.
+    fn dismiss(&mut self, devices: &[(u32, String)]) {
+        let mut found = lock(&self.found);
+        let watches = &mut found.devices;
+        self.orders.retain(|device, _| {
+            let is_busy = watches.get(device).is_some_and(|watch| watch.asked.is_some());
+            is_busy || devices.iter().any(|(other, _)| other == device)
+        });
+        watches.retain(|device, _| self.orders.contains_key(device));
+    }
+
+    fn order(&mut self, device: u32, name: String) {
+        let orders = match self.orders.entry(device) {
+            std::collections::hash_map::Entry::Occupied(kept) => kept.into_mut(),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                let (orders, received) = sync_channel(1);
+                let (sampled, found) = (self.samples.sampled(device), self.found.clone());
+                lock(&found).devices.insert(device, Watch::default());
+                let thread = thread::Builder::new().name(format!("psn {name}"));
+                // Without a thread now, the next strike tries again.
+                if thread.spawn(move || work(device, sampled, &received, &found)).is_err() {
+                    return;
+                }
+                place.insert(orders)
+            }
+        };
+        // Full: its last sample is not done yet.
+        let _ = orders.try_send(name);
+    }
+}
+
+fn work(
+    device: u32,
+    mut sampled: Box<dyn FnMut() -> Sample + Send>,
+    orders: &Receiver<String>,
+    found: &Mutex<Found>,
+) {
+    for name in orders {
+        let began = Instant::now();
+        if let Some(watch) = lock(found).devices.get_mut(&device) {
+            watch.asked = Some(began);
+            watch.name.clone_from(&name);
+        }
+        let sample = sampled();
+        lock(found).take(device, &name, sample, began.elapsed());
+    }
+}
+
+impl Found {
+    fn take(&mut self, device: u32, name: &str, sample: Sample, spent: Duration) {
+        self.spent += spent;
+        if let Some(watch) = self.devices.get_mut(&device) {
+            watch.asked = None;
+            watch.pods = sample.packets.iter().map(|((pod, _), _)| pod.clone()).collect();
+            watch.troubles = sample.troubles;
+        }
+        for ((pod, port), packets) in sample.packets {
+            *self.packets.entry((pod, name.to_owned(), port)).or_default() += packets;
+        }
+    }
+}
+
+fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
+    found.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Condvar,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    };
+
+    use super::*;
+    use crate::Reason;
+
+    /// Two devices: the first hangs for as long as the gate is shut.
+    #[derive(Default)]
+    struct Test {
+        open: Mutex<bool>,
+        changed: Condvar,
+        gone: Mutex<bool>,
+        refuses: Mutex<bool>,
+        threads: AtomicUsize,
+    }
+
+    impl Test {
+        fn set(&self, which: &Mutex<bool>, to: bool) {
+            *which.lock().unwrap() = to;
+            self.changed.notify_all();
+        }
+    }
+
+    struct Shared(Arc<Test>);
+
+    impl Samples for Shared {
+        fn devices(&self) -> Result<Vec<(u32, String)>, Trouble> {
+            if *self.0.refuses.lock().unwrap() {
+                let what = "refused".into();
+                return Err(Trouble { collector: Collector::Psn, reason: Reason::Refused, what });
+            }
+            let gone = *self.0.gone.lock().unwrap();
+            Ok(if gone { vec![] } else { vec![(1, "hung".into()), (2, "well".into())] })
+        }
+
+        fn sampled(&self, device: u32) -> Box<dyn FnMut() -> Sample + Send> {
+            let test = self.0.clone();
+            test.threads.fetch_add(1, SeqCst);
+            Box::new(move || {
+                let open = test.open.lock().unwrap();
+                drop(test.changed.wait_while(open, |open| device == 1 && !*open).unwrap());
+                let packets = Packets { sent: 1, received: 2 };
+                Sample { packets: vec![((pod(), 1), packets)], troubles: Vec::new() }
+            })
+        }
+    }
+
+    fn pod() -> Arc<Pod> {
+        Arc::new(Pod { namespace: "ml".into(), name: "a".into(), uid: None })
+    }
+
+    fn start() -> (Arc<Test>, Sampler) {
+        let test = Arc::<Test>::default();
+        let step = Duration::from_millis(1);
+        (test.clone(), Sampler::start(Arc::new(Shared(test)), step, step))
+    }
+
+    /// Takes until something is so.
+    fn until(sampler: &Sampler, what: &str, so: impl Fn(&Harvest) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !so(&sampler.take()) {
+            assert!(Instant::now() < deadline, "never: {what}");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn key(device: &str) -> (Arc<Pod>, String, u32) {
+        (pod(), device.to_owned(), 1)
+    }
+
+    #[test]
+    fn a_device_that_hangs_costs_its_own_samples_and_is_told_of() {
+        let (test, sampler) = start();
+        let tells_of_hung = |harvest: &Harvest| {
+            harvest
+                .troubles
+                .iter()
+                .any(|t| t.reason == Reason::Timeout && t.what.contains("RDMA device hung"))
+        };
+        until(&sampler, "the other is sampled", |h| h.packets.contains_key(&key("well")) && tells_of_hung(h));
+        until(&sampler, "and again", |h| {
+            h.packets.contains_key(&key("well")) && !h.packets.contains_key(&key("hung"))
+        });
+        test.set(&test.open, true);
+        until(&sampler, "it is well again", |h| h.packets.contains_key(&key("hung")));
+        until(&sampler, "nobody speaks of it any more", |h| !tells_of_hung(h));
+        assert_eq!(test.threads.load(SeqCst), 2, "nobody else was sent after it");
+    }
+
+    #[test]
+    fn packets_add_up_until_they_are_taken() {
+        let (test, sampler) = start();
+        test.set(&test.open, true);
+        until(&sampler, "more than one sample", |harvest| {
+            harvest.packets.get(&key("well")).is_some_and(|p| p.sent > 1 && p.received == 2 * p.sent)
+        });
+    }
+
+    #[test]
+    fn a_device_out_of_use_is_let_go_and_its_pods_with_it() {
+        let (test, sampler) = start();
+        test.set(&test.open, true);
+        until(&sampler, "a pod is connected", |harvest| harvest.pods.contains(&pod()));
+        test.set(&test.gone, true);
+        until(&sampler, "no pod is", |harvest| harvest.pods.is_empty());
+        test.set(&test.gone, false);
+        until(&sampler, "it is again", |harvest| harvest.pods.contains(&pod()));
+        assert!(test.threads.load(SeqCst) > 2);
+    }
+
+    #[test]
+    fn what_keeps_the_devices_from_being_listed_is_told_until_it_ends() {
+        let (test, sampler) = start();
+        test.set(&test.refuses, true);
+        let refused = |harvest: &Harvest| harvest.troubles.iter().any(|t| t.reason == Reason::Refused);
+        until(&sampler, "it is told", refused);
+        test.set(&test.refuses, false);
+        until(&sampler, "it is over", |harvest| !refused(harvest));
+    }
+
+    #[test]
+    fn it_ends_with_its_value() {
+        let (test, sampler) = start();
+        test.set(&test.open, true);
+        drop(sampler);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while Arc::strong_count(&test) > 1 {
+            assert!(Instant::now() < deadline, "threads are left");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
