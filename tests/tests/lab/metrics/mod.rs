@@ -7,6 +7,7 @@ mod exclusive;
 mod limits;
 mod links;
 mod load;
+mod psn;
 mod shared;
 mod table;
 mod threads;

@@ -27,13 +27,13 @@ const OPEN: &str = r#"
     sleep 600;
 "#;
 
-fn open(pod: &KubePod, device: &str) -> Program {
+pub(super) fn open(pod: &KubePod, device: &str) -> Program {
     let verbs = fs::read_dir(format!("/sys/class/infiniband/{device}/device/infiniband_verbs")).unwrap();
     let uverbs = verbs.flatten().next().unwrap().file_name().into_string().unwrap();
     pod.run("perl", &["-e", OPEN, &format!("/dev/infiniband/{uverbs}")])
 }
 
-fn wait_for_context(machine: &Machine, device: &str, count: u64) {
+pub(super) fn wait_for_context(machine: &Machine, device: &str, count: u64) {
     wait_until("the device is open", || {
         let all = machine.node.rdma("resource show");
         all.iter().any(|one| one["ifname"] == device && one["ctx"] == count)
@@ -217,7 +217,7 @@ pub(super) fn switch_cgroups_on() {
     }
 }
 
-fn with<'a>(pod: &'a KubePod, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+pub(super) fn with<'a>(pod: &'a KubePod, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     [&pod.labels()[..], more].concat()
 }
 
@@ -226,7 +226,7 @@ pub(super) fn pingpong(rxe: &Rxe, client: &KubePod, server: &KubePod) -> [Progra
     pingpong_on(rxe, client, server, "18515")
 }
 
-fn pingpong_on(rxe: &Rxe, client: &KubePod, server: &KubePod, port: &str) -> [Program; 2] {
+pub(super) fn pingpong_on(rxe: &Rxe, client: &KubePod, server: &KubePod, port: &str) -> [Program; 2] {
     let gid = rxe.gid().unwrap().to_string();
     let common = ["-d", DEVICE, "-g", &gid, "-n", "100000000", "-p", port];
     let before = rxe.printed("qp").len();
