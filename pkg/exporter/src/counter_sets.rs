@@ -362,7 +362,7 @@ mod tests {
         test.enter(&[]);
         test.enter(&[retries(1, 304, 10)]);
         test.sets.forget(|_| true, |_| false);
-        test.enter(&[retries(1, 304, 10)]);
+        test.enter(&[retries(1, 304, 12)]);
         assert_eq!(test.retries("304"), Some(10));
     }
 

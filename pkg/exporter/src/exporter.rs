@@ -358,3 +358,6 @@ fn timed<T>(spent: &mut BTreeMap<Collector, Duration>, of: Collector, work: impl
     spent.insert(of, began.elapsed());
     result
 }
+
+#[cfg(test)]
+mod tests;

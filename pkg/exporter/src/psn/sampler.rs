@@ -328,6 +328,24 @@ mod tests {
     }
 
     #[test]
+    fn one_that_hangs_is_left_to_its_fate_though_nobody_uses_it_any_more() {
+        let (test, sampler) = start();
+        let speaks_of =
+            |harvest: &Harvest, name: &str| harvest.troubles.iter().any(|t| t.what.contains(name));
+        until(&sampler, "it hangs and the other does not", |harvest| {
+            speaks_of(harvest, "device hung") && harvest.pods.contains(&pod())
+        });
+        test.set(&test.gone, true);
+        until(&sampler, "the other is let go", |harvest| harvest.pods.is_empty());
+        test.set(&test.gone, false);
+        until(&sampler, "the other is in use again", |harvest| harvest.pods.contains(&pod()));
+        let threads = test.threads.load(SeqCst);
+        assert_eq!(threads, 3, "two for the other, and one for what hangs");
+        test.set(&test.open, true);
+        until(&sampler, "it is well again", |harvest| harvest.packets.contains_key(&key("hung")));
+    }
+
+    #[test]
     fn what_keeps_the_devices_from_being_listed_is_told_until_it_ends() {
         let (test, sampler) = start();
         test.set(&test.refuses, true);

@@ -1,0 +1,166 @@
+//! Pods that share a device, on a node made of files.
+
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+use netns::NetNsId;
+use rdma::{
+    Device, Guid, HwCounter,
+    resource::{BindMode, Context, CounterSet, Owner as Maker, ProtectionDomain, QpState, QpType, QueuePair},
+};
+
+use super::*;
+use crate::{Counters, Facts, NoOwners, Objects, psn::Packets};
+
+const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
+const THREAD: u32 = 304;
+
+/// A node with one pod, which has a thread.
+fn node(root: &Path) {
+    let process = root.join(format!("proc/{THREAD}"));
+    fs::create_dir_all(&process).unwrap();
+    fs::write(process.join("cgroup"), format!("0::/kubepods/pod{UID}/{}\n", "a".repeat(64))).unwrap();
+    fs::create_dir_all(root.join("proc/self/ns")).unwrap();
+    symlink("pid:[4026531836]", root.join("proc/self/ns/pid")).unwrap();
+}
+
+/// Gives the pod a name, or takes it.
+fn name(root: &Path, is_there: bool) {
+    let logs = root.join(format!("var/log/pods/ml_train-0_{UID}"));
+    let done = if is_there { fs::create_dir_all(logs) } else { fs::remove_dir_all(logs) };
+    done.unwrap();
+}
+
+fn exporter(root: &Path) -> Exporter {
+    let settings = Settings {
+        node: "gpu-07".into(),
+        root: root.to_owned(),
+        state_dir: "/run/silkrail".into(),
+        collectors: Collectors::default().with(Collector::PidCounters),
+        devices: DeviceFilter::default(),
+        patience: Duration::from_secs(2),
+        kept_files: 0,
+        spiderpool: false,
+        psn_interval: Duration::from_secs(1),
+        psn_drivers: Vec::new(),
+    };
+    Exporter::new(settings, Arc::new(NoOwners))
+}
+
+/// A device with a queue pair whose maker ended, in a context that the pod's thread made.
+fn reading(counter_sets: Option<Vec<CounterSet>>) -> DeviceReading {
+    let pair = QueuePair {
+        number: 17,
+        port: Some(1),
+        kind: QpType::Rc,
+        subtype: None,
+        state: QpState::Rts,
+        owner: Maker::Unknown,
+        protection_domain: Some(3),
+        remote_number: Some(18),
+        send_psn: None,
+        receive_psn: None,
+    };
+    let domain = ProtectionDomain { number: 3, users: None, context: Some(2), owner: Maker::Unknown };
+    let objects = Objects {
+        queue_pairs: vec![pair],
+        protection_domains: vec![domain],
+        contexts: vec![Context { number: 2, owner: Maker::Process(THREAD) }],
+        counter_sets,
+        ..Objects::default()
+    };
+    let device = Device {
+        index: 7,
+        name: "mlx5_0".into(),
+        node_guid: Guid(0),
+        sys_image_guid: Guid(0),
+        fw_version: None,
+        node_type: None,
+        protocol: None,
+        ports: 1,
+    };
+    DeviceReading {
+        place: NetNsId { dev: 4, ino: 1 },
+        on_node: true,
+        pod: None,
+        device,
+        facts: Arc::new(Facts::default()),
+        ports: Vec::new(),
+        counters: Counters::default(),
+        traffic_class: None,
+        resources: None,
+        objects: Some(objects),
+    }
+}
+
+/// A set of a thread that ended: its queue pair tells whose it is.
+fn set(value: u64) -> CounterSet {
+    CounterSet {
+        id: 1,
+        port: Some(1),
+        mode: BindMode::Auto,
+        kind: None,
+        owner: Maker::Unknown,
+        queue_pairs: vec![17],
+        counters: vec![HwCounter { name: "out_of_sequence".into(), value }],
+    }
+}
+
+fn sampled(sent: u64, is_connected: bool) -> psn::Harvest {
+    let pod = Arc::new(Pod { namespace: String::new(), name: UID.into(), uid: Some(UID.into()) });
+    let packets = ((pod.clone(), "mlx5_0".to_owned(), 1), Packets { sent, received: 0 });
+    psn::Harvest {
+        packets: if sent > 0 { [packets].into() } else { BTreeMap::new() },
+        pods: if is_connected { [pod].into() } else { BTreeSet::new() },
+        ..psn::Harvest::default()
+    }
+}
+
+impl Exporter {
+    fn attribute_to(&mut self, readings: Vec<DeviceReading>, sampled: psn::Harvest) {
+        let mut troubles = Vec::new();
+        self.pods.read(&mut troubles);
+        self.attribute(readings, sampled, &mut troubles);
+        assert!(troubles.is_empty(), "{troubles:?}");
+    }
+
+    /// The pod's name and its first value, of an account.
+    fn first(&self, attribution: Attribution) -> Option<(String, u64)> {
+        let (pod, accounts) = self.ledger.accounts().first_key_value()?;
+        let sheet = accounts.get(&("mlx5_0".to_owned(), 1, attribution))?;
+        Some((pod.name.clone(), sheet.values.iter().sum()))
+    }
+}
+
+#[test]
+fn a_set_whose_thread_ended_is_the_pod_s_of_its_queue_pairs() {
+    let root = tempfile::tempdir().unwrap();
+    node(root.path());
+    name(root.path(), true);
+    let mut exporter = exporter(root.path());
+    exporter.attribute_to(vec![reading(Some(Vec::new()))], psn::Harvest::default());
+    assert_eq!(exporter.first(Attribution::PidCounter), None);
+    exporter.attribute_to(vec![reading(Some(vec![set(5)]))], psn::Harvest::default());
+    assert_eq!(exporter.first(Attribution::PidCounter), Some(("train-0".into(), 5)));
+    exporter.attribute_to(vec![reading(None)], psn::Harvest::default());
+    exporter.attribute_to(vec![reading(Some(vec![set(6)]))], psn::Harvest::default());
+    let told = exporter.first(Attribution::PidCounter);
+    assert_eq!(told, Some(("train-0".into(), 6)), "what was not read once has not begun anew");
+}
+
+#[test]
+fn packets_that_were_sampled_are_the_pod_s_while_it_is_known_or_connected() {
+    let root = tempfile::tempdir().unwrap();
+    node(root.path());
+    let mut exporter = exporter(root.path());
+    exporter.attribute_to(Vec::new(), sampled(5, true));
+    exporter.attribute_to(Vec::new(), sampled(0, true));
+    exporter.attribute_to(Vec::new(), sampled(2, true));
+    assert_eq!(exporter.first(Attribution::Psn), Some((UID.into(), 7)), "nobody knows its name");
+    name(root.path(), true);
+    exporter.attribute_to(Vec::new(), sampled(3, false));
+    exporter.attribute_to(Vec::new(), sampled(0, false));
+    assert_eq!(exporter.first(Attribution::Psn), Some(("train-0".into(), 3)));
+    name(root.path(), false);
+    exporter.attribute_to(Vec::new(), sampled(0, false));
+    assert_eq!(exporter.first(Attribution::Psn), None, "it is gone");
+}
