@@ -100,6 +100,11 @@ impl Layout {
         }
     }
 
+    /// Whether a metric is shown.
+    pub(crate) fn shows(&self, metric: &Arc<Metric>) -> bool {
+        self.shown.iter().any(|shown| Arc::ptr_eq(&shown.metric, metric))
+    }
+
     /// Where the series is that a metric would be.
     fn same_series(&self, metric: &Metric) -> Option<usize> {
         metric.family.as_ref()?;

@@ -25,6 +25,18 @@ pub enum Attribution {
 }
 
 impl Attribution {
+    /// Whether numbers of this one are better than another's of the same pod on the same port: they are the pod's own at
+    /// every moment, not only while it is alone.
+    pub(crate) fn goes_before(self, other: Self) -> bool {
+        let rank = |one| match one {
+            Self::ExclusiveNetns => 0,
+            Self::PidCounter => 1,
+            Self::Psn => 2,
+            Self::SoleUser => 3,
+        };
+        rank(self) < rank(other)
+    }
+
     /// As it is named in labels.
     pub fn name(self) -> &'static str {
         match self {
@@ -48,7 +60,16 @@ pub(crate) type AccountKey = (String, u32, Attribution);
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     ports: HashMap<PortKey, PortLedger>,
+    pods: Pods,
+}
+
+/// The accounts of pods.
+#[derive(Debug, Default)]
+struct Pods {
     accounts: BTreeMap<Arc<Pod>, BTreeMap<AccountKey, Sheet>>,
+    /// Which pod had its first account when.
+    opened: HashMap<Arc<Pod>, usize>,
+    count: usize,
 }
 
 #[derive(Debug)]
@@ -85,7 +106,7 @@ impl Ledger {
         let stayed = owner.as_ref().map(|(pod, _)| pod) == former.as_ref().map(|(pod, _)| pod);
         if let Some((pod, attribution)) = owner {
             let key = (device.to_owned(), port.1, attribution);
-            let account = self.accounts.entry(pod).or_default().entry(key);
+            let account = self.pods.of(pod).entry(key);
             let account = account.or_insert_with(|| sheet.empty());
             account.follow(&sheet.layout);
             if let Some(deltas) = deltas.as_ref().filter(|_| stayed) {
@@ -100,31 +121,64 @@ impl Ledger {
 
     /// Adds increments to a pod's account.
     pub(crate) fn credit(&mut self, pod: Arc<Pod>, key: AccountKey, increments: &Sheet) {
-        let account = self.accounts.entry(pod).or_default().entry(key).or_insert_with(|| increments.empty());
+        let account = self.pods.of(pod).entry(key).or_insert_with(|| increments.empty());
         account.follow(&increments.layout);
         account.add(increments);
     }
 
     /// Replaces a pod's account.
     pub(crate) fn replace(&mut self, pod: Arc<Pod>, key: AccountKey, totals: Sheet) {
-        self.accounts.entry(pod).or_default().insert(key, totals);
+        self.pods.of(pod).insert(key, totals);
     }
 
     /// Forgets the ports that were not entered since the last call, and the pods that are gone.
     pub(crate) fn forget(&mut self, lives: impl Fn(&Pod) -> bool) {
         self.ports.retain(|_, port| std::mem::take(&mut port.seen));
-        self.accounts.retain(|pod, _| lives(pod));
+        self.pods.retain(lives);
     }
 
     /// What pods have done since they were first seen.
     pub(crate) fn accounts(&self) -> &BTreeMap<Arc<Pod>, BTreeMap<AccountKey, Sheet>> {
-        &self.accounts
+        &self.pods.accounts
     }
 
     /// Bytes of a port that no pod could be named for.
     pub(crate) fn unattributed(&self, port: PortKey) -> impl Iterator<Item = (Direction, u64)> {
         let ledger = self.ports.get(&port);
         ledger.into_iter().flat_map(|ledger| ledger.unattributed.iter().map(|(way, bytes)| (*way, *bytes)))
+    }
+}
+
+impl Pods {
+    /// A pod's accounts.
+    fn of(&mut self, pod: Arc<Pod>) -> &mut BTreeMap<AccountKey, Sheet> {
+        if !self.opened.contains_key(&pod) {
+            self.count += 1;
+            self.opened.insert(pod.clone(), self.count);
+        }
+        self.accounts.entry(pod).or_default()
+    }
+
+    /// Keeps those of pods that live. Of two with one name the node knows the former one for a while: it is gone once
+    /// the new one has an account.
+    fn retain(&mut self, lives: impl Fn(&Pod) -> bool) {
+        let mut newest: HashMap<(&str, &str), usize> = HashMap::new();
+        for (pod, opened) in &self.opened {
+            let of_name = newest.entry((&pod.namespace, &pod.name)).or_default();
+            *of_name = (*of_name).max(*opened);
+        }
+        let keep =
+            |pod: &Arc<Pod>, opened: usize| newest[&(&*pod.namespace, &*pod.name)] == opened && lives(pod);
+        let gone: Vec<_> = self
+            .opened
+            .iter()
+            .filter(|(pod, opened)| !keep(pod, **opened))
+            .map(|(pod, _)| pod.clone())
+            .collect();
+        for pod in gone {
+            self.opened.remove(&pod);
+            self.accounts.remove(&pod);
+        }
     }
 }
 
@@ -256,7 +310,7 @@ mod tests {
         }
 
         fn of(&self, pod: &Arc<Pod>) -> Option<u64> {
-            let accounts = self.ledger.accounts.get(pod)?;
+            let accounts = self.ledger.accounts().get(pod)?;
             Some(accounts.values().map(|account| account.values[0]).sum())
         }
 
@@ -326,6 +380,15 @@ mod tests {
     }
 
     #[test]
+    fn of_two_pods_with_one_name_the_newer_one_is_told_of() {
+        let (mut test, first, second) = (Test::new(), pod("a", "2"), pod("a", "1"));
+        test.enter(alone(&first), 0, 0);
+        test.enter(alone(&second), 9, 0);
+        test.ledger.forget(|_| true);
+        assert_eq!((test.of(&first), test.of(&second)), (None, Some(0)));
+    }
+
+    #[test]
     fn a_pod_that_lives_keeps_its_last_value() {
         let (mut test, a) = (Test::new(), pod("a", "1"));
         test.enter(alone(&a), 0, 0);
@@ -351,10 +414,10 @@ mod tests {
         let (mut test, a) = (Test::new(), pod("a", "1"));
         test.enter(alone(&a), 4294967290, 10);
         test.enter_with(alone(&a), &[("new", 500), ("out_of_sequence", 4294967295)], 20);
-        let account = test.ledger.accounts[&a].values().next().unwrap().clone();
+        let account = test.ledger.accounts()[&a].values().next().unwrap().clone();
         assert_eq!(account.values, [0, 5, 10], "what is new has not grown");
         assert_eq!(test.enter(alone(&a), 4, 25), 4294967300);
-        let account = test.ledger.accounts[&a].values().next().unwrap();
+        let account = test.ledger.accounts()[&a].values().next().unwrap();
         assert_eq!(account.values, [10, 15]);
         assert_eq!(test.lost(), 0);
     }

@@ -28,6 +28,7 @@ mod objects;
 mod place;
 mod pods;
 mod psn;
+mod rate;
 mod reader;
 mod reading;
 mod report;

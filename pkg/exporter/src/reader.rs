@@ -9,7 +9,7 @@ use std::{
 
 use addr::LinkName;
 use rdma::{
-    Device,
+    Device, LinkLayer,
     resource::{self, ResourceCounts},
 };
 
@@ -18,6 +18,7 @@ use crate::{
     counter_files::{Allowance, CounterFiles},
     counter_sets, objects,
     place::View,
+    rate,
     reading::Names,
     session::Session,
     traffic_class::TrafficClass,
@@ -137,6 +138,8 @@ impl DeviceReader {
         let ports = steps.take(Collector::Ports, |troubles| ports(session, device, troubles));
         let numbers: Vec<_> =
             ports.iter().flatten().map(|port| (port.port, port.link_name.clone())).collect();
+        let is_infiniband: Vec<bool> =
+            ports.iter().flatten().map(|port| port.link_layer == LinkLayer::InfiniBand).collect();
         steps.store(|reading| {
             reading.ports = ports.into_iter().flatten().map(PortReading::of).collect();
         });
@@ -154,6 +157,8 @@ impl DeviceReader {
             if let Some((speed, statistics)) =
                 steps.take(Collector::Ethtool, |t| kept.link(session, link.as_deref(), &self.view, t))
             {
+                let of_port = || is_infiniband[at].then(|| rate::read(&self.dir, *port)).flatten();
+                let speed = speed.or_else(of_port);
                 steps.store(|reading| {
                     reading.ports[at].speed = speed;
                     reading.ports[at].link_statistics = statistics;

@@ -1,6 +1,6 @@
 //! Counters of ports, and what pods have done on them.
 
-use std::{mem, sync::Arc};
+use std::{collections::BTreeMap, mem, sync::Arc};
 
 use exposition::{Exposition, Labels};
 
@@ -10,7 +10,11 @@ use super::{
     series::{CounterSeries, KnownSeries},
     with_pod,
 };
-use crate::{Report, ledger::Ledger};
+use crate::{
+    Attribution, Report,
+    layout::{Layout, Sheet},
+    ledger::{AccountKey, Ledger},
+};
 
 /// Finds or makes the series of everything that counts. New ones may need families that are not in the template yet.
 pub(super) fn prepare(teller: &mut Teller, report: &Report, ledger: &Ledger, node: &Labels) {
@@ -36,10 +40,25 @@ pub(super) fn prepare(teller: &mut Teller, report: &Report, ledger: &Ledger, nod
             let key = (pod.clone(), device.clone(), *port, *attribution);
             let labels = node.more().with("device", device).with_text("port", port);
             let labels = with_pod(labels, Some(pod)).with("attribution", attribution.name()).done();
-            let series = CounterSeries::of_account(accounts.remove(&key), template, &labels, &sheet.layout);
+            let better = better(kept, &key.1, *port, *attribution);
+            let known = accounts.remove(&key);
+            let series = CounterSeries::of_account(known, template, &labels, &sheet.layout, better);
             new.accounts.insert(key, series);
         }
     }
+}
+
+/// What accounts of the same pod and port have that are better known.
+fn better(
+    kept: &BTreeMap<AccountKey, Sheet>,
+    device: &str,
+    port: u32,
+    attribution: Attribution,
+) -> Vec<Arc<Layout>> {
+    let others = kept.iter().filter(|((other_device, other_port, other), _)| {
+        (other_device.as_str(), *other_port) == (device, port) && other.goes_before(attribution)
+    });
+    others.map(|(_, sheet)| sheet.layout.clone()).collect()
 }
 
 pub(super) fn tell(

@@ -16,6 +16,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct CounterSeries {
     layout: Arc<Layout>,
+    /// Of a pod: what better known accounts of it have.
+    better: Vec<Arc<Layout>>,
     base: Labels,
     series: Vec<Series>,
 }
@@ -52,7 +54,7 @@ impl CounterSeries {
         base: &Labels,
         layout: &Arc<Layout>,
     ) -> Self {
-        Self::kept(known, base, layout).unwrap_or_else(|| {
+        Self::kept(known, base, layout, &[]).unwrap_or_else(|| {
             let mut maker = Maker { template, base, series: Vec::new() };
             for (at, shown) in layout.shown.iter().enumerate() {
                 let metric = &shown.metric;
@@ -64,33 +66,51 @@ impl CounterSeries {
             }
             layout.sums.iter().enumerate().for_each(|(at, sum)| maker.port_sum(at, sum));
             let series = maker.series;
-            Self { layout: layout.clone(), base: base.clone(), series }
+            Self { layout: layout.clone(), better: Vec::new(), base: base.clone(), series }
         })
     }
 
-    /// The series of a pod's account on a port.
+    /// The series of a pod's account on a port. What a better known account of the pod has too is left out: whoever adds
+    /// up a pod's series must not count twice.
     pub(super) fn of_account(
         known: Option<Self>,
         template: &mut Exposition,
         base: &Labels,
         layout: &Arc<Layout>,
+        better: Vec<Arc<Layout>>,
     ) -> Self {
-        Self::kept(known, base, layout).unwrap_or_else(|| {
+        Self::kept(known, base, layout, &better).unwrap_or_else(|| {
             let mut maker = Maker { template, base, series: Vec::new() };
             for (at, shown) in layout.shown.iter().enumerate() {
-                if let Some(name) = &shown.metric.pod_family {
+                let elsewhere = better.iter().any(|other| other.shows(&shown.metric));
+                if let Some(name) = shown.metric.pod_family.as_ref().filter(|_| !elsewhere) {
                     let labels = base.more().with_some("priority", shown.metric.priority.as_deref());
                     maker.add(name, Kind::Counter, &shown.metric.help, labels.done(), Of::Counter(at));
                 }
             }
-            layout.sums.iter().enumerate().for_each(|(at, sum)| maker.pod_sum(at, sum));
+            for (at, sum) in layout.sums.iter().enumerate() {
+                if !better.iter().any(|other| other.sums.iter().any(|theirs| theirs.role == sum.role)) {
+                    maker.pod_sum(at, sum);
+                }
+            }
             let series = maker.series;
-            Self { layout: layout.clone(), base: base.clone(), series }
+            Self { layout: layout.clone(), better, base: base.clone(), series }
         })
     }
 
-    fn kept(known: Option<Self>, base: &Labels, layout: &Arc<Layout>) -> Option<Self> {
-        known.filter(|known| Arc::ptr_eq(&known.layout, layout) && known.base == *base)
+    fn kept(
+        known: Option<Self>,
+        base: &Labels,
+        layout: &Arc<Layout>,
+        better: &[Arc<Layout>],
+    ) -> Option<Self> {
+        let same = |known: &Self| {
+            Arc::ptr_eq(&known.layout, layout)
+                && known.base == *base
+                && known.better.len() == better.len()
+                && known.better.iter().zip(better).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        known.filter(same)
     }
 
     /// Tells the values.
