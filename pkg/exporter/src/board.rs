@@ -206,11 +206,12 @@ impl Board {
         let (stage, device, of) = match &running.progress {
             None => (Collector::Devices, None, format!("the devices of {place}")),
             Some(progress) => {
-                let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-                harvest.take(&progress);
-                let device = &progress.reading.device;
-                let of = format!("{} of RDMA device {}", progress.stage, device.name);
-                (progress.stage, Some(device.index), of)
+                let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+                let device = progress.reading.as_ref().map(|reading| &reading.device);
+                let name = device.map_or_else(String::new, |device| device.name.clone());
+                let index = device.map(|device| device.index);
+                harvest.take(&mut progress);
+                (progress.stage, index, format!("{} of RDMA device {name}", progress.stage))
             }
         };
         harvest.troubles.push(Trouble::no_answer(stage, &of, self.manner.patience));
@@ -357,18 +358,18 @@ impl Board {
             running.progress = Some(progress.clone());
         }
         reader.read(session, assignment, &progress);
-        let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         self.finish(id, |state| {
-            state.harvest.take(&progress);
+            state.harvest.take(&mut progress);
             state.harvest.readers.insert((place, index), reader);
         })
     }
 }
 
 impl Harvest {
-    fn take(&mut self, progress: &Progress) {
-        self.readings.push(progress.reading.clone());
-        self.troubles.extend(progress.troubles.iter().cloned());
+    fn take(&mut self, progress: &mut Progress) {
+        self.readings.extend(progress.reading.take());
+        self.troubles.append(&mut progress.troubles);
         for (stage, spent) in &progress.spent {
             *self.spent.entry(*stage).or_default() += *spent;
         }

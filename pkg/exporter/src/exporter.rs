@@ -280,9 +280,12 @@ impl Exporter {
             troubles.extend(sheet.layout.troubles.iter().cloned());
             sheets.push(sheet);
         }
-        let mut sheet =
-            Sheet::of_device(&reading.counters, &mut self.layouts, self.ledger.layout((index, 0)));
-        self.ledger.enter((index, 0), name, None, &mut sheet);
+        let sheet = (!reading.counters.is_empty()).then(|| {
+            let last = self.ledger.layout((index, 0));
+            let mut sheet = Sheet::of_device(&reading.counters, &mut self.layouts, last);
+            self.ledger.enter((index, 0), name, None, &mut sheet);
+            sheet
+        });
         DeviceReport { reading, usage, sheets, sheet }
     }
 

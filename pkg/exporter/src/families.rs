@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use exposition::{Exposition, Kind, Labels, LabelsBuilder};
 
-use crate::{Pod, Report, ledger::Ledger};
+use crate::{DeviceReport, Pod, Report, ledger::Ledger};
 
 /// Tells of one report after another; what does not change is made once.
 #[derive(Debug, Default)]
@@ -30,12 +30,11 @@ impl Teller {
         counters::prepare(self, report, ledger, &node);
         let mut families = Exposition::like(&self.template);
         health::tell(&mut families, report, &node);
-        for device in &report.devices {
-            if let Some(labels) = self.series.devices.get(&device.reading.device.index) {
-                device::tell(&mut families, &device.reading, labels);
-                port::tell(&mut families, &device.reading, labels);
-            }
-        }
+        let known = |device: &DeviceReport| self.series.devices.get(&device.reading.device.index);
+        let devices = report.devices.iter();
+        let devices: Vec<_> = devices.filter_map(|d| Some((&d.reading, known(d)?))).collect();
+        device::tell(&mut families, &devices);
+        port::tell(&mut families, &devices);
         counters::tell(&mut families, self, report, ledger, &node);
         pods::tell(&mut families, report, &node);
         self.template.expect(&families);

@@ -50,8 +50,8 @@ struct PortReader {
 pub(crate) struct Progress {
     /// What is being read now.
     pub(crate) stage: Collector,
-    /// What has been read.
-    pub(crate) reading: DeviceReading,
+    /// What has been read, until somebody takes it.
+    pub(crate) reading: Option<DeviceReading>,
     /// What could not be.
     pub(crate) troubles: Vec<Trouble>,
     /// How long each stage took.
@@ -82,7 +82,12 @@ impl Progress {
             resources: None,
             objects: None,
         };
-        Self { stage: Collector::Devices, reading, troubles: Vec::new(), spent: BTreeMap::new() }
+        Self {
+            stage: Collector::Devices,
+            reading: Some(reading),
+            troubles: Vec::new(),
+            spent: BTreeMap::new(),
+        }
     }
 }
 
@@ -230,8 +235,11 @@ impl Steps<'_> {
         Some(result)
     }
 
+    /// Notes what was read, unless it is too late.
     fn store(&self, into: impl FnOnce(&mut DeviceReading)) {
-        into(&mut self.lock().reading);
+        if let Some(reading) = &mut self.lock().reading {
+            into(reading);
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Progress> {

@@ -58,8 +58,8 @@ pub struct DeviceReport {
     pub usage: Option<Usage>,
     /// The counters of each port, in the order of the reading's ports.
     pub(crate) sheets: Vec<Sheet>,
-    /// The counters of the device as a whole.
-    pub(crate) sheet: Sheet,
+    /// The counters of the device as a whole, if it has any.
+    pub(crate) sheet: Option<Sheet>,
 }
 
 /// What a pod has done on a port since it was first seen there.
@@ -123,7 +123,7 @@ impl DeviceReport {
     pub fn new(reading: DeviceReading, usage: Option<Usage>) -> Self {
         let mut layouts = Layouts::default();
         let sheets = reading.ports.iter().map(|port| Sheet::of_port(port, &mut layouts, None)).collect();
-        let sheet = Sheet::of_device(&reading.counters, &mut layouts, None);
+        let sheet = Some(Sheet::of_device(&reading.counters, &mut layouts, None));
         Self { reading, usage, sheets, sheet }
     }
 }

@@ -50,6 +50,17 @@ pub(crate) struct Memory {
     contexts: HashMap<(u32, u32), Holder>,
 }
 
+impl Share {
+    /// Adds another's.
+    pub(crate) fn add(&mut self, other: &Self) {
+        other.counts.iter().for_each(|(kind, count)| *self.counts.entry(kind).or_default() += count);
+        for (kind, count) in &other.queue_pairs {
+            *self.queue_pairs.entry(kind.clone()).or_default() += count;
+        }
+        self.memory += other.memory;
+    }
+}
+
 impl Usage {
     /// The pod, if it alone has queue pairs, or if nobody has any and it alone has opened the device. Then all traffic
     /// is its own.

@@ -20,6 +20,9 @@ use crate::view::Node;
 /// A reading this young is good enough: two Prometheis that ask at once ask the node once.
 const FRESH: Duration = Duration::from_millis(500);
 
+/// How long an answer takes at most, about.
+const ANSWERING: Duration = Duration::from_millis(100);
+
 /// One collection, and its texts once somebody asked for them.
 #[derive(Debug)]
 pub(crate) struct Reading {
@@ -84,7 +87,10 @@ fn collect(mut exporter: Exporter, orders: &Receiver<()>, publish: &watch::Sende
         }
         number += 1;
         let report = exporter.collect();
-        publish.send_replace(Some(Arc::new(Reading::new(number, report))));
+        let former = publish.send_replace(Some(Arc::new(Reading::new(number, report))));
+        // Those who waited are being answered now. Tens of thousands of series can be put away after that.
+        thread::sleep(ANSWERING);
+        drop(former);
     }
 }
 

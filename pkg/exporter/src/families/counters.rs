@@ -18,7 +18,7 @@ use crate::{
 
 /// Finds or makes the series of everything that counts. New ones may need families that are not in the template yet.
 pub(super) fn prepare(teller: &mut Teller, report: &Report, ledger: &Ledger, node: &Labels) {
-    let KnownSeries { mut ports, mut accounts, mut devices } = mem::take(&mut teller.series);
+    let KnownSeries { mut ports, accounts, mut devices } = mem::take(&mut teller.series);
     let (template, new) = (&mut teller.template, &mut teller.series);
     for device in &report.devices {
         let reading = &device.reading;
@@ -30,20 +30,26 @@ pub(super) fn prepare(teller: &mut Teller, report: &Report, ledger: &Ledger, nod
             let series = CounterSeries::of_port(known, template, &labels.port, &sheet.layout);
             new.ports.insert((index, port), series);
         }
-        let known = ports.remove(&(index, 0));
-        let series = CounterSeries::of_port(known, template, &labels.device, &device.sheet.layout);
-        new.ports.insert((index, 0), series);
+        if let Some(sheet) = &device.sheet {
+            let known = ports.remove(&(index, 0));
+            let series = CounterSeries::of_port(known, template, &labels.device, &sheet.layout);
+            new.ports.insert((index, 0), series);
+        }
         new.devices.insert(index, labels);
     }
+    // Both are in the same order.
+    let mut accounts = accounts.into_iter().peekable();
     for (pod, kept) in ledger.accounts() {
-        for ((device, port, attribution), sheet) in kept {
-            let key = (pod.clone(), device.clone(), *port, *attribution);
+        for (key, sheet) in kept {
+            while accounts.next_if(|(other, of, _)| (other, of) < (pod, key)).is_some() {}
+            let known = accounts.next_if(|(other, of, _)| (other, of) == (pod, key));
+            let (device, port, attribution) = key;
             let labels = node.more().with("device", device).with_text("port", port);
             let labels = with_pod(labels, Some(pod)).with("attribution", attribution.name()).done();
-            let better = better(kept, &key.1, *port, *attribution);
-            let known = accounts.remove(&key);
+            let better = better(kept, device, *port, *attribution);
+            let known = known.map(|(_, _, series)| series);
             let series = CounterSeries::of_account(known, template, &labels, &sheet.layout, better);
-            new.accounts.insert(key, series);
+            new.accounts.push((pod.clone(), key.clone(), series));
         }
     }
 }
@@ -78,17 +84,13 @@ pub(super) fn tell(
                 unattributed(families, ledger, (index, port.port.port), &device.reading.device.name, node);
             }
         }
-        if let Some(series) = teller.series.ports.get(&(index, 0)) {
-            series.tell(families, &device.sheet);
+        if let Some((series, sheet)) = teller.series.ports.get(&(index, 0)).zip(device.sheet.as_ref()) {
+            series.tell(families, sheet);
         }
     }
-    for (pod, kept) in ledger.accounts() {
-        for ((device, port, attribution), sheet) in kept {
-            let key = (Arc::clone(pod), device.clone(), *port, *attribution);
-            if let Some(series) = teller.series.accounts.get(&key) {
-                series.tell(families, sheet);
-            }
-        }
+    let sheets = ledger.accounts().values().flat_map(|kept| kept.values());
+    for ((_, _, series), sheet) in teller.series.accounts.iter().zip(sheets) {
+        series.tell(families, sheet);
     }
 }
 

@@ -1,33 +1,48 @@
 //! Devices: what they are, and how many objects they have.
 
-use exposition::{Exposition, Labels};
+use exposition::{Exposition, Kind, Labels};
 use rdma::{NodeType, PortState};
 
-use super::{
-    gauge,
-    labels::{DeviceLabels, RESOURCES},
-};
-use crate::DeviceReading;
+use super::labels::{DeviceLabels, RESOURCES};
+use crate::{DeviceReading, GidTable};
 
-pub(super) fn tell(families: &mut Exposition, reading: &DeviceReading, known: &DeviceLabels) {
-    let labels = &known.device;
-    info(families, reading, labels);
-    if !reading.ports.is_empty() {
-        let up = reading.ports.iter().any(|port| port.port.state == PortState::Active);
-        gauge(families, "rdma_device_up", "Whether any port of the device is active.")
-            .add(labels.clone(), up);
+pub(super) fn tell(families: &mut Exposition, devices: &[(&DeviceReading, &DeviceLabels)]) {
+    let mut gauge = |name, help| families.place(name, Kind::Gauge, help);
+    let infos = gauge("rdma_device_info", "What a device is. Always 1.");
+    let ups = gauge("rdma_device_up", "Whether any port of the device is active.");
+    let classes = gauge(
+        "rdma_device_traffic_class",
+        "The traffic class of all packets of the device, as the vendor's driver sets it.",
+    );
+    let counts = gauge(
+        "rdma_resources",
+        "Objects in use on the device, the kernel's own too; resource=\"gid\": entries of the GID table.",
+    );
+    let limits = gauge("rdma_resource_limit", "How many objects of a kind the device has room for.");
+    for (reading, known) in devices {
+        families.add(infos, info(reading, &known.device), true);
+        if !reading.ports.is_empty() {
+            let up = reading.ports.iter().any(|port| port.port.state == PortState::Active);
+            families.add(ups, known.device.clone(), up);
+        }
+        if let Some(class) = reading.traffic_class {
+            families.add(classes, known.device.clone(), u64::from(class));
+        }
+        for (count, labels) in objects(reading).into_iter().zip(&known.resources) {
+            if let Some(count) = count {
+                families.add(counts, labels.clone(), count);
+            }
+        }
+        if let Some(room) = gids(reading, |table| table.capacity) {
+            families.add(limits, known.resources[RESOURCES.len() - 1].clone(), room);
+        }
     }
-    if let Some(class) = reading.traffic_class {
-        let help = "The traffic class of all packets of the device, as the vendor's driver sets it.";
-        gauge(families, "rdma_device_traffic_class", help).add(labels.clone(), u64::from(class));
-    }
-    objects(families, reading, known);
 }
 
-fn info(families: &mut Exposition, reading: &DeviceReading, labels: &Labels) {
+fn info(reading: &DeviceReading, labels: &Labels) -> Labels {
     let (device, facts) = (&reading.device, &reading.facts);
     let numa_node = facts.numa_node.map(|node| node.to_string());
-    let labels = labels
+    labels
         .more()
         .with_some("driver", facts.driver.as_deref())
         .with_some("fw_version", device.fw_version.as_deref())
@@ -41,8 +56,7 @@ fn info(families: &mut Exposition, reading: &DeviceReading, labels: &Labels) {
         .with_some("pf_netdev", facts.pf_link.as_deref())
         .with_some("node_type", device.node_type.map(node_type))
         .with_some("protocol", device.protocol.as_deref())
-        .done();
-    gauge(families, "rdma_device_info", "What a device is. Always 1.").add(labels, true);
+        .done()
 }
 
 fn node_type(kind: NodeType) -> &'static str {
@@ -57,22 +71,17 @@ fn node_type(kind: NodeType) -> &'static str {
     }
 }
 
-fn objects(families: &mut Exposition, reading: &DeviceReading, known: &DeviceLabels) {
-    let tables = || reading.ports.iter().filter_map(|port| port.gids.as_ref());
-    let gids = tables().next().map(|_| tables().map(|table| table.entries.len() as u64).sum());
-    let counts = reading.resources.as_ref();
-    let counts = counts.map_or([None; 7], |c| [c.qp, c.cq, c.mr, c.pd, c.ctx, c.srq, c.cm_id]);
-    let help =
-        "Objects in use on the device, the kernel's own too; resource=\"gid\": entries of the GID table.";
-    let family = gauge(families, "rdma_resources", help);
-    for (count, labels) in counts.into_iter().chain([gids]).zip(&known.resources) {
-        if let Some(count) = count {
-            family.add(labels.clone(), count);
-        }
+/// How many there are of each of [`RESOURCES`].
+fn objects(reading: &DeviceReading) -> [Option<u64>; RESOURCES.len()] {
+    let gids = gids(reading, |table| table.entries.len());
+    match &reading.resources {
+        Some(of) => [of.qp, of.cq, of.mr, of.pd, of.ctx, of.srq, of.cm_id, gids],
+        None => [None, None, None, None, None, None, None, gids],
     }
-    if gids.is_some() {
-        let room: u64 = tables().map(|table| table.capacity as u64).sum();
-        gauge(families, "rdma_resource_limit", "How many objects of a kind the device has room for.")
-            .add(known.resources[RESOURCES.len() - 1].clone(), room);
-    }
+}
+
+/// Something of the GID tables of all ports, if they were read.
+fn gids(reading: &DeviceReading, of: impl Fn(&GidTable) -> usize) -> Option<u64> {
+    let tables = reading.ports.iter().filter_map(|port| port.gids.as_deref());
+    tables.map(|table| of(table) as u64).reduce(|a, b| a + b)
 }

@@ -9,7 +9,7 @@ use exposition::{Exposition, Labels};
 use podmap::{Entry, Mode};
 
 use super::{gauge, with_pod};
-use crate::{DeviceReading, Holder, Pod, Report};
+use crate::{DeviceReading, Holder, Pod, Report, Share};
 
 pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
     info(families, report, node);
@@ -23,11 +23,14 @@ pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
     for device in &report.devices {
         gids(families, report, &device.reading, node);
         let labels = node.and("device", &device.reading.device.name);
+        let mut shares: BTreeMap<Labels, Share> = BTreeMap::new();
         for (holder, share) in device.usage.iter().flat_map(|usage| &usage.shares) {
             if let Holder::Pod(pod) = holder {
-                self::share(families, &with_pod(labels.more(), Some(pod)).done(), share);
+                // A pod that ends may still have objects when the next of its name has some.
+                shares.entry(with_pod(labels.more(), Some(pod)).done()).or_default().add(share);
             }
         }
+        shares.iter().for_each(|(labels, share)| self::share(families, labels, share));
     }
     cgroups(families, report, node);
 }
@@ -71,7 +74,8 @@ fn gids(families: &mut Exposition, report: &Report, reading: &DeviceReading, nod
         let mut counts: BTreeMap<Arc<Pod>, u64> = BTreeMap::new();
         for entry in &table.entries {
             if let Some(pod) = report.gid_owner(reading, entry.gid) {
-                *counts.entry(pod).or_default() += 1;
+                let name = Pod { uid: None, ..(*pod).clone() };
+                *counts.entry(Arc::new(name)).or_default() += 1;
             }
         }
         for (pod, count) in counts {
@@ -82,7 +86,7 @@ fn gids(families: &mut Exposition, report: &Report, reading: &DeviceReading, nod
     }
 }
 
-fn share(families: &mut Exposition, labels: &Labels, share: &crate::Share) {
+fn share(families: &mut Exposition, labels: &Labels, share: &Share) {
     for (resource, count) in &share.counts {
         gauge(families, "rdma_pod_resources", "Objects that the pod has on the device.")
             .add(labels.and("resource", resource), *count);
@@ -102,11 +106,17 @@ fn share(families: &mut Exposition, labels: &Labels, share: &crate::Share) {
 }
 
 fn cgroups(families: &mut Exposition, report: &Report, node: &Labels) {
+    let mut found: BTreeMap<Labels, (u64, u64)> = BTreeMap::new();
     for cgroup in &report.cgroups {
         let labels = with_pod(node.more().with("device", &cgroup.usage.device), Some(&cgroup.pod)).done();
+        let (handles, objects) = found.entry(labels).or_default();
+        *handles += cgroup.usage.handles;
+        *objects += cgroup.usage.objects;
+    }
+    for (labels, (handles, objects)) in found {
         gauge(families, "rdma_pod_cgroup_handles", "Open devices, by the kernel's rdma cgroup controller.")
-            .add(labels.clone(), cgroup.usage.handles);
+            .add(labels.clone(), handles);
         gauge(families, "rdma_pod_cgroup_objects", "Objects, by the kernel's rdma cgroup controller.")
-            .add(labels, cgroup.usage.objects);
+            .add(labels, objects);
     }
 }

@@ -1,33 +1,65 @@
 //! Ports: state, speed, GID table.
 
-use exposition::Exposition;
+use exposition::{Exposition, FamilyId, Kind, Labels};
 use rdma::PortState;
 
-use super::{
-    gauge,
-    labels::{DeviceLabels, PortLabels},
-};
+use super::labels::{DeviceLabels, PortLabels};
 use crate::{DeviceReading, PortReading};
 
 /// Bytes per second of one Mb/s.
 const BYTES_PER_MEGABIT: u64 = 1_000_000 / 8;
 
-pub(super) fn tell(families: &mut Exposition, reading: &DeviceReading, known: &DeviceLabels) {
-    for (port, labels) in reading.ports.iter().zip(&known.ports) {
-        info(families, reading, port, labels);
-        state(families, port, labels);
-        speed(families, port, labels);
-        if let Some(gids) = &port.gids {
-            gauge(families, "rdma_port_gid_entries", "Entries in use of the port's GID table.")
-                .add(labels.port.clone(), gids.entries.len() as u64);
-            gauge(families, "rdma_port_gid_capacity", "Entries the port's GID table has room for.")
-                .add(labels.port.clone(), gids.capacity as u64);
+/// Where the families are: looked up once for all ports.
+struct Places {
+    info: FamilyId,
+    up: FamilyId,
+    state: FamilyId,
+    physical_state: FamilyId,
+    speed: FamilyId,
+    megabits: FamilyId,
+    gid_entries: FamilyId,
+    gid_capacity: FamilyId,
+}
+
+pub(super) fn tell(families: &mut Exposition, devices: &[(&DeviceReading, &DeviceLabels)]) {
+    let places = Places::of(families);
+    for (reading, known) in devices {
+        for (port, labels) in reading.ports.iter().zip(&known.ports) {
+            families.add(places.info, info(reading, port, labels), true);
+            state(families, &places, port, labels);
+            speed(families, &places, port, labels);
+            if let Some(gids) = &port.gids {
+                families.add(places.gid_entries, labels.port.clone(), gids.entries.len() as u64);
+                families.add(places.gid_capacity, labels.port.clone(), gids.capacity as u64);
+            }
         }
     }
 }
 
-fn info(families: &mut Exposition, reading: &DeviceReading, port: &PortReading, labels: &PortLabels) {
-    let info = labels
+impl Places {
+    fn of(families: &mut Exposition) -> Self {
+        let mut gauge = |name, help| families.place(name, Kind::Gauge, help);
+        Self {
+            info: gauge("rdma_port_info", "What a port is. Always 1."),
+            up: gauge("rdma_port_up", "Whether the port is active."),
+            state: gauge(
+                "rdma_port_state",
+                "Logical state: 1 down, 2 init, 3 armed, 4 active, 5 active but deferring.",
+            ),
+            physical_state: gauge(
+                "rdma_port_physical_state",
+                "Physical state: 1 sleep, 2 polling, 3 disabled, 4 training, 5 link up, 6 recovery, 7 test.",
+            ),
+            speed: gauge("rdma_port_speed_bytes_per_second", "Speed of the port's link; of a VF its PF's."),
+            megabits: gauge("rdma_vport_speed_mbps", "Speed of the port's link in Mb/s; of a VF its PF's."),
+            gid_entries: gauge("rdma_port_gid_entries", "Entries in use of the port's GID table."),
+            gid_capacity: gauge("rdma_port_gid_capacity", "Entries the port's GID table has room for."),
+        }
+    }
+}
+
+fn info(reading: &DeviceReading, port: &PortReading, labels: &PortLabels) -> Labels {
+    labels
         .port
         .more()
         .with_some("netdev", port.port.link_name.as_deref())
@@ -35,25 +67,18 @@ fn info(families: &mut Exposition, reading: &DeviceReading, port: &PortReading, 
         .with("state", &port.state())
         .with("physical_state", &port.physical_state())
         .with("netns", reading.netns())
-        .done();
-    gauge(families, "rdma_port_info", "What a port is. Always 1.").add(info, true);
+        .done()
 }
 
-fn state(families: &mut Exposition, port: &PortReading, labels: &PortLabels) {
+fn state(families: &mut Exposition, places: &Places, port: &PortReading, labels: &PortLabels) {
     let labels = || labels.state.clone();
-    gauge(families, "rdma_port_up", "Whether the port is active.")
-        .add(labels(), port.port.state == PortState::Active);
-    let help = "Logical state: 1 down, 2 init, 3 armed, 4 active, 5 active but deferring.";
-    gauge(families, "rdma_port_state", help).add(labels(), u64::from(u8::from(port.port.state)));
-    let help = "Physical state: 1 sleep, 2 polling, 3 disabled, 4 training, 5 link up, 6 recovery, 7 test.";
-    let state = u8::from(port.port.phys_state);
-    gauge(families, "rdma_port_physical_state", help).add(labels(), u64::from(state));
+    families.add(places.up, labels(), port.port.state == PortState::Active);
+    families.add(places.state, labels(), u64::from(u8::from(port.port.state)));
+    families.add(places.physical_state, labels(), u64::from(u8::from(port.port.phys_state)));
 }
 
-fn speed(families: &mut Exposition, port: &PortReading, labels: &PortLabels) {
+fn speed(families: &mut Exposition, places: &Places, port: &PortReading, labels: &PortLabels) {
     let Some(speed) = port.speed.map(u64::from) else { return };
-    gauge(families, "rdma_port_speed_bytes_per_second", "Speed of the port's link; of a VF its PF's.")
-        .add(labels.speed.clone(), speed * BYTES_PER_MEGABIT);
-    gauge(families, "rdma_vport_speed_mbps", "Speed of the port's link in Mb/s; of a VF its PF's.")
-        .add(labels.port.clone(), speed);
+    families.add(places.speed, labels.speed.clone(), speed * BYTES_PER_MEGABIT);
+    families.add(places.megabits, labels.port.clone(), speed);
 }

@@ -6,10 +6,10 @@ use exposition::{Exposition, FamilyId, Kind, Labels};
 
 use super::labels::DeviceLabels;
 use crate::{
-    Attribution, Pod,
+    Pod,
     catalogue::{Direction, Role},
     layout::{Layout, Sheet, Sum},
-    ledger::PortKey,
+    ledger::{AccountKey, PortKey},
 };
 
 /// The series of one port, or of one pod on a port.
@@ -42,7 +42,8 @@ enum Of {
 #[derive(Debug, Default)]
 pub(super) struct KnownSeries {
     pub(super) ports: HashMap<PortKey, CounterSeries>,
-    pub(super) accounts: HashMap<(Arc<Pod>, String, u32, Attribution), CounterSeries>,
+    /// In the ledger's order.
+    pub(super) accounts: Vec<(Arc<Pod>, AccountKey, CounterSeries)>,
     pub(super) devices: HashMap<u32, DeviceLabels>,
 }
 
