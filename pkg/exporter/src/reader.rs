@@ -40,6 +40,7 @@ pub(crate) struct DeviceReader {
 #[derive(Debug)]
 struct PortReader {
     hw_names: Names,
+    all_hw_names: String,
     files: CounterFiles,
     link: Option<(LinkName, ethtool::Names, Names)>,
     gids: Option<(Instant, Arc<GidTable>)>,
@@ -204,6 +205,7 @@ impl DeviceReader {
                 });
                 let new = PortReader {
                     hw_names: Names::default(),
+                    all_hw_names: String::new(),
                     files: files.unwrap_or_default(),
                     link: None,
                     gids: None,
@@ -286,19 +288,19 @@ impl PortReader {
         port: u32,
         troubles: &mut Vec<Trouble>,
     ) -> Counters {
-        let counters = match rdma::hw_counters(&mut session.rdma, device, port) {
-            Ok(counters) => counters,
+        let table = match rdma::hw_counter_table(&mut session.rdma, device, port) {
+            Ok(table) => table,
             Err(rdma::Error::NoSuchDevice { .. }) => return Counters::default(),
             Err(error) => {
                 troubles.push(Trouble::new(Collector::HwCounters, &error));
                 return Counters::default();
             }
         };
-        let values = counters.iter().map(|counter| counter.value).collect();
-        if !counters.iter().map(|counter| &counter.name).eq(self.hw_names.iter()) {
-            self.hw_names = counters.into_iter().map(|counter| counter.name).collect();
+        if table.all_names() != self.all_hw_names {
+            self.all_hw_names = table.all_names().to_owned();
+            self.hw_names = table.names().map(str::to_owned).collect();
         }
-        Counters { names: self.hw_names.clone(), values }
+        Counters { names: self.hw_names.clone(), values: table.values }
     }
 
     /// Speed and statistics of the port's link.

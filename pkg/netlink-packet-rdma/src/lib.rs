@@ -21,6 +21,7 @@
 mod attribute;
 mod command;
 mod counter;
+mod counter_table;
 mod driver;
 mod message;
 mod queue_pairs;
@@ -34,6 +35,7 @@ mod value;
 pub use attribute::NldevAttribute;
 pub use command::NldevCommand;
 pub use counter::{HwCounter, HwCounterStatus};
+pub use counter_table::HwCounterTable;
 pub use driver::driver_name;
 pub use message::{NldevMessage, RdmaMessage};
 pub use queue_pairs::QueuePairRange;

@@ -131,20 +131,21 @@ impl<F: Family> Socket<F> {
     }
 
     /// Asks for one object of which the kernel tells in one message, or not at all. As [`Socket::get`], but without the
-    /// acknowledgement after it: half the messages, for those who ask a thousand times.
+    /// acknowledgement after it: half the messages, for those who ask a thousand times. They may also have a type of their
+    /// own for the answer, which reads less of it.
     ///
     /// # Errors
     /// As of [`Socket::get`].
-    pub fn get_at_once(
+    pub fn get_at_once<M: NetlinkDeserializable>(
         &mut self,
         operation: &'static str,
         object: &dyn fmt::Display,
         message: F::Message,
-    ) -> Result<F::Message, Error> {
+    ) -> Result<M, Error> {
         let deadline = Instant::now() + self.patience;
         let answer = self.send(message, NLM_F_REQUEST).map_err(Stop::Socket).and_then(|()| {
             loop {
-                let Some(answers) = self.receive(deadline)? else { continue };
+                let Some(answers) = self.receive::<M>(deadline)? else { continue };
                 let (done, first) = (answers.done, answers.messages.into_iter().next());
                 if done || first.is_some() {
                     return Ok(first);
@@ -206,7 +207,7 @@ impl<F: Family> Socket<F> {
     }
 
     /// Receives one datagram; `None` if it is not the kernel's, or a signal came first.
-    fn receive(&mut self, deadline: Instant) -> Result<Option<Answers<F::Message>>, Stop> {
+    fn receive<M: NetlinkDeserializable>(&mut self, deadline: Instant) -> Result<Option<Answers<M>>, Stop> {
         // Only before waiting: an answer that is there counts, however long the kernel took for it.
         if Instant::now() > deadline {
             return Err(Stop::Late);

@@ -1,12 +1,9 @@
 //! Hardware counters of a port.
 
-use netlink_packet_rdma::{HwCounter, NldevAttribute, NldevCommand};
+use netlink_packet_rdma::{HwCounter, HwCounterTable, NldevAttribute, NldevCommand};
 use nix::errno::Errno;
 
-use crate::{
-    Device, Error, Socket, devices,
-    family::{attributes, message},
-};
+use crate::{Device, Error, Socket, devices, family::message};
 
 /// The hardware counters of a port, in the driver's order and under the driver's names; empty if the driver has
 /// none.
@@ -21,27 +18,29 @@ use crate::{
 /// a device that is not there and for a driver without counters.
 #[doc(alias = "rdma statistic show")]
 pub fn hw_counters(socket: &mut Socket, device: &Device, port: u32) -> Result<Vec<HwCounter>, Error> {
+    let table = hw_counter_table(socket, device, port)?;
+    let counters = table.names().map(str::to_owned).zip(table.values.iter().copied());
+    Ok(counters.map(|(name, value)| HwCounter { name, value }).collect())
+}
+
+/// As [`hw_counters`], for those who ask again and again.
+///
+/// # Errors
+/// As of [`hw_counters`].
+pub fn hw_counter_table(socket: &mut Socket, device: &Device, port: u32) -> Result<HwCounterTable, Error> {
     let asked = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::PortIndex(port)];
     let object = format_args!("counters of RDMA device {}, port {port}", device.name);
     match socket.get_at_once("read", &object, message(NldevCommand::StatGet, asked)) {
-        Ok(answer) => Ok(table(attributes(answer))),
+        Ok(table) => Ok(table),
         Err(error) if error.errno() == Some(Errno::EINVAL) => without_counters(socket, device),
         Err(error) => Err(error.into()),
     }
 }
 
-fn without_counters(socket: &mut Socket, device: &Device) -> Result<Vec<HwCounter>, Error> {
+fn without_counters(socket: &mut Socket, device: &Device) -> Result<HwCounterTable, Error> {
     if devices(socket)?.iter().any(|other| other.index == device.index) {
-        Ok(Vec::new())
+        Ok(HwCounterTable::default())
     } else {
         Err(Error::NoSuchDevice { device: device.name.clone() })
     }
-}
-
-fn table(attributes: Vec<NldevAttribute>) -> Vec<HwCounter> {
-    let table = attributes.into_iter().find_map(|attribute| match attribute {
-        NldevAttribute::StatHwCounters(counters) => Some(counters),
-        _ => None,
-    });
-    table.unwrap_or_default()
 }

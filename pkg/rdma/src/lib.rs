@@ -30,7 +30,7 @@ mod port;
 pub mod resource;
 mod wait;
 
-pub use counters::hw_counters;
+pub use counters::{hw_counter_table, hw_counters};
 pub use device::{Device, device_of, devices, devices_of, find_device, rename_device};
 pub use driver::driver;
 pub use error::Error;
@@ -38,6 +38,6 @@ pub use family::{RdmaFamily, Socket, open, open_in};
 pub use guid::Guid;
 pub use mode::{InvalidMode, ModeError, NetnsMode, netns_mode, set_netns_mode};
 pub use moving::{MoveError, move_device, move_device_from};
-pub use netlink_packet_rdma::{HwCounter, NodeType, PhysState, PortState};
+pub use netlink_packet_rdma::{HwCounter, HwCounterTable, NodeType, PhysState, PortState};
 pub use port::{LinkLayer, Port, all_ports, ports, ports_on};
 pub use wait::wait_for_return;
