@@ -17,6 +17,7 @@ use sysfs::Sysfs;
 
 use crate::{
     Collector, DeviceReading, Trouble,
+    collector::Spent,
     counter_files::Allowance,
     place::Place,
     reader::{Assignment, DeviceReader, Progress},
@@ -78,7 +79,7 @@ pub(crate) struct Harvest {
     pub(crate) readings: Vec<DeviceReading>,
     pub(crate) readers: HashMap<DeviceKey, DeviceReader>,
     pub(crate) troubles: Vec<Trouble>,
-    pub(crate) spent: BTreeMap<Collector, Duration>,
+    pub(crate) spent: Spent,
 }
 
 #[derive(Debug)]
@@ -295,7 +296,7 @@ impl Board {
         let devices = rdma::devices(&mut session.rdma);
         let place = session.place.clone();
         self.finish(id, |state| {
-            *state.harvest.spent.entry(Collector::Devices).or_default() += began.elapsed();
+            state.harvest.spent.add(Collector::Devices, began.elapsed());
             match devices {
                 Ok(devices) => self.assign(state, &place, devices),
                 Err(error) => state.harvest.troubles.push(Trouble::new(Collector::Devices, &error)),
@@ -370,9 +371,7 @@ impl Harvest {
     fn take(&mut self, progress: &mut Progress) {
         self.readings.extend(progress.reading.take());
         self.troubles.append(&mut progress.troubles);
-        for (stage, spent) in &progress.spent {
-            *self.spent.entry(*stage).or_default() += *spent;
-        }
+        self.spent.add_all(&progress.spent);
     }
 }
 

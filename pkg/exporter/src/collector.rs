@@ -1,6 +1,6 @@
 //! What is read, by kind.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, time::Duration};
 
 /// A kind of reading, which can be switched off and whose failures are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +31,27 @@ pub enum Collector {
     Psn,
     /// Counter sets that the kernel bound to processes; only on demand.
     PidCounters,
+}
+
+/// How long each collector took.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Spent([Duration; Collector::ALL.len()]);
+
+impl Spent {
+    /// Adds to one.
+    pub(crate) fn add(&mut self, collector: Collector, time: Duration) {
+        self.0[collector as usize] += time;
+    }
+
+    /// Adds all of another.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(ours, theirs)| *ours += theirs);
+    }
+
+    /// How long one took.
+    pub(crate) fn of(&self, collector: Collector) -> Duration {
+        self.0[collector as usize]
+    }
 }
 
 /// The text names no collector.

@@ -17,6 +17,7 @@ use sysfs::Sysfs;
 use crate::{
     Attribution, Collector, Collectors, DeviceFilter, DeviceReading, Owners, Pod, Reason, Report, Trouble,
     board::{self, DeviceKey, GidPlan, Harvest, Manner, Silent},
+    collector::Spent,
     counter_files::Allowance,
     counter_sets::{self, CounterSets},
     families::Teller,
@@ -31,10 +32,10 @@ use crate::{
     usage::{Memory, Usage, Whose},
 };
 
-/// How old a GID table may become.
+/// How old a GID table may become, if no pod comes or goes on its device.
 const GIDS_AGE: Duration = Duration::from_secs(30);
-/// How many tables that old are read in one collection. The others wait for the next ones.
-const GIDS_AT_A_TIME: usize = 8;
+/// How many tables that old are read in one collection: a table has hundreds of files. The others wait for the next ones.
+const GIDS_AT_A_TIME: usize = 1;
 
 /// What an exporter reads, and how.
 #[derive(Debug, Clone)]
@@ -114,7 +115,7 @@ impl Exporter {
         self.collections += 1;
         let taken = SystemTime::now();
         let mut troubles = Vec::new();
-        let mut spent = BTreeMap::new();
+        let mut spent = Spent::default();
         let former = self.pods.entries.clone();
         if self.settings.collectors.has(Collector::Pods) {
             timed(&mut spent, Collector::Pods, || self.pods.read(&mut troubles));
@@ -132,11 +133,11 @@ impl Exporter {
             harvest = self.harvest(&former, &mut troubles);
         }
         troubles.append(&mut harvest.troubles);
-        spent.extend(std::mem::take(&mut harvest.spent));
+        spent.add_all(&harvest.spent);
         self.readers = harvest.readers;
         let sampled = self.sampler.as_ref().map(Sampler::take).unwrap_or_default();
         troubles.extend(sampled.troubles.iter().cloned());
-        spent.insert(Collector::Psn, sampled.spent);
+        spent.add(Collector::Psn, sampled.spent);
         let (devices, cgroups) = self.attribute(harvest.readings, sampled, &mut troubles);
         let ran = if has_rdma { self.settings.collectors } else { Collectors::none() };
         let outcomes = self.health.note(ran, &troubles, &spent);
@@ -355,10 +356,10 @@ impl Exporter {
     }
 }
 
-fn timed<T>(spent: &mut BTreeMap<Collector, Duration>, of: Collector, work: impl FnOnce() -> T) -> T {
+fn timed<T>(spent: &mut Spent, of: Collector, work: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let result = work();
-    spent.insert(of, began.elapsed());
+    spent.add(of, began.elapsed());
     result
 }
 

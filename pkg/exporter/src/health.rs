@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::{Collector, Collectors, Reason, Trouble};
+use crate::{Collector, Collectors, Reason, Trouble, collector::Spent};
 
 /// How the collectors are, over time.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Health {
         &mut self,
         collectors: Collectors,
         troubles: &[Trouble],
-        spent: &BTreeMap<Collector, Duration>,
+        spent: &Spent,
     ) -> BTreeMap<Collector, Outcome> {
         let mut told = HashSet::new();
         for trouble in troubles {
@@ -49,18 +49,13 @@ impl Health {
         collectors.iter().map(|collector| (collector, self.outcome(collector, troubles, spent))).collect()
     }
 
-    fn outcome(
-        &mut self,
-        collector: Collector,
-        troubles: &[Trouble],
-        spent: &BTreeMap<Collector, Duration>,
-    ) -> Outcome {
+    fn outcome(&mut self, collector: Collector, troubles: &[Trouble], spent: &Spent) -> Outcome {
         let succeeded = !troubles.iter().any(|t| t.collector == collector && t.reason.is_failure());
         if succeeded {
             self.last_success.insert(collector, SystemTime::now());
         }
         let last_success = self.last_success.get(&collector).copied();
-        Outcome { succeeded, spent: spent.get(&collector).copied().unwrap_or_default(), last_success }
+        Outcome { succeeded, spent: spent.of(collector), last_success }
     }
 
     /// How often each collector failed for each reason.
@@ -78,7 +73,7 @@ mod tests {
         let mut health = Health::default();
         let trouble = |reason| Trouble { collector: Collector::HwCounters, reason, what: "x: y".into() };
         let troubles = [trouble(Reason::Timeout), trouble(Reason::Timeout), trouble(Reason::Unsupported)];
-        let outcomes = health.note(Collectors::default(), &troubles, &BTreeMap::new());
+        let outcomes = health.note(Collectors::default(), &troubles, &Spent::default());
         assert!(!outcomes[&Collector::HwCounters].succeeded && outcomes[&Collector::Counters].succeeded);
         assert_eq!(outcomes[&Collector::HwCounters].last_success, None);
         assert!(outcomes[&Collector::Counters].last_success.is_some());

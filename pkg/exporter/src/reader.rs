@@ -15,6 +15,7 @@ use rdma::{
 
 use crate::{
     Collector, Collectors, Counters, DeviceReading, Facts, GidTable, Objects, PortReading, Reason, Trouble,
+    collector::Spent,
     counter_files::{Allowance, CounterFiles},
     counter_sets, objects,
     place::View,
@@ -56,7 +57,7 @@ pub(crate) struct Progress {
     /// What could not be.
     pub(crate) troubles: Vec<Trouble>,
     /// How long each stage took.
-    pub(crate) spent: BTreeMap<Collector, Duration>,
+    pub(crate) spent: Spent,
 }
 
 /// A device to read, and how.
@@ -87,7 +88,7 @@ impl Progress {
             stage: Collector::Devices,
             reading: Some(reading),
             troubles: Vec::new(),
-            spent: BTreeMap::new(),
+            spent: Spent::default(),
         }
     }
 }
@@ -232,7 +233,7 @@ impl Steps<'_> {
         let (mut troubles, began) = (Vec::new(), Instant::now());
         let result = work(&mut troubles);
         let mut progress = self.lock();
-        *progress.spent.entry(stage).or_default() += began.elapsed();
+        progress.spent.add(stage, began.elapsed());
         progress.troubles.append(&mut troubles);
         Some(result)
     }

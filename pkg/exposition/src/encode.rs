@@ -37,8 +37,9 @@ impl Exposition {
         let mut text = if samples > LARGE {
             let half = half(&families, samples);
             thread::scope(|scope| {
-                let rest = scope.spawn(|| write(&families[half..], format));
-                let mut first = write(&families[..half], format);
+                let rest = scope.spawn(|| write(String::new(), &families[half..], format));
+                let room = String::with_capacity(length(&families)); // for the rest too
+                let mut first = write(room, &families[..half], format);
                 match rest.join() {
                     Ok(rest) => first.push_str(&rest),
                     Err(panic) => std::panic::resume_unwind(panic),
@@ -46,7 +47,7 @@ impl Exposition {
                 first
             })
         } else {
-            write(&families, format)
+            write(String::new(), &families, format)
         };
         if format == Format::OpenMetrics {
             text.push_str("# EOF\n");
@@ -65,10 +66,15 @@ fn half(families: &[&Family], samples: usize) -> usize {
     beyond.unwrap_or(families.len())
 }
 
-fn write(families: &[&Family], format: Format) -> String {
+/// How long the text of families is, about.
+fn length(families: &[&Family]) -> usize {
     let line = |family: &Family| family.samples.first().map_or(0, |(labels, _)| labels.as_str().len());
     let length = |family: &&Family| family.samples.len() * (family.name.len() + line(family) + 24);
-    let mut text = String::with_capacity(families.iter().map(length).sum::<usize>() + families.len() * 256);
+    families.iter().map(length).sum::<usize>() + families.len() * 256
+}
+
+fn write(mut text: String, families: &[&Family], format: Format) -> String {
+    text.reserve(length(families));
     for family in families {
         head(&mut text, family, format);
         family
@@ -185,7 +191,7 @@ mod tests {
             }
         }
         let text = large.encode(Format::Text);
-        assert_eq!(text, write(&large.sorted(), Format::Text));
+        assert_eq!(text, write(String::new(), &large.sorted(), Format::Text));
         assert_eq!(text.lines().count(), 99 * 100 / 2 + 2 * 99);
     }
 }

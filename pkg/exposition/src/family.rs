@@ -86,6 +86,17 @@ impl Exposition {
         self.families[at].add(labels, value);
     }
 
+    /// Adds the samples of another that was made [like](Self::like) the same one.
+    pub fn adopt(&mut self, other: Self) {
+        for (ours, mut theirs) in self.families.iter_mut().zip(other.families) {
+            if ours.samples.is_empty() {
+                ours.samples = theirs.samples;
+            } else {
+                ours.samples.append(&mut theirs.samples);
+            }
+        }
+    }
+
     /// Takes down how many samples an exposition like this one got, for the next.
     pub fn expect(&mut self, like_this: &Self) {
         for (family, last) in self.families.iter_mut().zip(&like_this.families) {
@@ -164,6 +175,19 @@ mod tests {
         second.add(b, Labels::of([]), 2);
         assert_eq!(second.sorted()[0].name(), "b");
         assert_eq!(second.place("b", Kind::Gauge, ""), b);
+    }
+
+    #[test]
+    fn an_exposition_adopts_the_samples_of_its_like() {
+        let mut template = Exposition::default();
+        let (a, b) = (template.place("a", Kind::Gauge, ""), template.place("b", Kind::Gauge, ""));
+        let (mut first, mut second) = (Exposition::like(&template), Exposition::like(&template));
+        first.add(a, Labels::of([]), 1);
+        second.add(a, Labels::of([]), 2);
+        second.add(b, Labels::of([]), 3);
+        first.adopt(second);
+        let counts: Vec<_> = first.sorted().iter().map(|family| family.samples().len()).collect();
+        assert_eq!(counts, [2, 1]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::{
 use exporter::{Exporter, Report};
 use exposition::Format;
 use flate2::{Compression, write::GzEncoder};
+use hyper::body::Bytes;
 use tokio::{sync::watch, time::timeout};
 
 use crate::view::Node;
@@ -36,8 +37,8 @@ pub(crate) struct Reading {
 /// A text that is made when somebody asks for it, and then shared by all who ask.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
-    plain: OnceLock<Arc<str>>,
-    zipped: OnceLock<Arc<[u8]>>,
+    plain: OnceLock<Bytes>,
+    zipped: OnceLock<Bytes>,
 }
 
 /// Asks for readings. Clones ask the same collector.
@@ -119,15 +120,15 @@ impl Text {
     }
 
     /// The text.
-    pub(crate) fn plain(&self) -> Arc<str> {
+    pub(crate) fn plain(&self) -> Bytes {
         self.plain.get().cloned().unwrap_or_default()
     }
 
     /// The same, compressed.
-    pub(crate) fn zipped(&self) -> Arc<[u8]> {
+    pub(crate) fn zipped(&self) -> Bytes {
         let zip = || {
             let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-            let written = encoder.write_all(self.plain().as_bytes()).and_then(|()| encoder.finish());
+            let written = encoder.write_all(&self.plain()).and_then(|()| encoder.finish());
             written.unwrap_or_default().into() // a Vec takes everything
         };
         self.zipped.get_or_init(zip).clone()

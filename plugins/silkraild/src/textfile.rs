@@ -29,7 +29,7 @@ pub(crate) async fn keep(path: &Path, interval: Duration, source: &Source) -> Re
     let mut was_written = false;
     loop {
         if let Some(reading) = source.reading(interval).await {
-            match statefile::replace(path, MODE, reading.metrics(Format::Text).plain().as_bytes()) {
+            match statefile::replace(path, MODE, &reading.metrics(Format::Text).plain()) {
                 Ok(()) => was_written = true,
                 Err(source) if !was_written => return Err(Error { path: path.to_owned(), source }),
                 Err(error) => tracing::error!("{error}"),

@@ -1,6 +1,6 @@
 //! Counters of ports, and what pods have done on them.
 
-use std::{collections::BTreeMap, mem, sync::Arc};
+use std::{collections::BTreeMap, mem, sync::Arc, thread};
 
 use exposition::{Exposition, Labels};
 
@@ -67,6 +67,9 @@ fn better(
     others.map(|(_, sheet)| sheet.layout.clone()).collect()
 }
 
+/// Nodes with more accounts than this have tens of thousands of series: two threads tell of them.
+const MANY_ACCOUNTS: usize = 64;
+
 pub(super) fn tell(
     families: &mut Exposition,
     teller: &Teller,
@@ -74,6 +77,26 @@ pub(super) fn tell(
     ledger: &Ledger,
     node: &Labels,
 ) {
+    if teller.series.accounts.len() <= MANY_ACCOUNTS {
+        ports(families, teller, report, ledger, node);
+        return accounts(families, teller, ledger);
+    }
+    let of_pods = thread::scope(|scope| {
+        let of_pods = scope.spawn(|| {
+            let mut families = Exposition::like(&teller.template);
+            accounts(&mut families, teller, ledger);
+            families
+        });
+        ports(families, teller, report, ledger, node);
+        of_pods.join()
+    });
+    match of_pods {
+        Ok(of_pods) => families.adopt(of_pods),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn ports(families: &mut Exposition, teller: &Teller, report: &Report, ledger: &Ledger, node: &Labels) {
     for device in &report.devices {
         let index = device.reading.device.index;
         for (port, sheet) in device.reading.ports.iter().zip(&device.sheets) {
@@ -88,6 +111,9 @@ pub(super) fn tell(
             series.tell(families, sheet);
         }
     }
+}
+
+fn accounts(families: &mut Exposition, teller: &Teller, ledger: &Ledger) {
     let sheets = ledger.accounts().values().flat_map(|kept| kept.values());
     for ((_, _, series), sheet) in teller.series.accounts.iter().zip(sheets) {
         series.tell(families, sheet);

@@ -53,19 +53,10 @@ async fn node(headers: &HeaderMap, source: &Source) -> Answer {
 fn body(headers: &HeaderMap, text: &Text) -> Answer {
     let plain = text.plain();
     if plain.len() >= WORTH_COMPRESSING && negotiate::takes_gzip(headers) {
-        let answer = Response::new(Full::from(Bytes::from_owner(text.zipped())));
+        let answer = Response::new(Full::from(text.zipped()));
         with(answer, header::CONTENT_ENCODING, "gzip")
     } else {
-        Response::new(Full::from(Bytes::from_owner(Shared(plain))))
-    }
-}
-
-/// Bytes that are shared by all who asked.
-struct Shared(std::sync::Arc<str>);
-
-impl AsRef<[u8]> for Shared {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
+        Response::new(Full::from(plain))
     }
 }
 
