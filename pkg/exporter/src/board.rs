@@ -359,9 +359,9 @@ impl Board {
             running.progress = Some(progress.clone());
         }
         reader.read(session, assignment, &progress);
-        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        // The board's lock comes before a progress's, always.
         self.finish(id, |state| {
-            state.harvest.take(&mut progress);
+            state.harvest.take(&mut progress.lock().unwrap_or_else(PoisonError::into_inner));
             state.harvest.readers.insert((place, index), reader);
         })
     }

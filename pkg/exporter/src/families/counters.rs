@@ -44,11 +44,13 @@ pub(super) fn prepare(teller: &mut Teller, report: &Report, ledger: &Ledger, nod
             while accounts.next_if(|(other, of, _)| (other, of) < (pod, key)).is_some() {}
             let known = accounts.next_if(|(other, of, _)| (other, of) == (pod, key));
             let (device, port, attribution) = key;
-            let labels = node.more().with("device", device).with_text("port", port);
-            let labels = with_pod(labels, Some(pod)).with("attribution", attribution.name()).done();
             let better = better(kept, device, *port, *attribution);
+            let labels = || {
+                let labels = node.more().with("device", device).with_text("port", port);
+                with_pod(labels, Some(pod)).with("attribution", attribution.name()).done()
+            };
             let known = known.map(|(_, _, series)| series);
-            let series = CounterSeries::of_account(known, template, &labels, &sheet.layout, better);
+            let series = CounterSeries::of_account(known, template, labels, &sheet.layout, better);
             new.accounts.push((pod.clone(), key.clone(), series));
         }
     }

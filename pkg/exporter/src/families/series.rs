@@ -55,7 +55,7 @@ impl CounterSeries {
         base: &Labels,
         layout: &Arc<Layout>,
     ) -> Self {
-        Self::kept(known, base, layout, &[]).unwrap_or_else(|| {
+        Self::kept(known, Some(base), layout, &[]).unwrap_or_else(|| {
             let mut maker = Maker { template, base, series: Vec::new() };
             for (at, shown) in layout.shown.iter().enumerate() {
                 let metric = &shown.metric;
@@ -71,17 +71,18 @@ impl CounterSeries {
         })
     }
 
-    /// The series of a pod's account on a port. What a better known account of the pod has too is left out: whoever adds
-    /// up a pod's series must not count twice.
+    /// The series of a pod's account on a port; `known` are those of the same account, whose labels never change. What a
+    /// better known account of the pod has too is left out: whoever adds up a pod's series must not count twice.
     pub(super) fn of_account(
         known: Option<Self>,
         template: &mut Exposition,
-        base: &Labels,
+        base: impl FnOnce() -> Labels,
         layout: &Arc<Layout>,
         better: Vec<Arc<Layout>>,
     ) -> Self {
-        Self::kept(known, base, layout, &better).unwrap_or_else(|| {
-            let mut maker = Maker { template, base, series: Vec::new() };
+        Self::kept(known, None, layout, &better).unwrap_or_else(|| {
+            let base = base();
+            let mut maker = Maker { template, base: &base, series: Vec::new() };
             for (at, shown) in layout.shown.iter().enumerate() {
                 let elsewhere = better.iter().any(|other| other.shows(&shown.metric));
                 if let Some(name) = shown.metric.pod_family.as_ref().filter(|_| !elsewhere) {
@@ -95,19 +96,19 @@ impl CounterSeries {
                 }
             }
             let series = maker.series;
-            Self { layout: layout.clone(), better, base: base.clone(), series }
+            Self { layout: layout.clone(), better, base, series }
         })
     }
 
     fn kept(
         known: Option<Self>,
-        base: &Labels,
+        base: Option<&Labels>,
         layout: &Arc<Layout>,
         better: &[Arc<Layout>],
     ) -> Option<Self> {
         let same = |known: &Self| {
             Arc::ptr_eq(&known.layout, layout)
-                && known.base == *base
+                && base.is_none_or(|base| known.base == *base)
                 && known.better.len() == better.len()
                 && known.better.iter().zip(better).all(|(a, b)| Arc::ptr_eq(a, b))
         };
