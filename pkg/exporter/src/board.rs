@@ -143,7 +143,7 @@ impl Board {
         let mut state = self.lock();
         state.kept = kept;
         for place in places {
-            match self.unanswered(place.id, None, Collector::Devices) {
+            match self.unanswered(place.id) {
                 None => state.tasks.push_back((place, Task::Look)),
                 Some(silence) => {
                     let of = format!("the devices of {}", place.id);
@@ -154,10 +154,11 @@ impl Board {
         }
     }
 
-    /// For how long a question has not been answered, if one was asked.
-    fn unanswered(&self, place: NetNsId, device: Option<u32>, stage: Collector) -> Option<Duration> {
+    /// For how long a place has not answered, if it was asked.
+    fn unanswered(&self, place: NetNsId) -> Option<Duration> {
         let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut same = silent.values().filter(|q| (q.place, q.device, q.stage) == (place, device, stage));
+        let mut same =
+            silent.values().filter(|question| question.place == place && question.device.is_none());
         same.next().map(|question| question.since.elapsed())
     }
 
@@ -293,7 +294,7 @@ impl Board {
 
     fn look(&self, id: u64, session: &mut Session) -> bool {
         let began = Instant::now();
-        let devices = rdma::devices(&mut session.rdma);
+        let devices = session.devices();
         let place = session.place.clone();
         self.finish(id, |state| {
             state.harvest.spent.add(Collector::Devices, began.elapsed());
@@ -323,12 +324,12 @@ impl Board {
         troubles: &mut Vec<Trouble>,
     ) -> crate::Collectors {
         let mut stages = self.manner.collectors;
-        for stage in self.manner.collectors.iter() {
-            if let Some(silence) = self.unanswered(place, Some(device), stage) {
-                stages = stages.without(stage);
-                let of = format!("{stage} of RDMA device {name}");
-                troubles.push(Trouble::still_no_answer(stage, &of, silence));
-            }
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        for question in silent.values().filter(|q| (q.place, q.device) == (place, Some(device))) {
+            let stage = question.stage;
+            stages = stages.without(stage);
+            let of = format!("{stage} of RDMA device {name}");
+            troubles.push(Trouble::still_no_answer(stage, &of, question.since.elapsed()));
         }
         stages
     }

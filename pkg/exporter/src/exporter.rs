@@ -195,7 +195,8 @@ impl Exporter {
 
     /// The node's namespace and those of pods that have a device to themselves, each once.
     fn places(&mut self, home: &NetNs) -> Vec<Arc<Place>> {
-        let mut places = vec![Arc::new(Place::node(home, &self.sysfs))];
+        let node = self.places.get(&home.id()).filter(|kept| kept.is_node()).cloned();
+        let mut places = vec![node.unwrap_or_else(|| Arc::new(Place::node(home, &self.sysfs)))];
         let of_pods = self.pods.entries.iter().filter_map(|entry| Place::of(entry, &self.settings.root));
         for place in of_pods {
             if places.iter().all(|other| other.id != place.id) {

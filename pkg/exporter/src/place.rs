@@ -1,14 +1,17 @@
 //! The namespaces whose devices are read: the node's own, and those of pods that have a device to themselves.
 
 use std::{
-    io,
+    ffi::OsString,
+    fs, io,
     os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    time::{Duration, Instant},
 };
 
 use netns::{NetNs, NetNsId};
 use podmap::{Entry, Mode};
+use rdma::Device;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use sysfs::Sysfs;
 
@@ -29,7 +32,21 @@ pub(crate) struct Place {
     sysfs: Mutex<Option<Arc<View>>>,
     /// Whether any port in it had a link the last time.
     pub(crate) has_links: AtomicBool,
+    devices: Mutex<Option<KnownDevices>>,
 }
+
+/// The devices of a place, as the kernel listed them.
+#[derive(Debug)]
+struct KnownDevices {
+    /// What sysfs called them then.
+    names: Vec<OsString>,
+    devices: Vec<Device>,
+    listed: Instant,
+}
+
+/// How long a list of devices is good whose names have not changed. What changes with the name alone is the firmware's
+/// version.
+const LIST_AGE: Duration = Duration::from_secs(60);
 
 /// sysfs as a namespace sees it.
 #[derive(Debug)]
@@ -49,6 +66,7 @@ impl Place {
             pod: None,
             sysfs: Mutex::new(Some(Arc::new(view))),
             has_links: true.into(),
+            devices: Mutex::default(),
         }
     }
 
@@ -65,6 +83,7 @@ impl Place {
             pod: entry.pod.as_ref().map(|pod| Arc::new(Pod::from(pod))),
             sysfs: Mutex::new(None),
             has_links: true.into(),
+            devices: Mutex::default(),
         })
     }
 
@@ -98,6 +117,33 @@ impl Place {
         Ok(kept.clone())
     }
 
+    /// Its devices. For a list the kernel looks at every device of the node, once for each place; so it is asked for one
+    /// only when sysfs shows other names than the last time. A device that took another's place under its name has
+    /// another number: whoever finds none of the old number [forgets](Self::forget_devices) the list.
+    pub(crate) fn devices(
+        &self,
+        home: &NetNs,
+        list: impl FnOnce() -> Result<Vec<Device>, rdma::Error>,
+    ) -> Result<Vec<Device>, rdma::Error> {
+        let names = self.view(home).ok().flatten().and_then(|view| view.rdma_names().ok());
+        let mut kept = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let good =
+            |known: &&KnownDevices| names.as_ref() == Some(&known.names) && known.listed.elapsed() < LIST_AGE;
+        if let Some(known) = kept.as_ref().filter(good) {
+            return Ok(known.devices.clone());
+        }
+        // The names were read before: one that comes meanwhile makes the next list another.
+        let listed = Instant::now();
+        let devices = list()?;
+        *kept = names.map(|names| KnownDevices { names, devices: devices.clone(), listed });
+        Ok(devices)
+    }
+
+    /// Its devices are listed anew next time.
+    pub(crate) fn forget_devices(&self) {
+        *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Its sysfs is looked for anew next time. The kernel gives the number of a dead namespace to a new one, and then
     /// what is kept shows the dead one.
     pub(crate) fn forget_view(&self) {
@@ -108,6 +154,14 @@ impl Place {
 }
 
 impl View {
+    /// The names of the RDMA devices that it shows, in order.
+    fn rdma_names(&self) -> io::Result<Vec<OsString>> {
+        let entries = fs::read_dir(self.sysfs.root().join("class/infiniband"))?;
+        let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
     /// A sysfs of the calling thread's namespace that is mounted nowhere. It holds the namespace's memory, but does not
     /// keep it alive.
     ///

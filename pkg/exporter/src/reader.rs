@@ -148,6 +148,10 @@ impl DeviceReader {
         let is_infiniband: Vec<bool> =
             ports.iter().flatten().map(|port| port.link_layer == LinkLayer::InfiniBand).collect();
         steps.store(|reading| {
+            // Two that changed their names with each other are told apart here.
+            if let Some(port) = ports.iter().flatten().next() {
+                reading.device.name.clone_from(&port.device_name);
+            }
             reading.ports = ports.into_iter().flatten().map(PortReading::of).collect();
         });
         self.meet_ports(&numbers, &mut steps);
@@ -253,7 +257,10 @@ impl Steps<'_> {
 fn ports(session: &mut Session, device: &Device, troubles: &mut Vec<Trouble>) -> Vec<rdma::Port> {
     match rdma::ports(&mut session.rdma, device) {
         Ok(ports) => ports,
-        Err(rdma::Error::NoSuchDevice { .. }) => Vec::new(),
+        Err(rdma::Error::NoSuchDevice { .. }) => {
+            session.place.forget_devices();
+            Vec::new()
+        }
         Err(error) => {
             troubles.push(Trouble::new(Collector::Ports, &error));
             Vec::new()

@@ -33,6 +33,11 @@ impl Session {
         Ok(Some(Self { place, rdma, ethtool, node: node.clone(), home: home.clone() }))
     }
 
+    /// The devices of the place.
+    pub(crate) fn devices(&mut self) -> Result<Vec<rdma::Device>, rdma::Error> {
+        self.place.devices(&self.home, || rdma::devices(&mut self.rdma))
+    }
+
     /// By which a link is asked.
     pub(crate) fn ethtool(&mut self) -> Option<&ethtool::Socket> {
         self.place.has_links.store(true, Ordering::Relaxed);
