@@ -73,6 +73,9 @@ pub(crate) struct GidPlan {
     pub(crate) at_once: BTreeSet<String>,
 }
 
+/// A pod may make software devices in its namespace, as many as it likes. No more of them are read.
+const DEVICES_OF_A_POD: usize = 64;
+
 /// What a collection brought home.
 #[derive(Debug, Default)]
 pub(crate) struct Harvest {
@@ -94,8 +97,8 @@ enum Task {
 struct Running {
     since: Instant,
     place: Arc<Place>,
-    /// Whether it may bring more tasks.
-    looks: bool,
+    /// The device's number and name; without one the place is looked at, which may bring more tasks.
+    device: Option<(u32, String)>,
     /// The device, once it is being read.
     progress: Option<Arc<Mutex<Progress>>>,
 }
@@ -205,17 +208,17 @@ impl Board {
 
     fn give_up(&self, id: u64, running: &Running, harvest: &mut Harvest) {
         let (place, since) = (running.place.id, running.since);
-        let (stage, device, of) = match &running.progress {
-            None => (Collector::Devices, None, format!("the devices of {place}")),
-            Some(progress) => {
-                let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-                let device = progress.reading.as_ref().map(|reading| &reading.device);
-                let name = device.map_or_else(String::new, |device| device.name.clone());
-                let index = device.map(|device| device.index);
-                harvest.take(&mut progress);
-                (progress.stage, index, format!("{} of RDMA device {name}", progress.stage))
-            }
+        // Until its files are open, a device has no progress.
+        let stage = running.progress.as_ref().map_or(Collector::Devices, |progress| {
+            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            harvest.take(&mut progress);
+            progress.stage
+        });
+        let of = match &running.device {
+            Some((_, name)) => format!("{stage} of RDMA device {name}"),
+            None => format!("the devices of {place}"),
         };
+        let device = running.device.as_ref().map(|(index, _)| *index);
         harvest.troubles.push(Trouble::no_answer(stage, &of, self.manner.patience));
         let question = Unanswered { place, device, stage, since };
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -259,13 +262,18 @@ impl Board {
             if let Some((place, task)) = state.tasks.remove(here.unwrap_or(0)) {
                 let id = state.next;
                 state.next += 1;
-                let looks = matches!(task, Task::Look);
+                let device = match &task {
+                    Task::Look => None,
+                    Task::Read(assignment, _) => {
+                        Some((assignment.device.index, assignment.device.name.clone()))
+                    }
+                };
                 let since = Instant::now();
-                let running = Running { since, place: place.clone(), looks, progress: None };
+                let running = Running { since, place: place.clone(), device, progress: None };
                 state.running.insert(id, running);
                 return Some((id, place, task));
             }
-            if !state.running.values().any(|running| running.looks) {
+            if !state.running.values().any(|running| running.device.is_none()) {
                 return None;
             }
             state = self.tasks.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -283,7 +291,7 @@ impl Board {
             let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
             silent.remove(&(self.manner.number, id));
         }
-        if running.as_ref().is_some_and(|running| running.looks) {
+        if running.as_ref().is_some_and(|running| running.device.is_none()) {
             self.tasks.notify_all();
         }
         if state.tasks.is_empty() && state.running.is_empty() {
@@ -306,12 +314,19 @@ impl Board {
     }
 
     fn assign(&self, state: &mut State, place: &Arc<Place>, devices: Vec<rdma::Device>) {
-        for device in devices.into_iter().filter(|device| self.manner.devices.has(&device.name)) {
+        let wanted = devices.into_iter().filter(|device| self.manner.devices.has(&device.name));
+        let limit = if place.is_node() { usize::MAX } else { DEVICES_OF_A_POD };
+        for device in wanted.take(limit) {
             let key = (place.id, device.index);
             let stages = self.stages_that_answer(key, &device.name, &mut state.harvest.troubles);
             let at_once = self.manner.gids.at_once.contains(&device.name);
             let gids_before = if at_once { Instant::now() } else { self.manner.gids.before };
-            let kept = state.kept.remove(&key);
+            // What could not even be opened would be stuck again.
+            if !stages.has(Collector::Devices) {
+                continue;
+            }
+            // Files that were opened under another name may be another device's by now.
+            let kept = state.kept.remove(&key).filter(|kept| kept.name == device.name);
             let assignment = Assignment { device, stages, gids_before };
             state.tasks.push_back((place.clone(), Task::Read(Box::new(assignment), kept)));
         }
@@ -356,8 +371,10 @@ impl Board {
         };
         let progress = Progress { troubles, ..Progress::begin(session, assignment, &reader) };
         let progress = Arc::new(Mutex::new(progress));
-        if let Some(running) = self.lock().running.get_mut(&id) {
-            running.progress = Some(progress.clone());
+        let is_awaited =
+            self.lock().running.get_mut(&id).map(|running| running.progress = Some(progress.clone()));
+        if is_awaited.is_none() {
+            return self.finish(id, |_| ()); // it was given up
         }
         reader.read(session, assignment, &progress);
         // The board's lock comes before a progress's, always.

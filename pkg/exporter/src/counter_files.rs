@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use crate::{Collector, Counters, Reason, Trouble, reading::Names};
@@ -47,7 +48,13 @@ pub(crate) struct CounterFiles {
     files: Vec<CounterFile>,
     /// The names of those that had a value the last time.
     names: Names,
+    /// Where they are, once one of them was closed, and since when.
+    refused: Option<(PathBuf, Instant)>,
 }
+
+/// How long files that had no value are left alone. The kernel has one answer for a counter that the driver does not
+/// have and for a firmware command that failed.
+const REFUSED: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 struct CounterFile {
@@ -55,6 +62,8 @@ struct CounterFile {
     access: Access,
     /// Whether it had one the last time.
     has_value: bool,
+    /// Whether it ever had one: then the driver has it, whatever it says now.
+    had_value: bool,
 }
 
 #[derive(Debug)]
@@ -66,7 +75,7 @@ enum Access {
 /// What one file said.
 enum Said {
     Value(u64),
-    /// The driver will never have a value here.
+    /// It has no value.
     Never(String),
     /// The device is gone.
     Gone,
@@ -82,37 +91,51 @@ impl CounterFiles {
             if name == "lifespan" {
                 continue; // a setting: how old a value may be, in milliseconds
             }
-            let Some(token) = allowance.take() else {
-                files.push(CounterFile { name, access: Access::ByPath(entry.path()), has_value: false });
-                continue;
-            };
-            match File::open(entry.path()) {
-                Ok(file) => {
-                    files.push(CounterFile { name, access: Access::Kept(file, token), has_value: false })
+            let access = match allowance.take().map(|token| (File::open(entry.path()), token)) {
+                Some((Ok(file), token)) => Access::Kept(file, token),
+                Some((Err(error), _)) if error.kind() == io::ErrorKind::NotFound => continue,
+                Some((Err(error), _)) => {
+                    troubles.push(trouble(&entry.path(), &error));
+                    Access::ByPath(entry.path())
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => troubles.push(trouble(&name, &error)),
-            }
+                None => Access::ByPath(entry.path()),
+            };
+            files.push(CounterFile { name, access, has_value: false, had_value: false });
         }
         files.sort_by(|a, b| a.name.cmp(&b.name));
-        Self { files, names: Names::default() }
+        Self { files, names: Names::default(), refused: None }
+    }
+
+    /// Opens those again that were closed long ago.
+    pub(crate) fn try_again(&mut self, allowance: &Allowance, troubles: &mut Vec<Trouble>) {
+        if let Some((dir, _)) = self.refused.take_if(|(_, since)| since.elapsed() > REFUSED) {
+            self.files.clear(); // first, for the new ones need what they give back
+            *self = Self::open(&dir, allowance, troubles);
+        }
     }
 
     /// Reads them all. A file that the driver has no value for is closed and not asked again.
-    pub(crate) fn read(&mut self, troubles: &mut Vec<Trouble>) -> Counters {
+    pub(crate) fn read(&mut self, dir: &Path, troubles: &mut Vec<Trouble>) -> Counters {
         let mut values = Vec::with_capacity(self.files.len());
         let mut is_as_before = true;
-        let names = &self.names;
+        let (names, refused) = (&self.names, &mut self.refused);
         self.files.retain_mut(|file| {
             let keep = match ask(&file.access) {
                 Said::Value(value) => {
                     is_as_before &= names.get(values.len()) == Some(&file.name);
                     values.push(value);
-                    file.has_value = true;
+                    (file.has_value, file.had_value) = (true, true);
                     return true;
                 }
+                Said::Never(why) if file.had_value => {
+                    let what = format!("{}: {why}", dir.join(&file.name).display());
+                    troubles.push(Trouble { collector: Collector::Counters, reason: Reason::Refused, what });
+                    true
+                }
                 Said::Never(why) => {
-                    let what = format!("{}: {why}; it is not read again", file.name);
+                    refused.get_or_insert_with(|| (dir.to_owned(), Instant::now()));
+                    let path = dir.join(&file.name);
+                    let what = format!("{}: {why}; it is not read again soon", path.display());
                     troubles.push(Trouble {
                         collector: Collector::Counters,
                         reason: Reason::Unsupported,
@@ -122,7 +145,7 @@ impl CounterFiles {
                 }
                 Said::Gone => false,
                 Said::Failed(error) => {
-                    troubles.push(trouble(&file.name, &error));
+                    troubles.push(trouble(&dir.join(&file.name), &error));
                     true
                 }
             };
@@ -161,9 +184,9 @@ fn value(text: &str) -> Said {
     }
 }
 
-fn trouble(name: &str, error: &io::Error) -> Trouble {
+fn trouble(path: &Path, error: &io::Error) -> Trouble {
     let trouble = Trouble::new(Collector::Counters, error);
-    Trouble { what: format!("{name}: {error}"), ..trouble }
+    Trouble { what: format!("{}: {error}", path.display()), ..trouble }
 }
 
 #[cfg(test)]
@@ -190,7 +213,7 @@ mod tests {
         fs::create_dir(dir.path().join("subdirectory")).unwrap();
         let mut troubles = Vec::new();
         let mut files = CounterFiles::open(dir.path(), &Allowance::new(100), &mut troubles);
-        let counters = files.read(&mut troubles);
+        let counters = files.read(dir.path(), &mut troubles);
         assert_eq!(counters.values.len(), 2, "{counters:?}");
         assert_eq!(named(&counters, "port_xmit_data"), Some(250));
         assert_eq!(named(&counters, "port_rcv_data"), Some(9007199254740993));
@@ -199,7 +222,7 @@ mod tests {
 
         fs::write(dir.path().join("port_xmit_data"), "251\n").unwrap();
         troubles.clear();
-        let again = files.read(&mut troubles);
+        let again = files.read(dir.path(), &mut troubles);
         assert_eq!(named(&again, "port_xmit_data"), Some(251));
         assert!(std::sync::Arc::ptr_eq(&again.names, &counters.names), "names that are the same are shared");
         assert_eq!(troubles.len(), 1, "only the directory is asked again: {troubles:?}");
@@ -208,8 +231,9 @@ mod tests {
     #[test]
     fn a_driver_without_counters_has_none() {
         let mut troubles = Vec::new();
-        let mut files = CounterFiles::open(Path::new("/nonexistent"), &Allowance::new(1), &mut troubles);
-        assert!(files.read(&mut troubles).is_empty());
+        let dir = Path::new("/nonexistent");
+        let mut files = CounterFiles::open(dir, &Allowance::new(1), &mut troubles);
+        assert!(files.read(dir, &mut troubles).is_empty());
         assert!(troubles.is_empty());
     }
 
@@ -225,7 +249,7 @@ mod tests {
             files.files.iter().filter(|file| matches!(file.access, Access::Kept(..))).count()
         };
         assert_eq!(kept(&files), 2);
-        assert_eq!(files.read(&mut troubles).values.len(), 3);
+        assert_eq!(files.read(dir.path(), &mut troubles).values.len(), 3);
         drop(files);
         assert_eq!(
             kept(&CounterFiles::open(dir.path(), &allowance, &mut troubles)),
@@ -233,5 +257,37 @@ mod tests {
             "they were given back"
         );
         assert!(troubles.is_empty(), "{troubles:?}");
+    }
+
+    #[test]
+    fn a_counter_that_had_a_value_is_asked_again_whatever_it_says_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("port_rcv_data");
+        let (allowance, mut troubles) = (Allowance::new(9), Vec::new());
+        fs::write(&file, "7\n").unwrap();
+        let mut files = CounterFiles::open(dir.path(), &allowance, &mut troubles);
+        assert_eq!(files.read(dir.path(), &mut troubles).values, [7]);
+        fs::write(&file, "").unwrap();
+        assert!(files.read(dir.path(), &mut troubles).is_empty());
+        assert!(troubles.len() == 1 && troubles[0].reason == Reason::Refused, "{troubles:?}");
+        fs::write(&file, "9\n").unwrap();
+        assert_eq!(files.read(dir.path(), &mut troubles).values, [9]);
+    }
+
+    #[test]
+    fn files_without_a_value_are_tried_again_after_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("symbol_error");
+        let (allowance, mut troubles) = (Allowance::new(1), Vec::new());
+        fs::write(&file, "").unwrap();
+        let mut files = CounterFiles::open(dir.path(), &allowance, &mut troubles);
+        assert!(files.read(dir.path(), &mut troubles).is_empty());
+        fs::write(&file, "3\n").unwrap();
+        files.try_again(&allowance, &mut troubles);
+        assert!(files.read(dir.path(), &mut troubles).is_empty(), "too early");
+        let long_ago = Instant::now().checked_sub(2 * REFUSED).unwrap();
+        files.refused = Some((dir.path().to_owned(), long_ago));
+        files.try_again(&allowance, &mut troubles);
+        assert_eq!(files.read(dir.path(), &mut troubles).values, [3]);
     }
 }

@@ -32,10 +32,10 @@ use crate::{
     usage::{Memory, Usage, Whose},
 };
 
-/// How old a GID table may become, if no pod comes or goes on its device.
+/// A GID table that is younger is not read again, if no pod comes or goes on its device.
 const GIDS_AGE: Duration = Duration::from_secs(30);
-/// How many tables that old are read in one collection: a table has hundreds of files. The others wait for the next ones.
-const GIDS_AT_A_TIME: usize = 1;
+/// In this time each table is read at least once. A table has hundreds of files, so a collection reads a few of them.
+const GIDS_ROUND: Duration = Duration::from_secs(600);
 
 /// What an exporter reads, and how.
 #[derive(Debug, Clone)]
@@ -81,6 +81,9 @@ pub struct Exporter {
     counter_sets: CounterSets,
     health: Health,
     teller: Teller,
+    /// Devices on which a pod came or went in the last collection.
+    gids_again: BTreeSet<String>,
+    last_gids: Option<Instant>,
     collections: u64,
 }
 
@@ -102,6 +105,8 @@ impl Exporter {
             silent: Silent::default(),
             layouts: Layouts::default(),
             teller: Teller::default(),
+            gids_again: BTreeSet::new(),
+            last_gids: None,
             ledger: Ledger::default(),
             memory: Memory::default(),
             health: Health::default(),
@@ -138,7 +143,8 @@ impl Exporter {
         let sampled = self.sampler.as_ref().map(Sampler::take).unwrap_or_default();
         troubles.extend(sampled.troubles.iter().cloned());
         spent.add(Collector::Psn, sampled.spent);
-        let (devices, cgroups) = self.attribute(harvest.readings, sampled, &mut troubles);
+        let readings = once(harvest.readings);
+        let (devices, cgroups) = self.attribute(readings, sampled, &mut troubles);
         let ran = if has_rdma { self.settings.collectors } else { Collectors::none() };
         let outcomes = self.health.note(ran, &troubles, &spent);
         let mut report = Report {
@@ -209,22 +215,33 @@ impl Exporter {
     }
 
     /// Tables that are old, the oldest first and not all at once; and those that a pod's coming or going changed.
-    fn gid_plan(&self, former: &Arc<[Entry]>) -> GidPlan {
+    fn gid_plan(&mut self, former: &Arc<[Entry]>) -> GidPlan {
         let mut ages: Vec<Instant> = self.readers.values().filter_map(DeviceReader::oldest_gids).collect();
         ages.sort();
         let newest_due = Instant::now().checked_sub(GIDS_AGE);
-        let limit = ages.get(GIDS_AT_A_TIME).copied();
+        let limit = ages.get(self.gid_tables_at_a_time(ages.len())).copied();
         let before = match (newest_due, limit) {
             (Some(due), Some(limit)) => due.min(limit),
             (due, limit) => due.or(limit).unwrap_or_else(Instant::now),
         };
+        // An IPv6 address becomes a GID a while after the pod has it: what changed is read twice.
+        let again = std::mem::take(&mut self.gids_again);
         let now = &self.pods.entries;
         if Arc::ptr_eq(former, now) {
-            return GidPlan { before, at_once: BTreeSet::new() };
+            return GidPlan { before, at_once: again };
         }
         let changed = former.iter().filter(|entry| !now.contains(entry));
         let changed = changed.chain(now.iter().filter(|entry| !former.contains(entry)));
-        GidPlan { before, at_once: changed.filter_map(|entry| entry.rdma.ibdev.clone()).collect() }
+        self.gids_again = changed.filter_map(|entry| entry.rdma.ibdev.clone()).collect();
+        GidPlan { before, at_once: again.union(&self.gids_again).cloned().collect() }
+    }
+
+    /// How many of so many tables are read in this collection.
+    fn gid_tables_at_a_time(&mut self, tables: usize) -> usize {
+        let elapsed = self.last_gids.replace(Instant::now()).map_or(Duration::ZERO, |last| last.elapsed());
+        let elapsed = elapsed.min(GIDS_ROUND).as_millis();
+        let share = tables as u128 * elapsed / GIDS_ROUND.as_millis() + 1;
+        usize::try_from(share).unwrap_or(usize::MAX)
     }
 
     /// Finds out whose everything is.
@@ -326,6 +343,9 @@ impl Exporter {
 
     /// A pod lives as long as the node knows of it, or somebody in it uses a device.
     fn forget_the_gone(&mut self, devices: &[DeviceReport], connected: Vec<Pod>) {
+        let there: BTreeSet<u32> = devices.iter().map(|device| device.reading.device.index).collect();
+        self.memory.forget(|device| there.contains(&device));
+        let names: BTreeSet<&str> = devices.iter().map(|device| &*device.reading.device.name).collect();
         let mut living = self.pods.all();
         living.extend(connected);
         let users = devices.iter().filter_map(|device| device.usage.as_ref());
@@ -336,6 +356,7 @@ impl Exporter {
         let in_pods: BTreeSet<&Arc<Pod>> = devices.iter().filter_map(|d| d.reading.pod.as_ref()).collect();
         let lives = |pod: &Pod| living.contains(pod) || in_pods.iter().any(|other| ***other == *pod);
         self.ledger.forget(lives);
+        self.ledger.forget_devices(|name| names.contains(name));
         let is_there = |index| devices.iter().any(|device| device.reading.device.index == index);
         self.counter_sets.forget(lives, is_there);
     }
@@ -355,6 +376,20 @@ impl Exporter {
         }
         found
     }
+}
+
+/// Each device once: one that moved meanwhile was found in two places. The one that was read there counts.
+fn once(mut readings: Vec<DeviceReading>) -> Vec<DeviceReading> {
+    let mut best: HashMap<u32, usize> = HashMap::new();
+    for (at, reading) in readings.iter().enumerate() {
+        let kept = best.entry(reading.device.index).or_insert(at);
+        if readings[*kept].ports.is_empty() && !reading.ports.is_empty() {
+            *kept = at;
+        }
+    }
+    let mut at = 0..;
+    readings.retain(|reading| at.next() == best.get(&reading.device.index).copied());
+    readings
 }
 
 fn timed<T>(spent: &mut Spent, of: Collector, work: impl FnOnce() -> T) -> T {

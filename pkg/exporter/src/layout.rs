@@ -24,7 +24,7 @@ pub(crate) struct Layout {
 }
 
 /// A counter that is shown.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Shown {
     pub(crate) metric: Arc<Metric>,
     /// Its place among all counters.
@@ -32,13 +32,19 @@ pub(crate) struct Shown {
 }
 
 /// Something that means the same on every driver: the sum of some counters.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sum {
     pub(crate) role: Role,
     pub(crate) priority: Option<String>,
+    /// How well known its source is; 0 is best.
+    rank: u8,
     /// Places among those that are shown, and by what each is multiplied.
     parts: Vec<(usize, u64)>,
 }
+
+/// From what a sum is made: another source, or a part less, would be another number, which Prometheus would take for a
+/// counter that began anew.
+pub(crate) type Making = (u8, usize);
 
 /// The values of a port's counters that are shown.
 #[derive(Debug, Clone)]
@@ -100,6 +106,21 @@ impl Layout {
         }
     }
 
+    /// The same counters with fewer sums.
+    pub(crate) fn without_sums(&self, keep: impl Fn(&Sum) -> bool) -> Self {
+        Self {
+            sources: self.sources.clone(),
+            shown: self.shown.clone(),
+            sums: self.sums.iter().filter(|sum| keep(sum)).cloned().collect(),
+            troubles: self.troubles.clone(),
+        }
+    }
+
+    /// Whether all counters of another are among these.
+    pub(crate) fn has_all(&self, other: &Self) -> bool {
+        other.shown.iter().all(|shown| self.shows(&shown.metric))
+    }
+
     /// Whether a metric is shown.
     pub(crate) fn shows(&self, metric: &Arc<Metric>) -> bool {
         self.shown.iter().any(|shown| Arc::ptr_eq(&shown.metric, metric))
@@ -137,15 +158,21 @@ fn sums(shown: &[Shown]) -> Vec<Sum> {
             parts.push(part);
         }
     }
-    let sum = |((role, priority), (_, parts)): (Meaning<'_>, Parts)| Sum {
+    let sum = |((role, priority), (rank, parts)): (Meaning<'_>, Parts)| Sum {
         role,
         priority: priority.map(str::to_owned),
+        rank,
         parts,
     };
     best.into_iter().map(sum).collect()
 }
 
 impl Sum {
+    /// From what it is made.
+    pub(crate) fn making(&self) -> Making {
+        (self.rank, self.parts.len())
+    }
+
     pub(crate) fn of(&self, values: &[u64]) -> u64 {
         let part = |(place, scale): &(usize, u64)| values[*place].wrapping_mul(*scale);
         self.parts.iter().map(part).fold(0, u64::wrapping_add)

@@ -7,8 +7,8 @@ use std::{
 
 use crate::{
     Pod,
-    catalogue::{Direction, Role},
-    layout::{Layout, Sheet},
+    catalogue::{Direction, Metric, Role},
+    layout::{Layout, Making, Sheet, Sum},
 };
 
 /// How a number came to be a pod's.
@@ -79,6 +79,12 @@ struct PortLedger {
     raw: Vec<u64>,
     /// What came before the last turn of each.
     base: Vec<u64>,
+    /// The same of counters that are not told now: a stage was late, or a command of the firmware failed.
+    absent: Vec<(Arc<Metric>, u64, u64)>,
+    /// From what each sum is made: the best there was.
+    makings: BTreeMap<(Role, Option<String>), Making>,
+    /// A layout with sums that are made otherwise now, and the same without these.
+    lacking: Option<(Arc<Layout>, Arc<Layout>)>,
     owner: Owner,
     /// Bytes that no pod could be named for.
     unattributed: BTreeMap<Direction, u64>,
@@ -104,11 +110,14 @@ impl Ledger {
         let ledger = self.ports.entry(port).or_insert(ledger);
         let former = std::mem::replace(&mut ledger.owner, owner.clone());
         let stayed = owner.as_ref().map(|(pod, _)| pod) == former.as_ref().map(|(pod, _)| pod);
+        // A pod's account has every counter, so its sums stay made as they are.
+        let whole = Sheet { layout: sheet.layout.clone(), values: Vec::new() };
+        ledger.leave_out_strange_sums(sheet);
         if let Some((pod, attribution)) = owner {
             let key = (device.to_owned(), port.1, attribution);
             let account = self.pods.of(pod).entry(key);
-            let account = account.or_insert_with(|| sheet.empty());
-            account.follow(&sheet.layout);
+            let account = account.or_insert_with(|| whole.empty());
+            account.follow(&whole.layout);
             if let Some(deltas) = deltas.as_ref().filter(|_| stayed) {
                 account.add(deltas);
                 return;
@@ -135,6 +144,16 @@ impl Ledger {
     pub(crate) fn forget(&mut self, lives: impl Fn(&Pod) -> bool) {
         self.ports.retain(|_, port| std::mem::take(&mut port.seen));
         self.pods.retain(lives);
+    }
+
+    /// Forgets accounts on devices that are not called so any more: a pod may rename its device as often as it likes. What
+    /// was counted for processes does not come from the device's reading.
+    pub(crate) fn forget_devices(&mut self, is_there: impl Fn(&str) -> bool) {
+        for accounts in self.pods.accounts.values_mut() {
+            accounts.retain(|(device, _, how), _| {
+                is_there(device) || matches!(how, Attribution::Psn | Attribution::PidCounter)
+            });
+        }
     }
 
     /// What pods have done since they were first seen.
@@ -167,18 +186,12 @@ impl Pods {
             let of_name = newest.entry((&pod.namespace, &pod.name)).or_default();
             *of_name = (*of_name).max(*opened);
         }
+        let is_newest = |pod: &Pod, opened: usize| newest[&(&*pod.namespace, &*pod.name)] == opened;
         let keep =
-            |pod: &Arc<Pod>, opened: usize| newest[&(&*pod.namespace, &*pod.name)] == opened && lives(pod);
-        let gone: Vec<_> = self
-            .opened
-            .iter()
-            .filter(|(pod, opened)| !keep(pod, **opened))
-            .map(|(pod, _)| pod.clone())
-            .collect();
-        for pod in gone {
-            self.opened.remove(&pod);
-            self.accounts.remove(&pod);
-        }
+            |pod: &Pod| self.opened.get(pod).is_some_and(|opened| is_newest(pod, *opened)) && lives(pod);
+        self.accounts.retain(|pod, _| keep(pod));
+        // The former one keeps its place, or it would be the newest as soon as something is told of it again.
+        self.opened.retain(|pod, _| lives(pod));
     }
 }
 
@@ -188,6 +201,9 @@ impl PortLedger {
             layout: sheet.layout.clone(),
             raw: sheet.values.clone(),
             base: vec![0; sheet.values.len()],
+            absent: Vec::new(),
+            makings: BTreeMap::new(),
+            lacking: None,
             owner: None,
             unattributed: BTreeMap::new(),
             seen: true,
@@ -217,13 +233,45 @@ impl PortLedger {
         if Arc::ptr_eq(&self.layout, &sheet.layout) {
             return;
         }
-        let places = places(&self.layout, &sheet.layout);
-        let of = |kept: &[u64], new: &[u64]| -> Vec<u64> {
-            places.iter().zip(new).map(|(place, new)| place.map_or(*new, |place| kept[place])).collect()
-        };
-        self.raw = of(&self.raw, &sheet.values);
-        self.base = of(&self.base, &vec![0; sheet.values.len()]);
+        for (at, shown) in self.layout.shown.iter().enumerate() {
+            self.absent.push((shown.metric.clone(), self.raw[at], self.base[at]));
+        }
+        (self.raw, self.base) = (sheet.values.clone(), vec![0; sheet.values.len()]);
+        for (at, shown) in sheet.layout.shown.iter().enumerate() {
+            let is_it = |(metric, ..): &(Arc<Metric>, u64, u64)| Arc::ptr_eq(metric, &shown.metric);
+            if let Some(place) = self.absent.iter().position(is_it) {
+                (_, self.raw[at], self.base[at]) = self.absent.swap_remove(place);
+            }
+        }
         self.layout = sheet.layout.clone();
+    }
+
+    /// A sum of another source than before, or of a part less, would look like a counter that began anew. It is left out
+    /// of the sheet until it is made as before, or better.
+    fn leave_out_strange_sums(&mut self, sheet: &mut Sheet) {
+        let mut is_lacking = false;
+        for sum in &sheet.layout.sums {
+            let making = self.makings.entry((sum.role, sum.priority.clone())).or_insert(sum.making());
+            if is_better(sum.making(), *making) {
+                *making = sum.making();
+            }
+            is_lacking |= sum.making() != *making;
+        }
+        if !is_lacking {
+            return;
+        }
+        if self.lacking.as_ref().is_none_or(|(whole, _)| !Arc::ptr_eq(whole, &sheet.layout)) {
+            let as_before = |sum: &Sum| {
+                self.makings
+                    .get(&(sum.role, sum.priority.clone()))
+                    .is_some_and(|making| *making == sum.making())
+            };
+            let without = Arc::new(sheet.layout.without_sums(as_before));
+            self.lacking = Some((sheet.layout.clone(), without));
+        }
+        if let Some((_, without)) = &self.lacking {
+            sheet.layout = without.clone();
+        }
     }
 
     fn forgo(&mut self, deltas: &Sheet) {
@@ -249,6 +297,11 @@ pub(crate) fn turn(wraps: bool, before: u64, base: u64, raw: u64) -> (u64, u64) 
     (0, raw)
 }
 
+/// Whether a sum is made of a better known source, or of more parts.
+fn is_better((rank, parts): Making, (than_rank, than_parts): Making) -> bool {
+    rank < than_rank || rank == than_rank && parts > than_parts
+}
+
 /// For each counter of a new layout its place in an old one.
 fn places(old: &Layout, new: &Layout) -> Vec<Option<usize>> {
     let place = |wanted: &crate::layout::Shown| {
@@ -260,22 +313,30 @@ fn places(old: &Layout, new: &Layout) -> Vec<Option<usize>> {
 impl Sheet {
     /// The same counters, all zero.
     fn empty(&self) -> Self {
-        Self { layout: self.layout.clone(), values: vec![0; self.values.len()] }
+        Self { layout: self.layout.clone(), values: vec![0; self.layout.shown.len()] }
     }
 
-    /// Takes on another layout; a counter that is not in it any more is not told of any more.
+    /// Takes on another layout, if nothing is lost by that.
     fn follow(&mut self, layout: &Arc<Layout>) {
-        if !Arc::ptr_eq(&self.layout, layout) {
+        if !Arc::ptr_eq(&self.layout, layout) && layout.has_all(&self.layout) {
             let places = places(&self.layout, layout);
             self.values = places.iter().map(|place| place.map_or(0, |place| self.values[place])).collect();
             self.layout = layout.clone();
         }
     }
 
-    /// Adds increments of the same layout.
+    /// Adds increments.
     fn add(&mut self, deltas: &Self) {
-        for (value, delta) in self.values.iter_mut().zip(&deltas.values) {
-            *value = value.wrapping_add(*delta);
+        if Arc::ptr_eq(&self.layout, &deltas.layout) {
+            for (value, delta) in self.values.iter_mut().zip(&deltas.values) {
+                *value = value.wrapping_add(*delta);
+            }
+            return;
+        }
+        for (place, delta) in places(&self.layout, &deltas.layout).into_iter().zip(&deltas.values) {
+            if let Some(place) = place {
+                self.values[place] = self.values[place].wrapping_add(*delta);
+            }
         }
     }
 }
@@ -418,7 +479,41 @@ mod tests {
         assert_eq!(account.values, [0, 5, 10], "what is new has not grown");
         assert_eq!(test.enter(alone(&a), 4, 25), 4294967300);
         let account = test.ledger.accounts()[&a].values().next().unwrap();
-        assert_eq!(account.values, [10, 15]);
+        assert_eq!(account.values, [0, 10, 15], "what is absent keeps what it had");
         assert_eq!(test.lost(), 0);
+    }
+
+    #[test]
+    fn a_counter_that_is_absent_once_goes_on_where_it_was() {
+        let (mut test, a) = (Test::new(), pod("a", "1"));
+        test.enter(alone(&a), 4294967290, 0);
+        assert_eq!(test.enter(alone(&a), 4, 0), 4294967300);
+        test.enter_with(alone(&a), &[("other", 1)], 0);
+        assert_eq!(test.enter(alone(&a), 6, 0), 4294967302, "not 6: it had turned over");
+        assert_eq!(test.of(&a), Some(12));
+    }
+
+    /// What a port's bytes are, in the shown sums, with these counters.
+    fn bytes(test: &mut Test, standard: &[(&str, u64)], link: &[(&str, u64)]) -> Option<u64> {
+        let port = port(&[], standard, link);
+        let mut sheet = Sheet::of_port(&port, &mut test.layouts, test.ledger.layout(PORT));
+        test.ledger.enter(PORT, "mlx5_0", None, &mut sheet);
+        sheet.sum(Role::Bytes(Direction::Receive))
+    }
+
+    #[test]
+    fn a_sum_is_told_by_one_source_or_not_at_all() {
+        let mut test = Test::new();
+        let (words, link) = ([("port_rcv_data", 100)], [("rx_vport_rdma_unicast_bytes", 390)]);
+        let multicast = ("rx_vport_rdma_multicast_bytes", 5);
+        assert_eq!(bytes(&mut test, &words, &link), Some(400));
+        assert_eq!(bytes(&mut test, &[], &link), None, "another source is another number");
+        assert_eq!(bytes(&mut test, &[], &link), None);
+        assert_eq!(bytes(&mut test, &[("port_rcv_data", 110)], &link), Some(440));
+        let mut test = Test::new();
+        assert_eq!(bytes(&mut test, &[], &link), Some(390));
+        assert_eq!(bytes(&mut test, &[], &[link[0], multicast]), Some(395), "a part more is better");
+        assert_eq!(bytes(&mut test, &[], &link), None);
+        assert_eq!(bytes(&mut test, &words, &link), Some(400), "and so is a better source");
     }
 }

@@ -29,6 +29,8 @@ use crate::{
 /// What is kept of a device from one collection to the next: open files, and what does not change.
 #[derive(Debug)]
 pub(crate) struct DeviceReader {
+    /// What it was called when its files were opened.
+    pub(crate) name: String,
     facts: Arc<Facts>,
     view: Arc<View>,
     dir: PathBuf,
@@ -111,6 +113,7 @@ impl DeviceReader {
                 let allowance = allowance.clone();
                 let traffic_class = TrafficClass::open(&dir, 1);
                 return Ok(Some(Self {
+                    name: name.to_owned(),
                     facts,
                     view,
                     dir,
@@ -147,11 +150,12 @@ impl DeviceReader {
             ports.iter().flatten().map(|port| (port.port, port.link_name.clone())).collect();
         let is_infiniband: Vec<bool> =
             ports.iter().flatten().map(|port| port.link_layer == LinkLayer::InfiniBand).collect();
+        if let Some(port) = ports.iter().flatten().find(|port| port.device_name != device.name) {
+            // Two that changed their names with each other: everything that is open is the other's.
+            session.place.forget_devices();
+            return steps.store(|reading| reading.device.name.clone_from(&port.device_name));
+        }
         steps.store(|reading| {
-            // Two that changed their names with each other are told apart here.
-            if let Some(port) = ports.iter().flatten().next() {
-                reading.device.name.clone_from(&port.device_name);
-            }
             reading.ports = ports.into_iter().flatten().map(PortReading::of).collect();
         });
         self.meet_ports(&numbers, &mut steps);
@@ -162,7 +166,11 @@ impl DeviceReader {
             {
                 steps.store(|reading| reading.ports[at].hw_counters = counters);
             }
-            if let Some(counters) = steps.take(Collector::Counters, |t| kept.files.read(t)) {
+            let dir = self.dir.join(format!("ports/{port}/counters"));
+            if let Some(counters) = steps.take(Collector::Counters, |t| {
+                kept.files.try_again(&self.allowance, t);
+                kept.files.read(&dir, t)
+            }) {
                 steps.store(|reading| reading.ports[at].counters = counters);
             }
             if let Some((speed, statistics)) =
@@ -180,9 +188,9 @@ impl DeviceReader {
             });
             steps.store(|reading| reading.ports[at].gids = gids.flatten());
         }
-        if let Some((counters, class)) =
-            steps.take(Collector::Counters, |t| (self.files.read(t), self.traffic_class.read()))
-        {
+        if let Some((counters, class)) = steps.take(Collector::Counters, |t| {
+            (self.files.read(&self.dir.join("hw_counters"), t), self.traffic_class.read())
+        }) {
             steps.store(|reading| (reading.counters, reading.traffic_class) = (counters, class));
         }
         let resources = steps.take(Collector::Resources, |t| resources(session, device, t)).flatten();
@@ -304,6 +312,13 @@ impl PortReader {
                 return Counters::default();
             }
         };
+        if table.values.is_empty() && !self.hw_names.is_empty() {
+            // The kernel has one answer for a driver without counters and for firmware that failed.
+            let what =
+                format!("counters of RDMA device {}, port {port}: there were some before", device.name);
+            troubles.push(Trouble { collector: Collector::HwCounters, reason: Reason::Refused, what });
+            return Counters::default();
+        }
         if table.all_names() != self.all_hw_names {
             self.all_hw_names = table.all_names().to_owned();
             self.hw_names = table.names().map(str::to_owned).collect();
@@ -326,7 +341,7 @@ impl PortReader {
         let speed = socket.speed(&link).unwrap_or_else(|error| told(error, troubles));
         let mut statistics = self.statistics(socket, &link).unwrap_or_else(|error| told(error, troubles));
         if statistics.is_empty() {
-            statistics = of_members(socket, &view.sysfs, &link);
+            statistics = of_members(socket, &view.sysfs, &link).unwrap_or_else(|error| told(error, troubles));
         }
         (speed, statistics)
     }
@@ -372,18 +387,23 @@ fn gid_table(view: &View, device: &str, port: u32) -> Result<GidTable, sysfs::Er
     })
 }
 
-/// The statistics of a bond's members, added up: the bond of an RDMA device that bonds in hardware has none itself.
-fn of_members(socket: &ethtool::Socket, sysfs: &sysfs::Sysfs, bond: &LinkName) -> Counters {
+/// The statistics of a bond's members, added up: the bond of an RDMA device that bonds in hardware has none itself. If
+/// one of them does not tell, there is no sum.
+fn of_members(
+    socket: &ethtool::Socket,
+    sysfs: &sysfs::Sysfs,
+    bond: &LinkName,
+) -> Result<Counters, ethtool::Error> {
     let path = sysfs.root().join("class/net").join(bond.as_str()).join("bonding/slaves");
     let members = std::fs::read_to_string(path).unwrap_or_default();
     let mut sum: BTreeMap<String, u64> = BTreeMap::new();
     for member in members.split_whitespace().filter_map(|member| member.parse().ok()) {
-        for (name, value) in socket.statistics(&member).unwrap_or_default() {
+        for (name, value) in socket.statistics(&member)? {
             let total = sum.entry(name).or_default();
             *total = total.wrapping_add(value);
         }
     }
-    Counters { names: sum.keys().cloned().collect(), values: sum.into_values().collect() }
+    Ok(Counters { names: sum.keys().cloned().collect(), values: sum.into_values().collect() })
 }
 
 /// A link that is gone, or has nothing to say, is no trouble.

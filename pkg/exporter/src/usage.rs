@@ -11,7 +11,7 @@ use std::{
 };
 
 use kubepods::{Processes, membership};
-use rdma::resource::Owner;
+use rdma::resource::{Owner, QpType};
 
 use crate::{Collector, DeviceReading, Objects, Pod, Trouble, pods::Pods};
 
@@ -42,6 +42,8 @@ pub struct Share {
 pub struct Usage {
     /// The holders and their shares.
     pub shares: BTreeMap<Holder, Share>,
+    /// Whether the kernel itself has connections: a file system's, a disk's, or IP over InfiniBand.
+    pub kernel_connects: bool,
 }
 
 /// What is remembered of whose the objects of the last collections were: device and context.
@@ -62,9 +64,12 @@ impl Share {
 }
 
 impl Usage {
-    /// The pod, if it alone has queue pairs, or if nobody has any and it alone has opened the device. Then all traffic
-    /// is its own.
+    /// The pod, if it alone has queue pairs, or if nobody has any and it alone has opened the device; and if the kernel
+    /// has no connections itself. Then all traffic is the pod's own.
     pub fn sole_user(&self) -> Option<&Arc<Pod>> {
+        if self.kernel_connects {
+            return None;
+        }
         let has =
             |what: &'static str| self.shares.iter().filter(move |(_, share)| share.counts.contains_key(what));
         let what = if has("qp").next().is_some() { "qp" } else { "ctx" };
@@ -73,6 +78,13 @@ impl Usage {
             (Some((Holder::Pod(pod), _)), None) => Some(pod),
             _ => None,
         }
+    }
+}
+
+impl Memory {
+    /// Forgets devices that are not there any more.
+    pub(crate) fn forget(&mut self, is_there: impl Fn(u32) -> bool) {
+        self.contexts.retain(|(device, _), _| is_there(*device));
     }
 }
 
@@ -192,6 +204,9 @@ impl<'a> Whose<'a> {
     fn tally(&mut self, objects: &Objects, relations: &Relations) -> Usage {
         let mut usage = Usage::default();
         for pair in &objects.queue_pairs {
+            // Each port has one for management, whoever uses it.
+            let manages = matches!(pair.kind, QpType::Smi | QpType::Gsi);
+            usage.kernel_connects |= matches!(pair.owner, Owner::Kernel(_)) && !manages;
             let context = relations.context_of(pair.protection_domain);
             let share = self.share(&mut usage, "qp", &pair.owner, relations.holder(context));
             if let Some(share) = share {

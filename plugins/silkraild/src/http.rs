@@ -3,18 +3,25 @@
 mod answer;
 mod negotiate;
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{net::TcpListener, sync::Semaphore, time::sleep};
+use tokio::{
+    net::TcpListener,
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 
 use crate::source::Source;
 
 /// Prometheus has one connection open; people a few. Whoever opens more waits.
 const CONNECTIONS: usize = 64;
 
-/// How long a client may take to ask.
+/// How long a connection is kept; Prometheus makes a new one then. What is being answered is still answered.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How long a client may take to ask, or to read the last answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Answers requests, for ever.
@@ -39,8 +46,12 @@ pub(crate) async fn serve(listener: TcpListener, source: Source) {
             });
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-            // A client that goes away is no trouble of ours.
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            let mut connection = pin!(server.serve_connection(TokioIo::new(stream), service));
+            // A client that goes away is no trouble of ours, and one that does not read is sent away.
+            if timeout(LONGEST, connection.as_mut()).await.is_err() {
+                connection.as_mut().graceful_shutdown();
+                let _ = timeout(PATIENCE, connection).await;
+            }
             drop(permit);
         });
     }

@@ -100,7 +100,7 @@ fn report() -> Report {
     let node = Share { counts: [("cq", 1)].into(), ..Share::default() };
     let shares = [(Holder::Pod(pod(Some("u-1"))), share), (Holder::Node, node)].into();
     report.has_rdma = true;
-    report.devices = vec![DeviceReport::new(device(), Some(Usage { shares }))];
+    report.devices = vec![DeviceReport::new(device(), Some(Usage { shares, kernel_connects: false }))];
     report.entries = vec![entry()].into();
     let owner = OwnerReference {
         api_version: "batch/v1".into(),
