@@ -164,3 +164,54 @@ fn packets_that_were_sampled_are_the_pod_s_while_it_is_known_or_connected() {
     exporter.attribute_to(Vec::new(), sampled(0, false));
     assert_eq!(exporter.first(Attribution::Psn), None, "it is gone");
 }
+
+#[test]
+fn traffic_is_no_pod_s_where_the_kernel_has_connections_itself() {
+    let root = tempfile::tempdir().unwrap();
+    node(root.path());
+    name(root.path(), true);
+    let mut exporter = exporter(root.path());
+    let mut sole_user = |reading: &DeviceReading| {
+        let mut troubles = Vec::new();
+        exporter.pods.read(&mut troubles);
+        let mut whose = Whose::new(&exporter.processes, &exporter.pods, &mut exporter.memory, &mut troubles);
+        let usage = whose.usage(reading).unwrap();
+        usage.sole_user().map(|pod| pod.name.clone())
+    };
+    let mut reading = reading(None);
+    let pairs = |reading: &mut DeviceReading, kind| {
+        let pairs = &mut reading.objects.as_mut().unwrap().queue_pairs;
+        pairs.push(QueuePair { number: 1, kind, owner: Maker::Kernel("nvme".into()), ..pairs[0].clone() });
+    };
+    pairs(&mut reading, QpType::Gsi);
+    assert_eq!(sole_user(&reading).as_deref(), Some("train-0"), "each port has one for management");
+    pairs(&mut reading, QpType::Rc);
+    assert_eq!(sole_user(&reading), None);
+}
+
+#[test]
+fn a_device_that_was_found_in_two_places_is_told_of_once_where_it_was_read() {
+    let gone = DeviceReading { place: NetNsId { dev: 4, ino: 2 }, on_node: false, ..reading(None) };
+    let read = DeviceReading { ports: vec![crate::PortReading::of(port())], ..reading(None) };
+    let other = DeviceReading { device: Device { index: 8, ..read.device.clone() }, ..read.clone() };
+    for both in [[gone.clone(), read.clone(), other.clone()], [read, gone, other]] {
+        let once = once(both.into());
+        assert_eq!(
+            once.iter().map(|one| (one.device.index, one.on_node)).collect::<Vec<_>>(),
+            [(7, true), (8, true)]
+        );
+    }
+}
+
+fn port() -> rdma::Port {
+    rdma::Port {
+        device: 7,
+        device_name: "mlx5_0".into(),
+        port: 1,
+        state: rdma::PortState::Active,
+        phys_state: rdma::PhysState::LinkUp,
+        link: None,
+        link_name: None,
+        link_layer: rdma::LinkLayer::Ethernet,
+    }
+}
