@@ -205,7 +205,7 @@ impl PortLedger {
             makings: BTreeMap::new(),
             lacking: None,
             owner: None,
-            unattributed: BTreeMap::new(),
+            unattributed: directions(&sheet.layout).map(|direction| (direction, 0)).collect(),
             seen: true,
         }
     }
@@ -295,6 +295,14 @@ pub(crate) fn turn(wraps: bool, before: u64, base: u64, raw: u64) -> (u64, u64) 
         return (base + TURN, raw + TURN - before);
     }
     (0, raw)
+}
+
+/// The directions in which bytes are counted.
+fn directions(layout: &Layout) -> impl Iterator<Item = Direction> {
+    layout.sums.iter().filter_map(|sum| match sum.role {
+        Role::Bytes(direction) => Some(direction),
+        _ => None,
+    })
 }
 
 /// Whether a sum is made of a better known source, or of more parts.

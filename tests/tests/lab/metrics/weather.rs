@@ -127,7 +127,7 @@ fn counters_that_cannot_be_read_cost_only_themselves() {
         errors,
         "they are not asked again"
     );
-    assert_eq!(daemon.log().matches("WARN symbol_error").count(), 1, "{}", daemon.log());
+    assert_eq!(daemon.log().matches("/ports/1/counters/symbol_error: ").count(), 1, "{}", daemon.log());
 }
 
 #[test]
