@@ -6,7 +6,7 @@
 //! not tried again before it has come back.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -19,6 +19,7 @@ use crate::{
     Collector, DeviceReading, Trouble,
     collector::Spent,
     counter_files::Allowance,
+    gid_schedule::GidPlan,
     place::Place,
     reader::{Assignment, DeviceReader, Progress},
     session::Session,
@@ -62,15 +63,6 @@ pub(crate) struct Manner {
     pub(crate) files: Allowance,
     /// How many read at a time.
     pub(crate) workers: usize,
-}
-
-/// Which GID tables are read again: a table has hundreds of files, and hardly ever changes.
-#[derive(Debug, Clone)]
-pub(crate) struct GidPlan {
-    /// Those that were read before this.
-    pub(crate) before: Instant,
-    /// Those of devices on which a pod came or went.
-    pub(crate) at_once: BTreeSet<String>,
 }
 
 /// A pod may make software devices in its namespace, as many as it likes. No more of them are read.

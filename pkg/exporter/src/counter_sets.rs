@@ -17,8 +17,9 @@ use sysfs::Sysfs;
 
 use crate::{
     Attribution, Collector, Counters, Holder, Objects, Pod, Reason, Trouble,
-    layout::{Layouts, Sheet},
+    layout::Layouts,
     ledger::{Ledger, turn},
+    sheet::Sheet,
     usage::Whose,
 };
 

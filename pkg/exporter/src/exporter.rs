@@ -2,10 +2,9 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    path::PathBuf,
     sync::Arc,
     thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
 use kubepods::{PodCgroup, Processes};
@@ -15,52 +14,24 @@ use rdma::NetnsMode;
 use sysfs::Sysfs;
 
 use crate::{
-    Attribution, Collector, Collectors, DeviceFilter, DeviceReading, Owners, Pod, Reason, Report, Trouble,
-    board::{self, DeviceKey, GidPlan, Harvest, Manner, Silent},
+    Attribution, Collector, Collectors, DeviceReading, Owners, Pod, Reason, Report, Settings, Trouble,
+    board::{self, DeviceKey, Harvest, Manner, Silent},
     collector::Spent,
     counter_files::Allowance,
     counter_sets::{self, CounterSets},
     families::Teller,
+    gid_schedule::GidSchedule,
     health::Health,
-    layout::{Layouts, Sheet},
+    layout::Layouts,
     ledger::{Ledger, Owner},
     place::Place,
     pods::Pods,
     psn::{self, Sampler},
     reader::DeviceReader,
     report::{CgroupUse, DeviceReport},
+    sheet::Sheet,
     usage::{Memory, Usage, Whose},
 };
-
-/// A GID table that is younger is not read again, if no pod comes or goes on its device.
-const GIDS_AGE: Duration = Duration::from_secs(30);
-/// In this time each table is read at least once. A table has hundreds of files, so a collection reads a few of them.
-const GIDS_ROUND: Duration = Duration::from_secs(600);
-
-/// What an exporter reads, and how.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// What the node is called.
-    pub node: String,
-    /// The node's root directory.
-    pub root: PathBuf,
-    /// Where the plugins keep their state.
-    pub state_dir: PathBuf,
-    /// What is read.
-    pub collectors: Collectors,
-    /// Of which devices.
-    pub devices: DeviceFilter,
-    /// How long one device may take before the others go on without it.
-    pub patience: Duration,
-    /// How many counter files may be kept open; the others are opened for each reading.
-    pub kept_files: usize,
-    /// Also the names and labels of Spiderpool's dashboards.
-    pub spiderpool: bool,
-    /// How often packet numbers are read.
-    pub psn_interval: Duration,
-    /// Drivers whose packet numbers count, besides those that are known to tell them as they are.
-    pub psn_drivers: Vec<String>,
-}
 
 /// Reads a node again and again.
 #[derive(Debug)]
@@ -81,9 +52,7 @@ pub struct Exporter {
     counter_sets: CounterSets,
     health: Health,
     teller: Teller,
-    /// Devices on which a pod came or went in the last collection.
-    gids_again: BTreeSet<String>,
-    last_gids: Option<Instant>,
+    gids: GidSchedule,
     collections: u64,
 }
 
@@ -105,8 +74,7 @@ impl Exporter {
             silent: Silent::default(),
             layouts: Layouts::default(),
             teller: Teller::default(),
-            gids_again: BTreeSet::new(),
-            last_gids: None,
+            gids: GidSchedule::default(),
             ledger: Ledger::default(),
             memory: Memory::default(),
             health: Health::default(),
@@ -185,6 +153,8 @@ impl Exporter {
             }
         };
         let places = self.places(&home);
+        let ages = self.readers.values().filter_map(DeviceReader::oldest_gids).collect();
+        let gids = self.gids.plan(ages, former, &self.pods.entries);
         let manner = Manner {
             number: self.collections,
             node: self.sysfs.clone(),
@@ -192,7 +162,7 @@ impl Exporter {
             collectors: self.settings.collectors,
             devices: self.settings.devices.clone(),
             patience: self.settings.patience,
-            gids: self.gid_plan(former),
+            gids,
             files: self.files.clone(),
             workers: thread::available_parallelism().map_or(2, |cpus| cpus.get().clamp(2, 4)),
         };
@@ -212,36 +182,6 @@ impl Exporter {
         }
         self.places = places.iter().map(|place| (place.id, place.clone())).collect();
         places
-    }
-
-    /// Tables that are old, the oldest first and not all at once; and those that a pod's coming or going changed.
-    fn gid_plan(&mut self, former: &Arc<[Entry]>) -> GidPlan {
-        let mut ages: Vec<Instant> = self.readers.values().filter_map(DeviceReader::oldest_gids).collect();
-        ages.sort();
-        let newest_due = Instant::now().checked_sub(GIDS_AGE);
-        let limit = ages.get(self.gid_tables_at_a_time(ages.len())).copied();
-        let before = match (newest_due, limit) {
-            (Some(due), Some(limit)) => due.min(limit),
-            (due, limit) => due.or(limit).unwrap_or_else(Instant::now),
-        };
-        // An IPv6 address becomes a GID a while after the pod has it: what changed is read twice.
-        let again = std::mem::take(&mut self.gids_again);
-        let now = &self.pods.entries;
-        if Arc::ptr_eq(former, now) {
-            return GidPlan { before, at_once: again };
-        }
-        let changed = former.iter().filter(|entry| !now.contains(entry));
-        let changed = changed.chain(now.iter().filter(|entry| !former.contains(entry)));
-        self.gids_again = changed.filter_map(|entry| entry.rdma.ibdev.clone()).collect();
-        GidPlan { before, at_once: again.union(&self.gids_again).cloned().collect() }
-    }
-
-    /// How many of so many tables are read in this collection.
-    fn gid_tables_at_a_time(&mut self, tables: usize) -> usize {
-        let elapsed = self.last_gids.replace(Instant::now()).map_or(Duration::ZERO, |last| last.elapsed());
-        let elapsed = elapsed.min(GIDS_ROUND).as_millis();
-        let share = tables as u128 * elapsed / GIDS_ROUND.as_millis() + 1;
-        usize::try_from(share).unwrap_or(usize::MAX)
     }
 
     /// Finds out whose everything is.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    Collector, Counters, PortReading, Reason, Trouble,
+    Collector, Reason, Trouble,
     catalogue::{Catalogue, Metric, Role, Source},
     reading::Names,
 };
@@ -28,7 +28,7 @@ pub(crate) struct Layout {
 pub(crate) struct Shown {
     pub(crate) metric: Arc<Metric>,
     /// Its place among all counters.
-    at: usize,
+    pub(crate) at: usize,
 }
 
 /// Something that means the same on every driver: the sum of some counters.
@@ -45,13 +45,6 @@ pub(crate) struct Sum {
 /// From what a sum is made: another source, or a part less, would be another number, which Prometheus would take for a
 /// counter that began anew.
 pub(crate) type Making = (u8, usize);
-
-/// The values of a port's counters that are shown.
-#[derive(Debug, Clone)]
-pub(crate) struct Sheet {
-    pub(crate) layout: Arc<Layout>,
-    pub(crate) values: Vec<u64>,
-}
 
 /// The layouts met so far: as many as there are drivers, and a few more.
 #[derive(Debug, Default)]
@@ -179,42 +172,13 @@ impl Sum {
     }
 }
 
-impl Sheet {
-    /// The sheet of a port; `last` is the layout it had.
-    pub(crate) fn of_port(port: &PortReading, layouts: &mut Layouts, last: Option<&Arc<Layout>>) -> Self {
-        Self::of([&port.hw_counters, &port.counters, &port.link_statistics], layouts, last)
-    }
-
-    /// The sheet of a device as a whole.
-    pub(crate) fn of_device(counters: &Counters, layouts: &mut Layouts, last: Option<&Arc<Layout>>) -> Self {
-        Self::of([counters, &Counters::default(), &Counters::default()], layouts, last)
-    }
-
-    /// The sheet of counters of each source: hardware, standard, link.
-    pub(crate) fn of(counters: [&Counters; 3], layouts: &mut Layouts, last: Option<&Arc<Layout>>) -> Self {
-        let layout = layouts.of(counters.map(|counters| counters.names.clone()), last);
-        let all: Vec<u64> = counters.iter().flat_map(|counters| counters.values.iter().copied()).collect();
-        let values = layout.shown.iter().map(|shown| all[shown.at]).collect();
-        Self { layout, values }
-    }
-
-    /// What means the same on every driver, by priority where there is one.
-    pub(crate) fn sums(&self) -> impl Iterator<Item = (&Sum, u64)> {
-        self.layout.sums.iter().map(|sum| (sum, sum.of(&self.values)))
-    }
-
-    /// The sum of a role that has no priority.
-    pub(crate) fn sum(&self, role: Role) -> Option<u64> {
-        self.sums().find(|(sum, _)| sum.role == role).map(|(_, value)| value)
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use rdma::{LinkLayer, PhysState, Port, PortState};
 
     use super::*;
     use crate::catalogue::Direction::{Receive, Transmit};
+    use crate::{Counters, PortReading, sheet::Sheet};
 
     /// A port with these counters.
     pub(crate) fn port(hw: &[(&str, u64)], standard: &[(&str, u64)], link: &[(&str, u64)]) -> PortReading {

@@ -17,8 +17,9 @@ use sysfs::Sysfs;
 
 use crate::{
     Collector, Counters, DeviceFilter, Holder, Objects, Reason, Settings, Trouble,
-    layout::{Layouts, Sheet},
+    layout::Layouts,
     pods::Pods,
+    sheet::Sheet,
     usage::{Memory, Whose},
 };
 

@@ -16,8 +16,7 @@ use serde::Serialize;
 
 use crate::{
     Attribution, Collector, DeviceReading, Holder, Outcome, Pod, PortReading, Reason, Trouble, Usage,
-    layout::{Layouts, Sheet},
-    ledger::Ledger,
+    layout::Layouts, ledger::Ledger, sheet::Sheet,
 };
 
 /// What one collection found.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::{
     catalogue::{Direction, Role},
-    layout::Sheet,
     report::{DeviceReport, PodTraffic},
+    sheet::Sheet,
 };
 
 /// Counters of a port, or of a pod on it. What no driver counts is absent, not 0.

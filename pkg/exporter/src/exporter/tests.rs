@@ -1,6 +1,6 @@
 //! Pods that share a device, on a node made of files.
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
 use netns::NetNsId;
 use rdma::{
@@ -9,7 +9,7 @@ use rdma::{
 };
 
 use super::*;
-use crate::{Counters, Facts, NoOwners, Objects, psn::Packets};
+use crate::{Counters, DeviceFilter, Facts, NoOwners, Objects, psn::Packets};
 
 const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 const THREAD: u32 = 304;

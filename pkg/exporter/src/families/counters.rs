@@ -12,8 +12,9 @@ use super::{
 };
 use crate::{
     Attribution, Report,
-    layout::{Layout, Sheet},
+    layout::Layout,
     ledger::{AccountKey, Ledger},
+    sheet::Sheet,
 };
 
 /// Finds or makes the series of everything that counts. New ones may need families that are not in the template yet.

@@ -8,8 +8,9 @@ use super::labels::DeviceLabels;
 use crate::{
     Pod,
     catalogue::{Direction, Role},
-    layout::{Layout, Sheet, Sum},
+    layout::{Layout, Sum},
     ledger::{AccountKey, PortKey},
+    sheet::Sheet,
 };
 
 /// The series of one port, or of one pod on a port.

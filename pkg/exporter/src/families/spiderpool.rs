@@ -7,8 +7,8 @@ use exposition::{Exposition, Kind, Labels};
 use crate::{
     DeviceReading, Pod, Report,
     catalogue::{Direction, Role},
-    layout::Sheet,
     report::{DeviceReport, OwnerReference},
+    sheet::Sheet,
 };
 
 /// The families of which Spiderpool's four dashboards ask nothing but the labels are ours under the same names; they

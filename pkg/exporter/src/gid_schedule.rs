@@ -1,0 +1,126 @@
+//! When GID tables are read: a table has hundreds of files, and hardly ever changes.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use podmap::Entry;
+
+/// A GID table that is younger is not read again, if no pod comes or goes on its device.
+const GIDS_AGE: Duration = Duration::from_secs(30);
+/// In this time each table is read at least once. A table has hundreds of files, so a collection reads a few of them.
+const GIDS_ROUND: Duration = Duration::from_secs(600);
+
+/// Which GID tables are read in a collection.
+#[derive(Debug, Clone)]
+pub(crate) struct GidPlan {
+    /// Those that were read before this.
+    pub(crate) before: Instant,
+    /// Those of devices on which a pod came or went.
+    pub(crate) at_once: BTreeSet<String>,
+}
+
+/// Plans for one collection after another.
+#[derive(Debug, Default)]
+pub(crate) struct GidSchedule {
+    /// Devices on which a pod came or went in the last collection.
+    again: BTreeSet<String>,
+    last: Option<Instant>,
+}
+
+impl GidSchedule {
+    /// Tables that are old, the oldest first and not all at once; and those that a pod's coming or going changed. `read`
+    /// is when each table was read.
+    pub(crate) fn plan(
+        &mut self,
+        mut read: Vec<Instant>,
+        former: &Arc<[Entry]>,
+        now: &Arc<[Entry]>,
+    ) -> GidPlan {
+        read.sort_unstable();
+        let newest_due = Instant::now().checked_sub(GIDS_AGE);
+        let limit = read.get(self.at_a_time(read.len())).copied();
+        let before = match (newest_due, limit) {
+            (Some(due), Some(limit)) => due.min(limit),
+            (due, limit) => due.or(limit).unwrap_or_else(Instant::now),
+        };
+        // An IPv6 address becomes a GID a while after the pod has it: what changed is read twice.
+        let again = std::mem::replace(&mut self.again, changed(former, now));
+        GidPlan { before, at_once: again.union(&self.again).cloned().collect() }
+    }
+
+    /// How many of so many tables are read in this collection.
+    fn at_a_time(&mut self, tables: usize) -> usize {
+        let elapsed = self.last.replace(Instant::now()).map_or(Duration::ZERO, |last| last.elapsed());
+        let elapsed = elapsed.min(GIDS_ROUND).as_millis();
+        let share = tables as u128 * elapsed / GIDS_ROUND.as_millis() + 1;
+        usize::try_from(share).unwrap_or(usize::MAX)
+    }
+}
+
+/// The devices that a pod was given or lost between two readings of the pod map.
+fn changed(former: &Arc<[Entry]>, now: &Arc<[Entry]>) -> BTreeSet<String> {
+    if Arc::ptr_eq(former, now) {
+        return BTreeSet::new();
+    }
+    let gone = former.iter().filter(|entry| !now.contains(entry));
+    let come = now.iter().filter(|entry| !former.contains(entry));
+    gone.chain(come).filter_map(|entry| entry.rdma.ibdev.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ago(seconds: u64) -> Instant {
+        Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap()
+    }
+
+    fn entries(devices: &[&str]) -> Arc<[Entry]> {
+        let entry = |device: &&str| {
+            let mut entry = Entry::new("rdma", "a@net1".parse().unwrap());
+            entry.rdma.ibdev = Some((*device).to_owned());
+            entry.created_at = String::new();
+            entry
+        };
+        devices.iter().map(entry).collect()
+    }
+
+    /// How many of these tables a plan has read.
+    fn due(schedule: &mut GidSchedule, read: &[Instant]) -> usize {
+        let none = entries(&[]);
+        let plan = schedule.plan(read.to_vec(), &none, &none);
+        read.iter().filter(|read| **read < plan.before).count()
+    }
+
+    #[test]
+    fn old_tables_are_read_a_few_at_a_time_and_each_within_a_round() {
+        let read: Vec<_> = (0..256).map(|n| ago(1000 + n)).collect();
+        let mut schedule = GidSchedule::default();
+        assert_eq!(due(&mut schedule, &read), 1);
+        schedule.last = Some(ago(60));
+        assert_eq!(due(&mut schedule, &read), 26, "a tenth of the round has passed");
+        schedule.last = Some(ago(86400));
+        assert_eq!(due(&mut schedule, &read), 256);
+    }
+
+    #[test]
+    fn a_young_table_is_not_read_again() {
+        let read = [ago(5), ago(10), ago(40)];
+        let mut schedule = GidSchedule { last: Some(ago(86400)), ..GidSchedule::default() };
+        assert_eq!(due(&mut schedule, &read), 1);
+    }
+
+    #[test]
+    fn what_a_pod_changed_is_read_now_and_once_more() {
+        let (before, after) = (entries(&["mlx5_0", "mlx5_1"]), entries(&["mlx5_1", "mlx5_2"]));
+        let mut schedule = GidSchedule::default();
+        let mut at_once =
+            |former, now| schedule.plan(Vec::new(), former, now).at_once.into_iter().collect::<Vec<_>>();
+        assert_eq!(at_once(&before, &after), ["mlx5_0", "mlx5_2"]);
+        assert_eq!(at_once(&after, &after), ["mlx5_0", "mlx5_2"]);
+        assert!(at_once(&after, &after).is_empty());
+    }
+}

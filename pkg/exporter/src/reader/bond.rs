@@ -1,0 +1,27 @@
+//! A port whose link is a bond.
+
+use std::{collections::BTreeMap, fs};
+
+use addr::LinkName;
+use sysfs::Sysfs;
+
+use crate::Counters;
+
+/// The statistics of a bond's members, added up: the bond of an RDMA device that bonds in hardware has none itself. If
+/// one of them does not tell, there is no sum.
+pub(super) fn statistics(
+    socket: &ethtool::Socket,
+    sysfs: &Sysfs,
+    bond: &LinkName,
+) -> Result<Counters, ethtool::Error> {
+    let path = sysfs.root().join("class/net").join(bond.as_str()).join("bonding/slaves");
+    let members = fs::read_to_string(path).unwrap_or_default();
+    let mut sum: BTreeMap<String, u64> = BTreeMap::new();
+    for member in members.split_whitespace().filter_map(|member| member.parse().ok()) {
+        for (name, value) in socket.statistics(&member)? {
+            let total = sum.entry(name).or_default();
+            *total = total.wrapping_add(value);
+        }
+    }
+    Ok(Counters { names: sum.keys().cloned().collect(), values: sum.into_values().collect() })
+}

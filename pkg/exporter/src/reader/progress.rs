@@ -1,0 +1,94 @@
+//! How far the reading of a device is.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use rdma::Device;
+
+use super::DeviceReader;
+use crate::{Collector, Collectors, Counters, DeviceReading, Trouble, collector::Spent, session::Session};
+
+/// How far the reading of a device is. Whoever waits for it sees what it is at, and takes what there is.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// What is being read now.
+    pub(crate) stage: Collector,
+    /// What has been read, until somebody takes it.
+    pub(crate) reading: Option<DeviceReading>,
+    /// What could not be.
+    pub(crate) troubles: Vec<Trouble>,
+    /// How long each stage took.
+    pub(crate) spent: Spent,
+}
+
+/// A device to read, and how.
+#[derive(Debug)]
+pub(crate) struct Assignment {
+    pub(crate) device: Device,
+    /// The stages to go through.
+    pub(crate) stages: Collectors,
+    /// A GID table older than this is read again.
+    pub(crate) gids_before: Instant,
+}
+
+impl Progress {
+    pub(crate) fn begin(session: &Session, assignment: &Assignment, reader: &DeviceReader) -> Self {
+        let reading = DeviceReading {
+            place: session.place.id,
+            on_node: session.place.is_node(),
+            pod: session.place.pod.clone(),
+            device: assignment.device.clone(),
+            facts: reader.facts.clone(),
+            ports: Vec::new(),
+            counters: Counters::default(),
+            traffic_class: None,
+            resources: None,
+            objects: None,
+        };
+        Self {
+            stage: Collector::Devices,
+            reading: Some(reading),
+            troubles: Vec::new(),
+            spent: Spent::default(),
+        }
+    }
+}
+
+/// The stages of one reading.
+pub(super) struct Steps<'a> {
+    pub(super) progress: &'a Mutex<Progress>,
+    pub(super) stages: Collectors,
+}
+
+impl Steps<'_> {
+    /// Goes through a stage, unless it is switched off.
+    pub(super) fn take<T>(
+        &mut self,
+        stage: Collector,
+        work: impl FnOnce(&mut Vec<Trouble>) -> T,
+    ) -> Option<T> {
+        if !self.stages.has(stage) {
+            return None;
+        }
+        self.lock().stage = stage;
+        let (mut troubles, began) = (Vec::new(), Instant::now());
+        let result = work(&mut troubles);
+        let mut progress = self.lock();
+        progress.spent.add(stage, began.elapsed());
+        progress.troubles.append(&mut troubles);
+        Some(result)
+    }
+
+    /// Notes what was read, unless it is too late.
+    pub(super) fn store(&self, into: impl FnOnce(&mut DeviceReading)) {
+        if let Some(reading) = &mut self.lock().reading {
+            into(reading);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
