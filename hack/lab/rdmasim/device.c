@@ -11,6 +11,7 @@
  *     port_counters/<name>   a standard counter of the port (counters in sysfs); u64
  *     port_counters_refuse   Y: the error counters among them cannot be read (EINVAL)
  *     grow                   Y: every reading of the hardware counters adds 1 to each
+ *     slow_board_id_ms       a reading of board_id in sysfs takes so long
  *     slow_stats_ms          a reading of the hardware counters takes so long
  *     gid_delay_ms           a new GID takes so long to appear; 0 ends a delay that has begun
  *     gid_refuse             Y: new GIDs are refused
@@ -161,6 +162,22 @@ static int sim_mmap(struct ib_ucontext *context, struct vm_area_struct *vma)
 	return -EINVAL;
 }
 
+static ssize_t board_id_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	struct sim *sim = rdma_device_to_drv_device(device, struct sim, ib);
+
+	sim_sleep(&sim->slow_board_id_ms);
+	return sysfs_emit(buf, "SIM0000000001\n");
+}
+static DEVICE_ATTR_RO(board_id);
+
+static struct attribute *sim_attributes[] = {
+	&dev_attr_board_id.attr,
+	NULL
+};
+
+static const struct attribute_group sim_attribute_group = { .attrs = sim_attributes };
+
 static const struct ib_device_ops sim_ops = {
 	.owner = THIS_MODULE,
 	.driver_id = RDMA_DRIVER_UNKNOWN,
@@ -180,6 +197,7 @@ static const struct ib_device_ops sim_ops = {
 	.alloc_pd = sim_alloc_pd,
 	.dealloc_pd = sim_dealloc_pd,
 	.mmap = sim_mmap,
+	.device_group = &sim_attribute_group,
 	.alloc_hw_port_stats = sim_alloc_hw_port_stats,
 	.get_hw_stats = sim_get_hw_stats,
 	.process_mad = sim_process_mad,
@@ -255,6 +273,7 @@ static void sim_debugfs(struct sim *sim)
 	sim->dir = debugfs_create_dir(name, sim_root);
 	debugfs_create_bool("gid_refuse", 0644, sim->dir, &sim->gid_refuse);
 	debugfs_create_u32("gid_delay_ms", 0644, sim->dir, &sim->gid_delay_ms);
+	debugfs_create_u32("slow_board_id_ms", 0644, sim->dir, &sim->slow_board_id_ms);
 	debugfs_create_file("fail_move", 0644, sim->dir, sim, &sim_fail_move_fops);
 	sim_counters_debugfs(&sim->counters, sim->dir);
 	sim_tclass_debugfs(&sim->tclass, sim->dir);
@@ -382,6 +401,7 @@ static void sim_destroy(struct pci_dev *pdev, unsigned int twin)
 	if (sim_root)
 		debugfs_remove_recursive(sim->dir);
 	sim->gid_delay_ms = 0;
+	sim->slow_board_id_ms = 0;
 	sim->counters.slow_stats_ms = 0;
 	sim_tclass_remove(&sim->tclass);
 	ib_unregister_device(&sim->ib);

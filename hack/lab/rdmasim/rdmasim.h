@@ -75,6 +75,7 @@ struct sim {
 	struct sim_ethtool ethtool;	/* of twin 0 */
 	struct sim_tclass tclass;
 	u32 gid_delay_ms;
+	u32 slow_board_id_ms;
 	bool gid_refuse;
 };
 

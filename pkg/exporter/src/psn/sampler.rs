@@ -14,6 +14,9 @@ use std::{
 use super::{Packets, meter::PodPackets};
 use crate::{Collector, Pod, Trouble};
 
+/// On a node that nobody asks, pods come and go for ever. No more of them are remembered, by device and port.
+const MOST_UNASKED: usize = 10_000;
+
 /// What can be sampled.
 pub(super) trait Samples: Send + Sync + 'static {
     /// The numbers and names of the devices that are in use.
@@ -204,7 +207,10 @@ impl Found {
             watch.troubles = sample.troubles;
         }
         for ((pod, port), packets) in sample.packets {
-            *self.packets.entry((pod, name.to_owned(), port)).or_default() += packets;
+            let key = (pod, name.to_owned(), port);
+            if self.packets.len() < MOST_UNASKED || self.packets.contains_key(&key) {
+                *self.packets.entry(key).or_default() += packets;
+            }
         }
     }
 }
@@ -353,6 +359,20 @@ mod tests {
         until(&sampler, "it is told", refused);
         test.set(&test.refuses, false);
         until(&sampler, "it is over", |harvest| !refused(harvest));
+    }
+
+    #[test]
+    fn while_nobody_asks_only_so_many_pods_are_remembered() {
+        let mut found = Found::default();
+        let sample = |numbers: std::ops::Range<usize>| {
+            let of = |number: usize| Arc::new(Pod { name: number.to_string(), ..(*pod()).clone() });
+            let packets = numbers.map(|number| ((of(number), 1), Packets { sent: 1, received: 2 })).collect();
+            Sample { packets, troubles: Vec::new() }
+        };
+        found.take(2, "well", sample(0..MOST_UNASKED), Duration::ZERO);
+        found.take(2, "well", sample(MOST_UNASKED - 1..MOST_UNASKED + 1), Duration::ZERO);
+        assert_eq!(found.packets.len(), MOST_UNASKED);
+        assert_eq!(found.packets.values().map(|packets| packets.sent).max(), Some(2), "known ones go on");
     }
 
     #[test]

@@ -25,3 +25,24 @@ pub(super) fn statistics(
     }
     Ok(Counters { names: sum.keys().cloned().collect(), values: sum.into_values().collect() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(members: &str) -> Result<Counters, ethtool::Error> {
+        let root = tempfile::tempdir().unwrap();
+        let bonding = root.path().join("class/net/bond0/bonding");
+        fs::create_dir_all(&bonding).unwrap();
+        fs::write(bonding.join("slaves"), members).unwrap();
+        let socket = ethtool::Socket::open().unwrap();
+        statistics(&socket, &Sysfs::at(root.path()), &"bond0".parse().unwrap())
+    }
+
+    #[test]
+    fn without_one_of_its_members_there_is_no_sum() {
+        assert!(of("lo\n").is_ok());
+        let error = of("lo gone0\n").unwrap_err();
+        assert!(matches!(&error, ethtool::Error::NoSuchLink { .. }), "{error}");
+    }
+}

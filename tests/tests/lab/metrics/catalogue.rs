@@ -33,10 +33,9 @@ const NOT_SIMULATED: [&str; 12] = [
     "rdma_tx_global_pause_total",
 ];
 
-/// Labels whose values are not known here: the simulated device has no firmware, board or NUMA node, and there is no API
+/// Labels whose values are not known here: the simulated device has no firmware or NUMA node, and there is no API
 /// server to name owners (`pkg/workloads/tests`).
-const NOT_KNOWN: [(&str, &str); 7] = [
-    ("rdma_device_info", "board_id"),
+const NOT_KNOWN: [(&str, &str); 6] = [
     ("rdma_device_info", "fw_version"),
     ("rdma_device_info", "numa_node"),
     ("rdma_pod_info", "owner_api_version"),

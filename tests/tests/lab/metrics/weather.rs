@@ -3,7 +3,9 @@
 use std::{collections::BTreeSet, fs, process::Command, time::Instant};
 
 use serde_json::json;
-use silkrail_tests::{chain::Chain, daemon::Daemon, kube_pod::KubePod, machine::Machine, rxe::Rxe};
+use silkrail_tests::{
+    chain::Chain, daemon::Daemon, kube_pod::KubePod, machine::Machine, rxe::Rxe, scrape::Scrape,
+};
 use testkit::{Observe, wait_until};
 
 const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
@@ -13,7 +15,7 @@ fn daemon(machine: &Machine, more: &[&str]) -> Daemon {
     Daemon::start(&[&["--state-dir", state.to_str().unwrap()], more].concat())
 }
 
-fn success<'a>(scrape: &'a silkrail_tests::scrape::Scrape, collector: &str) -> &'a str {
+fn success<'a>(scrape: &'a Scrape, collector: &str) -> &'a str {
     scrape.value("rdma_scrape_collector_success", &[("collector", collector)])
 }
 
@@ -45,6 +47,29 @@ fn firmware_that_hangs_costs_its_own_counters_only() {
 }
 
 #[test]
+fn a_device_that_hangs_when_it_is_first_looked_at_costs_only_itself() {
+    let machine = Machine::shared();
+    let (slow, other) = (machine.vf("eth0", 0), machine.vf("eth0", 1));
+    let hang = machine.simulate(&slow.pci, "slow_board_id_ms", "60000");
+    let daemon = daemon(&machine, &["--device-timeout", "1"]);
+    let info = |scrape: &Scrape, device: &str| scrape.of("rdma_device_info", &[("device", device)]).len();
+    let during = daemon.scrape();
+    assert_eq!((info(&during, &slow.rdma), info(&during, &other.rdma)), (0, 1));
+    assert_eq!((success(&during, "devices"), success(&during, "hw_counters")), ("0", "1"));
+    assert!(daemon.log().contains(&format!("devices of RDMA device {}", slow.rdma)), "{}", daemon.log());
+
+    // It is not asked again, so the next scrape does not wait for it.
+    let began = Instant::now();
+    let next = daemon.scrape();
+    assert!(began.elapsed().as_secs_f32() < 1.0, "it waited for what hangs");
+    assert_eq!((info(&next, &slow.rdma), info(&next, &other.rdma)), (0, 1));
+
+    drop(hang);
+    wait_until("it is there", || info(&daemon.scrape(), &slow.rdma) == 1);
+    assert_eq!(success(&daemon.scrape(), "devices"), "1");
+}
+
+#[test]
 fn a_scrape_that_cannot_wait_gets_the_last_reading_and_its_age() {
     let machine = Machine::shared();
     let vf = machine.vf("eth0", 0);
@@ -55,7 +80,7 @@ fn a_scrape_that_cannot_wait_gets_the_last_reading_and_its_age() {
     let began = Instant::now();
     let answer = daemon.ask("GET /metrics", &[("X-Prometheus-Scrape-Timeout-Seconds", "2")]);
     assert!(began.elapsed().as_secs_f32() < 8.0);
-    let during = silkrail_tests::scrape::Scrape::parse(&answer.text());
+    let during = Scrape::parse(&answer.text());
     let when = "rdma_exporter_snapshot_timestamp_seconds";
     assert_eq!(during.value(when, &[]), before.value(when, &[]));
 }
@@ -80,7 +105,7 @@ fn devices_that_come_and_go_leave_nothing_stale() {
     let vf = machine.vf("eth1", 0);
     let daemon = daemon(&machine, &[]);
     let before = daemon.scrape();
-    let devices = |scrape: &silkrail_tests::scrape::Scrape| -> BTreeSet<String> {
+    let devices = |scrape: &Scrape| -> BTreeSet<String> {
         scrape.samples().iter().map(|sample| sample.label("device").to_owned()).collect()
     };
     for _ in 0..5 {
@@ -105,6 +130,32 @@ fn a_device_has_the_name_it_has_now() {
     machine.node.run("rdma", &["dev", "set", "rail_0", "name", &vf.rdma]);
     assert!(scrape.samples().iter().all(|sample| sample.label("device") != vf.rdma));
     assert_eq!(scrape.of("rdma_symbol_error_total", &[("device", "rail_0")]).len(), 1);
+}
+
+#[test]
+fn two_devices_that_swap_their_names_keep_their_counters() {
+    let machine = Machine::shared();
+    let (a, b) = (machine.vf("eth0", 0), machine.vf("eth0", 1));
+    let _words = [(&a, "250"), (&b, "500")]
+        .map(|(vf, words)| machine.simulate(&vf.pci, "port_counters/port_rcv_data", words));
+    let daemon = daemon(&machine, &[]);
+    let bytes = |scrape: &Scrape, device: &str| {
+        let found = scrape.of("rdma_port_receive_bytes_total", &[("device", device)]);
+        found.first().map(|sample| sample.value.clone())
+    };
+    let both = |scrape: &Scrape| [bytes(scrape, &a.rdma), bytes(scrape, &b.rdma)];
+    let of = |a: &str, b: &str| [Some(a.to_owned()), Some(b.to_owned())];
+    assert_eq!(both(&daemon.scrape()), of("1000", "2000"));
+    let swap = || {
+        for (from, to) in [(&*a.rdma, "rail_0"), (&*b.rdma, &*a.rdma), ("rail_0", &*b.rdma)] {
+            machine.node.run("rdma", &["dev", "set", from, "name", to]);
+        }
+    };
+    swap();
+    let scrapes = [(); 2].map(|()| daemon.scrape());
+    swap();
+    assert_eq!(both(&scrapes[0]), [None, None], "what was open was the other's");
+    assert_eq!(both(&scrapes[1]), of("2000", "1000"));
 }
 
 #[test]
