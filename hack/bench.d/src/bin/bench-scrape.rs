@@ -64,14 +64,10 @@ fn run() -> Result<bool> {
     let options = Options::read()?;
     make_devices()?;
     move_them_to_pods()?;
-    let daemon = Daemon::start(&options.daemon)?;
     let all = measure(&options)?;
-    // Firmware refuses the error counters of most VFs of mlx5, and then they are not asked again.
+    // Firmware refuses the error counters of most VFs of mlx5 from the first, and then they are not asked again.
     set_all("port_counters_refuse", "Y")?;
-    get()?;
-    sleep(PAUSE);
     let vfs = measure(&options)?;
-    drop(daemon);
     let holds = vfs.ratio() <= AT_MOST_FLOORS;
     if options.json {
         println!("{}", json!({"all_counters": all.json(), "as_vfs": vfs.json(), "rounds": options.rounds}));
@@ -195,8 +191,9 @@ impl Drop for Daemon {
     }
 }
 
-/// Medians of the floor and of a scrape, one after the other in each round.
+/// Medians of the floor and of a scrape of a new daemon, one after the other in each round.
 fn measure(options: &Options) -> Result<Measured> {
+    let daemon = Daemon::start(&options.daemon)?;
     let (mut floors, mut scrapes, mut last) = (Vec::new(), Vec::new(), String::new());
     for _ in 0..options.rounds {
         sleep(PAUSE);
@@ -205,6 +202,7 @@ fn measure(options: &Options) -> Result<Measured> {
         scrapes.push(time);
         last = text;
     }
+    drop(daemon);
     let found = last.matches("\nrdma_device_info{").count();
     if found != DEVICES {
         return Err(format!("a scrape has {found} devices, expected {DEVICES}").into());
