@@ -4,6 +4,16 @@ use std::{io, process::ExitCode};
 
 use crate::modprobe;
 
+/// What `--help` says of it.
+pub(crate) const HELP: &str = "\
+Exit status:
+  0   done, or nothing to do
+  1   an error
+  2   wrong usage
+  3   refused, or something could not be taken back
+  4   not supported: no RDMA on this node, or a kernel too old
+  10  a reboot (or an idle node) is needed";
+
 /// The exit status of a command that did what it could.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -11,7 +21,7 @@ pub(crate) enum Exit {
     Done = 0,
     /// An error.
     Failed = 1,
-    /// Something could not be taken back.
+    /// Refused, because something is in use; or something could not be taken back.
     Left = 3,
     /// No RDMA on this node, or a kernel too old.
     Unsupported = 4,

@@ -19,26 +19,48 @@ use plugin::State;
 use self::finding::{Finding, Verdict};
 use crate::{
     exit::{Exit, Failure},
-    table,
+    json, table,
 };
 
 /// Taking one thing back may bring another to light: a note whose journal has just gone.
 const ROUNDS: usize = 5;
 
-/// What is asked.
-#[derive(Debug)]
-pub(crate) struct Request<'a> {
-    /// The node's root directory.
-    pub(crate) root: &'a Path,
-    /// Where the plugins keep their state.
-    pub(crate) state_dir: &'a Path,
-    /// Where IPAM plugins that are not ours are.
-    pub(crate) cni_path: &'a Path,
-    /// Whether to do it.
-    pub(crate) yes: bool,
-    /// Whether to print JSON.
-    pub(crate) json: bool,
+/// Take back what died without a DEL: addresses, VFs, RDMA devices
+///
+/// Shows what is stale and why: journals of another boot, of ADDs that were killed, of pods whose network namespace is
+/// dead; claims, pod map entries and notes that no journal tells of. Nothing is done without --yes. What a pod that
+/// lives has, and what a call is at work on, is never touched; files that could not be understood are shown and never
+/// deleted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Do it, and say what is left
+    #[arg(long)]
+    yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Where the plugins keep their state
+    #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
+    state_dir: PathBuf,
+    /// Where IPAM plugins of others are that must be told, if not where they were
+    #[arg(long, default_value = "/opt/cni/bin", value_name = "DIR")]
+    cni_path: PathBuf,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  silkrail gc          what would be taken back, and the evidence
+  silkrail gc --yes    take it back
+  silkrail gc --json | jq -r '.[] | select(.state == \"stale\") | .object'
+
+States: stale (dry run), taken back, left (see why), in progress (a call is at work), kept (told of only).
+
+Exit status:
+  0   done, nothing to do, or a dry run
+  1   an error; or it cannot be judged from here which pods live: run it on the node, not in a container
+  2   wrong usage
+  3   something could not be taken back";
 
 /// The node as it is to be judged and cleaned.
 struct Node {
@@ -47,25 +69,24 @@ struct Node {
     cni_path: PathBuf,
 }
 
-pub(crate) fn gc(request: &Request<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let node = Node {
-        root: request.root.to_owned(),
-        // The plugins want an absolute path. Where there is no directory there is nothing to take back either.
-        state: State::at(
-            fs::canonicalize(request.state_dir).unwrap_or_else(|_| request.state_dir.to_owned()),
-        ),
-        cni_path: request.cni_path.to_owned(),
-    };
-    journal::boot_id()?;
-    let findings = if request.yes { clean(&node)? } else { look::look(&node)? };
-    if request.json {
-        serde_json::to_writer_pretty(&mut *out, &findings)?;
-        writeln!(out)?;
-    } else {
-        print(&findings, out)?;
+impl Args {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let node = Node {
+            root: root.to_owned(),
+            // The plugins want an absolute path. Where there is no directory there is nothing to take back either.
+            state: State::at(fs::canonicalize(&self.state_dir).unwrap_or_else(|_| self.state_dir.clone())),
+            cni_path: self.cni_path.clone(),
+        };
+        journal::boot_id()?;
+        let findings = if self.yes { clean(&node)? } else { look::look(&node)? };
+        if self.json {
+            json::print(&findings, out)?;
+        } else {
+            print(&findings, out)?;
+        }
+        let left = findings.iter().any(|finding| finding.verdict == Verdict::Left);
+        Ok(if left { Exit::Left } else { Exit::Done })
     }
-    let left = findings.iter().any(|finding| finding.verdict == Verdict::Left);
-    Ok(if left { Exit::Left } else { Exit::Done })
 }
 
 /// Takes back what is stale, looks again, and says what became of each.

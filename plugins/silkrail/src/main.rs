@@ -1,12 +1,13 @@
 //! `silkrail`: what an operator asks of a node, and tells it.
 //!
-//! This file is the table of contents: the commands and their help. Each command is a file.
+//! This file is the table of contents: the commands. Each command is a file, with its arguments and its help.
 
 #![forbid(unsafe_code)]
 
 mod durable;
 mod exit;
 mod gc;
+mod json;
 mod kernel;
 mod mode;
 mod modprobe;
@@ -21,14 +22,12 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
-use plugin::State;
-use rdma::NetnsMode;
 
 use crate::exit::{Exit, Failure};
 
 /// RDMA network interfaces for Kubernetes pods: the node's side.
 #[derive(Debug, Parser)]
-#[command(name = "silkrail", version, after_help = EXIT_CODES)]
+#[command(name = "silkrail", version, after_help = exit::HELP)]
 struct Cli {
     /// The node's root directory, when run in a container
     #[arg(long, global = true, hide = true, default_value = "/")]
@@ -39,120 +38,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show or set the node's RDMA mode
-    ///
-    /// In shared mode every pod sees every RDMA device of the node: for macvlan and ipvlan. In exclusive mode a
-    /// device is in one network namespace only: for SR-IOV VFs.
-    #[command(subcommand, after_help = MODE_EXAMPLES)]
-    Mode(Mode),
-    /// List which pod has which RDMA device
-    #[command(after_help = PODS_EXAMPLES)]
-    Pods {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-        /// Where the plugins keep their state
-        #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
-        state_dir: PathBuf,
-    },
-    /// Take back what died without a DEL: addresses, VFs, RDMA devices
-    ///
-    /// Shows what is stale and why: journals of another boot, of ADDs that were killed, of pods whose network namespace
-    /// is dead; claims, pod map entries and notes that no journal tells of. Nothing is done without --yes. What a pod
-    /// that lives has, and what a call is at work on, is never touched; files that could not be understood are shown
-    /// and never deleted.
-    #[command(after_help = GC_EXAMPLES)]
-    Gc {
-        /// Do it, and say what is left
-        #[arg(long)]
-        yes: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-        /// Where the plugins keep their state
-        #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
-        state_dir: PathBuf,
-        /// Where IPAM plugins of others are that must be told, if not where they were
-        #[arg(long, default_value = "/opt/cni/bin", value_name = "DIR")]
-        cni_path: PathBuf,
-    },
+    #[command(subcommand)]
+    Mode(mode::Command),
+    Pods(pods::Args),
+    Gc(gc::Args),
 }
-
-#[derive(Debug, Subcommand)]
-enum Mode {
-    /// Show the mode of now, the mode of the next boot, and whether they agree
-    #[command(after_help = EXIT_CODES)]
-    Get {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Set the mode
-    ///
-    /// The kernel refuses while any other network namespace exists: set the mode at boot, before the container
-    /// runtime starts, or persist it and reboot.
-    #[command(after_help = SET_EXAMPLES)]
-    Set {
-        /// shared or exclusive
-        mode: NetnsMode,
-        /// Also keep it for the next boot, in /etc/modprobe.d/ib_core.conf
-        #[arg(long)]
-        persist: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-const EXIT_CODES: &str = "\
-Exit status:
-  0   done, or nothing to do
-  1   an error
-  2   wrong usage
-  3   gc: something could not be taken back
-  4   not supported: no RDMA on this node, or a kernel too old
-  10  a reboot (or an idle node) is needed";
-
-const MODE_EXAMPLES: &str = "\
-Examples:
-  silkrail mode get
-  silkrail mode set exclusive --persist && echo done || echo 'reboot to finish'";
-
-const SET_EXAMPLES: &str = "\
-Examples:
-  silkrail mode set exclusive --persist    now if the node is idle, at the next boot in any case
-  silkrail mode set shared                 now, and only until the next boot
-
-Exit status:
-  0   the mode is set, or was already
-  1   an error; the mode is as it was
-  2   wrong usage
-  4   not supported: no RDMA on this node, or a kernel too old
-  10  the mode is as it was: a reboot (or an idle node) is needed";
-
-const PODS_EXAMPLES: &str = "\
-Examples:
-  silkrail pods
-  silkrail pods --json | jq -r '.[] | select(.rdma.ibdev == \"mlx5_5\") | .pod.name'
-
-Exit status:
-  0   done
-  1   an error
-  2   wrong usage";
-
-const GC_EXAMPLES: &str = "\
-Examples:
-  silkrail gc          what would be taken back, and the evidence
-  silkrail gc --yes    take it back
-  silkrail gc --json | jq -r '.[] | select(.state == \"stale\") | .object'
-
-States: stale (dry run), taken back, left (see why), in progress (a call is at work), kept (told of only).
-
-Exit status:
-  0   done, nothing to do, or a dry run
-  1   an error; or it cannot be judged from here which pods live: run it on the node, not in a container
-  2   wrong usage
-  3   something could not be taken back";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -171,13 +61,9 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
     match &cli.command {
-        Command::Mode(Mode::Get { json }) => mode::get(&cli.root, *json, out),
-        Command::Mode(Mode::Set { mode, persist, json }) => mode::set(&cli.root, *mode, *persist, *json, out),
-        Command::Pods { json, state_dir } => pods::list(&cli.root, state_dir, *json, out),
-        Command::Gc { yes, json, state_dir, cni_path } => {
-            let request = gc::Request { root: &cli.root, state_dir, cni_path, yes: *yes, json: *json };
-            gc::gc(&request, out)
-        }
+        Command::Mode(command) => command.run(&cli.root, out),
+        Command::Pods(args) => args.run(&cli.root, out),
+        Command::Gc(args) => args.run(&cli.root, out),
     }
 }
 

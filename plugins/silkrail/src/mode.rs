@@ -6,8 +6,8 @@ mod state;
 
 use std::{fs, io::Write, path::Path};
 
+use clap::Subcommand;
 use rdma::{ModeError, NetnsMode, Socket};
-use serde::Serialize;
 use sysfs::Sysfs;
 
 use self::{
@@ -16,16 +16,73 @@ use self::{
     state::{Source, State},
 };
 use crate::{
-    exit::{Exit, Failure},
+    exit::{self, Exit, Failure},
     kernel::{IbCore, Kernel},
     modprobe::{self, Modprobe},
     namespaces::{self, Namespace},
 };
 
+/// Show or set the node's RDMA mode
+///
+/// In shared mode every pod sees every RDMA device of the node: for macvlan and ipvlan. In exclusive mode a device is in
+/// one network namespace only: for SR-IOV VFs.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum Command {
+    /// Show the mode of now, the mode of the next boot, and whether they agree
+    #[command(after_help = exit::HELP)]
+    Get {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Set the mode
+    ///
+    /// The kernel refuses while any other network namespace exists: set the mode at boot, before the container
+    /// runtime starts, or persist it and reboot.
+    #[command(after_help = SET_EXAMPLES)]
+    Set {
+        /// shared or exclusive
+        mode: NetnsMode,
+        /// Also keep it for the next boot, in /etc/modprobe.d/ib_core.conf
+        #[arg(long)]
+        persist: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  silkrail mode get
+  silkrail mode set exclusive --persist && echo done || echo 'reboot to finish'";
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  silkrail mode set exclusive --persist    now if the node is idle, at the next boot in any case
+  silkrail mode set shared                 now, and only until the next boot
+
+Exit status:
+  0   the mode is set, or was already
+  1   an error; the mode is as it was
+  2   wrong usage
+  4   not supported: no RDMA on this node, or a kernel too old
+  10  the mode is as it was: a reboot (or an idle node) is needed";
+
+impl Command {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        match self {
+            Self::Get { json } => get(root, *json, out),
+            Self::Set { mode, persist, json } => set(root, *mode, *persist, *json, out),
+        }
+    }
+}
+
 /// How many of the namespaces in the way are listed.
 const LISTED: usize = 5;
 
-pub(crate) fn get(root: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
+fn get(root: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
     let sysfs = Sysfs::system();
     let (mode, source) = match current(&sysfs)? {
         Some((mode, source)) => (Some(mode), Some(source)),
@@ -39,7 +96,7 @@ pub(crate) fn get(root: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, 
 
 /// Persists first: a mode that is set and then lost at the next boot would be a surprise, a mode that is persisted
 /// and not yet set is the plan.
-pub(crate) fn set(
+fn set(
     root: &Path,
     mode: NetnsMode,
     persist: bool,
@@ -126,9 +183,4 @@ fn next_boot(root: &Path, kernel: &Kernel) -> Result<NextBoot, Failure> {
         IbCore::Module | IbCore::Missing => Modprobe::below(root).settings()?,
     };
     Ok(NextBoot::of(&settings, modprobe::command_line(&command_line)))
-}
-
-fn print_json(value: &impl Serialize, out: &mut dyn Write) -> Result<(), Failure> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    Ok(writeln!(out)?)
 }

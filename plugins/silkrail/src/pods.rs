@@ -7,12 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use plugin::State;
 use podmap::{Entry, Mode, PodMap};
 use serde::Serialize;
 
 use crate::{
     exit::{Exit, Failure},
-    table,
+    json, table,
 };
 
 const HEAD: [&str; 10] =
@@ -42,7 +43,35 @@ struct Node {
     boot_id: Option<String>,
 }
 
-pub(crate) fn list(root: &Path, state: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
+/// List which pod has which RDMA device
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Where the plugins keep their state
+    #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
+    state_dir: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  silkrail pods
+  silkrail pods --json | jq -r '.[] | select(.rdma.ibdev == \"mlx5_5\") | .pod.name'
+
+Exit status:
+  0   done
+  1   an error
+  2   wrong usage";
+
+impl Args {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        list(root, &self.state_dir, self.json, out)
+    }
+}
+
+fn list(root: &Path, state: &Path, as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
     let node = Node {
         root: root.to_owned(),
         boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned()),
@@ -55,9 +84,8 @@ pub(crate) fn list(root: &Path, state: &Path, json: bool, out: &mut dyn Write) -
         }
     }
     let rows = rows(entries, &node);
-    if json {
-        serde_json::to_writer_pretty(&mut *out, &rows)?;
-        writeln!(out)?;
+    if as_json {
+        json::print(&rows, out)?;
     } else {
         table::print(out, HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())?;
     }

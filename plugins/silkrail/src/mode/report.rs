@@ -8,8 +8,11 @@ use std::{
 use rdma::NetnsMode;
 use serde::Serialize;
 
-use super::{Namespace, next_boot::NextBoot, print_json};
-use crate::exit::{Exit, Failure};
+use super::{Namespace, next_boot::NextBoot};
+use crate::{
+    exit::{Exit, Failure},
+    json,
+};
 
 /// The answer to `mode set`.
 #[derive(Debug, Serialize)]
@@ -112,9 +115,9 @@ impl SetReport {
         if finished { Exit::Done } else { Exit::NeedsReboot }
     }
 
-    pub(super) fn print(&self, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
-        if json {
-            return print_json(self, out);
+    pub(super) fn print(&self, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+        if as_json {
+            return json::print(self, out);
         }
         let (wanted, was) = (self.wanted, self.was.unwrap_or(self.wanted));
         match self.outcome {

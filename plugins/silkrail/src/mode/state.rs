@@ -5,8 +5,8 @@ use std::io::Write;
 use rdma::NetnsMode;
 use serde::Serialize;
 
-use super::{next_boot::NextBoot, print_json};
-use crate::exit::Failure;
+use super::next_boot::NextBoot;
+use crate::{exit::Failure, json};
 
 /// The answer to `mode get`.
 #[derive(Debug, Serialize)]
@@ -28,9 +28,9 @@ pub(super) enum Source {
 }
 
 impl State {
-    pub(super) fn print(&self, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
-        if json {
-            return print_json(self, out);
+    pub(super) fn print(&self, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+        if as_json {
+            return json::print(self, out);
         }
         match (self.mode, self.source) {
             (Some(mode), Some(Source::Netlink)) => {
