@@ -2,8 +2,6 @@
 
 use std::{io, process::ExitCode};
 
-use crate::modprobe;
-
 /// What `--help` says of it.
 pub(crate) const HELP: &str = "\
 Exit status:

@@ -4,13 +4,10 @@
 
 #![forbid(unsafe_code)]
 
-mod durable;
 mod exit;
 mod gc;
 mod json;
-mod kernel;
 mod mode;
-mod modprobe;
 mod namespaces;
 mod pods;
 mod table;

@@ -1,24 +1,21 @@
 //! `silkrail mode`: the node's RDMA mode, now and at the next boot.
 
-mod next_boot;
 mod report;
 mod state;
 
 use std::{fs, io::Write, path::Path};
 
 use clap::Subcommand;
+use modprobe::{IbCore, Kernel, Modprobe, NextBoot};
 use rdma::{ModeError, NetnsMode, Socket};
 use sysfs::Sysfs;
 
 use self::{
-    next_boot::NextBoot,
     report::SetReport,
     state::{Source, State},
 };
 use crate::{
     exit::{self, Exit, Failure},
-    kernel::{IbCore, Kernel},
-    modprobe::{self, Modprobe},
     namespaces::{self, Namespace},
 };
 

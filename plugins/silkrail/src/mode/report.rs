@@ -5,10 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use modprobe::NextBoot;
 use rdma::NetnsMode;
 use serde::Serialize;
 
-use super::{Namespace, next_boot::NextBoot};
+use super::Namespace;
 use crate::{
     exit::{Exit, Failure},
     json,

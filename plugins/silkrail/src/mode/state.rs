@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
+use modprobe::NextBoot;
 use rdma::NetnsMode;
 use serde::Serialize;
 
-use super::next_boot::NextBoot;
 use crate::{exit::Failure, json};
 
 /// The answer to `mode get`.

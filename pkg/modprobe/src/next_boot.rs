@@ -5,22 +5,25 @@ use std::path::PathBuf;
 use rdma::NetnsMode;
 use serde::Serialize;
 
-use crate::modprobe::Setting;
+use crate::Setting;
 
 /// The mode of the next boot.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct NextBoot {
-    pub(super) mode: NetnsMode,
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NextBoot {
+    /// The mode.
+    pub mode: NetnsMode,
     /// The file that says so; none for the kernel's default or its command line.
-    pub(super) file: Option<PathBuf>,
-    pub(super) warnings: Vec<String>,
+    pub file: Option<PathBuf>,
+    /// Settings that have no say, or make no sense.
+    pub warnings: Vec<String>,
+    /// Who says so, if it is no file.
     #[serde(skip)]
-    pub(super) by: &'static str,
+    pub by: &'static str,
 }
 
 impl NextBoot {
     /// Of all settings the last counts, and the kernel's command line after them.
-    pub(super) fn of(settings: &[Setting], command_line: Option<NetnsMode>) -> Self {
+    pub fn of(settings: &[Setting], command_line: Option<NetnsMode>) -> Self {
         let last = settings.iter().rev().find_map(|setting| Some((setting.mode?, setting.path.clone())));
         let (mode, file, by) = match (command_line, last) {
             (Some(mode), _) => (mode, None, "the kernel's command line, ib_core.netns_mode"),

@@ -14,6 +14,7 @@ use std::{
 };
 
 use rdma::NetnsMode;
+use serde::Serialize;
 
 use crate::durable;
 
@@ -31,40 +32,53 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The configuration could not be read or written. The mode is then not changed either.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
+    /// A system call failed.
     #[error("{operation} {}: {source}; nothing was changed", path.display())]
-    Io { operation: &'static str, path: PathBuf, source: io::Error },
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The lock could not be had.
     #[error(transparent)]
     Lock(#[from] statefile::Error),
 }
 
 /// One setting in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Setting {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Setting {
     /// Where it is.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// What it says; `None` if the kernel would not understand it.
-    pub(crate) mode: Option<NetnsMode>,
+    pub mode: Option<NetnsMode>,
 }
 
 /// The configuration below a root directory.
 #[derive(Debug)]
-pub(crate) struct Modprobe {
+pub struct Modprobe {
     root: PathBuf,
 }
 
 impl Modprobe {
-    pub(crate) fn below(root: &Path) -> Self {
+    /// That of the node whose root directory is `root`.
+    pub fn below(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
     /// The file that is ours.
-    pub(crate) fn file(&self) -> PathBuf {
+    pub fn file(&self) -> PathBuf {
         self.root.join(DIR).join(FILE)
     }
 
     /// All settings, in the order in which modprobe takes them: the last one counts.
-    pub(crate) fn settings(&self) -> Result<Vec<Setting>, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Io`]: a directory cannot be listed, or a file not be read.
+    pub fn settings(&self) -> Result<Vec<Setting>, Error> {
         let mut files: BTreeMap<OsString, PathBuf> = BTreeMap::new();
         for dir in DIRS.map(|dir| self.root.join(dir)) {
             for path in conf_files(&dir)? {
@@ -85,7 +99,10 @@ impl Modprobe {
     }
 
     /// Makes our file say `mode`, and returns whether it had to be changed.
-    pub(crate) fn persist(&self, mode: NetnsMode) -> Result<bool, Error> {
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was changed then.
+    pub fn persist(&self, mode: NetnsMode) -> Result<bool, Error> {
         let file = self.file();
         let dir = self.root.join(DIR);
         let failed = |operation, path: &Path| {
@@ -106,7 +123,7 @@ impl Modprobe {
 }
 
 /// What the kernel's command line says about the mode, if anything. It wins over every file.
-pub(crate) fn command_line(text: &str) -> Option<NetnsMode> {
+pub fn command_line(text: &str) -> Option<NetnsMode> {
     let options = text.split_ascii_whitespace().filter_map(|word| word.strip_prefix("ib_core."));
     options.filter_map(|option| option.strip_prefix(KEY)).filter_map(mode_of).next_back()
 }

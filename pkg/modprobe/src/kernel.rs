@@ -5,16 +5,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::Serialize;
+
 /// The modules of the running kernel.
 #[derive(Debug)]
-pub(crate) struct Kernel {
+pub struct Kernel {
     root: PathBuf,
     release: String,
 }
 
+/// What is loaded before the root directory is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Initramfs {
+    /// The file.
+    pub image: PathBuf,
+    /// The command that makes it anew.
+    pub command: &'static str,
+}
+
 /// Where `ib_core` is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IbCore {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IbCore {
     /// In the kernel's image: modprobe.d has no say.
     BuiltIn,
     /// A module.
@@ -24,16 +36,19 @@ pub(crate) enum IbCore {
 }
 
 impl Kernel {
-    pub(crate) fn running(root: &Path) -> Self {
+    /// The running kernel's, below a root directory.
+    pub fn running(root: &Path) -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Self::of(root, release.trim())
     }
 
-    pub(crate) fn of(root: &Path, release: &str) -> Self {
+    /// Those of the kernel of that release.
+    pub fn of(root: &Path, release: &str) -> Self {
         Self { root: root.to_owned(), release: release.to_owned() }
     }
 
-    pub(crate) fn ib_core(&self) -> IbCore {
+    /// How this kernel comes by `ib_core`.
+    pub fn ib_core(&self) -> IbCore {
         if self.lists("modules.builtin") {
             IbCore::BuiltIn
         } else if self.lists("modules.dep") {
@@ -44,14 +59,25 @@ impl Kernel {
     }
 
     /// Where the kernel's modules are looked for.
-    pub(crate) fn modules(&self) -> PathBuf {
+    pub fn modules(&self) -> PathBuf {
         self.root.join("lib/modules").join(&self.release)
     }
 
     /// What to do about an initramfs that may carry `ib_core`, and with it the old setting.
-    pub(crate) fn initramfs_hint(&self) -> Option<String> {
-        let images = fs::read_dir(self.root.join("boot")).ok()?;
-        let image = images
+    pub fn initramfs_hint(&self) -> Option<String> {
+        let Initramfs { image, command } = self.initramfs()?;
+        let image = Path::new("/").join(image.strip_prefix(&self.root).unwrap_or(&image));
+        Some(format!(
+            "if {} holds ib_core, the old setting is in there too: rebuild it ({command}) before the reboot",
+            image.display()
+        ))
+    }
+
+    /// The initramfs of this kernel, if it has one.
+    pub fn initramfs(&self) -> Option<Initramfs> {
+        let boot = self.root.join("boot");
+        let image = fs::read_dir(&boot)
+            .ok()?
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
             .find(|name| name.starts_with("initr") && name.contains(&self.release))?;
         let has = |program: &str| self.root.join(program).exists();
@@ -62,9 +88,7 @@ impl Kernel {
         } else {
             "your distribution's command"
         };
-        Some(format!(
-            "if /boot/{image} holds ib_core, the old setting is in there too: rebuild it ({command}) before the reboot"
-        ))
+        Some(Initramfs { image: boot.join(image), command })
     }
 
     /// A line is `kernel/drivers/infiniband/core/ib_core.ko`, in modules.dep followed by `.xz` and what it needs.

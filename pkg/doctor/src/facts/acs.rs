@@ -1,0 +1,70 @@
+//! Access Control Services of PCI Express: whether bridges send traffic between a card and a GPU up to the root.
+
+use std::fs;
+
+use crate::tree::Tree;
+
+/// `PCI_EXT_CAP_ID_ACS`.
+const ACS: u16 = 0x000d;
+/// `PCI_ACS_RR | PCI_ACS_CR | PCI_ACS_EC`: request and completion redirect, egress control.
+const REDIRECT: u16 = 0x2c;
+/// Where the extended capabilities begin, and where the configuration space ends.
+const EXTENDED: usize = 0x100;
+const END: usize = 0x1000;
+
+/// The bridges above a function that redirect.
+pub(crate) fn redirecting(tree: &Tree, address: &str) -> Vec<String> {
+    let device = tree.path(format!("sys/bus/pci/devices/{address}"));
+    let Ok(path) = fs::canonicalize(&device) else { return Vec::new() };
+    let mut found = Vec::new();
+    for above in path.ancestors().skip(1) {
+        let name = above.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.parse::<addr::PciAddress>().is_err() {
+            break;
+        }
+        let Some(config) =
+            tree.bytes(above.join("config").strip_prefix(tree.path("")).unwrap_or(above)).into_option()
+        else {
+            continue;
+        };
+        if config.len() <= EXTENDED {
+            tree.note(format!("ACS of the bridge {name}"), "its configuration space is shown to root only");
+        } else if control(&config).is_some_and(|control| control & REDIRECT != 0) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// The ACS control register. A capability's header is its ID, and in the upper 12 bits where the next one is.
+fn control(config: &[u8]) -> Option<u16> {
+    let word = |at: usize| Some(u16::from_le_bytes([*config.get(at)?, *config.get(at + 1)?]));
+    let mut at = EXTENDED;
+    // Each has at least 8 bytes.
+    for _ in 0..(END - EXTENDED) / 8 {
+        if word(at)? == ACS {
+            return word(at + 6);
+        }
+        at = usize::from(word(at + 2)? >> 4);
+        if !(EXTENDED..END).contains(&at) {
+            return None;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_control_register_is_found_behind_other_capabilities_and_a_loop_ends() {
+        let mut config = vec![0; END];
+        config[0x100..0x104].copy_from_slice(&[0x01, 0x00, 0x01, 0x15]); // AER, next at 0x150
+        config[0x150..0x158].copy_from_slice(&[0x0d, 0x00, 0x01, 0x00, 0x5f, 0x00, 0x1d, 0x00]);
+        assert_eq!(control(&config), Some(0x1d));
+        config[0x150..0x154].copy_from_slice(&[0x02, 0x00, 0x01, 0x10]); // back to 0x100
+        assert_eq!(control(&config), None);
+        assert_eq!(control(&[0; 64]), None);
+    }
+}

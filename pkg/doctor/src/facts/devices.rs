@@ -1,0 +1,161 @@
+//! RDMA devices that are visible in the node's namespace, and their ports.
+
+use serde::Serialize;
+use sysfs::Sysfs;
+
+use super::{functions::Function, netlink::Answers};
+use crate::{Known, tree::Tree};
+
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Device {
+    pub(crate) name: String,
+    /// The RDMA driver as the kernel's RDMA core names it, or else the driver of the function below.
+    pub(crate) driver: Option<String>,
+    /// The PCI function or auxiliary device below; a software device has none.
+    pub(crate) function: Option<String>,
+    pub(crate) node_guid: Known<String>,
+    pub(crate) firmware: Known<String>,
+    /// The board's name by its vendor (`MT_0000000223`).
+    pub(crate) board: Known<String>,
+    pub(crate) ports: Vec<Port>,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Port {
+    pub(crate) number: u32,
+    /// `ACTIVE`, `DOWN`, `INIT`.
+    pub(crate) state: Known<String>,
+    /// `LinkUp`, `Disabled`, `Polling`.
+    pub(crate) physical: Known<String>,
+    /// `Ethernet`, `InfiniBand`.
+    pub(crate) layer: Known<String>,
+    /// `100 Gb/sec (4X EDR)`.
+    pub(crate) rate: Known<String>,
+    /// The subnet manager's LID, `0x0`: none.
+    pub(crate) sm_lid: Known<String>,
+    pub(crate) link: Option<String>,
+    pub(crate) gids: Option<Vec<Gid>>,
+    /// How many entries the GID table has.
+    pub(crate) gid_table: usize,
+    /// The vendor's traffic class for all packets.
+    pub(crate) traffic_class: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Gid {
+    pub(crate) index: u32,
+    pub(crate) gid: std::net::Ipv6Addr,
+    /// `RoCE v2`, `RoCE v1`, `IB`.
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    pub(crate) link: Option<String>,
+}
+
+const CLASS: &str = "sys/class/infiniband";
+
+pub(crate) fn read(tree: &Tree, functions: &[Function], answers: &Answers) -> Vec<Device> {
+    let names = tree.names(CLASS);
+    names.items().iter().map(|name| device(tree, name, functions, answers)).collect()
+}
+
+fn device(tree: &Tree, name: &str, functions: &[Function], answers: &Answers) -> Device {
+    let file = |file: &str| format!("{CLASS}/{name}/{file}");
+    let function = tree.link(file("device")).filter(|target| target.contains([':', '.']));
+    let driver = answers.drivers.get(name).cloned().or_else(|| driver(tree, name));
+    let mut ports: Vec<Port> = tree
+        .names(file("ports"))
+        .items()
+        .iter()
+        .filter_map(|number| number.parse().ok())
+        .map(|number| port(tree, name, number))
+        .collect();
+    ports.sort_by_key(|port| port.number);
+    for port in &mut ports {
+        let told = answers.links.get(&(name.to_owned(), port.number)).cloned();
+        port.link = told.or_else(|| port.link.take()).or_else(|| only_link(&function, functions, port));
+    }
+    Device {
+        name: name.to_owned(),
+        driver,
+        function,
+        node_guid: tree.text(file("node_guid")),
+        firmware: tree.text(file("fw_ver")),
+        board: tree.text(file("board_id")),
+        ports,
+    }
+}
+
+/// Of the function below; a software device has the file `parent` instead, if it is rxe.
+fn driver(tree: &Tree, device: &str) -> Option<String> {
+    let below = tree.link(format!("{CLASS}/{device}/device/driver"));
+    below.or_else(|| tree.is_there(format!("{CLASS}/{device}/parent")).then(|| "rxe".to_owned()))
+}
+
+/// The link of a RoCE port whose function has one only.
+fn only_link(function: &Option<String>, functions: &[Function], port: &Port) -> Option<String> {
+    let function = functions.iter().find(|known| Some(&known.address) == function.as_ref())?;
+    match function.links.as_slice() {
+        [link] if port.layer.is_and(|layer| layer == "Ethernet") => Some(link.clone()),
+        _ => None,
+    }
+}
+
+fn port(tree: &Tree, device: &str, number: u32) -> Port {
+    let file = |name: &str| format!("{CLASS}/{device}/ports/{number}/{name}");
+    let sysfs = Sysfs::at(tree.path("sys"));
+    let gids = match sysfs.gids(device, number) {
+        Ok(gids) => Some(gids.into_iter().map(gid).collect::<Vec<_>>()),
+        Err(error) => {
+            tree.note(format!("GIDs of port {number} of {device}"), error);
+            None
+        }
+    };
+    let class = tree.text(format!("{CLASS}/{device}/tc/{number}/traffic_class"));
+    Port {
+        number,
+        state: tree.text(file("state")).map(word),
+        physical: tree.text(file("phys_state")).map(word),
+        layer: tree.text(file("link_layer")),
+        rate: tree.text(file("rate")),
+        sm_lid: tree.text(file("sm_lid")),
+        link: tree.text(file("gid_attrs/ndevs/0")).into_option().filter(|name| !name.is_empty()),
+        gid_table: sysfs.gid_table_len(device, number).unwrap_or_default(),
+        gids,
+        traffic_class: class.get().and_then(|text| {
+            text.lines().find_map(|line| line.trim().strip_prefix("Global tclass=")?.parse().ok())
+        }),
+    }
+}
+
+/// Sysfs writes `4: ACTIVE`.
+fn word(text: String) -> String {
+    text.rsplit(": ").next().unwrap_or_default().to_owned()
+}
+
+fn gid(gid: sysfs::Gid) -> Gid {
+    Gid { index: gid.index, gid: gid.gid, kind: gid.kind.name(), link: gid.link }
+}
+
+impl Port {
+    pub(crate) fn is_infiniband(&self) -> bool {
+        self.layer.is_and(|layer| layer == "InfiniBand")
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.state.is_and(|state| state == "ACTIVE")
+    }
+
+    /// In Gb/s.
+    pub(crate) fn gigabits(&self) -> Option<f64> {
+        self.rate.get()?.split(' ').next()?.parse().ok()
+    }
+}
+
+impl Device {
+    /// What people call a port: `mlx5_0 port 1`.
+    pub(crate) fn object(&self, port: &Port) -> String {
+        format!("{} port {}", self.name, port.number)
+    }
+}

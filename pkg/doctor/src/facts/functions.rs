@@ -1,0 +1,142 @@
+//! PCI functions that are network cards: PFs and VFs, their drivers, links and RDMA devices. And GPUs.
+
+use serde::Serialize;
+
+use super::acs;
+use crate::{Known, tree::Tree};
+
+/// A network card's function.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Function {
+    pub(crate) address: String,
+    pub(crate) vendor: String,
+    /// Vendor, device, and the subsystem's: what makes boards alike.
+    pub(crate) model: String,
+    pub(crate) driver: Option<String>,
+    /// The PF, if it is a VF.
+    pub(crate) pf: Option<String>,
+    /// The VFs that the kernel shows, if it is a PF.
+    pub(crate) vfs: Vec<String>,
+    pub(crate) num_vfs: Known<u32>,
+    pub(crate) total_vfs: Known<u32>,
+    /// Whether the kernel binds new VFs to their driver.
+    pub(crate) autoprobe: Known<u8>,
+    /// Links that are in the node's namespace.
+    pub(crate) links: Vec<String>,
+    /// RDMA devices that are in the node's namespace.
+    pub(crate) rdma: Vec<String>,
+    /// `uverbsN`, wherever the RDMA device is.
+    pub(crate) uverbs: Vec<String>,
+    pub(crate) numa_node: Option<u32>,
+    pub(crate) pcie: Pcie,
+    /// Bridges above it that send traffic between cards by way of the root (ACS); only looked for beside GPUs.
+    pub(crate) redirected_by: Vec<String>,
+}
+
+/// A link of PCI Express, as it is and as it could be.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Pcie {
+    /// In GT/s.
+    pub(crate) speed: Option<f64>,
+    pub(crate) max_speed: Option<f64>,
+    /// In lanes.
+    pub(crate) width: Option<u32>,
+    pub(crate) max_width: Option<u32>,
+}
+
+/// A GPU.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Gpu {
+    pub(crate) address: String,
+    pub(crate) numa_node: Option<u32>,
+}
+
+const DEVICES: &str = "sys/bus/pci/devices";
+const NVIDIA: &str = "0x10de";
+const AMD: &str = "0x1002";
+
+pub(crate) fn read(tree: &Tree) -> (Vec<Function>, Vec<Gpu>) {
+    let (mut functions, mut gpus) = (Vec::new(), Vec::new());
+    for address in tree.names(DEVICES).items() {
+        let class = tree.text(format!("{DEVICES}/{address}/class")).into_option().unwrap_or_default();
+        let vendor = tree.text(format!("{DEVICES}/{address}/vendor")).into_option().unwrap_or_default();
+        if class.starts_with("0x02") {
+            functions.push(function(tree, address, vendor));
+        } else if is_gpu(&class, &vendor) {
+            gpus.push(Gpu { address: address.clone(), numa_node: numa_node(tree, address) });
+        }
+    }
+    if !gpus.is_empty() {
+        for function in functions.iter_mut().filter(|function| function.pf.is_none()) {
+            function.redirected_by = acs::redirecting(tree, &function.address);
+        }
+    }
+    (functions, gpus)
+}
+
+/// Display controllers and processing accelerators of the two who have GPUs in clusters.
+fn is_gpu(class: &str, vendor: &str) -> bool {
+    matches!(vendor, NVIDIA | AMD) && (class.starts_with("0x03") || class.starts_with("0x12"))
+}
+
+fn function(tree: &Tree, address: &str, vendor: String) -> Function {
+    let file = |name: &str| format!("{DEVICES}/{address}/{name}");
+    let text = |name: &str| tree.text(file(name)).into_option().unwrap_or_default();
+    let names = |name: &str| tree.names(file(name)).into_option().unwrap_or_default();
+    let model =
+        [vendor.clone(), text("device"), text("subsystem_vendor"), text("subsystem_device")].join(":");
+    let mut vfs: Vec<(u32, String)> = names("")
+        .iter()
+        .filter_map(|name| Some((name.strip_prefix("virtfn")?.parse().ok()?, tree.link(file(name))?)))
+        .collect();
+    vfs.sort();
+    Function {
+        address: address.to_owned(),
+        vendor,
+        model,
+        driver: tree.link(file("driver")),
+        pf: tree.link(file("physfn")),
+        vfs: vfs.into_iter().map(|(_, vf)| vf).collect(),
+        num_vfs: tree.value(file("sriov_numvfs")),
+        total_vfs: tree.value(file("sriov_totalvfs")),
+        autoprobe: tree.value(file("sriov_drivers_autoprobe")),
+        links: names("net"),
+        rdma: names("infiniband"),
+        uverbs: names("infiniband_verbs"),
+        numa_node: numa_node(tree, address),
+        pcie: Pcie {
+            speed: speed(&text("current_link_speed")),
+            max_speed: speed(&text("max_link_speed")),
+            width: width(&text("current_link_width")),
+            max_width: width(&text("max_link_width")),
+        },
+        redirected_by: Vec::new(),
+    }
+}
+
+fn numa_node(tree: &Tree, address: &str) -> Option<u32> {
+    let node: i64 = tree.value(format!("{DEVICES}/{address}/numa_node")).into_option()?;
+    u32::try_from(node).ok() // -1: not known
+}
+
+/// `16.0 GT/s PCIe`; `Unknown` for a VF.
+fn speed(text: &str) -> Option<f64> {
+    text.split(' ').next()?.parse().ok()
+}
+
+/// 0 and 63 (or 255) are the card's words for: not known.
+fn width(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|width| (1..=32).contains(width))
+}
+
+impl Pcie {
+    /// What the link carries now in Gb/s, with the code on the wire taken off.
+    pub(crate) fn gigabits(&self) -> Option<f64> {
+        let (speed, width) = (self.speed?, self.width?);
+        let code = if speed <= 5.0 { 0.8 } else { 128.0 / 130.0 };
+        Some(speed * f64::from(width) * code)
+    }
+}

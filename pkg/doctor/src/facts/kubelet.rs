@@ -1,0 +1,77 @@
+//! The kubelet's sockets.
+
+use std::io;
+
+use nix::{
+    errno::Errno,
+    sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
+};
+use serde::Serialize;
+
+use crate::tree::Tree;
+
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Kubelet {
+    /// Whether its directory is there.
+    pub(crate) is_there: bool,
+    pub(crate) sockets: Vec<Socket>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Socket {
+    pub(crate) path: &'static str,
+    /// What it is for.
+    pub(crate) purpose: &'static str,
+    pub(crate) state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum State {
+    /// Somebody listens.
+    Listens,
+    /// There is no such file.
+    Missing,
+    /// Nobody listens.
+    Dead,
+    /// It could not be tried.
+    Unknown,
+}
+
+const DIR: &str = "/var/lib/kubelet";
+const SOCKETS: [(&str, &str); 2] = [
+    ("/var/lib/kubelet/device-plugins/kubelet.sock", "device plugins register there"),
+    ("/var/lib/kubelet/pod-resources/kubelet.sock", "it tells which pod has which device"),
+];
+
+impl Kubelet {
+    pub(crate) fn read(tree: &Tree) -> Self {
+        if !tree.is_there(DIR) {
+            return Self::default();
+        }
+        let sockets = SOCKETS.map(|(path, purpose)| Socket { path, purpose, state: state(tree, path) });
+        Self { is_there: true, sockets: sockets.into() }
+    }
+}
+
+/// Connects, and says nothing.
+fn state(tree: &Tree, path: &str) -> State {
+    match try_connect(tree, path) {
+        // EAGAIN: it has more callers than it listens to at once.
+        Ok(()) | Err(Errno::EAGAIN | Errno::EINPROGRESS) => State::Listens,
+        Err(Errno::ENOENT | Errno::ENOTDIR) => State::Missing,
+        Err(Errno::ECONNREFUSED | Errno::ENOTSOCK) => State::Dead,
+        Err(errno) => {
+            tree.note(path, io::Error::from(errno));
+            State::Unknown
+        }
+    }
+}
+
+fn try_connect(tree: &Tree, path: &str) -> Result<(), Errno> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(std::os::fd::AsRawFd::as_raw_fd(&socket), &UnixAddr::new(&tree.path(path))?)
+}

@@ -1,0 +1,68 @@
+//! How much memory processes may lock: of the container runtime, from which pods have it, and of this process.
+
+use serde::Serialize;
+
+use crate::tree::Tree;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Limit {
+    pub(crate) pid: Option<u32>,
+    pub(crate) command: String,
+    /// In bytes; `None` is unlimited.
+    pub(crate) bytes: Option<u64>,
+}
+
+/// From these, containers have their limits.
+const RUNTIMES: [&str; 6] = ["containerd", "crio", "dockerd", "k3s-server", "k3s-agent", "rke2"];
+
+/// The limits of the runtimes; if there is none, this process's.
+pub(crate) fn read(tree: &Tree) -> Vec<Limit> {
+    let names = tree.names("proc");
+    let pids = names.items().iter().filter_map(|name| name.parse::<u32>().ok());
+    let found: Vec<Limit> = pids.filter_map(|pid| runtime(tree, pid)).collect();
+    if !found.is_empty() {
+        return found;
+    }
+    let own = tree.text("proc/self/limits").into_option().and_then(|text| locked(&text));
+    own.map(|bytes| Limit { pid: None, command: "this process".into(), bytes }).into_iter().collect()
+}
+
+fn runtime(tree: &Tree, pid: u32) -> Option<Limit> {
+    let dir = tree.path(format!("proc/{pid}"));
+    // Processes come and go: one that has ended is no gap.
+    let read = |name: &str| std::fs::read_to_string(dir.join(name));
+    let command = read("comm").ok()?.trim_end().to_owned();
+    if !RUNTIMES.contains(&command.as_str()) {
+        return None;
+    }
+    match read("limits") {
+        Ok(text) => Some(Limit { pid: Some(pid), bytes: locked(&text)?, command }),
+        Err(error) => {
+            tree.note(format!("limits of {command} (pid {pid})"), error);
+            None
+        }
+    }
+}
+
+/// `Max locked memory         8388608              8388608              bytes`: the soft limit.
+fn locked(limits: &str) -> Option<Option<u64>> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
+    match line.split_ascii_whitespace().next()? {
+        "unlimited" => Some(None),
+        bytes => bytes.parse().ok().map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_soft_limit_counts_and_unlimited_is_none() {
+        let line = |soft| format!("Limit  Soft\nMax locked memory         {soft}    unlimited   bytes\n");
+        assert_eq!(locked(&line("65536")), Some(Some(65536)));
+        assert_eq!(locked(&line("unlimited")), Some(None));
+        assert_eq!(locked("nothing of the kind"), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! The node's links, from sysfs; their addresses, from the kernel.
+
+use ipnetwork::IpNetwork;
+use serde::Serialize;
+
+use super::netlink::Answers;
+use crate::{Known, tree::Tree};
+
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Link {
+    pub(crate) name: String,
+    pub(crate) mtu: Known<u32>,
+    /// Whether it is administratively up.
+    pub(crate) up: Known<bool>,
+    /// Not known of one that is down.
+    pub(crate) carrier: Known<u8>,
+    /// In Mb/s.
+    pub(crate) speed: Known<i64>,
+    /// Without those that the kernel makes itself; `None` if the kernel could not be asked.
+    pub(crate) addresses: Option<Vec<IpNetwork>>,
+    /// The addresses that duplicate address detection refused.
+    pub(crate) duplicates: Vec<IpNetwork>,
+    /// The bond or bridge that owns it.
+    pub(crate) controller: Option<String>,
+    pub(crate) lossless: Lossless,
+}
+
+/// What the vendor's driver (MLNX_OFED) shows of congestion control in sysfs; the kernel's own shows nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Lossless {
+    /// Priorities on which ECN is on, at the notification point (receiver); `None` if there are no such files.
+    pub(crate) ecn_receiver: Option<Vec<u8>>,
+    /// The same at the reaction point (sender).
+    pub(crate) ecn_sender: Option<Vec<u8>>,
+    /// `pcp` or `dscp`.
+    pub(crate) trust: Option<String>,
+}
+
+const CLASS: &str = "sys/class/net";
+/// `IFF_UP`.
+const UP: u32 = 1;
+
+pub(crate) fn read(tree: &Tree, answers: &Answers) -> Vec<Link> {
+    let names = tree.names(CLASS);
+    // `bonding_masters` is a file.
+    let is_link = |name: &&String| tree.is_there(format!("{CLASS}/{name}/ifindex"));
+    names.items().iter().filter(is_link).map(|name| link(tree, name, answers)).collect()
+}
+
+fn link(tree: &Tree, name: &str, answers: &Answers) -> Link {
+    let file = |file: &str| format!("{CLASS}/{name}/{file}");
+    let addresses = answers.addresses(name);
+    Link {
+        mtu: tree.value(file("mtu")),
+        up: tree.text(file("flags")).map(|flags| flags_of(&flags) & UP != 0),
+        carrier: tree.value(file("carrier")),
+        speed: tree.value(file("speed")),
+        duplicates: addresses.as_ref().map(|(_, duplicates)| duplicates.clone()).unwrap_or_default(),
+        addresses: addresses.map(|(addresses, _)| addresses),
+        controller: tree.link(file("master")),
+        lossless: Lossless {
+            ecn_receiver: priorities(tree, &file("ecn/roce_np/enable")),
+            ecn_sender: priorities(tree, &file("ecn/roce_rp/enable")),
+            trust: tree.text(file("qos/trust")).into_option(),
+        },
+        name: name.to_owned(),
+    }
+}
+
+fn flags_of(text: &str) -> u32 {
+    u32::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_default()
+}
+
+fn priorities(tree: &Tree, dir: &str) -> Option<Vec<u8>> {
+    let names = tree.names(dir).into_option()?;
+    let on = |name: &&String| tree.text(format!("{dir}/{name}")).is_and(|value| value == "1");
+    Some(names.iter().filter(on).filter_map(|name| name.parse().ok()).collect())
+}
+
+impl Link {
+    pub(crate) fn has_carrier(&self) -> bool {
+        self.carrier == Known::Is(1) && !self.is_down()
+    }
+
+    pub(crate) fn is_down(&self) -> bool {
+        self.up == Known::Is(false)
+    }
+
+    /// In Gb/s, if it has a link.
+    pub(crate) fn gigabits(&self) -> Option<f64> {
+        let speed = *self.speed.get()?;
+        (speed > 0).then(|| f64::from(u32::try_from(speed).unwrap_or(u32::MAX)) / 1000.0)
+    }
+}

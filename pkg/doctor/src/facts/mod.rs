@@ -1,0 +1,178 @@
+//! The facts of a node, read once.
+
+pub(crate) mod acs;
+pub(crate) mod cni;
+pub(crate) mod devices;
+pub(crate) mod functions;
+pub(crate) mod kernel;
+pub(crate) mod kubelet;
+pub(crate) mod limits;
+pub(crate) mod links;
+pub(crate) mod mode;
+pub(crate) mod netlink;
+pub(crate) mod nodes;
+pub(crate) mod pod_map;
+pub(crate) mod pools;
+
+use std::path::{Path, PathBuf};
+
+use nix::unistd::geteuid;
+use serde::Serialize;
+
+use crate::tree::{Tree, Unexamined};
+
+/// What is to be looked at.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The node's root directory.
+    pub root: PathBuf,
+    /// Where the plugins keep their state, as the node calls it.
+    pub state_dir: PathBuf,
+    /// Where the CNI plugins are, as the node calls it.
+    pub cni_bin: PathBuf,
+    /// The names under which our plugins are installed.
+    pub plugin_names: Vec<&'static str>,
+    /// What the clean-up would take back, or why nobody knows.
+    pub leftovers: Result<Vec<Leftover>, String>,
+    /// How many VFs the node's configuration asks for.
+    pub wanted_vfs: Vec<WantedVfs>,
+}
+
+/// Something that died without a DEL.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Leftover {
+    /// What it is: a journal, a VF, an address.
+    pub what: String,
+    /// Which.
+    pub object: String,
+    /// Whose it was.
+    pub attachment: Option<String>,
+    /// Why it is one.
+    pub evidence: String,
+    /// Whether the clean-up would take it back. If not, it is only told of.
+    pub stale: bool,
+}
+
+/// How many VFs the node's configuration wants a PF to have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WantedVfs {
+    /// The PF's PCI address.
+    pub pf: String,
+    /// How many.
+    pub count: u32,
+    /// The file that says so.
+    pub file: String,
+}
+
+/// The facts of a node.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Facts {
+    pub(crate) look: Look,
+    pub(crate) kernel: kernel::Kernel,
+    pub(crate) mode: mode::Mode,
+    pub(crate) functions: Vec<functions::Function>,
+    pub(crate) gpus: Vec<functions::Gpu>,
+    pub(crate) devices: Vec<devices::Device>,
+    pub(crate) links: Vec<links::Link>,
+    pub(crate) nodes: nodes::Nodes,
+    pub(crate) limits: Vec<limits::Limit>,
+    pub(crate) cni: cni::Cni,
+    pub(crate) pools: pools::Pools,
+    pub(crate) kubelet: kubelet::Kubelet,
+    pub(crate) pod_map: pod_map::PodMap,
+    pub(crate) leftovers: Vec<Leftover>,
+    pub(crate) wanted_vfs: Vec<WantedVfs>,
+    pub(crate) unexamined: Vec<Unexamined>,
+}
+
+/// Who looked, and how.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Look {
+    /// Whether by root.
+    pub(crate) superuser: bool,
+    /// Whether the root directory is that of the running kernel.
+    pub(crate) this_machine: bool,
+    /// Whether the calling thread is in the node's network namespace; not known without the right to see it.
+    pub(crate) nodes_netns: Option<bool>,
+}
+
+impl Facts {
+    /// Looks at a node. Nothing is changed, and nothing fails: what cannot be seen is told of in the facts.
+    pub fn read(asked: &Asked) -> Self {
+        let tree = Tree::at(&asked.root);
+        let look = Look::at(&tree);
+        let mut answers = netlink::Answers::ask(&tree, &look);
+        let kernel = kernel::Kernel::read(&tree);
+        let links = links::read(&tree, &answers);
+        let (functions, gpus) = functions::read(&tree);
+        let leftovers = asked.leftovers.clone().unwrap_or_else(|why| {
+            tree.note("what died without a DEL", why);
+            Vec::new()
+        });
+        Self {
+            mode: mode::Mode::read(&tree, &kernel, answers.mode.take()),
+            devices: devices::read(&tree, &functions, &answers),
+            nodes: nodes::Nodes::read(&tree),
+            limits: limits::read(&tree),
+            cni: cni::Cni::read(&tree, &asked.cni_bin, &asked.plugin_names),
+            pools: pools::Pools::read(&tree),
+            kubelet: kubelet::Kubelet::read(&tree),
+            pod_map: pod_map::PodMap::read(&tree, &asked.state_dir),
+            wanted_vfs: asked.wanted_vfs.clone(),
+            look,
+            kernel,
+            functions,
+            gpus,
+            links,
+            leftovers,
+            unexamined: tree.into_unexamined(),
+        }
+    }
+
+    /// What could not be looked at.
+    pub fn unexamined(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.unexamined.iter().map(|one| (one.what.as_str(), one.why.as_str()))
+    }
+
+    pub(crate) fn link(&self, name: &str) -> Option<&links::Link> {
+        self.links.iter().find(|link| link.name == name)
+    }
+
+    pub(crate) fn function(&self, address: &str) -> Option<&functions::Function> {
+        self.functions.iter().find(|function| function.address == address)
+    }
+
+    /// Whether the device is a VF's.
+    pub(crate) fn is_vf(&self, device: &devices::Device) -> bool {
+        let function = device.function.as_deref().and_then(|address| self.function(address));
+        function.is_some_and(|function| function.pf.is_some())
+    }
+}
+
+impl Look {
+    fn at(tree: &Tree) -> Self {
+        let boot = "proc/sys/kernel/random/boot_id";
+        let own = Tree::at(Path::new("/")).text(boot).into_option();
+        let this_machine = own.is_some() && own == tree.text(boot).into_option();
+        Self { superuser: geteuid().is_root(), this_machine, nodes_netns: nodes_netns(tree, this_machine) }
+    }
+
+    /// Whether the kernel's answers by netlink are about the node that the tree shows.
+    pub(crate) fn may_ask_the_kernel(&self) -> bool {
+        self.this_machine && self.nodes_netns != Some(false)
+    }
+}
+
+/// Compares the first process's network namespace with ours. Only root may see the first's.
+fn nodes_netns(tree: &Tree, this_machine: bool) -> Option<bool> {
+    if !this_machine {
+        return None;
+    }
+    let first = std::fs::read_link(tree.path("proc/1/ns/net")).ok()?;
+    let own = std::fs::read_link("/proc/thread-self/ns/net").ok()?;
+    Some(first == own)
+}

@@ -1,0 +1,99 @@
+//! The RDMA mode: of now, and of the next boot.
+
+use std::{path::PathBuf, time::UNIX_EPOCH};
+
+use modprobe::{IbCore, Modprobe, NextBoot, Setting};
+use rdma::NetnsMode;
+use serde::Serialize;
+use sysfs::Sysfs;
+
+use super::kernel::Kernel;
+use crate::tree::Tree;
+
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Mode {
+    /// Of now; `None` without RDMA, or if nobody says.
+    pub(crate) now: Option<NetnsMode>,
+    /// Why the kernel does not tell it.
+    pub(crate) too_old: Option<String>,
+    /// What modprobe's files say, in the order in which modprobe takes them.
+    pub(crate) settings: Vec<Setting>,
+    /// What the kernel's command line says.
+    pub(crate) command_line: Option<NetnsMode>,
+    /// What all of it comes to; `None` if not all of it could be read.
+    pub(crate) next: Option<NextBoot>,
+    pub(crate) initramfs: Option<Initramfs>,
+    /// When the file that counts was last written, in seconds since 1970.
+    pub(crate) written: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Initramfs {
+    pub(crate) image: PathBuf,
+    pub(crate) command: &'static str,
+    /// When it was made, in seconds since 1970.
+    pub(crate) made: Option<u64>,
+}
+
+impl Mode {
+    pub(crate) fn read(tree: &Tree, kernel: &Kernel, asked: Option<Result<NetnsMode, rdma::Error>>) -> Self {
+        let command_line = kernel.command_line.get().and_then(|text| modprobe::command_line(text));
+        let settings = settings(tree);
+        let next = settings.as_ref().map(|settings| {
+            let has_a_say = kernel.ib_core != Some(IbCore::BuiltIn);
+            NextBoot::of(if has_a_say { settings } else { &[] }, command_line)
+        });
+        let file = next.as_ref().and_then(|next| next.file.clone());
+        let (now, too_old) = match asked {
+            Some(Ok(mode)) => (Some(mode), None),
+            Some(Err(error @ rdma::Error::TooOld { .. })) => (None, Some(error.to_string())),
+            _ => (parameter(tree), None),
+        };
+        Self {
+            now,
+            too_old,
+            settings: settings.unwrap_or_default(),
+            command_line,
+            written: file.and_then(|file| modified(tree, file)),
+            next,
+            initramfs: initramfs(tree, kernel),
+        }
+    }
+}
+
+/// With paths as the node calls them.
+fn settings(tree: &Tree) -> Option<Vec<Setting>> {
+    match Modprobe::below(&tree.path("")).settings() {
+        Ok(settings) => {
+            let shown = |setting: Setting| Setting { path: tree.shown(&setting.path).into(), ..setting };
+            Some(settings.into_iter().map(shown).collect())
+        }
+        Err(error) => {
+            tree.note("the RDMA mode of the next boot", error);
+            None
+        }
+    }
+}
+
+fn parameter(tree: &Tree) -> Option<NetnsMode> {
+    match Sysfs::at(tree.path("sys")).shared_netns_parameter() {
+        Ok(shared) => Some(if shared? { NetnsMode::Shared } else { NetnsMode::Exclusive }),
+        Err(error) => {
+            tree.note("the RDMA mode", error);
+            None
+        }
+    }
+}
+
+fn initramfs(tree: &Tree, kernel: &Kernel) -> Option<Initramfs> {
+    let modprobe::Initramfs { image, command } =
+        modprobe::Kernel::of(&tree.path(""), kernel.release.get()?).initramfs()?;
+    let image = PathBuf::from(tree.shown(&image));
+    Some(Initramfs { made: modified(tree, image.clone()), image, command })
+}
+
+fn modified(tree: &Tree, path: PathBuf) -> Option<u64> {
+    let modified = tree.metadata(path).into_option()?.modified().ok()?;
+    Some(modified.duration_since(UNIX_EPOCH).ok()?.as_secs())
+}

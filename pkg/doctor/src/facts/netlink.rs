@@ -1,0 +1,83 @@
+//! What only the kernel tells, by netlink: the mode, RDMA drivers, which link a port serves, addresses.
+
+use std::collections::BTreeMap;
+
+use addr::LinkName;
+use ipnetwork::IpNetwork;
+use rdma::{NetnsMode, Socket};
+use sysfs::Sysfs;
+
+use super::Look;
+use crate::tree::Tree;
+
+/// The kernel's answers; all empty if it could not be asked.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    pub(crate) mode: Option<Result<NetnsMode, rdma::Error>>,
+    /// By device.
+    pub(crate) drivers: BTreeMap<String, String>,
+    /// By device and port.
+    pub(crate) links: BTreeMap<(String, u32), String>,
+    rtnl: Option<rtnl::Handle>,
+}
+
+impl Answers {
+    pub(crate) fn ask(tree: &Tree, look: &Look) -> Self {
+        if !look.may_ask_the_kernel() {
+            let why = if look.this_machine {
+                "this process is not in the node's network namespace"
+            } else {
+                "the root directory is not this machine's"
+            };
+            tree.note("what the kernel tells by netlink (addresses, drivers of software devices)", why);
+            return Self::default();
+        }
+        let mut answers = Self::default();
+        match rdma::open(&Sysfs::at(tree.path("sys"))) {
+            Ok(mut socket) => answers.ask_rdma(tree, &mut socket),
+            Err(rdma::Error::NoRdma) => {}
+            Err(error) => tree.note("RDMA devices", error),
+        }
+        match rtnl::Handle::open() {
+            Ok(handle) => answers.rtnl = Some(handle),
+            Err(error) => tree.note("addresses of links", error),
+        }
+        answers
+    }
+
+    fn ask_rdma(&mut self, tree: &Tree, socket: &mut Socket) {
+        let mode = rdma::netns_mode(socket);
+        if let Err(error) = &mode {
+            tree.note("the RDMA mode", error);
+        }
+        self.mode = Some(mode);
+        let devices = rdma::devices(socket).unwrap_or_else(|error| {
+            tree.note("RDMA devices", error);
+            Vec::new()
+        });
+        for device in devices {
+            // Also: a device without uverbs node has no driver to tell of.
+            if let Ok(Some(driver)) = rdma::driver(socket, &device) {
+                self.drivers.insert(device.name.clone(), driver.to_owned());
+            }
+            match rdma::ports(socket, &device) {
+                Ok(ports) => self.links.extend(
+                    ports
+                        .into_iter()
+                        .filter_map(|port| Some(((port.device_name, port.port), port.link_name?))),
+                ),
+                Err(error) if error.is_not_found() => {} // went to a pod meanwhile
+                Err(error) => tree.note(format!("ports of {}", device.name), error),
+            }
+        }
+    }
+
+    /// A link's addresses, and those of them that are somebody else's too.
+    pub(crate) fn addresses(&self, link: &str) -> Option<(Vec<IpNetwork>, Vec<IpNetwork>)> {
+        let handle = self.rtnl.as_ref()?;
+        let name: LinkName = link.parse().ok()?;
+        let index = handle.link(&name).ok()?.index;
+        let (_, duplicates) = handle.unchecked_addresses(index).ok()?;
+        Some((handle.addresses(index).ok()?, duplicates))
+    }
+}

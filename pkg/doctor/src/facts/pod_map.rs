@@ -1,0 +1,34 @@
+//! The pod map: which pod has which device.
+
+use std::path::Path;
+
+use podmap::Entry;
+use serde::Serialize;
+
+use crate::tree::Tree;
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct PodMap {
+    pub(crate) entries: Vec<Entry>,
+    /// Entries that cannot be understood.
+    pub(crate) broken: Vec<String>,
+}
+
+impl PodMap {
+    pub(crate) fn read(tree: &Tree, state_dir: &Path) -> Self {
+        let map = podmap::PodMap::below(&tree.path(state_dir));
+        let mut pod_map = Self::default();
+        match map.read_all() {
+            Ok(all) => {
+                for entry in all {
+                    match entry {
+                        Ok(entry) => pod_map.entries.push(entry),
+                        Err(error) => pod_map.broken.push(error.to_string()),
+                    }
+                }
+            }
+            Err(error) => tree.note("the pod map", error),
+        }
+        pod_map
+    }
+}

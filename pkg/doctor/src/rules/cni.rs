@@ -1,0 +1,146 @@
+//! CNI plugins on the node.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Facts, Finding, Id, Known, Severity,
+    facts::cni::{File, Kind},
+};
+
+const MISSING: Id = Id::new("cni-missing", "No plugin of Silkrail is in the CNI directory");
+const NOT_EXECUTABLE: Id = Id::new("cni-not-executable", "A plugin cannot be executed");
+const DANGLING: Id = Id::new("cni-dangling", "A plugin is a symbolic link that leads nowhere");
+const FOREIGN: Id = Id::new("cni-foreign", "Another project's plugin has a name of ours");
+const VERSIONS: Id = Id::new("cni-versions-differ", "Plugins of Silkrail are not all of one version");
+const NOT_THIS: Id = Id::new("cni-version-other", "The plugins are of another version than this program");
+
+pub(super) const IDS: &[Id] = &[MISSING, NOT_EXECUTABLE, DANGLING, FOREIGN, VERSIONS, NOT_THIS];
+
+pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+    let dir = &facts.cni.dir;
+    let files = match &facts.cni.files {
+        Known::Is(files) => files.as_slice(),
+        Known::Absent => &[],
+        Known::Unknown => return,
+    };
+    let path = |file: &File| format!("{dir}/{}", file.name);
+    let ours: Vec<(&File, &str, u64)> = files
+        .iter()
+        .filter_map(|file| match &file.kind {
+            Kind::Ours { version, content } => Some((file, version.as_str(), *content)),
+            _ => None,
+        })
+        .collect();
+    if ours.is_empty() && files.iter().all(|file| file.kind == Kind::Foreign) {
+        let finding = MISSING.warning(dir, "no plugin of Silkrail is there");
+        found.push(
+            finding
+                .because_all(files.iter().map(|file| format!("{}: another project's", path(file))))
+                .fix("silkrail install; or name the directory that the runtime uses: --cni-bin DIR"),
+        );
+        return;
+    }
+    for file in files {
+        let finding = match file.kind {
+            Kind::Dangling => DANGLING
+                .error(path(file), "the link leads nowhere: a pod that needs the plugin will not start")
+                .fix("silkrail install, or remove the link"),
+            Kind::Ours { .. } | Kind::Foreign if !file.executable => NOT_EXECUTABLE
+                .error(path(file), "it cannot be executed: a pod that needs the plugin will not start")
+                .fix(format!("chmod 0755 {}", path(file))),
+            Kind::Foreign => foreign(file, &path(file), &ours),
+            _ => continue,
+        };
+        found.push(finding);
+    }
+    found.extend(versions(dir, &ours));
+}
+
+/// Beside `silkrail-sriov`, another's `sriov` is as it was meant; without, a chain is of two projects.
+fn foreign(file: &File, path: &str, ours: &[(&File, &str, u64)]) -> Finding {
+    let prefixed = format!("silkrail-{}", file.name);
+    let beside = ours.iter().any(|(file, ..)| file.name == prefixed);
+    let severity = if beside { Severity::Info } else { Severity::Warning };
+    let finding = FOREIGN.found(severity, path, format!("{} is another project's plugin", file.name));
+    let how =
+        if beside { format!("ours is {prefixed}") } else { "ours is not there under any name".to_owned() };
+    finding.because(how).fix(format!(
+        "use the type {prefixed} in configurations, or have Silkrail take the name: silkrail install"
+    ))
+}
+
+fn versions(dir: &str, ours: &[(&File, &str, u64)]) -> Option<Finding> {
+    let mut by_content: BTreeMap<(&str, u64), Vec<&str>> = BTreeMap::new();
+    for (file, version, content) in ours {
+        by_content.entry((version, *content)).or_default().push(&file.name);
+    }
+    if by_content.len() > 1 {
+        let finding =
+            VERSIONS.warning(dir, "the plugins are not all of one build: an installation was not completed");
+        let evidence =
+            by_content.iter().map(|((version, _), names)| format!("{version}: {}", names.join(", ")));
+        return Some(finding.because_all(evidence).fix("silkrail install"));
+    }
+    let ((version, _), _) = by_content.into_iter().next()?;
+    let own = env!("CARGO_PKG_VERSION");
+    if version == own {
+        return None;
+    }
+    let finding =
+        NOT_THIS.warning(dir, format!("the plugins are of version {version}, and this program is {own}"));
+    Some(
+        finding
+            .because(format!("{} files", ours.len()))
+            .fix("install plugins and program of one version: silkrail install"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ours, with};
+    use crate::{
+        Known,
+        facts::cni::{File, Kind},
+    };
+
+    fn files(files: Vec<File>) -> Vec<String> {
+        with(move |facts| facts.cni.files = Known::Is(files))
+    }
+
+    fn file(name: &str, kind: Kind) -> File {
+        File { name: name.into(), kind, executable: true }
+    }
+
+    fn of_version(version: &str, content: u64) -> Kind {
+        Kind::Ours { version: version.into(), content }
+    }
+
+    #[test]
+    fn a_node_without_our_plugins_is_told_of() {
+        assert_eq!(files(Vec::new()), ["cni-missing /opt/cni/bin"]);
+        assert_eq!(files(vec![file("macvlan", Kind::Foreign)]), ["cni-missing /opt/cni/bin"]);
+        assert_eq!(with(|facts| facts.cni.files = Known::Absent), ["cni-missing /opt/cni/bin"]);
+    }
+
+    #[test]
+    fn a_plugin_must_be_executable() {
+        let closed = File { executable: false, ..ours("sriov") };
+        assert_eq!(files(vec![ours("macvlan"), closed]), ["cni-not-executable /opt/cni/bin/sriov"]);
+        let dangling = file("rdma", Kind::Dangling);
+        assert_eq!(files(vec![ours("macvlan"), dangling]), ["cni-dangling /opt/cni/bin/rdma"]);
+    }
+
+    #[test]
+    fn a_plugin_of_others_shadows_ours() {
+        let found = files(vec![ours("macvlan"), file("sriov", Kind::Foreign)]);
+        assert_eq!(found, ["cni-foreign /opt/cni/bin/sriov"]);
+    }
+
+    #[test]
+    fn plugins_are_of_one_version_and_of_this_one() {
+        let own = env!("CARGO_PKG_VERSION");
+        let two = vec![file("macvlan", of_version(own, 1)), file("sriov", of_version(own, 2))];
+        assert_eq!(files(two), ["cni-versions-differ /opt/cni/bin"]);
+        assert_eq!(files(vec![file("sriov", of_version("0.0.1", 2))]), ["cni-version-other /opt/cni/bin"]);
+    }
+}

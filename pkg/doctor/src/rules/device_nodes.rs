@@ -1,0 +1,123 @@
+//! `/dev/infiniband`: what programs open.
+
+use crate::{Facts, Finding, Id, Known, facts::nodes::Node};
+
+const NO_UVERBS: Id =
+    Id::new("uverbs-node-missing", "The kernel has a uverbs device that has no node in /dev/infiniband");
+const NO_CM: Id =
+    Id::new("rdma-cm-node-missing", "/dev/infiniband/rdma_cm is not there: RDMA-CM does not work");
+const WRONG: Id =
+    Id::new("device-node-wrong", "A file in /dev/infiniband is not the device that the kernel means");
+const CLOSED: Id = Id::new("device-node-permissions", "Only root may open a device in /dev/infiniband");
+
+pub(super) const IDS: &[Id] = &[NO_UVERBS, NO_CM, WRONG, CLOSED];
+
+/// Pods that do not run as root open them by what others may.
+const OPEN: u32 = 0o006;
+
+pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+    if facts.kernel.has_rdma != Known::Is(true) {
+        return;
+    }
+    for node in &facts.nodes.uverbs {
+        found.extend(judge(
+            node,
+            &NO_UVERBS,
+            "the kernel has the device, and there is no node of it: pods cannot use it",
+        ));
+    }
+    let cm = &facts.nodes.rdma_cm;
+    if facts.kernel.has_module("rdma_ucm") == Some(false) && cm.number.is_absent() {
+        let finding = NO_CM.error(&cm.path, "RDMA-CM does not work: the module rdma_ucm is not loaded");
+        found.push(
+            finding
+                .because("/dev/infiniband/rdma_cm is made by rdma_ucm")
+                .fix("modprobe rdma_ucm, and have it loaded at boot (/etc/modules-load.d)"),
+        );
+    } else {
+        found.extend(judge(cm, &NO_CM, "the kernel has RDMA-CM, and there is no node for it"));
+    }
+}
+
+fn judge(node: &Node, missing: &Id, text: &str) -> Option<Finding> {
+    let number = node.number.get().map_or("unknown", String::as_str);
+    let file = match &node.file {
+        Known::Is(file) => file,
+        Known::Absent => {
+            let fix = "udevadm trigger --action=add --subsystem-match=infiniband_verbs --subsystem-match=misc; is devtmpfs \
+                       mounted on /dev?";
+            return Some(missing.error(&node.path, text).because(format!("its number is {number}")).fix(fix));
+        }
+        Known::Unknown => return None,
+    };
+    if !file.is_device || node.number.is_and(|number| *number != file.number) {
+        let is = if file.is_device {
+            format!("the device {}", file.number)
+        } else {
+            "no character device".to_owned()
+        };
+        let finding = WRONG.error(&node.path, format!("it is {is}, and the kernel's is {number}"));
+        return Some(
+            finding.because(format!("{}: {is}", node.path)).fix(format!(
+                "remove it, and: udevadm trigger --action=add; was {} made by hand?",
+                node.path
+            )),
+        );
+    }
+    if file.permissions & OPEN != OPEN {
+        let finding = CLOSED.warning(&node.path, "programs that are not root's cannot open it");
+        return Some(
+            finding
+                .because(format!("its permissions are {:04o}, expected 0666", file.permissions))
+                .fix("install rdma-core (its udev rules do that), or chmod 0666; opening it gives no rights by itself"),
+        );
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{modules, with};
+    use crate::{Facts, Known, facts::nodes::File};
+
+    fn uverbs(facts: &mut Facts) -> &mut File {
+        match &mut facts.nodes.uverbs[0].file {
+            Known::Is(file) => file,
+            _ => panic!("a healthy node's uverbs0 is there"),
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_missing_is_an_error() {
+        let found = with(|facts| facts.nodes.uverbs[0].file = Known::Absent);
+        assert_eq!(found, ["uverbs-node-missing /dev/infiniband/uverbs0"]);
+        let found = with(|facts| facts.nodes.rdma_cm.file = Known::Absent);
+        assert_eq!(found, ["rdma-cm-node-missing /dev/infiniband/rdma_cm"]);
+        assert!(with(|facts| facts.nodes.uverbs[0].file = Known::Unknown).is_empty());
+    }
+
+    #[test]
+    fn without_its_module_there_is_no_rdma_cm() {
+        let found = with(|facts| {
+            modules(facts).remove("rdma_ucm");
+            (facts.nodes.rdma_cm.file, facts.nodes.rdma_cm.number) = (Known::Absent, Known::Absent);
+        });
+        assert_eq!(found, ["rdma-cm-node-missing /dev/infiniband/rdma_cm"]);
+    }
+
+    #[test]
+    fn a_node_of_another_device_is_an_error_and_a_closed_one_a_warning() {
+        assert_eq!(
+            with(|facts| uverbs(facts).number = "1:3".into()),
+            ["device-node-wrong /dev/infiniband/uverbs0"]
+        );
+        assert_eq!(
+            with(|facts| uverbs(facts).is_device = false),
+            ["device-node-wrong /dev/infiniband/uverbs0"]
+        );
+        assert_eq!(
+            with(|facts| uverbs(facts).permissions = 0o600),
+            ["device-node-permissions /dev/infiniband/uverbs0"]
+        );
+    }
+}

@@ -1,0 +1,54 @@
+//! Firmware of like cards.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Facts, Finding, Id};
+
+const MIXED: Id = Id::new("firmware-mixed", "Cards of one model have different firmware");
+
+pub(super) const IDS: &[Id] = &[MIXED];
+
+pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+    let mut models: BTreeMap<String, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    for device in &facts.devices {
+        let function = device.function.as_deref().and_then(|address| facts.function(address));
+        let (Some(firmware), Some(pf)) =
+            (device.firmware.get(), function.filter(|function| function.pf.is_none()))
+        else {
+            continue;
+        };
+        let model = device.board.get().unwrap_or(&pf.model).clone();
+        models.entry(model).or_default().entry(firmware).or_default().push(&device.name);
+    }
+    for (model, versions) in models {
+        if versions.len() < 2 {
+            continue;
+        }
+        let names: BTreeSet<&str> = versions.values().flatten().copied().collect();
+        let object = names.into_iter().collect::<Vec<_>>().join(", ");
+        let finding = MIXED.warning(
+            object,
+            format!("cards of the model {model} have {} versions of firmware", versions.len()),
+        );
+        let evidence = versions.iter().map(|(version, names)| format!("{version}: {}", names.join(", ")));
+        found.push(finding.because_all(evidence).fix("bring all cards of a model to one version"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::with;
+    use crate::Known;
+
+    #[test]
+    fn like_cards_have_like_firmware_and_others_need_not() {
+        let change = |board: &'static str| {
+            with(move |facts| {
+                facts.devices[1].firmware = Known::Is("20.31.1014".into());
+                facts.devices[1].board = Known::Is(board.into());
+            })
+        };
+        assert_eq!(change("MT_0000000223"), ["firmware-mixed mlx5_0, mlx5_1"]);
+        assert!(change("MT_0000000999").is_empty());
+    }
+}

@@ -1,0 +1,63 @@
+//! IOMMU and ACS: what stands between a card and a GPU (GPUDirect).
+
+use crate::{Facts, Finding, Id};
+
+const TRANSLATES: Id =
+    Id::new("iommu-translates", "The IOMMU translates every DMA: slower, and GPUDirect may not work");
+const ACS: Id = Id::new(
+    "acs-redirects",
+    "A bridge above a card sends traffic to GPUs up to the root (ACS): GPUDirect is slow",
+);
+
+pub(super) const IDS: &[Id] = &[TRANSLATES, ACS];
+
+pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+    let has_device = !facts.devices.is_empty();
+    let words = || facts.kernel.command_line.get().into_iter().flat_map(|line| line.split_ascii_whitespace());
+    let passes = words()
+        .any(|word| matches!(word, "iommu=pt" | "iommu.passthrough=1" | "intel_iommu=off" | "amd_iommu=off"));
+    if has_device && facts.kernel.iommu_groups > 0 && !passes && facts.kernel.command_line.get().is_some() {
+        let finding = TRANSLATES.info(
+            "/proc/cmdline",
+            "the IOMMU is on and may translate every DMA: slower, and GPUDirect may not work",
+        );
+        found.push(
+            finding
+                .because(format!("{} groups in /sys/kernel/iommu_groups, and no iommu=pt on the command line", facts.kernel.iommu_groups))
+                .fix("iommu=pt on the kernel's command line, unless virtual machines need protection from each other"),
+        );
+    }
+    for function in facts.functions.iter().filter(|function| !function.redirected_by.is_empty()) {
+        let finding = ACS
+            .info(&function.address, "bridges above the card send its traffic to GPUs up to the root (ACS)");
+        found.push(
+            finding
+                .because(format!("request redirect is on in: {}", function.redirected_by.join(", ")))
+                .fix("on a node without virtual machines, switch ACS off (BIOS, or setpci ECAP_ACS+6.w=0 on each bridge at boot)"),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::with;
+    use crate::Known;
+
+    #[test]
+    fn an_iommu_that_translates_is_good_to_know() {
+        let on = |line: &'static str| {
+            with(move |facts| {
+                facts.kernel.iommu_groups = 40;
+                facts.kernel.command_line = Known::Is(line.into());
+            })
+        };
+        assert_eq!(on("quiet"), ["iommu-translates /proc/cmdline"]);
+        assert!(on("intel_iommu=on iommu=pt").is_empty());
+    }
+
+    #[test]
+    fn a_bridge_that_redirects_is_good_to_know() {
+        let found = with(|facts| facts.functions[0].redirected_by = vec!["0000:ae:00.0".into()]);
+        assert_eq!(found, ["acs-redirects 0000:af:00.0"]);
+    }
+}

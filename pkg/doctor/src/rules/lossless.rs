@@ -1,0 +1,108 @@
+//! Congestion control: what keeps RoCE from losing packets.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Facts, Finding, Id,
+    facts::{devices::Port, links::Link},
+};
+
+const NOT_READABLE: Id =
+    Id::new("lossless-not-readable", "PFC, ECN and DSCP of RoCE ports are not shown in sysfs by this driver");
+const ECN_OFF: Id = Id::new("ecn-off", "ECN is off on every priority of an active RoCE port");
+const DIFFERS: Id =
+    Id::new("lossless-differs", "ECN, trust or traffic class differ between RoCE ports of the node");
+
+pub(super) const IDS: &[Id] = &[NOT_READABLE, ECN_OFF, DIFFERS];
+
+pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+    let ports: Vec<(&Port, &Link)> = facts
+        .devices
+        .iter()
+        .filter(|device| !facts.is_vf(device))
+        .flat_map(|device| &device.ports)
+        .filter(|port| port.is_active() && !port.is_infiniband())
+        .filter_map(|port| Some((port, facts.link(port.link.as_deref()?)?)))
+        .collect();
+    let (shown, hidden): (Vec<_>, Vec<_>) = ports.into_iter().partition(|(port, link)| {
+        link.lossless.ecn_receiver.is_some() || link.lossless.trust.is_some() || port.traffic_class.is_some()
+    });
+    if !hidden.is_empty() {
+        let links: Vec<&str> = hidden.iter().map(|(_, link)| link.name.as_str()).collect();
+        let finding = NOT_READABLE.info(
+            links.join(", "),
+            "PFC, ECN and DSCP are not readable here: their settings were not judged",
+        );
+        found.push(finding.because("only a vendor's driver (MLNX_OFED) shows them in sysfs; else: dcb pfc show, mlnx_qos -i, and the switch"));
+    }
+    for (_, link) in &shown {
+        let off = |priorities: &Option<Vec<u8>>| priorities.as_ref().is_some_and(Vec::is_empty);
+        if off(&link.lossless.ecn_receiver) || off(&link.lossless.ecn_sender) {
+            let finding = ECN_OFF.warning(
+                &link.name,
+                "ECN is off on every priority: RoCE will not slow down before packets are lost",
+            );
+            found.push(
+                finding
+                    .because(format!("/sys/class/net/{}/ecn/roce_np/enable, …/roce_rp/enable: all 0", link.name))
+                    .fix("echo 1 > …/ecn/roce_np/enable/3 and …/roce_rp/enable/3, for the priority that RoCE uses"),
+            );
+        }
+    }
+    found.extend(differs(&shown));
+}
+
+/// Rails of one fabric are alike.
+fn differs(ports: &[(&Port, &Link)]) -> Option<Finding> {
+    let mut settings: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (port, link) in ports {
+        let lossless = &link.lossless;
+        let class = port.traffic_class.map_or("none".to_owned(), |class| class.to_string());
+        let text = format!(
+            "ECN {:?}/{:?}, trust {}, traffic class {class}",
+            lossless.ecn_receiver.as_deref().unwrap_or_default(),
+            lossless.ecn_sender.as_deref().unwrap_or_default(),
+            lossless.trust.as_deref().unwrap_or("?"),
+        );
+        settings.entry(text).or_default().push(&link.name);
+    }
+    if settings.len() < 2 {
+        return None;
+    }
+    let names: Vec<&str> = ports.iter().map(|(_, link)| link.name.as_str()).collect();
+    let finding = DIFFERS.warning(
+        names.join(", "),
+        "the RoCE ports of this node have different settings of congestion control",
+    );
+    let evidence = settings.iter().map(|(text, links)| format!("{}: {text}", links.join(", ")));
+    Some(finding.because_all(evidence).fix("give all rails the same settings, at boot"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::with;
+    use crate::facts::links::Lossless;
+
+    #[test]
+    fn what_the_driver_does_not_show_was_not_judged() {
+        let found = with(|facts| {
+            facts.links.iter_mut().for_each(|link| link.lossless = Lossless::default());
+            facts.devices.iter_mut().for_each(|device| device.ports[0].traffic_class = None);
+        });
+        assert_eq!(found, ["lossless-not-readable eth0, eth1"]);
+    }
+
+    #[test]
+    fn ecn_is_on_somewhere() {
+        let found = with(|facts| {
+            facts.links.iter_mut().for_each(|link| link.lossless.ecn_receiver = Some(Vec::new()));
+        });
+        assert_eq!(found, ["ecn-off eth0", "ecn-off eth1"]);
+    }
+
+    #[test]
+    fn rails_have_the_same_settings() {
+        let found = with(|facts| facts.devices[1].ports[0].traffic_class = Some(0));
+        assert_eq!(found, ["lossless-differs eth0, eth1"]);
+    }
+}

@@ -1,0 +1,208 @@
+//! Modules and drivers: whether there is any RDMA at all.
+
+use crate::{Facts, Finding, Id, Known};
+
+const NO_CORE: Id =
+    Id::new("rdma-missing", "The kernel's RDMA core (ib_core) is not loaded: this node has no RDMA");
+const NO_DEVICE: Id = Id::new("rdma-no-device", "The RDMA core is loaded and no RDMA device is on the node");
+const NOT_LOADED: Id =
+    Id::new("rdma-module-missing", "A card's driver is loaded and the RDMA module for it is not");
+const NO_UVERBS: Id =
+    Id::new("uverbs-module-missing", "ib_uverbs is not loaded: no program can use an RDMA device");
+const MIXED: Id =
+    Id::new("rdma-stack-mixed", "RDMA modules come partly from the kernel and partly from a vendor");
+const STACK: Id = Id::new("rdma-stack-vendor", "The RDMA stack is a vendor's");
+
+pub(super) const IDS: &[Id] = &[NO_CORE, NO_DEVICE, NOT_LOADED, NO_UVERBS, MIXED, STACK];
+
+/// A card's driver, and the module that makes RDMA devices of its functions.
+const MODULES: [(&str, &str); 11] = [
+    ("mlx5_core", "mlx5_ib"),
+    ("mlx4_core", "mlx4_ib"),
+    ("ice", "irdma"),
+    ("i40e", "irdma"),
+    ("idpf", "irdma"),
+    ("bnxt_en", "bnxt_re"),
+    ("qede", "qedr"),
+    ("cxgb4", "iw_cxgb4"),
+    ("hns3", "hns_roce_hw_v2"),
+    ("mana", "mana_ib"),
+    ("ionic", "ionic_rdma"),
+];
+
+pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+    match facts.kernel.has_rdma {
+        Known::Is(true) => {}
+        Known::Is(false) | Known::Absent => found.push(no_core(facts)),
+        Known::Unknown => {} // it is told that it could not be seen
+    }
+    for (driver, module) in MODULES {
+        found.extend(not_loaded(facts, driver, module));
+    }
+    if facts.kernel.has_rdma == Known::Is(true) {
+        found.extend(no_device(facts));
+        found.extend(no_uverbs(facts));
+    }
+    found.extend(stack(facts));
+}
+
+fn no_core(facts: &Facts) -> Finding {
+    let cards = cards(facts);
+    let fix = match cards.first() {
+        Some((driver, module, _)) => format!("modprobe {module} (the card's driver {driver} is there)"),
+        None => "install the card's driver and load its RDMA module (Mellanox: modprobe mlx5_ib)".to_owned(),
+    };
+    let because = match cards.is_empty() {
+        true => "no card with RDMA is known by its driver".to_owned(),
+        false => {
+            cards.iter().map(|(driver, _, pci)| format!("{pci} ({driver})")).collect::<Vec<_>>().join(", ")
+        }
+    };
+    NO_CORE
+        .error("ib_core", "this node has no RDMA: the kernel's RDMA core is not loaded")
+        .because("/sys/class/infiniband is not there")
+        .because(because)
+        .fix(fix)
+}
+
+/// Cards whose driver has an RDMA module: driver, module, PCI address.
+fn cards(facts: &Facts) -> Vec<(&'static str, &'static str, &str)> {
+    let card = |(driver, module)| {
+        let with = facts.functions.iter().find(|function| function.driver.as_deref() == Some(driver))?;
+        Some((driver, module, with.address.as_str()))
+    };
+    MODULES.into_iter().filter_map(card).collect()
+}
+
+fn not_loaded(facts: &Facts, driver: &str, module: &str) -> Option<Finding> {
+    let with: Vec<&str> = facts
+        .functions
+        .iter()
+        .filter(|function| function.driver.as_deref() == Some(driver))
+        .filter(|function| function.rdma.is_empty() && function.uverbs.is_empty())
+        .map(|function| function.address.as_str())
+        .collect();
+    if with.is_empty() || facts.kernel.has_module(module) != Some(false) {
+        return None;
+    }
+    let finding = NOT_LOADED
+        .warning(module, format!("cards with the driver {driver} have no RDMA: {module} is not loaded"))
+        .because(with.join(", "));
+    Some(finding.fix(format!(
+        "modprobe {module}, and have it loaded at boot (/etc/modules-load.d); or leave it, if these cards are not for RDMA"
+    )))
+}
+
+fn no_device(facts: &Facts) -> Option<Finding> {
+    let elsewhere = facts.functions.iter().any(|function| !function.uverbs.is_empty());
+    if !facts.devices.is_empty() || elsewhere {
+        return None;
+    }
+    let fix = cards(facts)
+        .first()
+        .map_or("load the card's RDMA module (Mellanox: modprobe mlx5_ib)".to_owned(), |card| {
+            format!("modprobe {}; if it is loaded, look into dmesg for {}", card.1, card.0)
+        });
+    let none =
+        NO_DEVICE.error("/sys/class/infiniband", "the RDMA core is loaded, and there is no RDMA device");
+    Some(none.fix(fix))
+}
+
+fn no_uverbs(facts: &Facts) -> Option<Finding> {
+    if facts.kernel.has_module("ib_uverbs")? || !facts.nodes.uverbs.is_empty() {
+        return None;
+    }
+    let finding = NO_UVERBS
+        .error("ib_uverbs", "no program can use an RDMA device: the module ib_uverbs is not loaded")
+        .because("it is neither in /proc/modules nor in /sys/module");
+    Some(finding.fix("modprobe ib_uverbs, and have it loaded at boot (/etc/modules-load.d)"))
+}
+
+/// Modules of one stack must be of one origin: their symbols and structures differ.
+fn stack(facts: &Facts) -> Option<Finding> {
+    let modules = facts.kernel.modules.get()?;
+    // Not irdma and bnxt_re: their vendors make them for the kernel's core too.
+    let rdma = ["ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "mlx5_ib", "mlx5_core"];
+    let of = |vendor: bool| -> Vec<&str> {
+        let is = |name: &&str| modules.get(*name).is_some_and(|taint| taint.contains('O') == vendor);
+        rdma.into_iter().filter(is).collect()
+    };
+    let (vendor, kernel) = (of(true), of(false));
+    if !vendor.is_empty() && !kernel.is_empty() {
+        let mixed =
+            MIXED.error("ib_core", "RDMA modules come partly from the kernel and partly from a vendor");
+        return Some(
+            mixed
+                .because(format!("out of the kernel's tree: {}", vendor.join(", ")))
+                .because(format!("the kernel's: {}", kernel.join(", ")))
+                .fix("install the vendor's stack again for this kernel, or remove it whole, and reboot"),
+        );
+    }
+    let version = facts.kernel.stack_version.get()?;
+    Some(STACK.info("ib_core", format!("the RDMA stack is a vendor's, version {version}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{modules, with};
+    use crate::Known;
+
+    #[test]
+    fn a_node_without_the_rdma_core_has_no_rdma() {
+        let found = with(|facts| {
+            facts.kernel.has_rdma = Known::Is(false);
+            facts.mode.now = None;
+            facts.devices.clear();
+            facts.nodes.uverbs.clear();
+        });
+        assert_eq!(found, ["rdma-missing ib_core"]);
+    }
+
+    #[test]
+    fn a_core_without_a_device_is_an_error() {
+        let found = with(|facts| {
+            facts.devices.clear();
+            facts.functions.clear();
+        });
+        assert_eq!(found, ["rdma-no-device /sys/class/infiniband"]);
+    }
+
+    #[test]
+    fn a_card_without_its_rdma_module_is_told_of() {
+        let found = with(|facts| {
+            facts.functions[1].driver = Some("ice".into());
+            facts.functions[1].uverbs.clear();
+            facts.functions[1].rdma.clear();
+            facts.functions[1].vfs.clear();
+            facts.functions[1].num_vfs = Known::Is(0);
+            facts.functions.truncate(3);
+        });
+        assert_eq!(found, ["rdma-module-missing irdma"]);
+    }
+
+    #[test]
+    fn without_uverbs_no_program_has_rdma() {
+        let found = with(|facts| {
+            modules(facts).remove("ib_uverbs");
+            facts.nodes.uverbs.clear();
+        });
+        assert_eq!(found, ["uverbs-module-missing ib_uverbs"]);
+    }
+
+    #[test]
+    fn modules_of_two_origins_do_not_fit() {
+        let set = |name: &str| {
+            let name = name.to_owned();
+            with(move |facts| {
+                modules(facts).insert(name, "OE".into());
+            })
+        };
+        assert_eq!(set("mlx5_ib"), ["rdma-stack-mixed ib_core"]);
+        assert_eq!(set("ib_core"), ["rdma-stack-mixed ib_core"]);
+        let whole = with(|facts| {
+            modules(facts).values_mut().for_each(|taint| *taint = "OE".into());
+            facts.kernel.stack_version = Known::Is("24.10".into());
+        });
+        assert_eq!(whole, ["rdma-stack-vendor ib_core"]);
+    }
+}

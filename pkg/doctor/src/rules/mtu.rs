@@ -1,0 +1,125 @@
+//! MTU of ports and links.
+//!
+//! The kernel shows a RoCE port's active MTU nowhere but to programs that open the device. Every RoCE driver takes it from
+//! the link's MTU in the same way (`iboe_get_mtu`), and so does this.
+
+use std::collections::BTreeMap;
+
+use crate::{Facts, Finding, Id};
+
+const TOO_SMALL: Id = Id::new("mtu-too-small", "The MTU of a RoCE link leaves less than 1024 bytes for RDMA");
+const SMALL: Id = Id::new("mtu-below-4096", "The MTU of a RoCE link leaves less than 4096 bytes for RDMA");
+const DIFFERS: Id = Id::new("mtu-differs", "Links of like PFs have different MTUs");
+const VF_ABOVE_PF: Id =
+    Id::new("mtu-vf-above-pf", "A VF's MTU is above its PF's: its large packets may be dropped");
+
+pub(super) const IDS: &[Id] = &[TOO_SMALL, SMALL, DIFFERS, VF_ABOVE_PF];
+
+/// GRH or IP, UDP, BTH, and what else may be before the payload, and the ICRC.
+const HEADERS: u32 = 96;
+
+/// The MTUs that RDMA knows: the largest that fits into a link's.
+fn active_mtu(link: u32) -> Option<u32> {
+    [4096, 2048, 1024, 512, 256].into_iter().find(|mtu| link.saturating_sub(HEADERS) >= *mtu)
+}
+
+pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+    let mut by_model: BTreeMap<&str, Vec<(&str, u32)>> = BTreeMap::new();
+    for device in &facts.devices {
+        for port in device.ports.iter().filter(|port| !port.is_infiniband()) {
+            let Some(link) = port.link.as_deref().and_then(|name| facts.link(name)) else { continue };
+            let Some(&mtu) = link.mtu.get() else { continue };
+            let function = device.function.as_deref().and_then(|address| facts.function(address));
+            found.extend(small(&link.name, mtu, function.is_some_and(|function| function.pf.is_some())));
+            if let Some(function) = function.filter(|function| function.pf.is_none() && port.is_active()) {
+                by_model.entry(&function.model).or_default().push((&link.name, mtu));
+            }
+        }
+    }
+    found.extend(by_model.into_values().filter_map(differs));
+    found.extend(vfs(facts));
+}
+
+fn small(link: &str, mtu: u32, is_vf: bool) -> Option<Finding> {
+    let active = active_mtu(mtu);
+    let shown = active.map_or("none".to_owned(), |active| active.to_string());
+    let evidence =
+        format!("MTU {mtu}; the active MTU of its RDMA port is {shown} (computed as RoCE drivers do)");
+    match active {
+        Some(4096) => None,
+        Some(1024..) if is_vf => None, // told of its PF
+        Some(active @ 1024..) => {
+            let finding = SMALL
+                .info(link, format!("RDMA messages travel in pieces of {active} bytes; 4096 are possible"));
+            Some(
+                finding
+                    .because(evidence)
+                    .fix("an MTU of 4200 or 9000, on the switches too: ip link set … mtu 9000"),
+            )
+        }
+        _ => {
+            let finding = TOO_SMALL.error(link, format!("the MTU {mtu} is too small for RDMA"));
+            Some(finding.because(evidence).fix(format!(
+                "ip link set {link} mtu 9000 (or at least 1500), and in the node's network configuration"
+            )))
+        }
+    }
+}
+
+fn differs(links: Vec<(&str, u32)>) -> Option<Finding> {
+    let (first, mtu) = *links.first()?;
+    let (other, _) = links.iter().find(|(_, other)| *other != mtu)?;
+    let finding =
+        DIFFERS.warning(other, format!("PFs of the same model have different MTUs ({first} and {other})"));
+    let evidence = links.iter().map(|(link, mtu)| format!("{link}: {mtu}"));
+    Some(finding.because_all(evidence).fix("give all rails the same MTU"))
+}
+
+fn vfs(facts: &Facts) -> Vec<Finding> {
+    let mtu = |link: &String| facts.link(link).and_then(|link| link.mtu.get().copied());
+    let above = facts.functions.iter().filter_map(|vf| {
+        let pf = facts.function(vf.pf.as_deref()?)?;
+        let (vf_link, pf_link) = (vf.links.first()?, pf.links.first()?);
+        let (vf_mtu, pf_mtu) = (mtu(vf_link)?, mtu(pf_link)?);
+        (vf_mtu > pf_mtu).then(|| {
+            let finding =
+                VF_ABOVE_PF.warning(vf_link, format!("the VF's MTU {vf_mtu} is above its PF's {pf_mtu}"));
+            finding
+                .because(format!("{vf_link} ({}): {vf_mtu}; {pf_link}: {pf_mtu}", vf.address))
+                .fix(format!("ip link set {pf_link} mtu {vf_mtu}, or lower the VF's"))
+        })
+    });
+    above.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::testing::with, active_mtu};
+    use crate::Known;
+
+    #[test]
+    fn the_active_mtu_is_what_the_drivers_compute() {
+        let known =
+            [(1500, Some(1024)), (4191, Some(2048)), (4192, Some(4096)), (9000, Some(4096)), (300, None)];
+        for (link, active) in known {
+            assert_eq!(active_mtu(link), active, "{link}");
+        }
+    }
+
+    #[test]
+    fn a_small_mtu_costs_speed_and_a_tiny_one_works_no_more() {
+        let set = |mtu| with(move |facts| facts.links.iter_mut().for_each(|link| link.mtu = Known::Is(mtu)));
+        assert_eq!(set(1500), ["mtu-below-4096 eth0", "mtu-below-4096 eth1"]);
+        assert_eq!(set(1000), ["mtu-too-small eth0", "mtu-too-small eth1", "mtu-too-small eth2"]);
+    }
+
+    #[test]
+    fn rails_have_one_mtu() {
+        assert_eq!(with(|facts| facts.links[1].mtu = Known::Is(9000)), ["mtu-differs eth1"]);
+    }
+
+    #[test]
+    fn a_vf_has_no_larger_mtu_than_its_pf() {
+        assert_eq!(with(|facts| facts.links[2].mtu = Known::Is(9000)), ["mtu-vf-above-pf eth2"]);
+    }
+}

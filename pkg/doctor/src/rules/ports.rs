@@ -1,0 +1,201 @@
+//! Ports of RDMA devices, and their links.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Facts, Finding, Id, Severity,
+    facts::devices::{Device, Port},
+};
+
+const LINK_DOWN: Id = Id::new("link-down", "The link of a PF with RDMA is administratively down");
+const NO_CARRIER: Id = Id::new("link-no-carrier", "The link of a PF with RDMA is up and has no carrier");
+const NOT_ACTIVE: Id = Id::new("port-not-active", "An RDMA port is not active, though its link is");
+const NO_MANAGER: Id = Id::new("ib-no-subnet-manager", "An InfiniBand port has a link and no subnet manager");
+const ZERO_GUID: Id =
+    Id::new("node-guid-zero", "A device's node GUID is zero: RDMA-CM does not work with it");
+const SAME_GUID: Id = Id::new("node-guid-duplicate", "Two devices of one driver have the same node GUID");
+
+pub(super) const IDS: &[Id] = &[LINK_DOWN, NO_CARRIER, NOT_ACTIVE, NO_MANAGER, ZERO_GUID, SAME_GUID];
+
+pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+    for device in &facts.devices {
+        found.extend(device.ports.iter().filter_map(|port| judge(facts, device, port)));
+        found.extend(zero_guid(device));
+    }
+    found.extend(same_guids(facts));
+}
+
+/// The first thing that keeps a port from being active. A VF's link is down for as long as nobody has it.
+fn judge(facts: &Facts, device: &Device, port: &Port) -> Option<Finding> {
+    if port.is_infiniband() {
+        return infiniband(facts, device, port);
+    }
+    let state = port.state.get()?;
+    let evidence =
+        format!("{}: {state}, {}", device.object(port), port.physical.get().map_or("?", String::as_str));
+    let link = port.link.as_deref().and_then(|name| facts.link(name));
+    let idle_vf = facts.is_vf(device) && link.is_none_or(|link| !link.has_carrier());
+    if port.is_active() || idle_vf {
+        return None;
+    }
+    let Some(link) = link else {
+        let finding = NOT_ACTIVE.error(device.object(port), format!("the port is {state}"));
+        return Some(finding.because(evidence).fix("look for the port's link: ip link, rdma link"));
+    };
+    let name = &link.name;
+    if link.is_down() {
+        let has_vfs = facts.functions.iter().any(|pf| pf.links.contains(name) && !pf.vfs.is_empty());
+        let (severity, more) = if has_vfs {
+            (Severity::Error, ", and its VFs have no carrier either")
+        } else {
+            (Severity::Warning, "")
+        };
+        let finding = LINK_DOWN.found(
+            severity,
+            name,
+            format!("{name}, the link of {}, is down{more}", device.object(port)),
+        );
+        return Some(
+            finding
+                .because(evidence)
+                .fix(format!("ip link set {name} up, and in the network configuration of the node")),
+        );
+    }
+    if !link.has_carrier() {
+        let finding = NO_CARRIER
+            .error(name, format!("{name}, the link of {}, is up and has no carrier", device.object(port)));
+        return Some(
+            finding.because(evidence).fix("check cable, transceiver and switch port; ethtool says more"),
+        );
+    }
+    let finding = NOT_ACTIVE
+        .error(device.object(port), format!("the port is {state}, though its link {name} has a carrier"));
+    Some(
+        finding
+            .because(evidence)
+            .fix("look into dmesg for the driver's complaints; bind the driver anew if nobody uses the card"),
+    )
+}
+
+fn infiniband(facts: &Facts, device: &Device, port: &Port) -> Option<Finding> {
+    let state = port.state.get().filter(|_| !port.is_active())?;
+    let physical = port.physical.get().map_or("?", String::as_str);
+    let evidence = format!("{}: {state}, {physical}", device.object(port));
+    if physical == "LinkUp" {
+        let finding = NO_MANAGER.error(
+            device.object(port),
+            format!("the port has a link and is {state}: no subnet manager serves it"),
+        );
+        let lid = port.sm_lid.get().map(|lid| format!("sm_lid: {lid}"));
+        let fix = match facts.is_vf(device) {
+            true => {
+                "give the VF a GUID and link state auto, and switch virtualization on in the subnet manager"
+            }
+            false => "start a subnet manager (opensm, UFM, or the switch's)",
+        };
+        return Some(finding.because(evidence).because_all(lid).fix(fix));
+    }
+    if facts.is_vf(device) {
+        return None;
+    }
+    let finding = NOT_ACTIVE.error(device.object(port), format!("the port is {state} ({physical})"));
+    Some(finding.because(evidence).fix("check cable, transceiver and switch port"))
+}
+
+fn zero_guid(device: &Device) -> Option<Finding> {
+    let guid = device.node_guid.get()?;
+    if !guid.bytes().all(|byte| matches!(byte, b'0' | b':')) {
+        return None;
+    }
+    let finding = ZERO_GUID.error(&device.name, "its node GUID is zero: RDMA-CM does not work with it");
+    Some(finding.because(format!("node_guid: {guid}")).fix(
+        "give the VF a MAC address (RoCE) or a GUID (InfiniBand) through its PF and then bind its driver anew: \
+         ip link set PF vf N mac …, and unbind and bind in /sys/bus/pci/drivers",
+    ))
+}
+
+fn same_guids(facts: &Facts) -> Vec<Finding> {
+    let mut by_guid: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for device in &facts.devices {
+        if let (Some(guid), Some(driver)) = (device.node_guid.get(), device.driver.as_deref())
+            && zero_guid(device).is_none()
+        {
+            by_guid.entry((driver, guid)).or_default().push(&device.name);
+        }
+    }
+    by_guid.retain(|_, names| names.len() > 1);
+    let same = by_guid.into_iter().map(|((_, guid), names)| {
+        let finding = SAME_GUID.warning(names[0], format!("{} have the same node GUID", names.join(", ")));
+        finding
+            .because(format!("node_guid: {guid}"))
+            .fix("give each VF a MAC address or a GUID of its own, and bind its driver anew")
+    });
+    same.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{findings, with};
+    use crate::{Facts, Known, Severity};
+
+    fn set(facts: &mut Facts, state: &str, physical: &str) {
+        let port = &mut facts.devices[1].ports[0];
+        (port.state, port.physical) = (Known::Is(state.into()), Known::Is(physical.into()));
+        port.gids = None;
+    }
+
+    #[test]
+    fn a_pf_whose_link_is_down_is_an_error_if_it_has_vfs() {
+        let down = |vfs: bool| {
+            findings(move |facts| {
+                set(facts, "DOWN", "Disabled");
+                facts.links[1].up = Known::Is(false);
+                facts.links[1].carrier = Known::Absent;
+                if !vfs {
+                    facts.functions.retain(|function| function.address != "0000:b0:00.1");
+                    facts.functions[1].vfs.clear();
+                    facts.functions[1].num_vfs = Known::Is(0);
+                }
+            })
+        };
+        let (with_vfs, without) = (down(true), down(false));
+        assert_eq!((with_vfs.len(), with_vfs[0].id, with_vfs[0].severity), (1, "link-down", Severity::Error));
+        assert_eq!(
+            (without[0].id, without[0].severity, &*without[0].object),
+            ("link-down", Severity::Warning, "eth1")
+        );
+    }
+
+    #[test]
+    fn a_link_without_carrier_and_a_port_that_lags_are_told_apart() {
+        let carrier = |carrier| {
+            with(move |facts| {
+                set(facts, "DOWN", "Polling");
+                facts.links[1].carrier = Known::Is(carrier);
+            })
+        };
+        assert_eq!(carrier(0), ["link-no-carrier eth1"]);
+        assert_eq!(carrier(1), ["port-not-active mlx5_1 port 1"]);
+    }
+
+    #[test]
+    fn an_infiniband_port_wants_a_subnet_manager() {
+        let physical = |physical: &'static str| {
+            with(move |facts| {
+                set(facts, "INIT", physical);
+                facts.devices[1].ports[0].layer = Known::Is("InfiniBand".into());
+                facts.devices[1].ports[0].link = None;
+            })
+        };
+        assert_eq!(physical("LinkUp"), ["ib-no-subnet-manager mlx5_1 port 1"]);
+        assert_eq!(physical("Polling"), ["port-not-active mlx5_1 port 1"]);
+    }
+
+    #[test]
+    fn a_guid_is_not_zero_and_there_once() {
+        let guid =
+            |guid: &'static str| with(move |facts| facts.devices[1].node_guid = Known::Is(guid.into()));
+        assert_eq!(guid("0000:0000:0000:0000"), ["node-guid-zero mlx5_1"]);
+        assert_eq!(guid("0c42:a103:0065:1230"), ["node-guid-duplicate mlx5_0"]);
+    }
+}

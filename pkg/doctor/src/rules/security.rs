@@ -1,0 +1,55 @@
+//! What the kernel forbids: lockdown, SELinux.
+
+use crate::{Facts, Finding, Id, Known};
+
+const LOCKDOWN: Id = Id::new(
+    "kernel-lockdown",
+    "The kernel is locked down (secure boot): firmware settings cannot be changed",
+);
+const SELINUX: Id =
+    Id::new("selinux-enforcing", "SELinux is enforcing: pods need labels and a policy for RDMA devices");
+
+pub(super) const IDS: &[Id] = &[LOCKDOWN, SELINUX];
+
+pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+    let lockdown = facts.kernel.lockdown.get().and_then(|text| text.split(['[', ']']).nth(1));
+    if let Some(level) = lockdown.filter(|level| *level != "none") {
+        let finding = LOCKDOWN.info(
+            "kernel",
+            format!("the kernel is locked down ({level}): mstconfig cannot change firmware settings"),
+        );
+        found.push(
+            finding
+                .because("/sys/kernel/security/lockdown")
+                .fix("change them with secure boot off, or from the BIOS"),
+        );
+    }
+    if facts.kernel.selinux == Known::Is(1) {
+        let finding = SELINUX.info(
+            "SELinux",
+            "SELinux is enforcing: a device that pods cannot open may be denied by its policy",
+        );
+        found.push(
+            finding.because("/sys/fs/selinux/enforce: 1").fix("ausearch -m avc -ts recent shows denials"),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::with;
+    use crate::Known;
+
+    #[test]
+    fn a_kernel_that_is_locked_down_is_good_to_know() {
+        let level = |text: &'static str| with(move |facts| facts.kernel.lockdown = Known::Is(text.into()));
+        assert_eq!(level("none [integrity] confidentiality"), ["kernel-lockdown kernel"]);
+        assert!(level("[none] integrity confidentiality").is_empty());
+    }
+
+    #[test]
+    fn selinux_that_enforces_is_good_to_know() {
+        assert_eq!(with(|facts| facts.kernel.selinux = Known::Is(1)), ["selinux-enforcing SELinux"]);
+        assert!(with(|facts| facts.kernel.selinux = Known::Is(0)).is_empty());
+    }
+}

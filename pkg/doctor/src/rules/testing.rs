@@ -1,0 +1,180 @@
+//! A healthy node, for the tests of the rules: each breaks one thing.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Facts, Finding, Known,
+    facts::{
+        Look,
+        cni::{Cni, File, Kind},
+        devices::{Device, Gid, Port},
+        functions::{Function, Pcie},
+        kernel::Kernel,
+        kubelet::{Kubelet, Socket, State},
+        limits::Limit,
+        links::{Link, Lossless},
+        mode::Mode,
+        nodes::{self, Node, Nodes},
+    },
+};
+
+/// Two PFs with a VF each, RoCE, in shared mode.
+pub(super) fn healthy() -> Facts {
+    let socket = Socket { path: "/socket", purpose: "a test", state: State::Listens };
+    Facts {
+        look: Look { superuser: true, this_machine: true, nodes_netns: Some(true) },
+        kernel: kernel(),
+        mode: Mode {
+            now: Some(rdma::NetnsMode::Shared),
+            next: Some(modprobe::NextBoot::of(&[], None)),
+            ..Mode::default()
+        },
+        functions: vec![pf(0), pf(1), vf(0), vf(1)],
+        devices: vec![device(0, "0000:af:00.0"), device(1, "0000:b0:00.0"), device(2, "0000:af:00.1")],
+        links: vec![link("eth0"), link("eth1"), Link { up: Known::Is(false), ..link("eth2") }],
+        nodes: Nodes { uverbs: vec![node("uverbs0", "231:192")], rdma_cm: node("rdma_cm", "10:122") },
+        limits: vec![Limit { pid: Some(7), command: "containerd".into(), bytes: None }],
+        cni: Cni { dir: "/opt/cni/bin".into(), files: Known::Is(vec![ours("macvlan"), ours("sriov")]) },
+        kubelet: Kubelet { is_there: true, sockets: vec![socket] },
+        ..Facts::default()
+    }
+}
+
+fn kernel() -> Kernel {
+    let modules = ["ib_core", "mlx5_core", "mlx5_ib", "ib_uverbs", "rdma_ucm"];
+    Kernel {
+        release: Known::Is("6.12.0".into()),
+        command_line: Known::Is("quiet".into()),
+        modules: Known::Is(modules.map(|name| (name.to_owned(), String::new())).into()),
+        parts: Known::Is(Vec::new()),
+        ib_core: Some(modprobe::IbCore::Module),
+        has_rdma: Known::Is(true),
+        numa_nodes: 1,
+        ..Kernel::default()
+    }
+}
+
+fn pf(number: u32) -> Function {
+    let (address, vf) = (
+        ["0000:af:00.0", "0000:b0:00.0"][number as usize],
+        ["0000:af:00.1", "0000:b0:00.1"][number as usize],
+    );
+    Function {
+        address: address.into(),
+        vendor: "0x15b3".into(),
+        model: "0x15b3:0x101b:0x15b3:0x0007".into(),
+        driver: Some("mlx5_core".into()),
+        vfs: vec![vf.into()],
+        num_vfs: Known::Is(1),
+        total_vfs: Known::Is(8),
+        autoprobe: Known::Is(1),
+        links: vec![format!("eth{number}")],
+        rdma: vec![format!("mlx5_{number}")],
+        uverbs: vec![format!("uverbs{number}")],
+        numa_node: Some(0),
+        pcie: Pcie { speed: Some(16.0), max_speed: Some(16.0), width: Some(16), max_width: Some(16) },
+        ..Function::default()
+    }
+}
+
+fn vf(number: u32) -> Function {
+    let pf = pf(number);
+    Function {
+        address: pf.vfs[0].clone(),
+        pf: Some(pf.address),
+        vfs: Vec::new(),
+        num_vfs: Known::Absent,
+        total_vfs: Known::Absent,
+        autoprobe: Known::Absent,
+        links: vec![format!("eth{}", number + 2)],
+        rdma: vec![format!("mlx5_{}", number + 2)],
+        uverbs: vec![format!("uverbs{}", number + 2)],
+        pcie: Pcie::default(),
+        ..pf
+    }
+}
+
+fn device(number: u32, function: &str) -> Device {
+    let is_vf = number > 1;
+    let link = format!("eth{number}");
+    let gid = |index, kind| Gid {
+        index,
+        gid: "::ffff:172.81.0.1".parse().unwrap(),
+        kind,
+        link: Some(link.clone()),
+    };
+    Device {
+        name: format!("mlx5_{number}"),
+        driver: Some("mlx5".into()),
+        function: Some(function.into()),
+        node_guid: Known::Is(format!("0c42:a103:0065:123{number}")),
+        firmware: Known::Is("16.35.4506".into()),
+        board: Known::Is("MT_0000000223".into()),
+        ports: vec![Port {
+            number: 1,
+            state: Known::Is(if is_vf { "DOWN" } else { "ACTIVE" }.into()),
+            physical: Known::Is(if is_vf { "Disabled" } else { "LinkUp" }.into()),
+            layer: Known::Is("Ethernet".into()),
+            rate: Known::Is("100 Gb/sec (4X EDR)".into()),
+            sm_lid: Known::Is("0x0".into()),
+            link: Some(link.clone()),
+            gids: Some(vec![gid(0, "RoCE v1"), gid(1, "RoCE v2")]),
+            gid_table: 255,
+            traffic_class: Some(106),
+        }],
+    }
+}
+
+fn link(name: &str) -> Link {
+    Link {
+        name: name.into(),
+        mtu: Known::Is(4200),
+        up: Known::Is(true),
+        carrier: Known::Is(1),
+        speed: Known::Is(100_000),
+        addresses: Some(vec!["172.81.0.1/16".parse().unwrap()]),
+        lossless: Lossless {
+            ecn_receiver: Some(vec![3]),
+            ecn_sender: Some(vec![3]),
+            trust: Some("dscp".into()),
+        },
+        ..Link::default()
+    }
+}
+
+pub(super) fn node(name: &str, number: &str) -> Node {
+    let file = nodes::File { is_device: true, number: number.into(), permissions: 0o666 };
+    Node { path: format!("/dev/infiniband/{name}"), file: Known::Is(file), number: Known::Is(number.into()) }
+}
+
+pub(super) fn ours(name: &str) -> File {
+    File {
+        name: name.into(),
+        kind: Kind::Ours { version: env!("CARGO_PKG_VERSION").into(), content: 1 },
+        executable: true,
+    }
+}
+
+/// What a healthy node comes to with one thing changed, as `id object`.
+pub(super) fn with(change: impl FnOnce(&mut Facts)) -> Vec<String> {
+    findings(change).iter().map(|finding| format!("{} {}", finding.id, finding.object)).collect()
+}
+
+/// The findings themselves; each says what to do, unless it is only good to know.
+pub(super) fn findings(change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
+    let mut facts = healthy();
+    change(&mut facts);
+    let findings = super::examine(&facts).findings;
+    for finding in &findings {
+        assert!(!finding.summary.is_empty(), "{finding:?}");
+        assert!(finding.severity == crate::Severity::Info || !finding.fix.is_empty(), "{finding:?}");
+    }
+    findings
+}
+
+pub(super) fn modules(facts: &mut Facts) -> &mut BTreeMap<String, String> {
+    match &mut facts.kernel.modules {
+        Known::Is(modules) => modules,
+        _ => panic!("a healthy node's modules are known"),
+    }
+}

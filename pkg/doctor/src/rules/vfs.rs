@@ -1,0 +1,155 @@
+//! PFs and their VFs.
+
+use crate::{Facts, Finding, Id, Known, facts::functions::Function};
+
+const NO_DRIVER: Id = Id::new("vf-without-driver", "A VF is bound to no driver");
+const NO_RDMA: Id = Id::new("vf-without-rdma", "A VF has no RDMA device, though its PF has one");
+const LOST: Id = Id::new("vf-count-differs", "A PF shows another number of VFs than it was told to have");
+const FEWER: Id =
+    Id::new("vfs-fewer-than-configured", "A PF has fewer VFs than the node's configuration asks for");
+const AUTOPROBE: Id = Id::new("vf-autoprobe-off", "The kernel does not bind the VFs of a PF to their driver");
+const NOT_BOUND: Id =
+    Id::new("pf-without-driver", "A network card with RDMA of its vendor is bound to no driver");
+
+pub(super) const IDS: &[Id] = &[NO_DRIVER, NO_RDMA, LOST, FEWER, AUTOPROBE, NOT_BOUND];
+
+/// Mellanox: every card of theirs has RDMA.
+const MELLANOX: &str = "0x15b3";
+
+pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+    for function in &facts.functions {
+        match function.pf.as_deref().and_then(|pf| facts.function(pf)) {
+            Some(pf) => found.extend(vf(function, pf)),
+            None => found.extend(pf(function)),
+        }
+    }
+    for wanted in &facts.wanted_vfs {
+        let is = facts.function(&wanted.pf).and_then(|pf| pf.num_vfs.get().copied()).unwrap_or(0);
+        if is < wanted.count {
+            let finding =
+                FEWER.error(&wanted.pf, format!("the PF has {is} VFs, and is to have {}", wanted.count));
+            found.push(
+                finding
+                    .because(format!("{}: {}", wanted.file, wanted.count))
+                    .fix("silkrail apply, with the node drained"),
+            );
+        }
+    }
+}
+
+fn pf(pf: &Function) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if pf.driver.is_none() && pf.vendor == MELLANOX {
+        let finding = NOT_BOUND.error(&pf.address, "the card is bound to no driver");
+        found.push(
+            finding
+                .because(&pf.model)
+                .fix("modprobe mlx5_core; if it is loaded, look into dmesg for the reason"),
+        );
+    }
+    if let Some(number) = pf.num_vfs.get().filter(|number| usize::try_from(**number) != Ok(pf.vfs.len())) {
+        let finding = LOST
+            .error(&pf.address, format!("the PF was told to have {number} VFs, and shows {}", pf.vfs.len()));
+        found.push(
+            finding
+                .because(format!("sriov_numvfs: {number}"))
+                .fix("look into dmesg; make the VFs anew with the node drained"),
+        );
+    }
+    if pf.autoprobe == Known::Is(0) && !pf.vfs.is_empty() {
+        let finding = AUTOPROBE.info(&pf.address, "new VFs of this PF are not bound to a driver");
+        found.push(
+            finding
+                .because("sriov_drivers_autoprobe: 0")
+                .fix("echo 1 > sriov_drivers_autoprobe, unless something else binds them"),
+        );
+    }
+    found
+}
+
+fn vf(vf: &Function, pf: &Function) -> Option<Finding> {
+    let Some(driver) = vf.driver.as_deref() else {
+        let finding = NO_DRIVER.error(&vf.address, "the VF is bound to no driver: no pod can have it");
+        let off =
+            (pf.autoprobe == Known::Is(0)).then(|| format!("sriov_drivers_autoprobe of {}: 0", pf.address));
+        return Some(
+            finding
+                .because(format!(
+                    "VF of {} ({})",
+                    pf.address,
+                    pf.links.first().map_or("no link", String::as_str)
+                ))
+                .because_all(off)
+                .fix(format!(
+                    "echo {} > /sys/bus/pci/drivers_probe (with sriov_drivers_autoprobe at 1)",
+                    vf.address
+                )),
+        );
+    };
+    // In a pod, it has uverbs and no device here. For a virtual machine it is bound to vfio.
+    let has_rdma = !vf.rdma.is_empty() || !vf.uverbs.is_empty();
+    let pf_has = !pf.rdma.is_empty() || !pf.uverbs.is_empty();
+    if has_rdma || !pf_has || driver.starts_with("vfio") {
+        return None;
+    }
+    let finding = NO_RDMA.error(&vf.address, "the VF has no RDMA device, though its PF has one");
+    Some(finding.because(format!("driver {driver}; PF {}: {}", pf.address, pf.rdma.join(", "))).fix(
+        "switch RDMA on for VFs (firmware, or devlink dev param … enable_roce), and bind its driver anew",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::with;
+    use crate::{Known, WantedVfs};
+
+    #[test]
+    fn a_vf_wants_a_driver_and_an_rdma_device() {
+        let unbound = with(|facts| {
+            facts.functions[2].driver = None;
+            facts.functions[2].rdma.clear();
+            facts.functions[2].uverbs.clear();
+        });
+        assert_eq!(unbound, ["vf-without-driver 0000:af:00.1"]);
+        let without = |driver: &'static str| {
+            with(move |facts| {
+                facts.functions[2].driver = Some(driver.into());
+                facts.functions[2].rdma.clear();
+                facts.functions[2].uverbs.clear();
+            })
+        };
+        assert_eq!(without("iavf"), ["vf-without-rdma 0000:af:00.1"]);
+        assert!(without("vfio-pci").is_empty());
+        let elsewhere = with(|facts| facts.functions[2].rdma.clear());
+        assert_eq!(elsewhere, ["device-elsewhere 0000:af:00.1"], "it is in a pod: it has one");
+    }
+
+    #[test]
+    fn a_pf_has_as_many_vfs_as_it_was_told_and_as_are_wanted() {
+        assert_eq!(
+            with(|facts| facts.functions[0].num_vfs = Known::Is(4)),
+            ["vf-count-differs 0000:af:00.0"]
+        );
+        let wanted = |count| {
+            with(move |facts| {
+                facts.wanted_vfs = vec![WantedVfs { pf: "0000:af:00.0".into(), count, file: "/etc/x".into() }]
+            })
+        };
+        assert_eq!(wanted(2), ["vfs-fewer-than-configured 0000:af:00.0"]);
+        assert!(wanted(1).is_empty());
+    }
+
+    #[test]
+    fn autoprobe_that_is_off_is_good_to_know() {
+        assert_eq!(
+            with(|facts| facts.functions[0].autoprobe = Known::Is(0)),
+            ["vf-autoprobe-off 0000:af:00.0"]
+        );
+    }
+
+    #[test]
+    fn a_mellanox_card_without_driver_is_an_error() {
+        let found = with(|facts| facts.functions[0].driver = None);
+        assert_eq!(found, ["pf-without-driver 0000:af:00.0"]);
+    }
+}

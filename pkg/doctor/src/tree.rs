@@ -1,0 +1,163 @@
+//! Reading below a root directory, tolerantly: what cannot be read is noted, and the reading goes on.
+
+use std::{
+    cell::RefCell,
+    fs::{self, Metadata, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use nix::libc;
+use serde::Serialize;
+
+use crate::Known;
+
+/// No file that is looked at is longer, but for those whose length is asked for.
+const LIMIT: u64 = 4 << 20;
+
+/// Something that could not be seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Unexamined {
+    /// What.
+    pub(crate) what: String,
+    /// Why.
+    pub(crate) why: String,
+}
+
+/// A root directory, and what could not be seen below it.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: PathBuf,
+    unexamined: RefCell<Vec<Unexamined>>,
+}
+
+impl Tree {
+    pub(crate) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned(), unexamined: RefCell::default() }
+    }
+
+    /// The path below the root, also of one that is absolute.
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The path as the node calls it.
+    pub(crate) fn shown(&self, path: &Path) -> String {
+        match path.strip_prefix(&self.root) {
+            Ok(below) => format!("/{}", below.display()),
+            Err(_) => path.display().to_string(),
+        }
+    }
+
+    pub(crate) fn note(&self, what: impl ToString, why: impl ToString) {
+        let (what, why) = (what.to_string(), why.to_string());
+        self.unexamined.borrow_mut().push(Unexamined { what, why });
+    }
+
+    pub(crate) fn into_unexamined(self) -> Vec<Unexamined> {
+        self.unexamined.into_inner()
+    }
+
+    /// The text of a file without the line's end.
+    pub(crate) fn text(&self, path: impl AsRef<Path>) -> Known<String> {
+        self.bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned())
+    }
+
+    pub(crate) fn bytes(&self, path: impl AsRef<Path>) -> Known<Vec<u8>> {
+        let path = self.path(path);
+        self.seen(&path, read(&path, LIMIT))
+    }
+
+    pub(crate) fn value<T: FromStr>(&self, path: impl AsRef<Path>) -> Known<T> {
+        match self.text(&path) {
+            Known::Is(text) => match text.parse() {
+                Ok(value) => Known::Is(value),
+                Err(_) => {
+                    let path = self.path(path);
+                    self.note(self.shown(&path), format!("holds {text:?}, which makes no sense there"));
+                    Known::Unknown
+                }
+            },
+            Known::Absent => Known::Absent,
+            Known::Unknown => Known::Unknown,
+        }
+    }
+
+    /// The names in a directory, sorted.
+    pub(crate) fn names(&self, path: impl AsRef<Path>) -> Known<Vec<String>> {
+        let path = self.path(path);
+        let list = fs::read_dir(&path).and_then(|entries| {
+            let name =
+                |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
+            let mut names = entries.map(name).collect::<io::Result<Vec<_>>>()?;
+            names.sort();
+            Ok(names)
+        });
+        self.seen(&path, list)
+    }
+
+    /// The last part of a symbolic link's target.
+    pub(crate) fn link(&self, path: impl AsRef<Path>) -> Option<String> {
+        let target = fs::read_link(self.path(path)).ok()?;
+        Some(target.file_name()?.to_string_lossy().into_owned())
+    }
+
+    pub(crate) fn is_there(&self, path: impl AsRef<Path>) -> bool {
+        !self.metadata(path).is_absent()
+    }
+
+    pub(crate) fn metadata(&self, path: impl AsRef<Path>) -> Known<Metadata> {
+        let path = self.path(path);
+        self.seen(&path, fs::metadata(&path))
+    }
+
+    fn seen<T>(&self, path: &Path, result: io::Result<T>) -> Known<T> {
+        match result {
+            Ok(value) => Known::Is(value),
+            Err(error) if is_absent(&error) => Known::Absent,
+            Err(error) => {
+                self.note(self.shown(path), error);
+                Known::Unknown
+            }
+        }
+    }
+}
+
+/// Not there; or an attribute that has no value now: the speed of a link that is down, an unused GID.
+fn is_absent(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || matches!(code, Some(libc::EINVAL | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO))
+}
+
+/// At most so many bytes of a file. Nothing is waited for: a pipe nobody writes to.
+pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_unknown_and_told_of_and_what_is_not_there_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("number"), "seven\n").unwrap();
+        fs::create_dir(root.path().join("directory")).unwrap();
+        fs::set_permissions(root.path().join("number"), fs::Permissions::from_mode(0o644)).unwrap();
+        let tree = Tree::at(root.path());
+        assert_eq!(tree.text("/missing"), Known::Absent);
+        assert_eq!(tree.value::<u32>("number"), Known::Unknown);
+        assert_eq!(tree.text("directory"), Known::Unknown);
+        let told: Vec<_> = tree.into_unexamined().into_iter().map(|one| one.what).collect();
+        assert_eq!(told, ["/number", "/directory"]);
+    }
+}
