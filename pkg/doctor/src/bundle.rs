@@ -1,1 +1,360 @@
-//! Stub.
+//! A tar of what the doctor saw, for a support ticket.
+//!
+//! It has `report.json`, `facts.json`, `netlink.json`, the files that they come from below `node/`, the end of the kernel's
+//! log, and `manifest.json`, which says what was cut off or left out. Addresses and names of hosts are replaced by
+//! pseudonyms ([`redact`]) unless that is not wanted. Names of pods and devices stay.
+
+mod collect;
+mod kernel_log;
+mod redact;
+
+use std::{
+    ffi::OsString,
+    fs::{self, OpenOptions},
+    io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use flate2::{Compression, write::GzEncoder};
+use serde::Serialize;
+use serde_json::Value;
+
+use self::{
+    collect::{Collector, Piece},
+    redact::Redactor,
+};
+use crate::{Asked, Facts, Report};
+
+/// A bundle is never larger, before compression.
+const MOST: usize = 24 << 20;
+/// And never takes longer to collect.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What the files of a bundle are below.
+const TOP: &str = "silkrail-bundle";
+
+/// How a bundle is written.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Whether addresses and names of hosts are replaced by pseudonyms.
+    pub redact: bool,
+    /// Whether a file that is there is replaced.
+    pub force: bool,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Written {
+    /// Where.
+    pub path: PathBuf,
+    /// How many files it has.
+    pub files: usize,
+    /// What was cut off or left out, and why.
+    pub left_out: Vec<String>,
+}
+
+/// The bundle could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file is there.
+    #[error("{}: is there already; take another name, or --force to replace it", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The name says no format.
+    #[error("{}: expected a name that ends in .tar, .tar.gz or .tgz", path.display())]
+    Name {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It could not be written.
+    #[error("write {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// Writes a bundle that only its owner may read. The name's end says whether it is compressed.
+///
+/// # Errors
+/// [`Error`]; the file is then not there, or as it was.
+pub fn write(
+    path: &Path,
+    options: Options,
+    asked: &Asked,
+    facts: &Facts,
+    report: &Report,
+) -> Result<Written, Error> {
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
+        _ => Error::Io { path: path.to_owned(), source },
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let compressed = name.ends_with(".tar.gz") || name.ends_with(".tgz");
+    if !compressed && !name.ends_with(".tar") {
+        return Err(Error::Name { path: path.to_owned() });
+    }
+    if !options.force && path.symlink_metadata().is_ok() {
+        return Err(Error::Exists { path: path.to_owned() });
+    }
+    let temporary = temporary(path);
+    let file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
+    let mut pack = Pack::new(asked, facts, options.redact);
+    let packed = if compressed {
+        let mut encoder = GzEncoder::new(BufWriter::new(&file), Compression::default());
+        pack.all(&mut encoder, facts, report).and_then(|()| encoder.finish()?.flush())
+    } else {
+        let mut writer = BufWriter::new(&file);
+        pack.all(&mut writer, facts, report).and_then(|()| writer.flush())
+    };
+    let placed = packed.and_then(|()| file.sync_all()).and_then(|()| place(&temporary, path, options.force));
+    if let Err(error) = placed {
+        let _ = fs::remove_file(&temporary);
+        return Err(failed(error));
+    }
+    Ok(Written { path: path.to_owned(), files: pack.files, left_out: pack.left_out })
+}
+
+fn temporary(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// A link does not replace what is there, a rename does.
+fn place(temporary: &Path, path: &Path, force: bool) -> io::Result<()> {
+    if force {
+        return fs::rename(temporary, path);
+    }
+    fs::hard_link(temporary, path)?;
+    fs::remove_file(temporary)
+}
+
+/// A bundle on its way into a file.
+struct Pack {
+    asked: Asked,
+    redactor: Option<Redactor>,
+    files: usize,
+    bytes: usize,
+    left_out: Vec<String>,
+    now: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Manifest<'a> {
+    version: &'static str,
+    redacted: bool,
+    left_out: &'a [String],
+}
+
+impl Pack {
+    fn new(asked: &Asked, facts: &Facts, redact: bool) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let redactor = redact.then(|| Redactor::of(&collect::hosts(asked, facts)));
+        Self { asked: asked.clone(), redactor, files: 0, bytes: 0, left_out: Vec::new(), now }
+    }
+
+    fn all(&mut self, to: &mut dyn Write, facts: &Facts, report: &Report) -> io::Result<()> {
+        let mut tar = tar::Builder::new(to);
+        self.json(&mut tar, "report.json", report)?;
+        self.json(&mut tar, "facts.json", facts)?;
+        if facts.look.may_ask_the_kernel() {
+            self.json(&mut tar, "netlink.json", &collect::netlink(&self.asked))?;
+        }
+        self.pieces(&mut tar, Collector::of(&self.asked, facts))?;
+        let left_out = std::mem::take(&mut self.left_out);
+        let redacted = self.redactor.is_some();
+        let manifest = Manifest { version: env!("CARGO_PKG_VERSION"), redacted, left_out: &left_out };
+        self.json(&mut tar, "manifest.json", &manifest)?;
+        self.left_out = left_out;
+        tar.finish()
+    }
+
+    /// Some files of sysfs ask a card's firmware. So they are read on another thread, which is left alone when it takes
+    /// too long.
+    fn pieces(&mut self, tar: &mut tar::Builder<&mut dyn Write>, collector: Collector) -> io::Result<()> {
+        let (sender, pieces) = mpsc::sync_channel(16);
+        let deadline = Instant::now() + PATIENCE;
+        thread::Builder::new().spawn(move || collector.run(&sender))?;
+        loop {
+            match pieces.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(piece) => self.piece(tar, piece)?,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    self.left_out.push(format!("everything that was not read within {PATIENCE:?}"));
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn piece(&mut self, tar: &mut tar::Builder<&mut dyn Write>, piece: Piece) -> io::Result<()> {
+        let Piece { name, content, note } = piece;
+        self.left_out.extend(note.map(|note| format!("{name}: {note}")));
+        let Some(content) = content else { return Ok(()) };
+        let text = String::from_utf8_lossy(&content).into_owned();
+        let text = self.redactor.as_mut().map_or_else(|| text.clone(), |redactor| redactor.text(&text));
+        self.append(tar, &name, text.as_bytes())
+    }
+
+    /// Strings are redacted before they are written: an escape would stick to the address behind it.
+    fn json(
+        &mut self,
+        tar: &mut tar::Builder<&mut dyn Write>,
+        name: &str,
+        value: &impl Serialize,
+    ) -> io::Result<()> {
+        let mut value = serde_json::to_value(value)?;
+        if let Some(redactor) = &mut self.redactor {
+            redact_strings(redactor, &mut value);
+        }
+        let mut text = serde_json::to_vec_pretty(&value)?;
+        text.push(b'\n');
+        self.append(tar, name, &text)
+    }
+
+    fn append(
+        &mut self,
+        tar: &mut tar::Builder<&mut dyn Write>,
+        name: &str,
+        content: &[u8],
+    ) -> io::Result<()> {
+        let name = self.redactor.as_mut().map_or_else(|| name.to_owned(), |redactor| redactor.text(name));
+        if self.bytes + content.len() > MOST {
+            self.left_out.push(format!("{name}: the bundle is full"));
+            return Ok(());
+        }
+        self.bytes += content.len();
+        self.files += 1;
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o600);
+        header.set_mtime(self.now);
+        tar.append_data(&mut header, Path::new(TOP).join(name), content)
+    }
+}
+
+fn redact_strings(redactor: &mut Redactor, value: &mut Value) {
+    match value {
+        Value::String(text) => *text = redactor.text(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| redact_strings(redactor, item)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| redact_strings(redactor, field)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, io::Read, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    fn asked(root: &Path) -> Asked {
+        Asked {
+            root: root.to_owned(),
+            state_dir: "/run/silkrail".into(),
+            cni_bin: "/opt/cni/bin".into(),
+            plugin_names: vec!["macvlan"],
+            leftovers: Ok(Vec::new()),
+            wanted_vfs: Vec::new(),
+        }
+    }
+
+    fn tree() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put("proc/sys/kernel/hostname", "gpu-17.example.com\n");
+        put("proc/cmdline", "quiet ip=10.9.8.7 host=gpu-17\n");
+        put("proc/modules", "ib_core 1 0 - Live 0x0\n");
+        put("sys/class/infiniband/mlx5_0/node_guid", "0c42:a103:0065:1234\n");
+        put("sys/class/net/eth0/address", "52:54:00:aa:bb:cc\n");
+        put("sys/class/net/eth0/ifindex", "2\n");
+        put("etc/silkrail/pools.d/a.yaml", "subnet: 10.9.8.0/24\nips: [10.9.8.7]\n");
+        root
+    }
+
+    /// The files of a tar and what they hold.
+    fn read(bytes: &[u8]) -> Vec<(String, String)> {
+        let mut archive = tar::Archive::new(bytes);
+        let entries = archive.entries().unwrap().map(|entry| {
+            let mut entry = entry.unwrap();
+            let mut text = String::new();
+            entry.read_to_string(&mut text).unwrap();
+            (entry.path().unwrap().display().to_string(), text)
+        });
+        entries.collect()
+    }
+
+    fn written(redact: bool) -> Vec<(String, String)> {
+        let root = tree();
+        let asked = asked(root.path());
+        let facts = Facts::read(&asked);
+        let path = root.path().join("out.tar");
+        let options = Options { redact, force: false };
+        write(&path, options, &asked, &facts, &crate::examine(&facts)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        read(&fs::read(&path).unwrap())
+    }
+
+    #[test]
+    fn a_bundle_has_no_address_and_no_host() {
+        let files = written(true);
+        let all: String = files.iter().map(|(name, text)| format!("{name}\n{text}\n")).collect();
+        for secret in ["10.9.8.7", "10.9.8.0", "gpu-17", "example.com", "0c42:a103", "52:54:00"] {
+            assert!(!all.contains(secret), "{secret} in {all}");
+        }
+        let text = |name: &str| &files.iter().find(|(path, _)| path.ends_with(name)).unwrap().1;
+        let address = text("proc/cmdline").split("ip=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        assert!(
+            text("pools.d/a.yaml").contains(&format!("[{address}]")),
+            "the same address has the same name"
+        );
+        for name in ["report.json", "facts.json", "manifest.json", "proc/modules", "mlx5_0/node_guid"] {
+            assert!(!text(name).is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn without_redaction_it_is_as_it_was() {
+        let files = written(false);
+        let text = |name: &str| &files.iter().find(|(path, _)| path.ends_with(name)).unwrap().1;
+        assert_eq!(text("proc/cmdline"), "quiet ip=10.9.8.7 host=gpu-17\n");
+    }
+
+    #[test]
+    fn nothing_is_replaced_unless_that_is_wanted_and_the_end_says_the_format() {
+        let root = tree();
+        let asked = asked(root.path());
+        let facts = Facts::read(&asked);
+        let report = crate::examine(&facts);
+        let path = root.path().join("out.tgz");
+        fs::write(&path, "mine").unwrap();
+        let write =
+            |path: &Path, force| write(path, Options { redact: true, force }, &asked, &facts, &report);
+        assert!(matches!(write(&path, false), Err(Error::Exists { .. })));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+        write(&path, true).unwrap();
+        let mut text = Vec::new();
+        flate2::read::GzDecoder::new(File::open(&path).unwrap()).read_to_end(&mut text).unwrap();
+        assert!(!read(&text).is_empty());
+        assert!(matches!(write(&root.path().join("out.zip"), false), Err(Error::Name { .. })));
+        let names: Vec<_> =
+            fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(!names.iter().any(|name| name.to_string_lossy().starts_with('.')), "{names:?}");
+    }
+}

@@ -10,6 +10,7 @@ Exit status:
   2   wrong usage
   3   refused, or something could not be taken back
   4   not supported: no RDMA on this node, or a kernel too old
+  6   doctor found an error
   10  a reboot (or an idle node) is needed";
 
 /// The exit status of a command that did what it could.
@@ -23,6 +24,8 @@ pub(crate) enum Exit {
     Left = 3,
     /// No RDMA on this node, or a kernel too old.
     Unsupported = 4,
+    /// An error was found on the node.
+    Unhealthy = 6,
     /// A reboot, or an idle node, is needed.
     NeedsReboot = 10,
 }
@@ -64,6 +67,8 @@ pub(crate) enum Failure {
     State(#[from] plugin::Error),
     #[error(transparent)]
     Plugin(#[from] cni::Error),
+    #[error(transparent)]
+    Bundle(#[from] ::doctor::bundle::Error),
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
 }

@@ -89,6 +89,13 @@ impl Args {
     }
 }
 
+/// What is stale, and what is only told of: for `silkrail doctor`.
+pub(crate) fn leftovers(root: &Path, state_dir: &Path) -> Result<Vec<::doctor::Leftover>, Failure> {
+    let state = State::at(fs::canonicalize(state_dir).unwrap_or_else(|_| state_dir.to_owned()));
+    let findings = look::look(&Node { root: root.to_owned(), state, cni_path: PathBuf::new() })?;
+    Ok(findings.iter().filter_map(Finding::leftover).collect())
+}
+
 /// Takes back what is stale, looks again, and says what became of each.
 fn clean(node: &Node) -> Result<Vec<Finding>, Failure> {
     take_back::is_the_nodes(&node.root)?;

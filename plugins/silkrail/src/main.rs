@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod doctor;
 mod exit;
 mod gc;
 mod json;
@@ -39,6 +40,7 @@ enum Command {
     Mode(mode::Command),
     Pods(pods::Args),
     Gc(gc::Args),
+    Doctor(doctor::Args),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +63,7 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
         Command::Mode(command) => command.run(&cli.root, out),
         Command::Pods(args) => args.run(&cli.root, out),
         Command::Gc(args) => args.run(&cli.root, out),
+        Command::Doctor(args) => args.run(&cli.root, out),
     }
 }
 

@@ -111,6 +111,22 @@ impl Finding {
         format!("{attachment} {} {} {inode}", self.what, self.object)
     }
 
+    /// What the doctor is told of it; nothing while somebody is at work on it.
+    pub(super) fn leftover(&self) -> Option<::doctor::Leftover> {
+        let stale = match self.verdict {
+            Verdict::Stale => true,
+            Verdict::Kept => false,
+            Verdict::InProgress | Verdict::TakenBack | Verdict::Left => return None,
+        };
+        Some(::doctor::Leftover {
+            what: self.what.to_string(),
+            object: self.object.clone(),
+            attachment: self.attachment.clone(),
+            evidence: self.evidence.clone(),
+            stale,
+        })
+    }
+
     pub(super) fn taken_back(self) -> Self {
         Self { verdict: Verdict::TakenBack, ..self }
     }

@@ -1,0 +1,246 @@
+//! The files of the node that go into a bundle.
+
+use std::{
+    fs,
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+    sync::mpsc::SyncSender,
+};
+
+use rdma::Device;
+use serde_json::{Value, json};
+use sysfs::Sysfs;
+
+use super::kernel_log;
+use crate::{Asked, Facts, tree};
+
+/// No file is taken with more bytes.
+const MOST: u64 = 256 << 10;
+/// So many files of a directory are taken.
+const FILES: usize = 400;
+
+/// A file of a bundle, or why it is none.
+pub(super) struct Piece {
+    pub(super) name: String,
+    pub(super) content: Option<Vec<u8>>,
+    pub(super) note: Option<String>,
+}
+
+/// What is to be read.
+pub(super) struct Collector {
+    root: PathBuf,
+    files: Vec<String>,
+    kernel_log: bool,
+}
+
+const FILES_OF_THE_NODE: [&str; 7] = [
+    "proc/modules",
+    "proc/cmdline",
+    "proc/version",
+    "proc/self/limits",
+    "etc/os-release",
+    "sys/kernel/security/lockdown",
+    "sys/module/ib_core/parameters/netns_mode",
+];
+
+/// Configuration; never `/etc/cni/net.d`, where Multus has its key to the cluster.
+const DIRECTORIES: [&str; 7] = [
+    "etc/modprobe.d",
+    "run/modprobe.d",
+    "usr/lib/modprobe.d",
+    "etc/modules-load.d",
+    "etc/silkrail",
+    "etc/silkrail/pools.d",
+    "proc/sys/net/rdma_ucm",
+];
+
+const OF_DEVICE: [&str; 7] =
+    ["node_guid", "sys_image_guid", "fw_ver", "hw_rev", "board_id", "hca_type", "node_type"];
+const OF_PORT: [&str; 7] = ["state", "phys_state", "rate", "link_layer", "lid", "sm_lid", "cap_mask"];
+const OF_LINK: [&str; 9] = [
+    "address",
+    "carrier",
+    "flags",
+    "ifindex",
+    "mtu",
+    "operstate",
+    "phys_port_name",
+    "phys_switch_id",
+    "speed",
+];
+const OF_FUNCTION: [&str; 14] = [
+    "class",
+    "current_link_speed",
+    "current_link_width",
+    "device",
+    "driver_override",
+    "max_link_speed",
+    "max_link_width",
+    "numa_node",
+    "revision",
+    "sriov_drivers_autoprobe",
+    "sriov_numvfs",
+    "sriov_totalvfs",
+    "subsystem_device",
+    "vendor",
+];
+const OF_STATE: [&str; 4] = ["attachments", "podmap/v1", "vf", "rdma"];
+
+impl Collector {
+    pub(super) fn of(asked: &Asked, facts: &Facts) -> Self {
+        let mut files: Vec<String> = FILES_OF_THE_NODE.map(str::to_owned).into();
+        let mut add =
+            |dir: String, names: &[&str]| files.extend(names.iter().map(|name| format!("{dir}/{name}")));
+        for device in &facts.devices {
+            let dir = format!("sys/class/infiniband/{}", device.name);
+            add(dir.clone(), &OF_DEVICE);
+            for port in &device.ports {
+                add(format!("{dir}/ports/{}", port.number), &OF_PORT);
+            }
+        }
+        for link in &facts.links {
+            add(format!("sys/class/net/{}", link.name), &OF_LINK);
+        }
+        for function in &facts.functions {
+            add(format!("sys/bus/pci/devices/{}", function.address), &OF_FUNCTION);
+        }
+        let state = asked.state_dir.strip_prefix("/").unwrap_or(&asked.state_dir);
+        let state_dirs = OF_STATE.map(|dir| state.join(dir).display().to_string());
+        let counters = facts.devices.iter().flat_map(|device| {
+            let dir = format!("sys/class/infiniband/{}/ports", device.name);
+            device.ports.iter().map(move |port| format!("{dir}/{}/counters", port.number))
+        });
+        for dir in DIRECTORIES.map(str::to_owned).into_iter().chain(state_dirs).chain(counters) {
+            files.extend(below(&asked.root, &dir));
+        }
+        Self { root: asked.root.clone(), files, kernel_log: facts.look.this_machine }
+    }
+
+    /// Reads all of it; ends early when nobody listens any more.
+    pub(super) fn run(self, to: &SyncSender<Piece>) {
+        for name in &self.files {
+            let Some(piece) = self.piece(name) else { continue };
+            if to.send(piece).is_err() {
+                return;
+            }
+        }
+        if self.kernel_log {
+            let name = "kernel-log.txt".to_owned();
+            let _ = to.send(match kernel_log::tail(&self.root.join("dev/kmsg")) {
+                Ok(text) => Piece { name, content: Some(text), note: None },
+                Err(error) => Piece { name, content: None, note: Some(error.to_string()) },
+            });
+        }
+    }
+
+    /// `None` for what is not there.
+    fn piece(&self, path: &str) -> Option<Piece> {
+        let name = format!("node/{path}");
+        match tree::read(&self.root.join(path), MOST + 1) {
+            Ok(mut content) => {
+                let long = content.len() as u64 > MOST;
+                content.truncate(usize::try_from(MOST).unwrap_or(usize::MAX));
+                let note = long.then(|| format!("cut off after {MOST} bytes"));
+                Some(Piece { name, content: Some(content), note })
+            }
+            // Attributes that have no value now give all kinds of errors.
+            Err(error)
+                if path.starts_with("sys/") && error.kind() != std::io::ErrorKind::PermissionDenied =>
+            {
+                None
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => Some(Piece { name, content: None, note: Some(error.to_string()) }),
+        }
+    }
+}
+
+/// The plain files of a directory. A pipe or a device is none.
+fn below(root: &Path, dir: &str) -> Vec<String> {
+    let entries = fs::read_dir(root.join(dir)).into_iter().flatten().flatten();
+    let plain = entries.filter(|entry| {
+        entry.file_type().is_ok_and(|kind| !kind.is_dir() && !kind.is_fifo() && !kind.is_char_device())
+    });
+    let mut names: Vec<String> =
+        plain.map(|entry| format!("{dir}/{}", entry.file_name().to_string_lossy())).collect();
+    names.sort();
+    names.truncate(FILES);
+    names
+}
+
+/// What the kernel says by netlink, like `rdma -j dev`, `rdma -j link`, `ip -j address`.
+pub(super) fn netlink(asked: &Asked) -> Value {
+    let sysfs = Sysfs::at(asked.root.join("sys"));
+    let rdma = rdma::open(&sysfs).and_then(|mut socket| {
+        let devices = rdma::devices(&mut socket)?;
+        let ports = rdma::all_ports(&mut socket)?;
+        Ok(json!({
+            "devices": devices.iter().map(device).collect::<Vec<_>>(),
+            "ports": ports.iter().map(port).collect::<Vec<_>>(),
+        }))
+    });
+    let links = rtnl::Handle::open().and_then(|handle| {
+        let links = handle.links()?;
+        links
+            .iter()
+            .map(|link| Ok(link_value(link, &handle.addresses(link.index)?)))
+            .collect::<Result<Vec<_>, rtnl::Error>>()
+    });
+    json!({
+        "rdma": rdma.unwrap_or_else(|error| Value::String(error.to_string())),
+        "links": links.map_or_else(|error| Value::String(error.to_string()), Value::Array),
+    })
+}
+
+fn device(device: &Device) -> Value {
+    json!({
+        "index": device.index,
+        "name": device.name,
+        "nodeGuid": device.node_guid.to_string(),
+        "sysImageGuid": device.sys_image_guid.to_string(),
+        "firmware": device.fw_version,
+        "protocol": device.protocol,
+        "ports": device.ports,
+    })
+}
+
+fn port(port: &rdma::Port) -> Value {
+    json!({
+        "device": port.device_name,
+        "port": port.port,
+        "state": format!("{:?}", port.state),
+        "physicalState": format!("{:?}", port.phys_state),
+        "link": port.link_name,
+        "linkLayer": format!("{:?}", port.link_layer),
+    })
+}
+
+fn link_value(link: &rtnl::Link, addresses: &[ipnetwork::IpNetwork]) -> Value {
+    json!({
+        "index": link.index,
+        "name": link.name,
+        "altnames": link.altnames,
+        "kind": link.kind.as_ref().map(ToString::to_string),
+        "mac": link.mac.map(|mac| mac.to_string()),
+        "mtu": link.mtu,
+        "up": link.up,
+        "running": link.running,
+        "parent": link.parent,
+        "controller": link.controller,
+        "device": link.device,
+        "addresses": addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+/// The names by which the node and others are known on it.
+pub(super) fn hosts(asked: &Asked, facts: &Facts) -> Vec<String> {
+    let text = |path: &str| fs::read_to_string(asked.root.join(path)).unwrap_or_default();
+    let mut hosts: Vec<String> = facts.kernel.hostname.iter().cloned().collect();
+    hosts.push(text("etc/hostname").trim().to_owned());
+    hosts.push(text("proc/sys/kernel/domainname").trim().to_owned());
+    for line in text("etc/hosts").lines() {
+        let line = line.split('#').next().unwrap_or_default();
+        hosts.extend(line.split_ascii_whitespace().skip(1).map(str::to_owned));
+    }
+    hosts
+}

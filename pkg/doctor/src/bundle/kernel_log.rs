@@ -1,0 +1,60 @@
+//! The end of the kernel's log.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use nix::libc;
+
+/// A record has at most so many bytes (`PRINTK_MESSAGE_MAX`).
+const RECORD: usize = 8192;
+/// So many bytes of text are kept.
+const KEPT: usize = 512 << 10;
+/// The log has fewer records; a file that goes on is none.
+const RECORDS: usize = 200_000;
+
+/// The last lines, each with its seconds since boot.
+///
+/// # Kernel
+/// `/dev/kmsg`: one record for each read, `6,339,5140900,-;text`; `EAGAIN` at the end, `EPIPE` when records were
+/// overwritten meanwhile.
+pub(super) fn tail(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let (mut text, mut record) = (Vec::new(), [0; RECORD]);
+    for _ in 0..RECORDS {
+        match file.read(&mut record) {
+            Ok(0) => break,
+            Ok(length) => text.extend(line(&String::from_utf8_lossy(&record[..length])).into_bytes()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            Err(error) => return Err(error),
+        }
+        if text.len() > 2 * KEPT {
+            text.drain(..text.len() - KEPT);
+        }
+    }
+    text.drain(..text.len().saturating_sub(KEPT));
+    Ok(text)
+}
+
+/// Lines after the first say more about the record: ` SUBSYSTEM=pci`.
+fn line(record: &str) -> String {
+    let (head, text) = record.split_once(';').unwrap_or(("", record));
+    let micros: u64 = head.split(',').nth(2).and_then(|time| time.parse().ok()).unwrap_or(0);
+    let text = text.lines().next().unwrap_or_default();
+    format!("[{}.{:06}] {text}\n", micros / 1_000_000, micros % 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_becomes_a_line() {
+        let record = "6,339,5140900,-;NET: Registered family\n SUBSYSTEM=net\n";
+        assert_eq!(line(record), "[5.140900] NET: Registered family\n");
+    }
+}

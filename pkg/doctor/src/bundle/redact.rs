@@ -1,0 +1,257 @@
+//! Pseudonyms for addresses and names of hosts: the same text has the same pseudonym everywhere in a bundle.
+//!
+//! They are numbers in the order in which the texts appear. A hash would tell the text to whoever tries all of them, and
+//! there are only four billion IPv4 addresses.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+/// Gives pseudonyms.
+#[derive(Debug, Default)]
+pub(super) struct Redactor {
+    /// The longest first, in lower case.
+    hosts: Vec<String>,
+    given: BTreeMap<(Kind, String), String>,
+    count: BTreeMap<Kind, usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Ip4,
+    Ip6,
+    Mac,
+    Guid,
+    Host,
+}
+
+/// Names that tell nothing.
+const PUBLIC: [&str; 6] = ["localhost", "localdomain", "none", "local", "cluster", "svc"];
+
+impl Redactor {
+    /// One that knows the names of these hosts, and of the domains they are in.
+    pub(super) fn of(hosts: &[String]) -> Self {
+        let mut names = BTreeSet::new();
+        for host in hosts {
+            let host = host.trim_matches(['(', ')', '.']).to_ascii_lowercase();
+            if host.parse::<IpAddr>().is_ok() {
+                continue;
+            }
+            if let Some((short, domain)) = host.split_once('.') {
+                names.extend([short.to_owned(), domain.to_owned()]);
+            }
+            names.insert(host);
+        }
+        names.retain(|name| name.len() > 1 && !PUBLIC.contains(&name.as_str()) && !name.starts_with("ip6-"));
+        names.retain(|name| !name.bytes().all(|byte| byte.is_ascii_digit()));
+        let mut hosts: Vec<String> = names.into_iter().collect();
+        hosts.sort_by_key(|name| std::cmp::Reverse(name.len()));
+        Self { hosts, ..Self::default() }
+    }
+
+    /// The text with pseudonyms.
+    pub(super) fn text(&mut self, text: &str) -> String {
+        let text = self.names(text);
+        let mut result = String::with_capacity(text.len());
+        let mut rest = text.as_str();
+        while let Some(begin) = rest.find(is_part) {
+            let (before, from) = rest.split_at(begin);
+            let end = from.find(|c| !is_part(c)).unwrap_or(from.len());
+            let (run, after) = from.split_at(end);
+            result.push_str(before);
+            if run.len() == 12 && result.ends_with("enx") && !run.contains([':', '.']) {
+                result.push_str(&self.name(Kind::Mac, &run.to_ascii_lowercase()));
+            } else if run.len() == 16 && result.ends_with("0x") && !run.contains([':', '.']) {
+                result.push_str(&self.name(Kind::Guid, &run.to_ascii_lowercase()));
+            } else if run == "0" && after.starts_with('x') {
+                // `0x` and what comes behind it is looked at together.
+                result.push_str("0x");
+                rest = &after[1..];
+                let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
+                if digits == 16 {
+                    result.push_str(&self.name(Kind::Guid, &rest[..16].to_ascii_lowercase()));
+                    rest = &rest[16..];
+                }
+                continue;
+            } else {
+                self.run(run, &mut result);
+            }
+            rest = after;
+        }
+        result.push_str(rest);
+        result
+    }
+
+    /// A run of hexadecimal digits, colons and dots: an address, or several, or none.
+    fn run(&mut self, run: &str, result: &mut String) {
+        let inner = run.trim_end_matches('.');
+        let inner = match inner.strip_suffix(':') {
+            Some(shorter) if !shorter.ends_with(':') => shorter,
+            _ => inner,
+        };
+        let (inner, tail) = run.split_at(inner.len());
+        match inner.parse() {
+            Ok(IpAddr::V4(v4)) => result.push_str(&self.v4(v4)),
+            Ok(IpAddr::V6(v6)) => result.push_str(&self.v6(v6)),
+            Err(_) => self.groups(inner, result),
+        }
+        result.push_str(tail);
+    }
+
+    /// A run that is no IP address as a whole.
+    fn groups(&mut self, run: &str, result: &mut String) {
+        let groups: Vec<&str> = run.split(':').collect();
+        let mut at = 0;
+        while at < groups.len() {
+            if at > 0 {
+                result.push(':');
+            }
+            let alike = |length: usize| groups[at..].iter().take_while(|group| is_hex(group, length)).count();
+            let (pairs, fours) = (alike(2), alike(4));
+            if pairs >= 6 {
+                let kind = if pairs == 6 { Kind::Mac } else { Kind::Guid };
+                result.push_str(&self.name(kind, &groups[at..at + pairs].concat().to_ascii_lowercase()));
+                at += pairs;
+            } else if fours >= 4 {
+                result
+                    .push_str(&self.name(Kind::Guid, &groups[at..at + fours].concat().to_ascii_lowercase()));
+                at += fours;
+            } else {
+                match groups[at].trim_matches('.').parse() {
+                    Ok(v4) => result.push_str(&self.v4(v4)),
+                    Err(_) => result.push_str(groups[at]),
+                }
+                at += 1;
+            }
+        }
+    }
+
+    fn v4(&mut self, address: Ipv4Addr) -> String {
+        if address.is_loopback() || address.is_unspecified() || address.is_broadcast() {
+            return address.to_string();
+        }
+        self.name(Kind::Ip4, &address.to_string())
+    }
+
+    /// A GID that is an IPv4 address has that one's pseudonym.
+    fn v6(&mut self, address: Ipv6Addr) -> String {
+        match address.to_ipv4_mapped() {
+            Some(v4) => format!("::ffff:{}", self.v4(v4)),
+            None if address.is_loopback() || address.is_unspecified() => address.to_string(),
+            None => self.name(Kind::Ip6, &address.to_string()),
+        }
+    }
+
+    fn name(&mut self, kind: Kind, text: &str) -> String {
+        if let Some(name) = self.given.get(&(kind, text.to_owned())) {
+            return name.clone();
+        }
+        // All zeros is no address, and worth knowing.
+        if matches!(kind, Kind::Guid | Kind::Mac) && text.bytes().all(|byte| byte == b'0') {
+            return format!("{}-zero", kind.prefix());
+        }
+        let count = self.count.entry(kind).or_default();
+        *count += 1;
+        let name = format!("{}-{count}", kind.prefix());
+        self.given.insert((kind, text.to_owned()), name.clone());
+        name
+    }
+
+    fn names(&mut self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for host in self.hosts.clone() {
+            let mut from = 0;
+            while let Some(at) = text[from..].to_ascii_lowercase().find(&host).map(|at| at + from) {
+                let end = at + host.len();
+                let part = |c: char| c.is_alphanumeric() || c == '_';
+                let within = text[..at].chars().next_back().is_some_and(part)
+                    || text[end..].chars().next().is_some_and(part);
+                if within {
+                    from = end;
+                    continue;
+                }
+                let name = self.name(Kind::Host, &host);
+                text.replace_range(at..end, &name);
+                from = at + name.len();
+            }
+        }
+        text
+    }
+}
+
+impl Kind {
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Ip4 => "ip4",
+            Self::Ip6 => "ip6",
+            Self::Mac => "mac",
+            Self::Guid => "guid",
+            Self::Host => "host",
+        }
+    }
+}
+
+fn is_part(c: char) -> bool {
+    c.is_ascii_hexdigit() || matches!(c, ':' | '.')
+}
+
+fn is_hex(group: &str, length: usize) -> bool {
+    group.len() == length && group.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redacted(text: &str) -> String {
+        Redactor::of(&["Gpu-17.rack.example.com".into(), "10.0.0.9".into()]).text(text)
+    }
+
+    #[test]
+    fn every_kind_of_address_has_a_pseudonym() {
+        for (text, expected) in [
+            ("inet 10.1.2.3/24 brd 10.1.2.255.", "inet ip4-1/24 brd ip4-2."),
+            ("172.81.0.100-172.81.0.120", "ip4-1-ip4-2"),
+            ("from 10.1.2.3:4791 to ::ffff:10.1.2.3", "from ip4-1:4791 to ::ffff:ip4-1"),
+            ("ip=10.1.2.3::10.1.2.1:255.255.255.0:x:eth0", "ip=ip4-1::ip4-2:ip4-3:x:eth0"),
+            ("0000:0000:0000:0000:0000:ffff:0a01:0203", "::ffff:ip4-1"),
+            ("fe80::5054:ff:fe00:1 and fe80:0000:0000:0000:5054:00ff:fe00:0001", "ip6-1 and ip6-1"),
+            ("at fd00::1: in use", "at ip6-1: in use"),
+            ("[fd00::1%eth0]", "[ip6-1%eth0]"),
+            ("link/ether 52:54:00:AA:bb:cc; mac:52:54:00:aa:bb:cc", "link/ether mac-1; mguid-1"),
+            ("node_guid 0c42:a103:0065:1234, 0x0c42a10300651234", "node_guid guid-1, 0xguid-1"),
+            ("80:00:02:08:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:12:34", "guid-1"),
+            ("enx525400aabbcc: 52:54:00:aa:bb:cc", "enxmac-1: mac-1"),
+        ] {
+            assert_eq!(redacted(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_and_their_domain_have_a_pseudonym_wherever_they_stand_alone() {
+        assert_eq!(
+            redacted("Gpu-17 login: gpu-17.rack.example.com x.rack.example.com"),
+            "host-3 login: host-1 x.host-2"
+        );
+        assert_eq!(redacted("gpu-170 mygpu-17"), "gpu-170 mygpu-17");
+    }
+
+    #[test]
+    fn what_is_no_address_stays() {
+        for text in [
+            "0000:af:00.0 at 2026-11-20T08:01:02.123Z, 6.12.95, 16.35.4506",
+            "0x0 0x1d 127.0.0.1 ::1 :: 0.0.0.0",
+            "[5.140900] mlx5_core: deadbeef cafe",
+            "net:[4026532210] 231:192 10:122",
+            "ib_core 1 2 mlx5_ib, Live 0x0000000000000000 (OE)",
+        ] {
+            assert_eq!(redacted(text).replace("0xguid-zero", "0x0000000000000000"), text);
+        }
+    }
+
+    #[test]
+    fn a_zero_guid_shows_as_one() {
+        assert_eq!(redacted("0000:0000:0000:0000"), "guid-zero");
+    }
+}
