@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod cli;
+mod doctor;
 mod economy;
 mod faults;
 mod fleet;

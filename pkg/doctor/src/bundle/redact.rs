@@ -60,10 +60,10 @@ impl Redactor {
             let end = from.find(|c| !is_part(c)).unwrap_or(from.len());
             let (run, after) = from.split_at(end);
             result.push_str(before);
-            if run.len() == 12 && result.ends_with("enx") && !run.contains([':', '.']) {
-                result.push_str(&self.name(Kind::Mac, &run.to_ascii_lowercase()));
-            } else if run.len() == 16 && result.ends_with("0x") && !run.contains([':', '.']) {
-                result.push_str(&self.name(Kind::Guid, &run.to_ascii_lowercase()));
+            let digits = run.trim_end_matches([':', '.']);
+            if digits.len() == 12 && result.ends_with("enx") && !digits.contains([':', '.']) {
+                result.push_str(&self.name(Kind::Mac, &digits.to_ascii_lowercase()));
+                result.push_str(&run[12..]);
             } else if run == "0" && after.starts_with('x') {
                 // `0x` and what comes behind it is looked at together.
                 result.push_str("0x");

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    hash::{DefaultHasher, Hash, Hasher},
+    io::BufRead,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::Path,
 };
@@ -35,7 +35,7 @@ pub(crate) struct File {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Kind {
     /// Our executable: its version, and a number that differs if its content does.
-    Ours { version: String, content: u64 },
+    Ours { version: String, content: usize },
     /// Somebody else's.
     #[default]
     Foreign,
@@ -48,13 +48,13 @@ pub(crate) enum Kind {
 /// The name of the executable that is all plugins.
 const EXECUTABLE: &str = "silkrail-cni";
 /// What every version of it says of itself, followed by the version.
-const MARK: &[u8] = b"silkrail-cni ";
+const MARK: (&[u8], &[u8]) = (b"silkrail-", b"cni ");
 /// No executable of ours is longer, also with debug information.
 const LIMIT: u64 = 128 << 20;
 
 impl Cni {
     pub(crate) fn read(tree: &Tree, dir: &Path, plugins: &[&str]) -> Self {
-        let mut looker = Looker { tree, seen: BTreeMap::new() };
+        let mut looker = Looker { tree, seen: BTreeMap::new(), contents: Vec::new() };
         let files = tree.names(dir).map(|names| {
             let ours = names.iter().filter(|name| is_ours(name, plugins));
             ours.map(|name| looker.file(&dir.join(name), name)).collect()
@@ -72,6 +72,8 @@ fn is_ours(name: &str, plugins: &[&str]) -> bool {
 struct Looker<'a> {
     tree: &'a Tree,
     seen: BTreeMap<(u64, u64), Kind>,
+    /// Different contents of ours.
+    contents: Vec<Vec<u8>>,
 }
 
 impl Looker<'_> {
@@ -79,52 +81,48 @@ impl Looker<'_> {
         let path = self.tree.path(path);
         let file = |kind, executable| File { name: name.to_owned(), kind, executable };
         let Ok(meta) = fs::metadata(&path) else { return file(Kind::Dangling, false) };
-        let kind = self.seen.entry((meta.dev(), meta.ino())).or_insert_with(|| kind(self.tree, &path));
-        file(kind.clone(), meta.permissions().mode() & 0o111 != 0)
+        let kind = match self.seen.get(&(meta.dev(), meta.ino())) {
+            Some(kind) => kind.clone(),
+            None => self.kind(&path),
+        };
+        self.seen.insert((meta.dev(), meta.ino()), kind.clone());
+        file(kind, meta.permissions().mode() & 0o111 != 0)
     }
-}
 
-fn kind(tree: &Tree, path: &Path) -> Kind {
-    let bytes = match read(path, LIMIT) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            tree.note(tree.shown(path), error);
-            return Kind::Unknown;
-        }
-    };
-    match version(&bytes) {
-        Some(version) => {
-            let mut hasher = DefaultHasher::new();
-            bytes.hash(&mut hasher);
-            Kind::Ours { version, content: hasher.finish() }
-        }
-        None => Kind::Foreign,
+    fn kind(&mut self, path: &Path) -> Kind {
+        let bytes = match read(path, LIMIT) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.tree.note(self.tree.shown(path), error);
+                return Kind::Unknown;
+            }
+        };
+        let Some(version) = version(&bytes) else { return Kind::Foreign };
+        let content = self.contents.iter().position(|known| *known == bytes).unwrap_or_else(|| {
+            self.contents.push(bytes);
+            self.contents.len() - 1
+        });
+        Kind::Ours { version, content }
     }
 }
 
 /// The version behind the mark. The mark without a version is in other executables too: this one.
+///
+/// The standard library looks for one byte fast, also where nothing is optimised.
 fn version(bytes: &[u8]) -> Option<String> {
     let mut rest = bytes;
-    while let Some(at) = find(rest, MARK) {
-        rest = &rest[at + MARK.len()..];
-        let end = rest.iter().position(|b| !(b.is_ascii_digit() || *b == b'.')).unwrap_or(rest.len());
-        if end > 0 && rest[0].is_ascii_digit() {
-            return Some(String::from_utf8_lossy(&rest[..end]).trim_end_matches('.').to_owned());
+    while rest.skip_until(b'-').is_ok_and(|skipped| skipped > 0) {
+        let before = &bytes[..bytes.len() - rest.len()];
+        if !(before.ends_with(MARK.0) && rest.starts_with(MARK.1)) {
+            continue;
+        }
+        let version = &rest[MARK.1.len()..];
+        let end = version.iter().position(|b| !(b.is_ascii_digit() || *b == b'.')).unwrap_or(version.len());
+        if end > 0 && version[0].is_ascii_digit() {
+            return Some(String::from_utf8_lossy(&version[..end]).trim_end_matches('.').to_owned());
         }
     }
     None
-}
-
-/// Looks for the first byte first: an executable has some 20 MB without optimisation.
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    let (first, mut from) = (*wanted.first()?, 0);
-    loop {
-        from += bytes[from..].iter().position(|byte| *byte == first)?;
-        if bytes[from..].starts_with(wanted) {
-            return Some(from);
-        }
-        from += 1;
-    }
 }
 
 #[cfg(test)]

@@ -172,7 +172,17 @@ fn nodes_netns(tree: &Tree, this_machine: bool) -> Option<bool> {
     if !this_machine {
         return None;
     }
-    let first = std::fs::read_link(tree.path("proc/1/ns/net")).ok()?;
+    let first = tree.path("proc/1/ns/net");
+    let first = match std::fs::read_link(&first) {
+        Ok(first) => first,
+        Err(error) => {
+            tree.note(
+                format!("whether this is the node's network namespace ({})", tree.shown(&first)),
+                error,
+            );
+            return None;
+        }
+    };
     let own = std::fs::read_link("/proc/thread-self/ns/net").ok()?;
     Some(first == own)
 }

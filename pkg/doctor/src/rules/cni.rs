@@ -24,7 +24,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
         Known::Unknown => return,
     };
     let path = |file: &File| format!("{dir}/{}", file.name);
-    let ours: Vec<(&File, &str, u64)> = files
+    let ours: Vec<(&File, &str, usize)> = files
         .iter()
         .filter_map(|file| match &file.kind {
             Kind::Ours { version, content } => Some((file, version.as_str(), *content)),
@@ -57,7 +57,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
 }
 
 /// Beside `silkrail-sriov`, another's `sriov` is as it was meant; without, a chain is of two projects.
-fn foreign(file: &File, path: &str, ours: &[(&File, &str, u64)]) -> Finding {
+fn foreign(file: &File, path: &str, ours: &[(&File, &str, usize)]) -> Finding {
     let prefixed = format!("silkrail-{}", file.name);
     let beside = ours.iter().any(|(file, ..)| file.name == prefixed);
     let severity = if beside { Severity::Info } else { Severity::Warning };
@@ -69,8 +69,8 @@ fn foreign(file: &File, path: &str, ours: &[(&File, &str, u64)]) -> Finding {
     ))
 }
 
-fn versions(dir: &str, ours: &[(&File, &str, u64)]) -> Option<Finding> {
-    let mut by_content: BTreeMap<(&str, u64), Vec<&str>> = BTreeMap::new();
+fn versions(dir: &str, ours: &[(&File, &str, usize)]) -> Option<Finding> {
+    let mut by_content: BTreeMap<(&str, usize), Vec<&str>> = BTreeMap::new();
     for (file, version, content) in ours {
         by_content.entry((version, *content)).or_default().push(&file.name);
     }
@@ -111,7 +111,7 @@ mod tests {
         File { name: name.into(), kind, executable: true }
     }
 
-    fn of_version(version: &str, content: u64) -> Kind {
+    fn of_version(version: &str, content: usize) -> Kind {
         Kind::Ours { version: version.into(), content }
     }
 

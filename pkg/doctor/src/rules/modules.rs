@@ -13,7 +13,9 @@ const MIXED: Id =
     Id::new("rdma-stack-mixed", "RDMA modules come partly from the kernel and partly from a vendor");
 const STACK: Id = Id::new("rdma-stack-vendor", "The RDMA stack is a vendor's");
 
-pub(super) const IDS: &[Id] = &[NO_CORE, NO_DEVICE, NOT_LOADED, NO_UVERBS, MIXED, STACK];
+const UNKNOWN: Id = Id::new("rdma-unknown", "Whether this node has RDMA could not be seen");
+
+pub(super) const IDS: &[Id] = &[NO_CORE, UNKNOWN, NO_DEVICE, NOT_LOADED, NO_UVERBS, MIXED, STACK];
 
 /// A card's driver, and the module that makes RDMA devices of its functions.
 const MODULES: [(&str, &str); 11] = [
@@ -34,7 +36,11 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     match facts.kernel.has_rdma {
         Known::Is(true) => {}
         Known::Is(false) | Known::Absent => found.push(no_core(facts)),
-        Known::Unknown => {} // it is told that it could not be seen
+        Known::Unknown => {
+            let finding = UNKNOWN.error("/sys", "nobody can say from here whether this node has RDMA");
+            let fix = "mount sysfs on /sys; in a container: --root with the host's root directory";
+            found.push(finding.because("/sys/class could not be seen").fix(fix));
+        }
     }
     for (driver, module) in MODULES {
         found.extend(not_loaded(facts, driver, module));
@@ -156,6 +162,11 @@ mod tests {
             facts.nodes.uverbs.clear();
         });
         assert_eq!(found, ["rdma-missing ib_core"]);
+    }
+
+    #[test]
+    fn nobody_says_that_all_is_well_without_having_seen_it() {
+        assert_eq!(with(|facts| facts.kernel.has_rdma = Known::Unknown), ["rdma-unknown /sys"]);
     }
 
     #[test]

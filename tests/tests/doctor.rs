@@ -1,0 +1,347 @@
+//! `silkrail doctor --root`: faults that no machine here can have are planted on a tree of files that looks like a node's.
+//!
+//! Those of a real kernel are planted in the lab: `tests/tests/lab/doctor.rs`.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::PathBuf,
+};
+
+use serde_json::Value;
+use silkrail_tests::cli;
+
+const PF0: &str = "0000:af:00.0";
+const PF1: &str = "0000:b0:00.0";
+const VF0: &str = "0000:af:00.1";
+
+/// A tree of files.
+struct Tree {
+    dir: tempfile::TempDir,
+}
+
+impl Tree {
+    /// A node with two PFs (RoCE) and a VF, as the kernel shows it in `/sys` and `/proc`.
+    fn new() -> Self {
+        let tree = Self { dir: tempfile::tempdir().unwrap() };
+        tree.kernel();
+        tree.function(PF0, "sys/devices/pci0000:ae/0000:ae:00.0", 0);
+        tree.function(PF1, "sys/devices/pci0000:ae/0000:ae:02.0", 1);
+        tree.vf();
+        tree.put("opt/cni/bin/macvlan", concat!("\x7fELF silkrail-cni ", env!("CARGO_PKG_VERSION"), "\n"));
+        fs::set_permissions(tree.path("opt/cni/bin/macvlan"), fs::Permissions::from_mode(0o755)).unwrap();
+        tree
+    }
+
+    fn kernel(&self) {
+        self.put("proc/sys/kernel/osrelease", "6.12.0-tree\n");
+        self.put("proc/sys/kernel/hostname", "gpu-17\n");
+        self.put("proc/cmdline", "quiet\n");
+        self.put("proc/stat", "cpu 1\nbtime 1763664000\n");
+        let modules = ["ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "mlx5_core", "mlx5_ib"];
+        self.put("proc/modules", &modules.map(|name| format!("{name} 1 0 - Live 0x0\n")).concat());
+        self.put("proc/7/comm", "containerd\n");
+        self.put(
+            "proc/7/limits",
+            "Max locked memory         unlimited            unlimited            bytes\n",
+        );
+        self.put("lib/modules/6.12.0-tree/modules.dep", "kernel/drivers/infiniband/core/ib_core.ko.xz:\n");
+        self.put("sys/module/ib_core/parameters/netns_mode", "Y\n");
+        // A character device with any number: the tree does not say which is right.
+        self.link("dev/infiniband/rdma_cm", "/dev/null");
+    }
+
+    fn function(&self, address: &str, bridge: &str, number: u32) {
+        let (dir, link) = (format!("{bridge}/{address}"), format!("eth{number}"));
+        for (name, text) in [
+            ("class", "0x020000"),
+            ("vendor", "0x15b3"),
+            ("device", "0x101b"),
+            ("subsystem_vendor", "0x15b3"),
+            ("subsystem_device", "0x0007"),
+            ("numa_node", "0"),
+            ("current_link_speed", "16.0 GT/s PCIe"),
+            ("max_link_speed", "16.0 GT/s PCIe"),
+            ("current_link_width", "16"),
+            ("max_link_width", "16"),
+        ] {
+            self.put(&format!("{dir}/{name}"), text);
+        }
+        self.link(&format!("sys/bus/pci/devices/{address}"), self.path(&dir).to_str().unwrap());
+        self.link(&format!("{dir}/driver"), "../../../bus/pci/drivers/mlx5_core");
+        self.device(&dir, number, "4: ACTIVE");
+        for (name, text) in
+            [("mtu", "4200"), ("flags", "0x1003"), ("carrier", "1"), ("speed", "100000"), ("ifindex", "2")]
+        {
+            self.put(&format!("sys/class/net/{link}/{name}"), text);
+        }
+    }
+
+    fn device(&self, function: &str, number: u32, state: &str) {
+        let (name, link) = (format!("mlx5_{number}"), format!("eth{number}"));
+        let device = format!("sys/class/infiniband/{name}");
+        self.put(&format!("{device}/node_guid"), &format!("0c42:a103:0065:123{number}\n"));
+        self.put(&format!("{device}/fw_ver"), "22.41.1000\n");
+        self.put(&format!("{device}/board_id"), "MT_0000000223\n");
+        self.link(&format!("{device}/device"), self.path(function).to_str().unwrap());
+        let port = format!("{device}/ports/1");
+        for (name, text) in [
+            ("state", state),
+            ("phys_state", "5: LinkUp"),
+            ("link_layer", "Ethernet"),
+            ("rate", "100 Gb/sec (4X EDR)"),
+            ("sm_lid", "0x0"),
+            ("gids/2", "0000:0000:0000:0000:0000:0000:0000:0000"),
+        ] {
+            self.put(&format!("{port}/{name}"), text);
+        }
+        for (index, kind) in [(0, "IB/RoCE v1"), (1, "RoCE v2")] {
+            self.put(&format!("{port}/gids/{index}"), "fe80:0000:0000:0000:0e42:a1ff:fe65:1234\n");
+            self.put(&format!("{port}/gid_attrs/types/{index}"), kind);
+            self.put(&format!("{port}/gid_attrs/ndevs/{index}"), &link);
+        }
+        self.put(&format!("{function}/infiniband/{name}/x"), "");
+        self.put(&format!("{function}/net/{link}/x"), "");
+    }
+
+    fn vf(&self) {
+        let dir = format!("sys/devices/pci0000:ae/0000:ae:00.0/{VF0}");
+        self.put(&format!("{dir}/class"), "0x020000");
+        self.put(&format!("{dir}/vendor"), "0x15b3");
+        self.put(&format!("{dir}/infiniband/mlx5_2/x"), "");
+        self.link(&format!("sys/bus/pci/devices/{VF0}"), self.path(&dir).to_str().unwrap());
+        self.link(&format!("{dir}/driver"), "../../../bus/pci/drivers/mlx5_core");
+        self.link(&format!("{dir}/physfn"), &format!("../{PF0}"));
+        let pf = format!("sys/bus/pci/devices/{PF0}");
+        self.link(&format!("{pf}/virtfn0"), &format!("../{VF0}"));
+        self.put(&format!("{pf}/sriov_numvfs"), "1");
+        self.put(&format!("{pf}/sriov_totalvfs"), "8");
+        self.put(&format!("{pf}/sriov_drivers_autoprobe"), "1");
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn link(&self, path: &str, target: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(target, path).unwrap();
+    }
+
+    fn remove(&self, path: &str) {
+        let path = self.path(path);
+        if path.is_dir() && !path.is_symlink() {
+            fs::remove_dir_all(path).unwrap();
+        } else {
+            fs::remove_file(path).unwrap();
+        }
+    }
+
+    /// A file of a PF's.
+    fn pci(&self, name: &str, text: &str) {
+        self.put(&format!("sys/bus/pci/devices/{PF0}/{name}"), text);
+    }
+
+    /// A file of the first device's port.
+    fn port(&self, name: &str, text: &str) {
+        self.put(&format!("sys/class/infiniband/mlx5_0/ports/1/{name}"), text);
+    }
+
+    /// `severity id object` of each finding.
+    fn found(&self) -> Vec<String> {
+        let ran = cli::silkrail(&format!("doctor --json --root {}", self.dir.path().display()));
+        let report = ran.json();
+        let one = |finding: &Value| {
+            ["severity", "id", "object"].map(|key| finding[key].as_str().unwrap()).join(" ")
+        };
+        let found: Vec<String> = report["findings"].as_array().unwrap().iter().map(one).collect();
+        let has_error = found.iter().any(|finding| finding.starts_with("error"));
+        assert_eq!(ran.code, Some(if has_error { 6 } else { 0 }), "{ran:?}");
+        found
+    }
+}
+
+/// The fault, and what is found beside what a healthy tree has.
+type Fault = (&'static [&'static str], fn(&Tree));
+
+const FAULTS: [Fault; 36] = [
+    (&["warning pcie-speed-reduced 0000:af:00.0"], |tree| tree.pci("current_link_speed", "8.0 GT/s PCIe")),
+    (&["warning pcie-width-reduced 0000:af:00.0"], |tree| tree.pci("current_link_width", "8")),
+    (&["warning pcie-below-port 0000:af:00.0"], |tree| tree.put("sys/class/net/eth0/speed", "400000")),
+    (&["warning firmware-mixed mlx5_0, mlx5_1"], |tree| {
+        tree.put("sys/class/infiniband/mlx5_1/fw_ver", "22.35.2000")
+    }),
+    (&["warning rdma-mode-command-line /proc/cmdline"], |tree| {
+        tree.put("proc/cmdline", "quiet ib_core.netns_mode=1");
+        tree.put("etc/modprobe.d/ib_core.conf", "options ib_core netns_mode=0\n");
+    }),
+    (&["warning rdma-mode-not-kept ib_core"], |tree| tree.put("proc/cmdline", "quiet ib_core.netns_mode=0")),
+    (&["warning rdma-mode-built-in /etc/modprobe.d/ib_core.conf"], |tree| {
+        tree.put("lib/modules/6.12.0-tree/modules.builtin", "kernel/drivers/infiniband/core/ib_core.ko\n");
+        tree.put("etc/modprobe.d/ib_core.conf", "options ib_core netns_mode=1\n");
+    }),
+    (&["info rdma-mode-initramfs /boot/initrd.img-6.12.0-tree"], |tree| {
+        tree.put("boot/initrd.img-6.12.0-tree", "");
+        let made = fs::File::open(tree.path("boot/initrd.img-6.12.0-tree")).unwrap();
+        made.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000)).unwrap();
+        tree.put("etc/modprobe.d/ib_core.conf", "options ib_core netns_mode=1\n");
+    }),
+    (&["error exclusive-cannot-move mlx5_0"], |tree| {
+        tree.put("sys/module/ib_core/parameters/netns_mode", "N\n");
+        tree.put("etc/modprobe.d/ib_core.conf", "options ib_core netns_mode=0\n");
+        tree.remove(&format!("sys/bus/pci/devices/{PF0}/driver"));
+        tree.link(&format!("sys/bus/pci/devices/{PF0}/driver"), "../../../bus/pci/drivers/efa");
+    }),
+    (&["error rdma-missing ib_core"], |tree| {
+        for path in ["sys/class/infiniband", "sys/module/ib_core"] {
+            tree.remove(path);
+        }
+        for (address, number) in [(PF0, 0), (PF1, 1)] {
+            tree.remove(&format!("sys/bus/pci/devices/{address}/infiniband/mlx5_{number}"));
+        }
+        tree.remove(&format!("sys/bus/pci/devices/{VF0}/infiniband"));
+    }),
+    (&["error rdma-no-device /sys/class/infiniband"], |tree| {
+        for (device, address) in [("mlx5_0", PF0), ("mlx5_1", PF1)] {
+            tree.remove(&format!("sys/class/infiniband/{device}"));
+            tree.remove(&format!("sys/bus/pci/devices/{address}/infiniband"));
+        }
+        tree.remove(&format!("sys/bus/pci/devices/{VF0}/infiniband"));
+    }),
+    (&["warning rdma-module-missing irdma"], |tree| {
+        tree.put("sys/bus/pci/devices/0000:01:00.0/class", "0x020000");
+        tree.link("sys/bus/pci/devices/0000:01:00.0/driver", "../../drivers/ice");
+    }),
+    (&["error uverbs-module-missing ib_uverbs"], |tree| {
+        let text = fs::read_to_string(tree.path("proc/modules")).unwrap();
+        tree.put("proc/modules", &text.replace("ib_uverbs", "loop"));
+    }),
+    (&["error rdma-stack-mixed ib_core"], |tree| {
+        let text = fs::read_to_string(tree.path("proc/modules")).unwrap();
+        tree.put("proc/modules", &text.replacen("Live 0x0", "Live 0x0 (OE)", 1));
+    }),
+    (&["info rdma-stack-vendor ib_core"], |tree| tree.put("sys/module/ib_core/version", "24.10-0.7.0\n")),
+    (&["error ib-no-subnet-manager mlx5_0 port 1"], |tree| {
+        tree.port("link_layer", "InfiniBand");
+        tree.port("state", "2: INIT");
+    }),
+    (&["error port-not-active mlx5_0 port 1"], |tree| {
+        tree.port("link_layer", "InfiniBand");
+        tree.port("state", "1: DOWN");
+        tree.port("phys_state", "2: Polling");
+    }),
+    (&["error link-no-carrier eth0"], |tree| {
+        tree.put("sys/class/net/eth0/carrier", "0");
+        tree.port("state", "1: DOWN");
+    }),
+    (&["error port-not-active mlx5_0 port 1"], |tree| tree.port("state", "1: DOWN")),
+    (&["error node-guid-zero mlx5_1"], |tree| {
+        tree.put("sys/class/infiniband/mlx5_1/node_guid", "0000:0000:0000:0000\n");
+    }),
+    (&["warning node-guid-duplicate mlx5_0"], |tree| {
+        tree.put("sys/class/infiniband/mlx5_1/node_guid", "0c42:a103:0065:1230\n");
+    }),
+    (&["error gid-no-roce-v2 mlx5_0 port 1"], |tree| tree.port("gid_attrs/types/1", "IB/RoCE v1")),
+    (&["warning gid-table-full mlx5_0 port 1"], |tree| {
+        tree.remove("sys/class/infiniband/mlx5_0/ports/1/gids/2");
+    }),
+    (&["error mtu-too-small eth1", "warning mtu-differs eth1"], |tree| {
+        tree.put("sys/class/net/eth1/mtu", "576")
+    }),
+    (&["error vf-without-rdma 0000:af:00.1"], |tree| {
+        tree.remove(&format!("sys/bus/pci/devices/{VF0}/infiniband"));
+    }),
+    (&["error vf-count-differs 0000:af:00.0"], |tree| tree.pci("sriov_numvfs", "3")),
+    (&["error pf-without-driver 0000:b0:00.0"], |tree| {
+        tree.remove(&format!("sys/bus/pci/devices/{PF1}/driver"));
+    }),
+    (&["warning ecn-off eth0"], |tree| {
+        for place in ["roce_np", "roce_rp"] {
+            (0..8).for_each(|priority| {
+                tree.put(&format!("sys/class/net/eth0/ecn/{place}/enable/{priority}"), "0")
+            });
+        }
+    }),
+    (&["info iommu-translates /proc/cmdline"], |tree| tree.put("sys/kernel/iommu_groups/12/type", "DMA-FQ")),
+    (&["info acs-redirects 0000:af:00.0"], |tree| {
+        tree.put("sys/bus/pci/devices/0000:c0:00.0/class", "0x030200");
+        tree.put("sys/bus/pci/devices/0000:c0:00.0/vendor", "0x10de");
+        tree.put("sys/bus/pci/devices/0000:c0:00.0/numa_node", "0");
+        let mut config = vec![0; 4096];
+        config[0x100..0x108].copy_from_slice(&[0x0d, 0, 1, 0, 0x1f, 0, 0x1d, 0]);
+        fs::write(tree.path("sys/devices/pci0000:ae/0000:ae:00.0/config"), config).unwrap();
+    }),
+    (&["info numa-unknown 0000:af:00.0"], |tree| {
+        tree.pci("numa_node", "-1");
+        (0..2).for_each(|node| tree.put(&format!("sys/devices/system/node/node{node}/cpulist"), "0"));
+    }),
+    (&["info gpu-without-near-card 0000:c0:00.0"], |tree| {
+        tree.put("sys/bus/pci/devices/0000:c0:00.0/class", "0x030200");
+        tree.put("sys/bus/pci/devices/0000:c0:00.0/vendor", "0x10de");
+        tree.put("sys/bus/pci/devices/0000:c0:00.0/numa_node", "1");
+    }),
+    (&["info kernel-lockdown kernel"], |tree| {
+        tree.put("sys/kernel/security/lockdown", "none [integrity] confidentiality\n");
+    }),
+    (&["info selinux-enforcing SELinux"], |tree| tree.put("sys/fs/selinux/enforce", "1")),
+    (&["warning cni-version-other /opt/cni/bin"], |tree| {
+        tree.put("opt/cni/bin/macvlan", "silkrail-cni 0.0.7\n");
+    }),
+    (&["info not-examined /sys/class/net/eth1/mtu"], |tree| tree.put("sys/class/net/eth1/mtu", "many")),
+];
+
+#[test]
+fn a_healthy_tree_has_neither_error_nor_warning_and_says_what_was_not_examined() {
+    let found = Tree::new().found();
+    assert!(found.iter().all(|finding| finding.starts_with("info")), "{found:?}");
+    let kernel =
+        "info not-examined what the kernel tells by netlink (addresses, drivers of software devices)";
+    assert!(found.contains(&kernel.to_owned()), "{found:?}");
+}
+
+#[test]
+fn each_fault_of_a_tree_is_named_and_no_other() {
+    let healthy = Tree::new().found();
+    for (expected, plant) in FAULTS {
+        let tree = Tree::new();
+        plant(&tree);
+        let mut found = tree.found();
+        found.retain(|finding| !healthy.contains(finding));
+        // What is good to know may change with any of it.
+        found.retain(|finding| !finding.starts_with("info") || expected.contains(&finding.as_str()));
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn every_kind_of_finding_is_listed_and_may_be_asked_for() {
+    let list = cli::silkrail("doctor --list").ended(0).stdout;
+    let tree = Tree::new();
+    tree.port("state", "1: DOWN");
+    tree.put("sys/class/infiniband/mlx5_1/fw_ver", "22.35.2000");
+    for finding in tree.found() {
+        let id = finding.split(' ').nth(1).unwrap().to_owned();
+        assert!(list.lines().any(|line| line.split(' ').next() == Some(&id)), "{id} is not in\n{list}");
+    }
+    let root = tree.dir.path().display();
+    let only = cli::silkrail(&format!("doctor --json --only firmware-mixed --root {root}")).ended(0).json();
+    assert_eq!(only["findings"].as_array().unwrap().len(), 1, "{only}");
+    cli::silkrail(&format!("doctor --only port-not-active --root {root}")).ended(6);
+    cli::silkrail("doctor --only no-such-finding").ended(2);
+}
+
+#[test]
+fn a_tree_with_nothing_in_it_is_no_healthy_node() {
+    let empty = tempfile::tempdir().unwrap();
+    let text = cli::silkrail(&format!("doctor --root {}", empty.path().display())).ended(6).stdout;
+    assert!(text.contains("[rdma-unknown]") && text.contains("[not-examined]"), "{text}");
+}

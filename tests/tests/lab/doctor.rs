@@ -1,0 +1,482 @@
+//! `silkrail doctor`: faults are planted one after another, and it names exactly that one each time.
+//!
+//! What this machine cannot have (slots, firmware, InfiniBand) is planted on a tree of files: `tests/tests/doctor.rs`.
+
+use std::{
+    fs,
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        net::UnixListener,
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::{Value, json};
+use silkrail_tests::{
+    chain::Chain,
+    cli::{self, Ran},
+    machine::Machine,
+    rxe::{Program, Rxe},
+};
+use testkit::{Observe, wait_until};
+
+/// A machine with all that a healthy one has.
+struct Patient<'a> {
+    machine: &'a Machine,
+    dir: tempfile::TempDir,
+    /// What a healthy one comes to, with infos.
+    healthy: Vec<String>,
+}
+
+impl<'a> Patient<'a> {
+    fn new(machine: &'a Machine) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let cni = dir.path().join("cni");
+        fs::create_dir(&cni).unwrap();
+        for name in ["macvlan", "rdma", "silkrail-ipam", "sriov"] {
+            fs::hard_link(copied(machine, &dir), cni.join(name)).unwrap();
+        }
+        machine.node.run("modprobe", &["rdma_ucm"]);
+        wait_until("RDMA-CM has its node", || Path::new("/dev/infiniband/rdma_cm").exists());
+        for pf in [0, 1] {
+            let state = format!("/sys/class/infiniband/mlx5_{pf}/ports/1/state");
+            wait_until("the PFs' ports are active", || read(&state).contains("ACTIVE"));
+        }
+        let mut patient = Self { machine, dir, healthy: Vec::new() };
+        patient.healthy = patient.found();
+        patient
+    }
+
+    fn cni(&self) -> PathBuf {
+        self.dir.path().join("cni")
+    }
+
+    fn doctor(&self, args: &str) -> Ran {
+        let state = self.machine.node.state_dir();
+        cli::silkrail(&format!(
+            "doctor --state-dir {} --cni-bin {} {args}",
+            state.display(),
+            self.cni().display()
+        ))
+    }
+
+    /// `severity id object` of each finding.
+    fn found(&self) -> Vec<String> {
+        let ran = self.doctor("--json");
+        let report = ran.json();
+        let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
+        let found: Vec<String> = report["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|finding| ["severity", "id", "object"].map(|key| text(finding, key)).join(" "))
+            .collect();
+        let has_error = found.iter().any(|finding| finding.starts_with("error"));
+        assert_eq!(ran.code, Some(if has_error { 6 } else { 0 }), "{found:?}");
+        found
+    }
+
+    /// With the fault planted, these findings are there beside the healthy machine's, and no other error or warning.
+    fn has(&self, expected: &[&str], plant: impl FnOnce(), repair: impl FnOnce()) {
+        plant();
+        let mut found = self.found();
+        found.retain(|finding| !self.healthy.contains(finding));
+        // What is good to know may change with any of it.
+        found.retain(|finding| !finding.starts_with("info") || expected.contains(&finding.as_str()));
+        assert_eq!(found, expected);
+        repair();
+    }
+
+    fn is_healthy(&self) {
+        assert_eq!(self.found(), self.healthy);
+    }
+}
+
+/// The executable of all plugins, on a file system on which it can be linked.
+fn copied(machine: &Machine, dir: &tempfile::TempDir) -> PathBuf {
+    let to = dir.path().join("silkrail-cni");
+    if !to.exists() {
+        fs::copy(machine.node.cni_path().join("macvlan"), &to).unwrap();
+    }
+    to
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn write(path: impl AsRef<Path>, text: &str) {
+    fs::create_dir_all(path.as_ref().parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn remove(path: impl AsRef<Path>) {
+    fs::remove_file(path).unwrap();
+}
+
+fn chmod(path: impl AsRef<Path>, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn faults_of_a_machine_in_shared_mode_are_named_one_by_one() {
+    let machine = Machine::shared();
+    let patient = Patient::new(&machine);
+    let severe = patient.healthy.iter().find(|finding| !finding.starts_with("info"));
+    assert_eq!(severe, None, "a healthy machine has neither error nor warning");
+    links(&patient);
+    vfs(&patient);
+    mode_files(&patient);
+    device_nodes(&patient);
+    plugins(&patient);
+    pools_and_sockets(&patient);
+    leftovers(&patient);
+    processes(&patient);
+    patient.is_healthy();
+}
+
+fn links(patient: &Patient<'_>) {
+    let (machine, ip) = (patient.machine, |args: &str| patient.machine.node.run_ip(args));
+    let active = || {
+        wait_until("the port is active", || {
+            read("/sys/class/infiniband/mlx5_1/ports/1/state").contains("ACTIVE")
+        })
+    };
+    patient.has(
+        &["error link-down eth1"],
+        || drop(ip("link set eth1 down")),
+        || {
+            ip("link set eth1 up");
+            active();
+        },
+    );
+    // With an address that is no GID.
+    let pf = fs::read_link("/sys/class/net/eth0/device").unwrap();
+    let refuse = machine.simulate(pf.file_name().unwrap().to_str().unwrap(), "gid_refuse", "Y");
+    patient.has(
+        &["error gid-missing mlx5_0 port 1"],
+        || drop(ip("address add 192.0.2.77/24 dev eth0")),
+        || {
+            ip("address del 192.0.2.77/24 dev eth0");
+        },
+    );
+    drop(refuse);
+    let vf = machine.vf("eth0", 3);
+    let small = format!("error mtu-too-small {}", vf.link);
+    patient.has(&[&small], || drop(ip(&format!("link set {} mtu 300", vf.link))), || ());
+    let above = format!("warning mtu-vf-above-pf {}", vf.link);
+    patient.has(
+        &[&above],
+        || drop(ip(&format!("link set {} mtu 9000", vf.link))),
+        || {
+            ip(&format!("link set {} mtu 1500", vf.link));
+        },
+    );
+    // A change of a PF's MTU resets the card.
+    patient.has(
+        &["warning mtu-differs eth1"],
+        || {
+            ip("link set eth1 mtu 9000");
+            active();
+        },
+        || {
+            ip("link set eth1 mtu 1500");
+            active();
+        },
+    );
+    let class = |pf: &str, class: &str| {
+        let function = fs::read_link(format!("/sys/class/net/{pf}/device")).unwrap();
+        machine.simulate(function.file_name().unwrap().to_str().unwrap(), "traffic_class", class)
+    };
+    let classes = (class("eth0", "106"), class("eth1", "0"));
+    patient.has(&["warning lossless-differs eth0, eth1"], || (), || drop(classes));
+}
+
+fn vfs(patient: &Patient<'_>) {
+    let vf = patient.machine.vf("eth0", 4);
+    let driver = "/sys/bus/pci/drivers/igbvf";
+    let expected = format!("error vf-without-driver {}", vf.pci);
+    patient.has(
+        &[&expected],
+        || write(format!("{driver}/unbind"), &vf.pci),
+        || {
+            write(format!("{driver}/bind"), &vf.pci);
+            wait_until("the VF has its RDMA device", || {
+                fs::read_dir(format!("/sys/bus/pci/devices/{}/infiniband", vf.pci))
+                    .is_ok_and(|mut dir| dir.next().is_some())
+            });
+        },
+    );
+    let pf = fs::read_link("/sys/class/net/eth0/device").unwrap();
+    let pf = pf.file_name().unwrap().to_str().unwrap();
+    let autoprobe = "/sys/class/net/eth0/device/sriov_drivers_autoprobe";
+    let expected = format!("info vf-autoprobe-off {pf}");
+    patient.has(&[&expected], || write(autoprobe, "0"), || write(autoprobe, "1"));
+    // The kernel's own attribute, with a file in its place.
+    let zero = patient.dir.path().join("zero");
+    write(&zero, "0000:0000:0000:0000\n");
+    let guid = "/sys/class/infiniband/mlx5_1/node_guid";
+    let run = |program: &str, args: &[&str]| drop(patient.machine.node.run(program, args));
+    patient.has(
+        &["error node-guid-zero mlx5_1"],
+        || run("mount", &["--bind", zero.to_str().unwrap(), guid]),
+        || run("umount", &[guid]),
+    );
+}
+
+fn mode_files(patient: &Patient<'_>) {
+    let (ours, other) = ("/etc/modprobe.d/ib_core.conf", "/etc/modprobe.d/zz-other.conf");
+    let (shared, exclusive) = ("options ib_core netns_mode=1\n", "options ib_core netns_mode=0\n");
+    patient.has(&[&format!("warning rdma-mode-duplicate {ours}")], || write(ours, &shared.repeat(2)), || ());
+    patient.has(
+        &[&format!("warning rdma-mode-competing {other}")],
+        || {
+            write(ours, exclusive);
+            write(other, shared);
+        },
+        || remove(other),
+    );
+    patient.has(&[&format!("warning rdma-mode-not-kept {ours}")], || write(ours, exclusive), || ());
+    patient.has(
+        &[&format!("error rdma-mode-malformed {ours}")],
+        || write(ours, "options ib_core netns_mode=both\n"),
+        || remove(ours),
+    );
+}
+
+fn device_nodes(patient: &Patient<'_>) {
+    let run = |program: &str, args: &[&str]| drop(patient.machine.node.run(program, args));
+    let (cm, aside, uverbs) = ("/dev/infiniband/rdma_cm", "/dev/infiniband/aside", "/dev/infiniband/uverbs1");
+    let away = |path: &str| fs::rename(path, aside).unwrap();
+    let back = |path: &str| fs::rename(aside, path).unwrap();
+    patient.has(&[&format!("error rdma-cm-node-missing {cm}")], || away(cm), || back(cm));
+    patient.has(&[&format!("error uverbs-node-missing {uverbs}")], || away(uverbs), || ());
+    patient.has(
+        &[&format!("error device-node-wrong {uverbs}")],
+        || {
+            run("mknod", &[uverbs, "c", "1", "3"]);
+            chmod(uverbs, 0o666);
+        },
+        || remove(uverbs),
+    );
+    patient.has(&[&format!("error device-node-wrong {uverbs}")], || write(uverbs, ""), || back(uverbs));
+    patient.has(
+        &[&format!("warning device-node-permissions {uverbs}")],
+        || chmod(uverbs, 0o600),
+        || chmod(uverbs, 0o666),
+    );
+    patient.has(
+        &[&format!("warning device-node-permissions {cm}")],
+        || chmod(cm, 0o660),
+        || chmod(cm, 0o666),
+    );
+}
+
+fn plugins(patient: &Patient<'_>) {
+    let cni = patient.cni();
+    let (sriov, executable) = (cni.join("sriov"), patient.dir.path().join("silkrail-cni"));
+    let again = || {
+        fs::remove_file(&sriov).unwrap();
+        fs::hard_link(&executable, &sriov).unwrap();
+    };
+    let about = |id: &str| format!("{id} {}", sriov.display());
+    let own_copy = |mode: u32| {
+        fs::remove_file(&sriov).unwrap();
+        fs::copy(&executable, &sriov).unwrap();
+        chmod(&sriov, mode);
+    };
+    patient.has(&[&about("error cni-not-executable")], || own_copy(0o644), again);
+    let script = || {
+        fs::remove_file(&sriov).unwrap();
+        fs::write(&sriov, "#!/bin/sh\necho another project\n").unwrap();
+        chmod(&sriov, 0o755);
+    };
+    patient.has(&[&about("warning cni-foreign")], script, again);
+    let dangling = || {
+        fs::remove_file(&sriov).unwrap();
+        symlink("/nowhere/silkrail-cni", &sriov).unwrap();
+    };
+    patient.has(&[&about("error cni-dangling")], dangling, again);
+    let patched = || {
+        own_copy(0o755);
+        let mut bytes = fs::read(&sriov).unwrap();
+        bytes.push(0);
+        fs::write(&sriov, bytes).unwrap();
+    };
+    patient.has(&[&format!("warning cni-versions-differ {}", cni.display())], patched, again);
+    let aside = patient.dir.path().join("aside");
+    let empty = || fs::rename(&cni, &aside).unwrap();
+    patient.has(&[&format!("warning cni-missing {}", cni.display())], empty, || {
+        fs::rename(&aside, &cni).unwrap()
+    });
+}
+
+fn pools_and_sockets(patient: &Patient<'_>) {
+    let (a, b) = ("/etc/silkrail/pools.d/a.yaml", "/etc/silkrail/pools.d/b.yaml");
+    let pool = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderIPPool\nmetadata: {name: rail0}\n\
+                spec: {subnet: 172.81.0.0/16, ips: [172.81.0.100-172.81.0.120]}\n";
+    patient.has(
+        &[&format!("error pools-broken {a}")],
+        || write(a, &pool.replace("172.81.0.100", "172.82.0.100")),
+        || (),
+    );
+    patient.has(
+        &["error pools-broken /etc/silkrail/pools.d"],
+        || {
+            write(a, pool);
+            write(b, pool);
+        },
+        || fs::remove_dir_all("/etc/silkrail").unwrap(),
+    );
+    let (plugins, resources) =
+        ("/var/lib/kubelet/device-plugins/kubelet.sock", "/var/lib/kubelet/pod-resources/kubelet.sock");
+    for path in [plugins, resources] {
+        fs::create_dir_all(Path::new(path).parent().unwrap()).unwrap();
+    }
+    let _listens = UnixListener::bind(plugins).unwrap();
+    drop(UnixListener::bind(resources).unwrap()); // the file stays
+    patient.has(&[&format!("warning kubelet-unreachable {resources}")], || (), || remove(resources));
+    patient.has(
+        &[&format!("warning kubelet-unreachable {resources}")],
+        || (),
+        || {
+            fs::remove_dir_all("/var/lib/kubelet").unwrap();
+        },
+    );
+}
+
+fn leftovers(patient: &Patient<'_>) {
+    let machine = patient.machine;
+    let pod = machine.node.pod("gone");
+    let macvlan = machine.plugin("macvlan", &json!({"master": "eth0"})).pod(&pod);
+    macvlan.add().ok();
+    patient.is_healthy(); // a pod that lives is no finding
+    pod.end();
+    let stale = ["journal macvlan of network rail0", "journal silkrail-ipam of network rail0"];
+    let stale = stale.map(|object| format!("warning leftover-stale {object}"));
+    let gc = format!("gc --yes --state-dir {}", machine.node.state_dir().display());
+    patient.has(&stale.each_ref().map(String::as_str), || (), || drop(cli::silkrail(&gc).ended(0)));
+
+    let map = machine.node.state_dir().join("podmap/v1");
+    let broken = map.join("c9@net1.json");
+    let expected = format!("warning podmap-broken {}", broken.display());
+    patient.has(&[&expected], || write(&broken, "{"), || remove(&broken));
+    let journal = machine.node.state_dir().join("attachments/c9@net1.macvlan.journal");
+    patient.has(
+        &["info leftover-kept journal macvlan of network ?"],
+        || write(&journal, "half a jour"),
+        || remove(&journal),
+    );
+    let vf = machine.vf("eth1", 5);
+    let entry = json!({
+        "schema": "podmap/1.0", "bootId": read("/proc/sys/kernel/random/boot_id").trim(), "createdAt": "now",
+        "writer": {"name": "rdma", "version": "0.1.0"},
+        "container": {"sandboxId": "c9", "netnsPath": "/run/netns/c9", "netnsIno": 1, "netnsDev": 1},
+        "network": {"name": "rail0", "cniType": "rdma", "ifname": "net1"},
+        "rdma": {"mode": "exclusive", "pci": vf.pci},
+    });
+    patient.has(
+        &[
+            "warning leftover-stale pod map entry c9@net1.json",
+            &format!("warning podmap-device-at-home {}", vf.pci),
+        ],
+        || write(&broken, &entry.to_string()),
+        || remove(&broken),
+    );
+}
+
+fn processes(patient: &Patient<'_>) {
+    // A runtime's name and limit.
+    let runtime = patient.dir.path().join("containerd");
+    fs::copy("/bin/sleep", &runtime).unwrap();
+    let mut command = Command::new("prlimit");
+    command.args(["--memlock=65536:65536", "--"]).arg(&runtime).arg("600").arg0("prlimit");
+    let program = Program::spawn(&mut command);
+    let comm = format!("/proc/{}/comm", program.pid());
+    wait_until("it runs", || read(&comm).trim() == "containerd");
+    let expected = format!("warning memlock-limited containerd ({})", program.pid());
+    patient.has(&[&expected], || (), || drop(program));
+
+    // From within a pod nothing of the node is judged.
+    let pod = patient.machine.node.pod("inside");
+    let inside = |args: &[&str], to: &[&str]| {
+        let output = Command::new(args[0]).args(&args[1..]).arg(cli::executable()).args(to).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            matches!(output.status.code(), Some(0 | 6)),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        text
+    };
+    let net = format!("--net={}", pod.path().display());
+    let text = inside(&["nsenter", &net], &["doctor"]);
+    assert!(text.contains("[not-the-nodes-namespace]") && text.contains("[not-examined]"), "{text}");
+    // Nor by who may not see it.
+    let text = inside(&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"], &["doctor"]);
+    assert!(
+        text.contains("[not-root]") && text.contains("what died without a DEL: it could not be looked at"),
+        "{text}"
+    );
+}
+
+#[test]
+fn faults_of_a_machine_in_exclusive_mode_are_named_one_by_one() {
+    let machine = Machine::exclusive();
+    write("/etc/modprobe.d/ib_core.conf", "options ib_core netns_mode=0\n");
+    {
+        let patient = Patient::new(&machine);
+        let severe = patient.healthy.iter().find(|finding| !finding.starts_with("info"));
+        assert_eq!(severe, None, "a healthy machine has neither error nor warning");
+
+        // A pod with a VF is no finding. One whose device another plugin moved is good to know.
+        let (vf, other) = (machine.vf("eth0", 0), machine.vf("eth0", 1));
+        let (pod, others) = (machine.node.pod("a"), machine.node.pod("b"));
+        let chain = Chain::new(&machine, &vf, &pod, json!({}));
+        chain.add();
+        patient.is_healthy();
+        fs::create_dir_all("/run/netns").unwrap();
+        symlink(others.path(), "/run/netns/doctor").unwrap();
+        let expected = format!("info device-elsewhere {}", other.pci);
+        let moved = || drop(machine.node.run("rdma", &["dev", "set", &other.rdma, "netns", "doctor"]));
+        patient.has(&[&expected], moved, || {
+            remove("/run/netns/doctor");
+            others.end();
+            wait_until("the device is home", || !machine.vf("eth0", 1).rdma.is_empty());
+        });
+        chain.del();
+        drop(pod);
+
+        patient.has(
+            &["warning rdma-mode-not-kept ib_core"],
+            || remove("/etc/modprobe.d/ib_core.conf"),
+            || write("/etc/modprobe.d/ib_core.conf", "options ib_core netns_mode=0\n"),
+        );
+        patient.is_healthy();
+
+        // A support ticket says nothing of addresses.
+        let file = patient.dir.path().join("ticket.tar");
+        patient.doctor(&format!("--bundle {}", file.display())).ended(0);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let tar = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
+        for secret in ["/sys/class/net/eth0/address", "/sys/class/infiniband/mlx5_3/node_guid"].map(read) {
+            assert!(secret.len() > 10 && !tar.contains(secret.trim()), "{secret}");
+        }
+        assert!(tar.contains("igbvf") && tar.contains("mac-1"), "the kernel's log and the links are in it");
+        assert_eq!(
+            patient.doctor(&format!("--bundle {}", file.display())).code,
+            Some(1),
+            "it is there already"
+        );
+    }
+    let rxe = Rxe::on(machine);
+    let patient = Patient::new(&rxe.machine);
+    assert!(
+        patient.healthy.contains(&"error exclusive-cannot-move rxe0".to_owned()),
+        "{:?}",
+        patient.healthy
+    );
+    remove("/etc/modprobe.d/ib_core.conf");
+}
