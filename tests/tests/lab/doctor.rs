@@ -35,8 +35,12 @@ impl<'a> Patient<'a> {
         let dir = tempfile::tempdir().unwrap();
         let cni = dir.path().join("cni");
         fs::create_dir(&cni).unwrap();
+        // A real one has 20 MB to be read each time; `plugins` has one.
+        let executable = dir.path().join("silkrail-cni");
+        write(&executable, concat!("\x7fELF silkrail-cni ", env!("CARGO_PKG_VERSION"), "\n"));
+        chmod(&executable, 0o755);
         for name in ["macvlan", "rdma", "silkrail-ipam", "sriov"] {
-            fs::hard_link(copied(machine, &dir), cni.join(name)).unwrap();
+            fs::hard_link(&executable, cni.join(name)).unwrap();
         }
         machine.node.run("modprobe", &["rdma_ucm"]);
         wait_until("RDMA-CM has its node", || Path::new("/dev/infiniband/rdma_cm").exists());
@@ -92,15 +96,6 @@ impl<'a> Patient<'a> {
     fn is_healthy(&self) {
         assert_eq!(self.found(), self.healthy);
     }
-}
-
-/// The executable of all plugins, on a file system on which it can be linked.
-fn copied(machine: &Machine, dir: &tempfile::TempDir) -> PathBuf {
-    let to = dir.path().join("silkrail-cni");
-    if !to.exists() {
-        fs::copy(machine.node.cni_path().join("macvlan"), &to).unwrap();
-    }
-    to
 }
 
 fn read(path: &str) -> String {
@@ -282,12 +277,12 @@ fn plugins(patient: &Patient<'_>) {
         fs::hard_link(&executable, &sriov).unwrap();
     };
     let about = |id: &str| format!("{id} {}", sriov.display());
-    let own_copy = |mode: u32| {
+    let closed = || {
         fs::remove_file(&sriov).unwrap();
         fs::copy(&executable, &sriov).unwrap();
-        chmod(&sriov, mode);
+        chmod(&sriov, 0o644);
     };
-    patient.has(&[&about("error cni-not-executable")], || own_copy(0o644), again);
+    patient.has(&[&about("error cni-not-executable")], closed, again);
     let script = || {
         fs::remove_file(&sriov).unwrap();
         fs::write(&sriov, "#!/bin/sh\necho another project\n").unwrap();
@@ -299,13 +294,12 @@ fn plugins(patient: &Patient<'_>) {
         symlink("/nowhere/silkrail-cni", &sriov).unwrap();
     };
     patient.has(&[&about("error cni-dangling")], dangling, again);
-    let patched = || {
-        own_copy(0o755);
-        let mut bytes = fs::read(&sriov).unwrap();
-        bytes.push(0);
-        fs::write(&sriov, bytes).unwrap();
+    // The real one is known as ours, and is not what the others are.
+    let real = || {
+        fs::remove_file(&sriov).unwrap();
+        fs::copy(patient.machine.node.cni_path().join("sriov"), &sriov).unwrap();
     };
-    patient.has(&[&format!("warning cni-versions-differ {}", cni.display())], patched, again);
+    patient.has(&[&format!("warning cni-versions-differ {}", cni.display())], real, again);
     let aside = patient.dir.path().join("aside");
     let empty = || fs::rename(&cni, &aside).unwrap();
     patient.has(&[&format!("warning cni-missing {}", cni.display())], empty, || {

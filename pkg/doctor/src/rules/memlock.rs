@@ -36,7 +36,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
 fn amount(bytes: u64) -> String {
     match bytes {
         ..0x10_0000 => format!("{} KiB", bytes >> 10),
-        ..0x4000_0000 => format!("{} MiB", bytes >> 20),
+        0x10_0000..0x4000_0000 => format!("{} MiB", bytes >> 20),
         _ => format!("{} GiB", bytes >> 30),
     }
 }
