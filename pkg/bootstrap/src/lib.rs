@@ -31,7 +31,7 @@ mod tests;
 
 pub use hardware::{Hardware, HardwareError};
 pub use identity::{stable_guid, stable_mac};
-pub use make::{Failure, Progress, make};
+pub use make::{Failure, Progress, Why, make};
 pub use memory::Memory;
 pub use node_file::{
     GuidPolicy, InvalidNodeFile, LinkState, MacPolicy, Match, NodeFile, PfSettings, VfSettings,

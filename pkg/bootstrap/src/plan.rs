@@ -49,6 +49,44 @@ pub struct PfPlan {
     pub(crate) ours: u32,
 }
 
+impl PfPlan {
+    /// The steps in words, those alike of several VFs as one: `VFs 0-7: bind to the driver`.
+    pub fn summary(&self) -> Vec<String> {
+        let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+        for step in &self.steps {
+            let kind = step.kind();
+            match groups
+                .iter_mut()
+                .find(|(other, vfs)| *other == kind && step.vf().is_some() && !vfs.is_empty())
+            {
+                Some((_, vfs)) => vfs.extend(step.vf()),
+                None => groups.push((kind, step.vf().into_iter().collect())),
+            }
+        }
+        groups.into_iter().map(|(kind, vfs)| of(&vfs) + &kind).collect()
+    }
+}
+
+/// `VF 3: ` or `VFs 0-2, 5: `; nothing without VFs.
+fn of(vfs: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for vf in vfs {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *vf => *last = *vf,
+            _ => ranges.push((*vf, *vf)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| {
+        if first == last { format!("{first}") } else { format!("{first}-{last}") }
+    };
+    let texts: Vec<_> = ranges.iter().map(text).collect();
+    match vfs {
+        [] => String::new(),
+        [vf] => format!("VF {vf}: "),
+        _ => format!("VFs {}: ", texts.join(", ")),
+    }
+}
+
 impl Plan {
     /// Whether all is as it should be.
     pub fn is_empty(&self) -> bool {

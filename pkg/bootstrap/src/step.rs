@@ -55,21 +55,52 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// The VF that it is about; none if it is about the PF.
+    pub fn vf(&self) -> Option<u32> {
+        match *self {
+            Self::Configure { vf, .. } | Self::Unbind { vf } | Self::Bind { vf } | Self::VfMtu { vf, .. } => {
+                Some(vf)
+            }
+            Self::Up
+            | Self::PfMtu { .. }
+            | Self::Autoprobe(_)
+            | Self::RemoveVfs { .. }
+            | Self::CreateVfs { .. } => None,
+        }
+    }
+
+    /// What it does, without what differs from VF to VF.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Configure { change: VfSettingsChange::Mac(_), .. } => "set the MAC address".into(),
+            Self::Configure { change: VfSettingsChange::NodeGuid(_), .. } => "set the node GUID".into(),
+            Self::Configure { change: VfSettingsChange::PortGuid(_), .. } => "set the port GUID".into(),
+            _ => self.act(),
+        }
+    }
+
+    fn act(&self) -> String {
+        match self {
+            Self::Up => "set the link up".into(),
+            Self::PfMtu { from, to } => format!("change the MTU from {from} to {to}"),
+            Self::Autoprobe(true) => "let the kernel bind VFs to their driver".into(),
+            Self::Autoprobe(false) => "keep the kernel from binding VFs that are not configured".into(),
+            Self::RemoveVfs { count } => format!("remove {count} VFs"),
+            Self::CreateVfs { count } => format!("create {count} VFs"),
+            Self::Configure { change, .. } => format!("set {}", Setting(*change)),
+            Self::Unbind { .. } => "let the driver go, to read the address anew".into(),
+            Self::Bind { .. } => "bind to the driver".into(),
+            Self::VfMtu { to, .. } => format!("set the MTU to {to}"),
+        }
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Up => write!(f, "set the link up"),
-            Self::PfMtu { from, to } => write!(f, "change the MTU from {from} to {to}"),
-            Self::Autoprobe(true) => write!(f, "let the kernel bind new VFs to their driver"),
-            Self::Autoprobe(false) => {
-                write!(f, "keep the kernel from binding new VFs before they are configured")
-            }
-            Self::RemoveVfs { count } => write!(f, "remove {count} VFs"),
-            Self::CreateVfs { count } => write!(f, "create {count} VFs"),
-            Self::Configure { vf, change } => write!(f, "VF {vf}: set the {}", Setting(*change)),
-            Self::Unbind { vf } => write!(f, "VF {vf}: let its driver go, to read its address anew"),
-            Self::Bind { vf } => write!(f, "VF {vf}: bind it to its driver"),
-            Self::VfMtu { vf, to } => write!(f, "VF {vf}: set the MTU to {to}"),
+        match self.vf() {
+            Some(vf) => write!(f, "VF {vf}: {}", self.act()),
+            None => f.write_str(&self.act()),
         }
     }
 }
@@ -82,16 +113,16 @@ impl fmt::Display for Setting {
         use VfSettingsChange::{LinkState, Mac, NodeGuid, PortGuid, Rate, SpoofCheck, Trust, Vlan};
         let on = |on: bool| if on { "on" } else { "off" };
         match self.0 {
-            Mac(mac) => write!(f, "MAC address to {mac}"),
-            NodeGuid(guid) => write!(f, "node GUID to {guid:016x}"),
-            PortGuid(guid) => write!(f, "port GUID to {guid:016x}"),
+            Mac(mac) => write!(f, "the MAC address to {mac}"),
+            NodeGuid(guid) => write!(f, "the node GUID to {guid:016x}"),
+            PortGuid(guid) => write!(f, "the port GUID to {guid:016x}"),
             Trust(to) => write!(f, "trust {}", on(to)),
-            SpoofCheck(to) => write!(f, "spoof check {}", on(to)),
-            LinkState(0) => write!(f, "link state to auto"),
-            LinkState(1) => write!(f, "link state to enable"),
-            LinkState(_) => write!(f, "link state to disable"),
-            Rate(min, max) => write!(f, "rate to {min} to {max} Mbit/s"),
-            Vlan(tag) => write!(f, "VLAN to {}", tag.id.get()),
+            SpoofCheck(to) => write!(f, "the spoof check {}", on(to)),
+            LinkState(0) => write!(f, "the link state to auto"),
+            LinkState(1) => write!(f, "the link state to enable"),
+            LinkState(_) => write!(f, "the link state to disable"),
+            Rate(min, max) => write!(f, "the rate to {min} to {max} Mbit/s"),
+            Vlan(tag) => write!(f, "the VLAN to {}", tag.id.get()),
         }
     }
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use addr::{LinkName, PciAddress};
+use nix::errno::Errno;
 use rtnl::{Handle, VfSettingsChange};
 use sysfs::{Function, Sysfs};
 
@@ -114,6 +115,11 @@ impl System {
     }
 }
 
+fn is_busy(error: &rtnl::Error) -> bool {
+    let rtnl::Error::Netlink(error) = error else { return false };
+    matches!(error.errno(), Some(Errno::EAGAIN | Errno::EBUSY))
+}
+
 /// What a writer said before it ended: the kernel's answer.
 fn answer(child: &mut Child) -> io::Error {
     let mut text = String::new();
@@ -140,7 +146,14 @@ impl Hardware for System {
     fn configure(&self, pf: PciAddress, vf: u32, change: VfSettingsChange) -> Result<(), HardwareError> {
         let handle = Handle::open()?;
         let link = handle.link(&self.sysfs.pf_link(pf)?)?;
-        Ok(handle.set_vf(link.index, vf, change)?)
+        let until = Instant::now() + self.limit.min(DEVICES);
+        loop {
+            match handle.set_vf(link.index, vf, change) {
+                // A PF that is being reset by its driver.
+                Err(error) if is_busy(&error) && Instant::now() < until => thread::sleep(STEP),
+                result => return Ok(result?),
+            }
+        }
     }
 
     fn unbind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError> {

@@ -209,7 +209,7 @@ fn vfs_are_made_configured_and_then_bound_once() {
     let (told, failures) =
         apply(&card, &file(2, "    vf: {trust: true, mtu: 1400}\n"), dir.path(), Consent::default());
     assert!(failures.is_empty());
-    let mac = |vf| format!("vf {vf} MAC address to {}", stable_mac("08:c0:eb:01:02:03", vf).unwrap());
+    let mac = |vf| format!("vf {vf} the MAC address to {}", stable_mac("08:c0:eb:01:02:03", vf).unwrap());
     assert_eq!(
         told,
         [
@@ -369,9 +369,7 @@ fn a_file_that_speaks_twice_of_a_pf_or_of_none_is_wrong() {
 #[test]
 fn vfs_without_a_driver_or_a_guid_are_mended_and_those_in_use_are_not_touched() {
     let mut broken = pf(4);
-    for index in [0, 2] {
-        broken.vfs[index] = vf(index as u32, false);
-    }
+    (broken.vfs[0], broken.vfs[2]) = (vf(0, false), vf(2, false));
     broken.vfs[3].users.push(User::LinkElsewhere { driver: "mlx5_core".into() });
     let (card, dir) = (Card::of(broken), tempfile::tempdir().unwrap());
     let plan = planned(&card, &file(4, ""), dir.path(), Consent::default());
@@ -394,7 +392,8 @@ fn infiniband_vfs_get_guids_instead_of_mac_addresses() {
     let (card, dir) = (Card::of(infiniband), tempfile::tempdir().unwrap());
     let (told, _) = apply(&card, &file(1, "    vf: {linkState: auto}\n"), dir.path(), Consent::default());
     let guid = stable_guid(PF, 0);
-    let expected = [format!("vf 0 node GUID to {guid:016x}"), format!("vf 0 port GUID to {guid:016x}")];
+    let expected =
+        [format!("vf 0 the node GUID to {guid:016x}"), format!("vf 0 the port GUID to {guid:016x}")];
     assert_eq!(told[2..4], expected, "{told:?}");
 }
 
@@ -407,4 +406,19 @@ fn a_pf_that_is_down_goes_up_and_others_are_not_held_up_by_a_failure() {
     assert_eq!(told, ["up", "autoprobe 0"]);
     assert_eq!(failures[0].step, Some(Step::CreateVfs { count: 2 }));
     assert!(!remembered(dir.path())[&pci(PF)].complete);
+}
+
+#[test]
+fn a_plan_is_told_in_few_words() {
+    let (card, dir) = (Card::of(pf(0)), tempfile::tempdir().unwrap());
+    let plan = planned(&card, &file(3, "    vf: {trust: true}\n"), dir.path(), Consent::default());
+    let expected = [
+        "keep the kernel from binding VFs that are not configured",
+        "create 3 VFs",
+        "VFs 0-2: set trust on",
+        "VFs 0-2: set the MAC address",
+        "let the kernel bind VFs to their driver",
+        "VFs 0-2: bind to the driver",
+    ];
+    assert_eq!(plan.pfs[0].summary(), expected);
 }

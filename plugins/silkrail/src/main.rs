@@ -4,9 +4,11 @@
 
 #![forbid(unsafe_code)]
 
+mod apply;
 mod durable;
 mod exit;
 mod gc;
+mod host;
 mod json;
 mod kernel;
 mod mode;
@@ -14,6 +16,7 @@ mod modprobe;
 mod namespaces;
 mod pods;
 mod table;
+mod vf;
 
 use std::{
     io::{self, Write},
@@ -40,8 +43,13 @@ struct Cli {
 enum Command {
     #[command(subcommand)]
     Mode(mode::Command),
+    #[command(subcommand)]
+    Vf(vf::Command),
+    Apply(apply::Args),
     Pods(pods::Args),
     Gc(gc::Args),
+    #[command(hide = true)]
+    WriteAttribute(apply::WriteAttribute),
 }
 
 fn main() -> ExitCode {
@@ -62,8 +70,11 @@ fn main() -> ExitCode {
 fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Mode(command) => command.run(&cli.root, out),
+        Command::Vf(command) => command.run(&cli.root, out),
+        Command::Apply(args) => args.run(&cli.root, out),
         Command::Pods(args) => args.run(&cli.root, out),
         Command::Gc(args) => args.run(&cli.root, out),
+        Command::WriteAttribute(args) => args.run(&cli.root),
     }
 }
 

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
+mod bootstrap;
 mod cli;
 mod economy;
 mod faults;

@@ -9,8 +9,8 @@ use crate::modprobe::Setting;
 
 /// The mode of the next boot.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct NextBoot {
-    pub(super) mode: NetnsMode,
+pub(crate) struct NextBoot {
+    pub(crate) mode: NetnsMode,
     /// The file that says so; none for the kernel's default or its command line.
     pub(super) file: Option<PathBuf>,
     pub(super) warnings: Vec<String>,
