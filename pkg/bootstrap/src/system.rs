@@ -51,6 +51,39 @@ pub fn write_attribute(sysfs: &Sysfs, path: &Path, value: &str) -> io::Result<()
 }
 
 impl System {
+    /// Lets a function's driver go.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    pub fn release(&self, function: PciAddress) -> Result<(), HardwareError> {
+        self.write(self.dir(function).join("driver/unbind"), &function.to_string())
+    }
+
+    /// Binds a function to its driver, and waits until its devices are there.
+    ///
+    /// # Errors
+    /// [`HardwareError`]. That it has no RDMA device is none: firmware may have that switched off for VFs.
+    pub fn probe(&self, function: PciAddress, has_rdma: bool) -> Result<(), HardwareError> {
+        self.write(self.sysfs.root().join("bus/pci/drivers_probe"), &function.to_string())?;
+        if !self.wait(|| Ok(self.sysfs.driver(&Function::Pci(function))?.is_some()))? {
+            let what = format!("bind {function}: no driver takes it (is its module there?)");
+            return Err(HardwareError::TimedOut { what, limit: self.limit.min(DEVICES) });
+        }
+        self.wait(|| {
+            let link = self.link(function)?.is_some();
+            Ok(link && (!has_rdma || !self.sysfs.rdma_devices(&Function::Pci(function))?.is_empty()))
+        })
+        .map(drop)
+    }
+
+    /// Resets a function that no driver has, in the way that the kernel finds it to have.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    pub fn reset(&self, function: PciAddress) -> Result<(), HardwareError> {
+        self.write(self.dir(function).join("reset"), "1")
+    }
+
     fn write(&self, path: PathBuf, value: &str) -> Result<(), HardwareError> {
         let fail = |source| HardwareError::Write { path: path.clone(), value: value.into(), source };
         let (program, rest) =
@@ -157,24 +190,12 @@ impl Hardware for System {
     }
 
     fn unbind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError> {
-        let vf = self.vf(pf, vf)?;
-        self.write(self.dir(vf).join("driver/unbind"), &vf.to_string())
+        self.release(self.vf(pf, vf)?)
     }
 
     fn bind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError> {
-        let vf = self.vf(pf, vf)?;
-        self.write(self.sysfs.root().join("bus/pci/drivers_probe"), &vf.to_string())?;
-        if !self.wait(|| Ok(self.sysfs.driver(&Function::Pci(vf))?.is_some()))? {
-            let what = format!("bind VF {vf}: no driver takes it (is its module there?)");
-            return Err(HardwareError::TimedOut { what, limit: self.limit.min(DEVICES) });
-        }
         let has_rdma = !self.sysfs.rdma_devices(&Function::Pci(pf))?.is_empty();
-        // Firmware may have RDMA switched off for VFs, so this is no failure: the next look tells.
-        self.wait(|| {
-            let link = self.link(vf)?.is_some();
-            Ok(link && (!has_rdma || !self.sysfs.rdma_devices(&Function::Pci(vf))?.is_empty()))
-        })
-        .map(drop)
+        self.probe(self.vf(pf, vf)?, has_rdma)
     }
 
     fn set_mtu(&self, pf: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), HardwareError> {

@@ -13,6 +13,7 @@ Exit status:
   3   refused, or something could not be taken back
   4   not supported: no RDMA or no SR-IOV on this node, or a kernel too old
   5   a time limit passed
+  6   something was found to be wrong
   10  a reboot (or an idle node) is needed
   11  something was changed (with --detailed-exitcode)";
 
@@ -31,6 +32,8 @@ pub(crate) enum Exit {
     Unsupported = 4,
     /// A time limit passed.
     TimedOut = 5,
+    /// What was asked for was done, and found something wrong.
+    Found = 6,
     /// A reboot, or an idle node, is needed.
     NeedsReboot = 10,
     /// Something was changed, and the caller asked to be told.
@@ -82,6 +85,19 @@ pub(crate) enum Failure {
     NoPf { wanted: String, there: String },
     #[error(transparent)]
     Inventory(#[from] inventory::Error),
+    #[error("{}: {source}", path.display())]
+    Profile { path: PathBuf, source: tune::InvalidProfile },
+    #[error(transparent)]
+    Tune(#[from] tune::Error),
+    #[error(
+        "there is no function {wanted:?}: expected the link, the PCI address or the RDMA device of a PF or VF that \
+         `silkrail vf list` shows"
+    )]
+    NoFunction { wanted: String },
+    #[error(transparent)]
+    Hardware(#[from] bootstrap::HardwareError),
+    #[error(transparent)]
+    Links(#[from] rtnl::Error),
     #[error(transparent)]
     StateFile(#[from] statefile::Error),
     #[error("write the output: {0}")]
@@ -96,7 +112,10 @@ impl Failure {
             Self::Rdma(NoRdma | TooOld { .. }) => Exit::Unsupported,
             Self::Mode(Other(NoRdma | TooOld { .. })) => Exit::Unsupported,
             Self::Mode(rdma::ModeError::Busy { .. }) => Exit::NeedsReboot,
-            Self::NodeFile { .. } | Self::NoPf { .. } => Exit::Wrong,
+            Self::NodeFile { .. } | Self::NoPf { .. } | Self::NoFunction { .. } | Self::Profile { .. } => {
+                Exit::Wrong
+            }
+            Self::Hardware(bootstrap::HardwareError::TimedOut { .. }) => Exit::TimedOut,
             Self::StateFile(statefile::Error::Busy { .. }) => Exit::TimedOut,
             _ => Exit::Failed,
         }

@@ -15,7 +15,9 @@ mod mode;
 mod modprobe;
 mod namespaces;
 mod pods;
+mod recover;
 mod table;
+mod tune;
 mod vf;
 
 use std::{
@@ -48,6 +50,9 @@ enum Command {
     Apply(apply::Args),
     Pods(pods::Args),
     Gc(gc::Args),
+    #[command(subcommand)]
+    Tune(tune::Command),
+    Recover(recover::Args),
     #[command(hide = true)]
     WriteAttribute(apply::WriteAttribute),
 }
@@ -74,6 +79,8 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
         Command::Apply(args) => args.run(&cli.root, out),
         Command::Pods(args) => args.run(&cli.root, out),
         Command::Gc(args) => args.run(&cli.root, out),
+        Command::Tune(command) => command.run(&cli.root, out),
+        Command::Recover(args) => args.run(&cli.root, out),
         Command::WriteAttribute(args) => args.run(&cli.root),
     }
 }

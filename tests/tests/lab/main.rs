@@ -16,6 +16,7 @@ mod late;
 mod metrics;
 mod privileges;
 mod rdma;
+mod recover;
 mod resources;
 mod shared;
 mod sriov;

@@ -100,13 +100,7 @@ impl Work<'_> {
     }
 
     fn make(&self, plan: &Plan) -> Result<Vec<bootstrap::Failure>, Failure> {
-        let own = env::current_exe()?;
-        let root = self.node.root.clone();
-        let system = System {
-            sysfs: self.node.sysfs(),
-            writer: vec![own, "--root".into(), root, "write-attribute".into()],
-            limit: self.limit,
-        };
+        let system = system(&self.node, self.limit)?;
         let told: Mutex<BTreeSet<(PciAddress, String)>> = Mutex::default();
         Ok(bootstrap::make(plan, &system, &self.memory(), &|pf, step| {
             // One line for what is done to each VF.
@@ -130,4 +124,10 @@ impl Work<'_> {
         };
         Ok(ready.announce(self.node.state.root())?)
     }
+}
+
+/// The node's hardware, for which every attribute is written by a process of its own.
+pub(crate) fn system(node: &Node, limit: Duration) -> Result<System, Failure> {
+    let writer = vec![env::current_exe()?, "--root".into(), node.root.clone(), "write-attribute".into()];
+    Ok(System { sysfs: node.sysfs(), writer, limit })
 }
