@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod guid_file;
 mod hardware;
 mod identity;
 mod make;
@@ -29,6 +30,7 @@ mod system;
 #[cfg(test)]
 mod tests;
 
+pub use guid_file::GuidFile;
 pub use hardware::{Hardware, HardwareError};
 pub use identity::{stable_guid, stable_mac};
 pub use make::{Failure, Progress, Why, make};

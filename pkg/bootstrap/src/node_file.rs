@@ -1,9 +1,13 @@
 //! The node file: what a node should be like.
 
+use std::path::PathBuf;
+
 use addr::{LinkName, PciAddress};
 use inventory::{Inventory, Pf};
 use rdma::NetnsMode;
 use serde::Deserialize;
+
+use crate::GuidFile;
 
 /// The content of a node file, `/etc/silkrail/node.yaml`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -15,6 +19,11 @@ pub struct NodeFile {
     /// The PFs. Others are never touched.
     #[serde(default)]
     pub pfs: Vec<PfSettings>,
+    /// A file of GUIDs, for PFs with `guid: file`.
+    pub guid_file: Option<PathBuf>,
+    /// What that file says, once it was read.
+    #[serde(skip)]
+    pub guids: GuidFile,
 }
 
 /// What some PFs should be like.
@@ -92,7 +101,7 @@ pub enum MacPolicy {
 }
 
 /// Where GUIDs of InfiniBand VFs come from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GuidPolicy {
     /// From the PF's own and the VF's number.
@@ -100,6 +109,8 @@ pub enum GuidPolicy {
     Stable,
     /// The driver's own.
     Keep,
+    /// From the file that `guidFile` names.
+    File,
 }
 
 /// What a VF's link does when the port has none.
@@ -155,6 +166,10 @@ impl NodeFile {
                 path: format!("pfs[{number}].{key}"),
                 what,
             })?;
+        }
+        if file.guid_file.is_none() && file.pfs.iter().any(|pf| pf.vf.guid == GuidPolicy::File) {
+            let what = "is missing: a PF has `guid: file`".to_owned();
+            return Err(InvalidNodeFile::Content { path: "guidFile".into(), what });
         }
         Ok(file)
     }

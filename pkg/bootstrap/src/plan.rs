@@ -6,7 +6,7 @@ use addr::PciAddress;
 use inventory::{Inventory, Pf};
 use serde::Serialize;
 
-use crate::{InvalidNodeFile, Memory, NodeFile, PfSettings, Refusal, Step, policy};
+use crate::{InvalidNodeFile, Memory, NodeFile, PfSettings, Refusal, Step, policy::Policy};
 
 /// What the caller agrees to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -125,17 +125,21 @@ pub fn plan(
             }
         }
     }
-    let plans = chosen.into_values().map(|(_, pf, settings)| {
+    let mut pfs = Vec::new();
+    for (number, pf, settings) in chosen.into_values() {
         let consent = Consent { force: consent.force || settings.force, ..consent };
-        Task { pf, settings, memory: remembered.get(&pf.pci), consent }.plan()
-    });
-    Ok(Plan { pfs: plans.collect() })
+        let policy = Policy::of(file, settings, pf)
+            .map_err(|what| InvalidNodeFile::Content { path: format!("pfs[{number}].vf.guid"), what })?;
+        pfs.push(Task { pf, settings, policy, memory: remembered.get(&pf.pci), consent }.plan());
+    }
+    Ok(Plan { pfs })
 }
 
 /// A PF, and what it should be like.
 struct Task<'a> {
     pf: &'a Pf,
     settings: &'a PfSettings,
+    policy: Policy<'a>,
     memory: Option<&'a Memory>,
     consent: Consent,
 }
@@ -242,7 +246,7 @@ impl Task<'_> {
         }
         steps.push(Step::CreateVfs { count });
         for vf in 0..count {
-            let changes = policy::all(self.settings, pf, vf).into_iter();
+            let changes = self.policy.all(vf).into_iter();
             steps.extend(changes.map(|change| Step::Configure { vf, change }));
         }
         steps.extend(self.bind((0..count).collect()));
@@ -269,7 +273,7 @@ impl Task<'_> {
         let mut unbound = Vec::new();
         let mut mtus = Vec::new();
         for vf in &self.pf.vfs {
-            let need = policy::needed(self.settings, self.pf, vf);
+            let need = self.policy.needed(vf);
             let lacks_driver = vf.driver.is_none();
             let mtu = self.settings.vf.mtu.filter(|mtu| vf.mtu.is_some_and(|is| is != *mtu));
             if !vf.is_free() {

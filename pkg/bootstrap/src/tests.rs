@@ -15,7 +15,7 @@ fn pci(text: &str) -> PciAddress {
     text.parse().unwrap()
 }
 
-fn pf(vfs: u32) -> Pf {
+pub(crate) fn pf(vfs: u32) -> Pf {
     let link = PfLink {
         index: 7,
         name: "ens6f0np0".parse().unwrap(),
@@ -30,6 +30,7 @@ fn pf(vfs: u32) -> Pf {
         driver: Some("mlx5_core".into()),
         link: Some(link),
         rdma: vec!["mlx5_0".into()],
+        guid: Some(0x0c42_a103_0065_1234),
         total_vfs: 8,
         num_vfs: vfs,
         autoprobe: Some(true),
@@ -384,17 +385,41 @@ fn vfs_without_a_driver_or_a_guid_are_mended_and_those_in_use_are_not_touched() 
     assert!(card.pf.lock().unwrap().vfs[..3].iter().all(|vf| !vf.lacks_guid()));
 }
 
+fn infiniband() -> Pf {
+    let mut pf = pf(0);
+    let link = pf.link.as_mut().unwrap();
+    (link.infiniband, link.mac) = (true, None);
+    pf
+}
+
 #[test]
 fn infiniband_vfs_get_guids_instead_of_mac_addresses() {
-    let mut infiniband = pf(0);
-    let link = infiniband.link.as_mut().unwrap();
-    (link.infiniband, link.mac) = (true, None);
-    let (card, dir) = (Card::of(infiniband), tempfile::tempdir().unwrap());
+    let (card, dir) = (Card::of(infiniband()), tempfile::tempdir().unwrap());
     let (told, _) = apply(&card, &file(1, "    vf: {linkState: auto}\n"), dir.path(), Consent::default());
-    let guid = stable_guid(PF, 0);
+    let guid = stable_guid("0c42a10300651234", 0);
     let expected =
         [format!("vf 0 the node GUID to {guid:016x}"), format!("vf 0 the port GUID to {guid:016x}")];
     assert_eq!(told[2..4], expected, "{told:?}");
+}
+
+/// study case V24.
+#[test]
+fn a_file_with_too_few_guids_is_wrong_before_anything_is_done() {
+    let guids = r#"[{"pciAddress": "0000:af:00.0", "guids": ["0200000000000001", "0200000000000002"]}]"#;
+    let wanted = |vfs| {
+        let text =
+            format!("guidFile: /guids\npfs:\n  - {{match: {{pci: {PF}}}, vfs: {vfs}, vf: {{guid: file}}}}\n");
+        NodeFile { guids: GuidFile::parse(guids).unwrap(), ..NodeFile::parse(&text).unwrap() }
+    };
+    let inventory = Card::of(infiniband()).inventory();
+    let planned = |vfs| plan(&wanted(vfs), &inventory, &BTreeMap::new(), Consent::default());
+    let error = planned(3).unwrap_err().to_string();
+    assert!(error.starts_with("pfs[0].vf.guid: the GUID file has 2 GUIDs"), "{error}");
+    let steps = planned(2).unwrap().pfs.remove(0).steps;
+    let second = VfSettingsChange::NodeGuid(0x0200_0000_0000_0002);
+    assert!(steps.contains(&Step::Configure { vf: 1, change: second }), "{steps:?}");
+    let without = format!("pfs:\n  - {{match: {{pci: {PF}}}, vfs: 1, vf: {{guid: file}}}}\n");
+    assert!(NodeFile::parse(&without).unwrap_err().to_string().starts_with("guidFile: is missing"));
 }
 
 #[test]

@@ -87,6 +87,7 @@ impl Look<'_> {
             pci,
             ids: sysfs.pci_id(pci)?.map(Ids::from),
             driver: sysfs.driver(&function)?,
+            guid: self.guid(&rdma)?,
             total_vfs: sysfs.total_vfs(pci)?,
             num_vfs: sysfs.num_vfs(pci)?,
             autoprobe: sysfs.autoprobe(pci)?,
@@ -95,6 +96,12 @@ impl Look<'_> {
             link,
             rdma,
         })
+    }
+
+    fn guid(&self, rdma: &[String]) -> Result<Option<u64>, Error> {
+        let text = rdma.first().map(|device| self.sysfs.node_guid(device)).transpose()?.flatten();
+        let number = text.and_then(|text| u64::from_str_radix(&text.replace(':', ""), 16).ok());
+        Ok(number.filter(|guid| *guid != 0))
     }
 
     fn protections(&self, link: Option<&PfLink>, rdma: &[String]) -> Result<Vec<Protection>, Error> {

@@ -21,6 +21,9 @@ pub struct Pf {
     pub link: Option<PfLink>,
     /// Its RDMA devices that are in the node's namespace.
     pub rdma: Vec<String>,
+    /// The GUID of the first of them.
+    #[serde(skip)]
+    pub guid: Option<u64>,
     /// How many VFs it can have: 0 without SR-IOV.
     pub total_vfs: u32,
     /// How many it has.

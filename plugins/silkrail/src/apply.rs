@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use bootstrap::{Consent, NodeFile, Ready};
+use bootstrap::{Consent, GuidFile, NodeFile, Ready};
 use inventory::Node;
 use plugin::State;
 use sysfs::Sysfs;
@@ -77,6 +77,10 @@ A node file:
       optional: true                       # such a PF may be missing
       externallyManaged: false             # true: only compare
       force: false                         # true: as with --force-pf
+    - match: {rdma: ibp1s0}                # InfiniBand: VFs have GUIDs
+      vfs: 4
+      vf: {guid: stable}                   # or keep, or file: those of guidFile
+  # guidFile: /etc/sriov-operator/infiniband/guids
 
 Exit status:
   0   the node is as the file says
@@ -92,8 +96,11 @@ impl Args {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
         let path = &self.file;
         let text = fs::read(path).map_err(|source| Failure::NoNodeFile { path: path.clone(), source })?;
-        let file = NodeFile::parse(&String::from_utf8_lossy(&text))
+        let mut file = NodeFile::parse(&String::from_utf8_lossy(&text))
             .map_err(|source| Failure::NodeFile { path: path.clone(), source })?;
+        if let Some(path) = &file.guid_file {
+            file.guids = guids(path)?;
+        }
         let work = Work {
             path: Some(path),
             file: &file,
@@ -104,6 +111,14 @@ impl Args {
         let report = work.run()?;
         report.print(self.how.json, out)?;
         Ok(report.exit(self.how.detailed_exitcode))
+    }
+}
+
+fn guids(path: &Path) -> Result<GuidFile, Failure> {
+    let path = path.to_owned();
+    match fs::read_to_string(&path) {
+        Ok(text) => GuidFile::parse(&text).map_err(|source| Failure::NodeFile { path, source }),
+        Err(source) => Err(Failure::NoNodeFile { path, source }),
     }
 }
 

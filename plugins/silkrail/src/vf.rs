@@ -107,7 +107,7 @@ fn set(
         optional: false,
         force: false,
     };
-    let file = NodeFile { rdma_mode: None, pfs: vec![settings] };
+    let file = NodeFile { pfs: vec![settings], ..NodeFile::default() };
     let report = how.work(root, &file).run()?;
     report.print(how.json, out)?;
     Ok(report.exit(how.detailed_exitcode))

@@ -10,15 +10,13 @@ use silkrail_tests::{
 };
 use testkit::Observe;
 
-/// A machine without VFs, in shared mode; afterwards it is as other tests want it.
+/// A machine without VFs, in shared mode; afterwards other tests find nothing of it but VFs.
 struct Bare(Machine);
 
 impl Bare {
     fn new() -> Self {
-        let machine = Machine::shared();
-        machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
         let _ = fs::remove_dir_all("/var/lib/silkrail/bootstrap");
-        Self(machine)
+        Self(Machine::bare())
     }
 
     fn state(&self) -> String {
@@ -44,9 +42,8 @@ impl Drop for Bare {
         let _ = fs::remove_dir_all("/var/lib/silkrail/bootstrap");
         for pf in PFS {
             let _ = fs::write(format!("/sys/class/net/{pf}/device/sriov_drivers_autoprobe"), "1");
+            let _ = fs::write(format!("/sys/class/net/{pf}/device/sriov_numvfs"), "0");
         }
-        self.0.node.run("lab-vfs", &["0", "eth0", "eth1"]);
-        self.0.node.run("lab-vfs", &["7", "eth0", "eth1"]);
     }
 }
 
