@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `protocol` | environment and standard input in, standard output and exit code out | the built `silkrail-cni` |
 //! | `netns` | the built plugins in namespaces of the running kernel | root |
+//! | `doctor` | faults on a tree of files, named by `silkrail doctor --root` | the built `silkrail` |
 //! | `daemon` | `silkraild` as a process, on a node without RDMA | the built `silkraild`, strace, promtool |
 //! | `conf` | every file that users copy is read by what will read it | the built `silkrail-cni` |
 //! | `monitoring` | the metrics reference, dashboards, rules and manifests say the same, and every panel shows something | promtool |

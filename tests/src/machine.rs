@@ -50,7 +50,29 @@ impl Machine {
         Self::in_mode("shared")
     }
 
+    /// In shared mode and without VFs, as a node comes.
+    pub fn bare() -> Self {
+        let machine = Self::without_look("shared");
+        machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
+        machine
+    }
+
     fn in_mode(mode: &str) -> Self {
+        let machine = Self::without_look(mode);
+        machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
+        // Whose namespace ended without a DEL has the name that it had there.
+        if machine.vfs().iter().any(|vf| !vf.link.starts_with("eth")) {
+            machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
+            machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
+        }
+        for vf in machine.vfs() {
+            assert!(!vf.link.is_empty() && !vf.rdma.is_empty(), "an earlier test has lost {vf:?}");
+        }
+        machine
+    }
+
+    /// Whatever VFs there are.
+    fn without_look(mode: &str) -> Self {
         assert!(std::env::var_os("SILKRAIL_LAB").is_some(), "these tests need the lab: run hack/test lab");
         let one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let node = TestNode::of_this_machine();
@@ -65,17 +87,7 @@ impl Machine {
         wait_until("the RDMA mode can be set", || {
             Command::new("rdma").args(["system", "set", "netns", mode]).status().unwrap().success()
         });
-        node.run("lab-vfs", &["7", "eth0", "eth1"]);
-        let machine = Self { node, _one: one };
-        // Whose namespace ended without a DEL has the name that it had there.
-        if machine.vfs().iter().any(|vf| !vf.link.starts_with("eth")) {
-            machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
-            machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
-        }
-        for vf in machine.vfs() {
-            assert!(!vf.link.is_empty() && !vf.rdma.is_empty(), "an earlier test has lost {vf:?}");
-        }
-        machine
+        Self { node, _one: one }
     }
 
     /// A VF of a PF.

@@ -12,7 +12,7 @@ use ipam::Pools;
 use serde_json::{Value, json};
 use testkit::{Binaries, Call};
 
-use silkrail_tests::machine::has_vf;
+use silkrail_tests::{cli, conf, machine::has_vf};
 
 /// Plugins that are not ours and may stand in a chain.
 const OTHERS: [&str; 2] = ["host-local", "tuning"];
@@ -170,4 +170,37 @@ fn a_network_and_its_definition_for_kubernetes_say_the_same() {
         let (_, outside) = same.unwrap_or_else(|| panic!("{} has no {}", nad.display(), list.display()));
         assert_eq!(inside, outside, "{}", nad.display());
     }
+}
+
+#[test]
+fn the_node_file_says_what_its_comments_say() {
+    let file = bootstrap::NodeFile::parse(&conf::text("node/node.yaml")).unwrap();
+    assert_eq!(file.rdma_mode.map(|mode| mode.to_string()).as_deref(), Some("exclusive"));
+    assert_eq!(file.pfs.iter().map(|pf| (pf.vfs, pf.optional)).collect::<Vec<_>>(), [(8, false), (4, true)]);
+}
+
+/// study case V31.
+#[test]
+fn systemd_understands_the_unit_and_starts_it_before_whatever_runs_pods() {
+    let unit = conf::text("node/silkrail-node.service");
+    let before = unit.lines().find_map(|line| line.strip_prefix("Before=")).unwrap();
+    for service in ["network-pre.target", "containerd.service", "crio.service", "kubelet.service"] {
+        assert!(before.split(' ').any(|other| other == service), "{service}");
+    }
+    assert!(unit.contains("\nAfter=systemd-modules-load.service\n"));
+    // The executable is looked for too: here it is where it was built.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("silkrail-node.service");
+    let built = cli::executable();
+    fs::write(&path, unit.replace("/usr/local/bin/silkrail", built.to_str().unwrap())).unwrap();
+    let verified = std::process::Command::new("systemd-analyze")
+        .args(["verify", "--man=no", "--recursive-errors=no"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(
+        verified.status.success() && verified.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&verified.stderr)
+    );
 }

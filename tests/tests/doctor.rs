@@ -173,7 +173,7 @@ impl Tree {
 /// The fault, and what is found beside what a healthy tree has.
 type Fault = (&'static [&'static str], fn(&Tree));
 
-const FAULTS: [Fault; 36] = [
+const FAULTS: [Fault; 38] = [
     (&["warning pcie-speed-reduced 0000:af:00.0"], |tree| tree.pci("current_link_speed", "8.0 GT/s PCIe")),
     (&["warning pcie-width-reduced 0000:af:00.0"], |tree| tree.pci("current_link_width", "8")),
     (&["warning pcie-below-port 0000:af:00.0"], |tree| tree.put("sys/class/net/eth0/speed", "400000")),
@@ -295,6 +295,12 @@ const FAULTS: [Fault; 36] = [
     (&["info selinux-enforcing SELinux"], |tree| tree.put("sys/fs/selinux/enforce", "1")),
     (&["warning cni-version-other /opt/cni/bin"], |tree| {
         tree.put("opt/cni/bin/macvlan", "silkrail-cni 0.0.7\n");
+    }),
+    (&["error node-file-broken /etc/silkrail/node.yaml"], |tree| {
+        tree.put("etc/silkrail/node.yaml", "pfs:\n  - match: {link: eth0}\n    numvfs: 4\n");
+    }),
+    (&["error rdma-mode-malformed /etc/modprobe.d/a.conf"], |tree| {
+        tree.put("etc/modprobe.d/a.conf", "options ib_core netns_mode=both\n");
     }),
     (&["info not-examined /sys/class/net/eth1/mtu"], |tree| tree.put("sys/class/net/eth1/mtu", "many")),
 ];

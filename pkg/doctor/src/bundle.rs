@@ -267,7 +267,7 @@ mod tests {
             cni_bin: "/opt/cni/bin".into(),
             plugin_names: vec!["macvlan"],
             leftovers: Ok(Vec::new()),
-            wanted_vfs: Vec::new(),
+            wanted: Ok(None),
         }
     }
 

@@ -19,7 +19,7 @@ mod known;
 mod rules;
 mod tree;
 
-pub use facts::{Asked, Facts, Leftover, WantedVfs};
+pub use facts::{Asked, Facts, Leftover, Wanted, WantedVfs};
 pub use finding::{Counts, Finding, Id, Report, Severity};
 pub use known::Known;
 pub use rules::{examine, ids};

@@ -213,7 +213,7 @@ pub fn is_anothers(node: &Node, part: Part, function: &Function, owner: &Attachm
 ///
 /// # Errors
 /// If they cannot be listed or read.
-pub(crate) fn list(state: &State, part: Part) -> Result<(Vec<Claim>, Vec<PathBuf>), Error> {
+pub fn list(state: &State, part: Part) -> Result<(Vec<Claim>, Vec<PathBuf>), Error> {
     let (mut claims, mut others) = (Vec::new(), Vec::new());
     for file in paths(state.root().join(part.dir()))? {
         match look(&file)? {

@@ -2,8 +2,8 @@
 
 use addr::{MacAddr, VlanId, VlanProto, VlanQos};
 use netlink_packet_route::link::{
-    LinkAttribute, LinkExtentMask, LinkMessage, LinkVfInfo, VfInfo, VfInfoLinkState, VfInfoMac, VfInfoRate,
-    VfInfoSpoofCheck, VfInfoTrust, VfLinkState, VfVlan, VfVlanInfo, VlanProtocol,
+    LinkAttribute, LinkExtentMask, LinkMessage, LinkVfInfo, VfInfo, VfInfoGuid, VfInfoLinkState, VfInfoMac,
+    VfInfoRate, VfInfoSpoofCheck, VfInfoTrust, VfLinkState, VfVlan, VfVlanInfo, VlanProtocol,
 };
 use rtnetlink::LinkUnspec;
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,10 @@ pub struct VfSettings {
     pub max_tx_rate: Option<u32>,
     /// 0 follows the port, 1 always up, 2 always down.
     pub link_state: Option<u32>,
+    /// The GUID that the VF's RDMA device will have; InfiniBand only.
+    pub node_guid: Option<u64>,
+    /// The GUID of its port; InfiniBand only.
+    pub port_guid: Option<u64>,
 }
 
 /// One setting to change. One message each, so that a refusal names its setting.
@@ -63,6 +67,10 @@ pub enum VfSettingsChange {
     Trust(bool),
     /// 0 follows the port, 1 always up, 2 always down.
     LinkState(u32),
+    /// The GUID that the VF's RDMA device will have.
+    NodeGuid(u64),
+    /// The GUID of its port.
+    PortGuid(u64),
 }
 
 impl VfSettings {
@@ -81,6 +89,8 @@ impl VfSettingsChange {
             Self::SpoofCheck(_) => "set the spoof check of",
             Self::Trust(_) => "set the trust of",
             Self::LinkState(_) => "set the link state of",
+            Self::NodeGuid(_) => "set the node GUID of",
+            Self::PortGuid(_) => "set the port GUID of",
         }
     }
 
@@ -95,6 +105,8 @@ impl VfSettingsChange {
             Self::SpoofCheck(on) => settings.spoofchk == Some(on),
             Self::Trust(on) => settings.trust == Some(on),
             Self::LinkState(state) => settings.link_state == Some(state),
+            Self::NodeGuid(guid) => settings.node_guid == Some(guid),
+            Self::PortGuid(guid) => settings.port_guid == Some(guid),
         }
     }
 
@@ -114,6 +126,8 @@ impl VfSettingsChange {
             Self::SpoofCheck(on) => VfInfo::SpoofCheck(VfInfoSpoofCheck::new(vf, on)),
             Self::Trust(on) => VfInfo::Trust(VfInfoTrust::new(vf, on)),
             Self::LinkState(state) => VfInfo::LinkState(VfInfoLinkState::new(vf, VfLinkState::from(state))),
+            Self::NodeGuid(guid) => VfInfo::IbNodeGuid(VfInfoGuid::new(vf, guid)),
+            Self::PortGuid(guid) => VfInfo::IbPortGuid(VfInfoGuid::new(vf, guid)),
         }
     }
 }
@@ -128,17 +142,28 @@ impl Handle {
     /// # Errors
     /// Not found if the PF has no such VF; any other of [`Error`].
     pub fn vf_settings(&self, pf: u32, vf: VfIndex) -> Result<VfSettings, Error> {
+        let vfs = self.vfs(pf)?;
+        vfs.into_iter().find(|(number, _)| *number == vf).map(|(_, settings)| settings).ok_or_else(|| {
+            let object = format!("VF {vf} of the PF with index {pf}");
+            netlink::Error::not_found("find", object).into()
+        })
+    }
+
+    /// The settings of all VFs of the PF whose link has the index `pf`, as far as its driver shows them.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    ///
+    /// # Kernel
+    /// As of [`Handle::vf_settings`].
+    pub fn vfs(&self, pf: u32) -> Result<Vec<(VfIndex, VfSettings)>, Error> {
         let mask = vec![LinkExtentMask::Vf, LinkExtentMask::SkipStats];
         let message =
             LinkUnspec::new_with_index(pf).append_extra_attribute(LinkAttribute::ExtMask(mask)).build();
         // Some 400 bytes for each VF, and asking twice would ask the firmware twice.
         self.expect_long_answer(256 * 1024);
         let answer = self.get("read the VFs of", &Index(pf), Message::Link(GETLINK, message))?;
-        let vfs = if let Message::Link(_, message) = answer { all(&message) } else { Vec::new() };
-        vfs.into_iter().find(|(number, _)| *number == vf).map(|(_, settings)| settings).ok_or_else(|| {
-            let object = format!("VF {vf} of the PF with index {pf}");
-            netlink::Error::not_found("find", object).into()
-        })
+        Ok(if let Message::Link(_, message) = answer { all(&message) } else { Vec::new() })
     }
 
     /// Changes one setting of a VF.
@@ -187,6 +212,8 @@ fn read(LinkVfInfo(infos): &LinkVfInfo) -> VfSettings {
                 settings.max_tx_rate = Some(rate.max_tx_rate);
             }
             VfInfo::LinkState(state) => settings.link_state = Some(state.state.into()),
+            VfInfo::IbNodeGuid(guid) => settings.node_guid = Some(guid.guid),
+            VfInfo::IbPortGuid(guid) => settings.port_guid = Some(guid.guid),
             _ => {}
         }
     }

@@ -15,6 +15,7 @@
 mod error;
 mod function;
 mod gid;
+mod network;
 mod pci;
 mod rdma;
 mod root;
@@ -24,4 +25,5 @@ mod tree;
 pub use error::Error;
 pub use function::{AuxiliaryName, Function, InvalidFunction};
 pub use gid::{Gid, GidType};
+pub use network::PciId;
 pub use root::Sysfs;

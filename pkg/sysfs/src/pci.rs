@@ -166,7 +166,8 @@ impl Sysfs {
         port.starts_with("pf")
     }
 
-    pub(crate) fn dir(&self, function: &Function) -> PathBuf {
+    /// The directory of a function. Its path holds nothing that was not checked.
+    pub fn dir(&self, function: &Function) -> PathBuf {
         self.root().join(function.path())
     }
 }

@@ -54,6 +54,14 @@ impl Sysfs {
         link(&self.rdma_dir(device)?.join("device/driver"))
     }
 
+    /// The GUID of an RDMA device that is visible here, as `0c42:a103:0065:1234`.
+    ///
+    /// # Errors
+    /// As [`Sysfs::function_of_rdma`].
+    pub fn node_guid(&self, device: &str) -> Result<Option<String>, Error> {
+        text(&self.rdma_dir(device)?.join("node_guid"))
+    }
+
     /// Whether `ib_core` says that every namespace shares the RDMA devices; `None` if it is not loaded or
     /// older than the setting.
     ///

@@ -2,18 +2,20 @@
 //!
 //! What is known and how it is judged is in the crate `doctor`; here are the arguments and the printing.
 
+mod handed;
+
 use std::{
     io::Write,
     path::{Path, PathBuf},
 };
 
-use ::doctor::{Asked, Counts, Facts, Finding, Leftover, Report, Severity, bundle};
+use ::doctor::{Asked, Counts, Facts, Finding, Report, Severity, bundle};
 use plugin::State;
 use silkrail_cni::PLUGINS;
 
 use crate::{
     exit::{Exit, Failure},
-    gc, json,
+    json,
 };
 
 /// Say what is wrong with this node, and what to do about it
@@ -83,8 +85,8 @@ impl Args {
             state_dir: self.state_dir.clone(),
             cni_bin: self.cni_bin.clone(),
             plugin_names: PLUGINS.iter().map(|(name, _)| *name).collect(),
-            leftovers: leftovers(root, &self.state_dir),
-            wanted_vfs: Vec::new(),
+            leftovers: handed::leftovers(root, &self.state_dir),
+            wanted: handed::wanted(root, &self.state_dir),
         };
         let facts = Facts::read(&asked);
         let mut report = ::doctor::examine(&facts);
@@ -104,14 +106,8 @@ impl Args {
         } else {
             print(&report, out)?;
         }
-        Ok(if report.counts.error > 0 { Exit::Unhealthy } else { Exit::Done })
+        Ok(if report.counts.error > 0 { Exit::Found } else { Exit::Done })
     }
-}
-
-/// What `silkrail gc` would show.
-fn leftovers(root: &Path, state_dir: &Path) -> Result<Vec<Leftover>, String> {
-    gc::leftovers(root, &root.join(state_dir.strip_prefix("/").unwrap_or(state_dir)))
-        .map_err(|why| why.to_string())
 }
 
 fn list(as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {

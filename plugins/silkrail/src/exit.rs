@@ -1,6 +1,6 @@
 //! How a command ends.
 
-use std::{io, process::ExitCode};
+use std::{io, path::PathBuf, process::ExitCode};
 
 /// What `--help` says of it.
 pub(crate) const HELP: &str = "\
@@ -9,9 +9,11 @@ Exit status:
   1   an error
   2   wrong usage
   3   refused, or something could not be taken back
-  4   not supported: no RDMA on this node, or a kernel too old
-  6   doctor found an error
-  10  a reboot (or an idle node) is needed";
+  4   not supported: no RDMA or no SR-IOV on this node, or a kernel too old
+  5   a time limit passed
+  6   something was found to be wrong
+  10  a reboot (or an idle node) is needed
+  11  something was changed (with --detailed-exitcode)";
 
 /// The exit status of a command that did what it could.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,14 +22,20 @@ pub(crate) enum Exit {
     Done = 0,
     /// An error.
     Failed = 1,
+    /// What is wanted makes no sense: wrong usage, or a wrong file.
+    Wrong = 2,
     /// Refused, because something is in use; or something could not be taken back.
-    Left = 3,
+    Refused = 3,
     /// No RDMA on this node, or a kernel too old.
     Unsupported = 4,
-    /// An error was found on the node.
-    Unhealthy = 6,
+    /// A time limit passed.
+    TimedOut = 5,
+    /// What was asked for was done, and found something wrong.
+    Found = 6,
     /// A reboot, or an idle node, is needed.
     NeedsReboot = 10,
+    /// Something was changed, and the caller asked to be told.
+    Changed = 11,
 }
 
 /// A command that could not do it. Wrong usage (2) is found by clap.
@@ -69,6 +77,29 @@ pub(crate) enum Failure {
     Plugin(#[from] cni::Error),
     #[error(transparent)]
     Bundle(#[from] ::doctor::bundle::Error),
+    #[error("{}: {source}", path.display())]
+    NodeFile { path: PathBuf, source: bootstrap::InvalidNodeFile },
+    #[error("read {}: {source}", path.display())]
+    NoNodeFile { path: PathBuf, source: io::Error },
+    #[error("there is no PF {wanted:?}; there are: {there}")]
+    NoPf { wanted: String, there: String },
+    #[error(transparent)]
+    Inventory(#[from] inventory::Error),
+    #[error("{}: {source}", path.display())]
+    Profile { path: PathBuf, source: tune::InvalidProfile },
+    #[error(transparent)]
+    Tune(#[from] tune::Error),
+    #[error(
+        "there is no function {wanted:?}: expected the link, the PCI address or the RDMA device of a PF or VF that \
+         `silkrail vf list` shows"
+    )]
+    NoFunction { wanted: String },
+    #[error(transparent)]
+    Hardware(#[from] bootstrap::HardwareError),
+    #[error(transparent)]
+    Links(#[from] rtnl::Error),
+    #[error(transparent)]
+    StateFile(#[from] statefile::Error),
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
 }
@@ -81,6 +112,11 @@ impl Failure {
             Self::Rdma(NoRdma | TooOld { .. }) => Exit::Unsupported,
             Self::Mode(Other(NoRdma | TooOld { .. })) => Exit::Unsupported,
             Self::Mode(rdma::ModeError::Busy { .. }) => Exit::NeedsReboot,
+            Self::NodeFile { .. } | Self::NoPf { .. } | Self::NoFunction { .. } | Self::Profile { .. } => {
+                Exit::Wrong
+            }
+            Self::Hardware(bootstrap::HardwareError::TimedOut { .. }) => Exit::TimedOut,
+            Self::StateFile(statefile::Error::Busy { .. }) => Exit::TimedOut,
             _ => Exit::Failed,
         }
     }

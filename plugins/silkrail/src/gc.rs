@@ -19,7 +19,7 @@ use plugin::State;
 use self::finding::{Finding, Verdict};
 use crate::{
     exit::{Exit, Failure},
-    json, table,
+    host, json, table,
 };
 
 /// Taking one thing back may bring another to light: a note whose journal has just gone.
@@ -85,7 +85,7 @@ impl Args {
             print(&findings, out)?;
         }
         let left = findings.iter().any(|finding| finding.verdict == Verdict::Left);
-        Ok(if left { Exit::Left } else { Exit::Done })
+        Ok(if left { Exit::Refused } else { Exit::Done })
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn leftovers(root: &Path, state_dir: &Path) -> Result<Vec<::doctor::L
 
 /// Takes back what is stale, looks again, and says what became of each.
 fn clean(node: &Node) -> Result<Vec<Finding>, Failure> {
-    take_back::is_the_nodes(&node.root)?;
+    host::is_the_nodes(&node.root)?;
     let mut tried = Vec::new();
     // Why a try failed; empty if it did not.
     let mut outcomes = BTreeMap::new();

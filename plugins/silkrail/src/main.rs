@@ -4,14 +4,19 @@
 
 #![forbid(unsafe_code)]
 
+mod apply;
 mod doctor;
 mod exit;
 mod gc;
+mod host;
 mod json;
 mod mode;
 mod namespaces;
 mod pods;
+mod recover;
 mod table;
+mod tune;
+mod vf;
 
 use std::{
     io::{self, Write},
@@ -38,9 +43,17 @@ struct Cli {
 enum Command {
     #[command(subcommand)]
     Mode(mode::Command),
+    #[command(subcommand)]
+    Vf(vf::Command),
+    Apply(apply::Args),
     Pods(pods::Args),
     Gc(gc::Args),
     Doctor(doctor::Args),
+    #[command(subcommand)]
+    Tune(tune::Command),
+    Recover(recover::Args),
+    #[command(hide = true)]
+    WriteAttribute(apply::WriteAttribute),
 }
 
 fn main() -> ExitCode {
@@ -61,9 +74,14 @@ fn main() -> ExitCode {
 fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Mode(command) => command.run(&cli.root, out),
+        Command::Vf(command) => command.run(&cli.root, out),
+        Command::Apply(args) => args.run(&cli.root, out),
         Command::Pods(args) => args.run(&cli.root, out),
         Command::Gc(args) => args.run(&cli.root, out),
         Command::Doctor(args) => args.run(&cli.root, out),
+        Command::Tune(command) => command.run(&cli.root, out),
+        Command::Recover(args) => args.run(&cli.root, out),
+        Command::WriteAttribute(args) => args.run(&cli.root),
     }
 }
 

@@ -10,10 +10,8 @@ use modprobe::{IbCore, Kernel, Modprobe, NextBoot};
 use rdma::{ModeError, NetnsMode, Socket};
 use sysfs::Sysfs;
 
-use self::{
-    report::SetReport,
-    state::{Source, State},
-};
+use self::state::Source;
+pub(crate) use self::{report::SetReport, state::State};
 use crate::{
     exit::{self, Exit, Failure},
     namespaces::{self, Namespace},
@@ -80,19 +78,22 @@ impl Command {
 const LISTED: usize = 5;
 
 fn get(root: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let state = state(root)?;
+    state.print(json, out)?;
+    Ok(if state.mode.is_some() { Exit::Done } else { Exit::Unsupported })
+}
+
+/// The mode of now, and of the next boot.
+pub(crate) fn state(root: &Path) -> Result<State, Failure> {
     let sysfs = Sysfs::system();
     let (mode, source) = match current(&sysfs)? {
         Some((mode, source)) => (Some(mode), Some(source)),
         None => (None, None),
     };
     let next = next_boot(root, &Kernel::running(root))?;
-    let state = State { mode, source, agree: mode.is_none_or(|mode| mode == next.mode), next_boot: next };
-    state.print(json, out)?;
-    Ok(if mode.is_some() { Exit::Done } else { Exit::Unsupported })
+    Ok(State { mode, source, agree: mode.is_none_or(|mode| mode == next.mode), next_boot: next })
 }
 
-/// Persists first: a mode that is set and then lost at the next boot would be a surprise, a mode that is persisted
-/// and not yet set is the plan.
 fn set(
     root: &Path,
     mode: NetnsMode,
@@ -100,6 +101,14 @@ fn set(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
+    let report = ensure(root, mode, persist)?;
+    report.print(json, out)?;
+    Ok(report.exit())
+}
+
+/// Persists first: a mode that is set and then lost at the next boot would be a surprise, a mode that is persisted
+/// and not yet set is the plan.
+pub(crate) fn ensure(root: &Path, mode: NetnsMode, persist: bool) -> Result<SetReport, Failure> {
     let sysfs = Sysfs::system();
     let kernel = Kernel::running(root);
     let loaded = sysfs.has_rdma()?;
@@ -117,8 +126,7 @@ fn set(
     } else {
         report.at_load()
     }
-    report.print(json, out)?;
-    Ok(report.exit())
+    Ok(report)
 }
 
 /// Sets the mode for the next boot.

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
+mod bootstrap;
 mod cli;
 mod doctor;
 mod economy;
@@ -16,6 +17,7 @@ mod late;
 mod metrics;
 mod privileges;
 mod rdma;
+mod recover;
 mod resources;
 mod shared;
 mod sriov;

@@ -17,6 +17,7 @@ pub(crate) mod pools;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
+use rdma::NetnsMode;
 use serde::Serialize;
 
 use crate::tree::{Tree, Unexamined};
@@ -34,8 +35,8 @@ pub struct Asked {
     pub plugin_names: Vec<&'static str>,
     /// What the clean-up would take back, or why nobody knows.
     pub leftovers: Result<Vec<Leftover>, String>,
-    /// How many VFs the node's configuration asks for.
-    pub wanted_vfs: Vec<WantedVfs>,
+    /// What the node file asks for, if there is one, or why nobody knows.
+    pub wanted: Result<Option<Wanted>, String>,
 }
 
 /// Something that died without a DEL.
@@ -54,16 +55,29 @@ pub struct Leftover {
     pub stale: bool,
 }
 
-/// How many VFs the node's configuration wants a PF to have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// What the node file asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+pub struct Wanted {
+    /// The file.
+    pub file: String,
+    /// Why it cannot be understood.
+    pub problem: Option<String>,
+    /// The RDMA mode.
+    pub mode: Option<NetnsMode>,
+    /// VFs, for each PF that it means.
+    pub vfs: Vec<WantedVfs>,
+    /// What it says of PFs that the node does not have.
+    pub unmatched: Vec<String>,
+}
+
+/// How many VFs a PF is to have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WantedVfs {
     /// The PF's PCI address.
     pub pf: String,
     /// How many.
     pub count: u32,
-    /// The file that says so.
-    pub file: String,
 }
 
 /// The facts of a node.
@@ -84,7 +98,7 @@ pub struct Facts {
     pub(crate) kubelet: kubelet::Kubelet,
     pub(crate) pod_map: pod_map::PodMap,
     pub(crate) leftovers: Vec<Leftover>,
-    pub(crate) wanted_vfs: Vec<WantedVfs>,
+    pub(crate) wanted: Option<Wanted>,
     pub(crate) unexamined: Vec<Unexamined>,
 }
 
@@ -113,6 +127,10 @@ impl Facts {
             tree.note("what died without a DEL", why);
             Vec::new()
         });
+        let wanted = asked.wanted.clone().unwrap_or_else(|why| {
+            tree.note("what the node file asks for", why);
+            None
+        });
         Self {
             mode: mode::Mode::read(&tree, &kernel, answers.mode.take()),
             devices: devices::read(&tree, &functions, &answers),
@@ -122,7 +140,7 @@ impl Facts {
             pools: pools::Pools::read(&tree),
             kubelet: kubelet::Kubelet::read(&tree),
             pod_map: pod_map::PodMap::read(&tree, &asked.state_dir),
-            wanted_vfs: asked.wanted_vfs.clone(),
+            wanted,
             look,
             kernel,
             functions,

@@ -21,29 +21,33 @@ impl Pools {
     pub(crate) fn read(tree: &Tree) -> Self {
         let mut pools = Self { dir: DIR, ..Self::default() };
         let names = tree.names(DIR).into_option().unwrap_or_default();
-        let ends = [".yaml", ".yml", ".json"];
-        for name in
-            names.iter().filter(|name| !name.starts_with('.') && ends.iter().any(|end| name.ends_with(end)))
-        {
+        let mut all = ipam::Pools::default();
+        for name in names.iter().filter(|name| is_pool_file(name)) {
             let path = format!("{DIR}/{name}");
             let Known::Is(text) = tree.text(&path) else { continue };
-            match ipam::Pools::from_text(&text, path.as_ref()) {
-                Ok(found) => {
-                    pools.count += found.len();
-                    pools
-                        .ignored
-                        .extend(found.ignored().iter().map(|ignored| format!("{path}: {ignored:?}")));
+            let found = match ipam::Pools::from_text(&text, path.as_ref()) {
+                Ok(found) => found,
+                Err(error) => {
+                    pools.broken.push((path, error.to_string()));
+                    continue;
                 }
-                Err(error) => pools.broken.push((path, error.to_string())),
+            };
+            pools.count += found.len();
+            let ignored = found.ignored().iter();
+            pools.ignored.extend(ignored.map(|ignored| format!("{}: {}", ignored.origin, ignored.reason)));
+            // What each file alone does not show: two pools of one name.
+            match all.join(found) {
+                Ok(both) => all = both,
+                Err(error) => {
+                    pools.broken.push((DIR.to_owned(), error.to_string()));
+                    break;
+                }
             }
-        }
-        // What each file alone does not show: two pools of one name.
-        if pools.broken.is_empty()
-            && let Err(error) = ipam::Pools::read_dir(&tree.path(DIR))
-            && !names.is_empty()
-        {
-            pools.broken.push((DIR.to_owned(), error.to_string()));
         }
         pools
     }
+}
+
+fn is_pool_file(name: &str) -> bool {
+    !name.starts_with('.') && [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end))
 }

@@ -12,6 +12,7 @@ mod memlock;
 mod mode;
 mod modules;
 mod mtu;
+mod node_file;
 mod numa;
 mod pcie;
 mod pod_map;
@@ -31,13 +32,14 @@ struct Subject {
     rule: fn(&Facts, &mut Vec<Finding>),
 }
 
-const SUBJECTS: [Subject; 20] = [
+const SUBJECTS: [Subject; 21] = [
     Subject { ids: modules::IDS, rule: modules::examine },
     Subject { ids: mode::IDS, rule: mode::examine },
     Subject { ids: ports::IDS, rule: ports::examine },
     Subject { ids: gids::IDS, rule: gids::examine },
     Subject { ids: mtu::IDS, rule: mtu::examine },
     Subject { ids: vfs::IDS, rule: vfs::examine },
+    Subject { ids: node_file::IDS, rule: node_file::examine },
     Subject { ids: device_nodes::IDS, rule: device_nodes::examine },
     Subject { ids: memlock::IDS, rule: memlock::examine },
     Subject { ids: pcie::IDS, rule: pcie::examine },

@@ -5,13 +5,11 @@ use crate::{Facts, Finding, Id, Known, facts::functions::Function};
 const NO_DRIVER: Id = Id::new("vf-without-driver", "A VF is bound to no driver");
 const NO_RDMA: Id = Id::new("vf-without-rdma", "A VF has no RDMA device, though its PF has one");
 const LOST: Id = Id::new("vf-count-differs", "A PF shows another number of VFs than it was told to have");
-const FEWER: Id =
-    Id::new("vfs-fewer-than-configured", "A PF has fewer VFs than the node's configuration asks for");
 const AUTOPROBE: Id = Id::new("vf-autoprobe-off", "The kernel does not bind the VFs of a PF to their driver");
 const NOT_BOUND: Id =
     Id::new("pf-without-driver", "A network card with RDMA of its vendor is bound to no driver");
 
-pub(super) const IDS: &[Id] = &[NO_DRIVER, NO_RDMA, LOST, FEWER, AUTOPROBE, NOT_BOUND];
+pub(super) const IDS: &[Id] = &[NO_DRIVER, NO_RDMA, LOST, AUTOPROBE, NOT_BOUND];
 
 /// Mellanox: every card of theirs has RDMA.
 const MELLANOX: &str = "0x15b3";
@@ -21,18 +19,6 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
         match function.pf.as_deref().and_then(|pf| facts.function(pf)) {
             Some(pf) => found.extend(vf(function, pf)),
             None => found.extend(pf(function)),
-        }
-    }
-    for wanted in &facts.wanted_vfs {
-        let is = facts.function(&wanted.pf).and_then(|pf| pf.num_vfs.get().copied()).unwrap_or(0);
-        if is < wanted.count {
-            let finding =
-                FEWER.error(&wanted.pf, format!("the PF has {is} VFs, and is to have {}", wanted.count));
-            found.push(
-                finding
-                    .because(format!("{}: {}", wanted.file, wanted.count))
-                    .fix("silkrail apply, with the node drained"),
-            );
         }
     }
 }
@@ -101,7 +87,7 @@ fn vf(vf: &Function, pf: &Function) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::with;
-    use crate::{Known, WantedVfs};
+    use crate::Known;
 
     #[test]
     fn a_vf_wants_a_driver_and_an_rdma_device() {
@@ -125,18 +111,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pf_has_as_many_vfs_as_it_was_told_and_as_are_wanted() {
-        assert_eq!(
-            with(|facts| facts.functions[0].num_vfs = Known::Is(4)),
-            ["vf-count-differs 0000:af:00.0"]
-        );
-        let wanted = |count| {
-            with(move |facts| {
-                facts.wanted_vfs = vec![WantedVfs { pf: "0000:af:00.0".into(), count, file: "/etc/x".into() }]
-            })
-        };
-        assert_eq!(wanted(2), ["vfs-fewer-than-configured 0000:af:00.0"]);
-        assert!(wanted(1).is_empty());
+    fn a_pf_has_as_many_vfs_as_it_was_told() {
+        let found = with(|facts| facts.functions[0].num_vfs = Known::Is(4));
+        assert_eq!(found, ["vf-count-differs 0000:af:00.0"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where the Go plugins keep their files.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -27,7 +27,12 @@ pub struct GoState {
 impl GoState {
     /// Where they keep it; they know no other place.
     pub fn system() -> Self {
-        Self { root: "/var/lib/cni".into() }
+        Self::below(Path::new("/"))
+    }
+
+    /// The same on the node whose root directory this is.
+    pub fn below(root: &Path) -> Self {
+        Self { root: root.join("var/lib/cni") }
     }
 
     /// The file `name` of a plugin. One from before the last boot is removed: what it tells of is gone.

@@ -181,6 +181,7 @@ fn key(change: VfSettingsChange) -> &'static str {
         VfSettingsChange::SpoofCheck(_) => "spoofchk",
         VfSettingsChange::Trust(_) => "trust",
         VfSettingsChange::LinkState(_) => "link_state",
+        VfSettingsChange::NodeGuid(_) | VfSettingsChange::PortGuid(_) => "guid",
     }
 }
 

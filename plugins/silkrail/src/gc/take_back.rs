@@ -1,9 +1,7 @@
 //! Taking back what is stale: attachments by their journals, the rest by what the plugins' GC does.
 
-use std::{fs, path::Path};
-
 use addr::Attachment;
-use netns::{CannotJudge, Living};
+use netns::Living;
 use plugin::{journals::Named, lost::Lost};
 
 use super::{
@@ -26,17 +24,6 @@ pub(super) fn order(finding: &Finding) -> (u8, Option<Attachment>, u8) {
         }
         _ => (1, None, 0), // in the order in which they were found
     }
-}
-
-/// Refuses to work where devices would not come home to the node.
-pub(super) fn is_the_nodes(root: &Path) -> Result<(), Failure> {
-    let of = |process: &str| {
-        let path = root.join("proc").join(process).join("ns/net");
-        let target = fs::read_link(&path).map_err(|source| CannotJudge::Unreadable { path, source })?;
-        Ok::<_, CannotJudge>(target.to_string_lossy().into_owned())
-    };
-    let (is, node) = (of("self")?, of("1")?);
-    if is == node { Ok(()) } else { Err(Failure::ElsewhereThanTheNode { is, node }) }
 }
 
 /// Takes something back if it is still stale.

@@ -18,7 +18,7 @@ use crate::{
 /// The answer to `mode set`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SetReport {
+pub(crate) struct SetReport {
     outcome: Outcome,
     wanted: NetnsMode,
     pub(super) was: Option<NetnsMode>,
@@ -111,12 +111,12 @@ impl SetReport {
         self.namespaces = Some(InTheWay { count, shown: namespaces });
     }
 
-    pub(super) fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         let finished = self.outcome != Outcome::RebootRequired && !self.unfinished;
         if finished { Exit::Done } else { Exit::NeedsReboot }
     }
 
-    pub(super) fn print(&self, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn print(&self, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
         if as_json {
             return json::print(self, out);
         }

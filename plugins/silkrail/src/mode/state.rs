@@ -11,10 +11,10 @@ use crate::{exit::Failure, json};
 /// The answer to `mode get`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct State {
-    pub(super) mode: Option<NetnsMode>,
+pub(crate) struct State {
+    pub(crate) mode: Option<NetnsMode>,
     pub(super) source: Option<Source>,
-    pub(super) next_boot: NextBoot,
+    pub(crate) next_boot: NextBoot,
     /// Whether the next boot will have the mode of now.
     pub(super) agree: bool,
 }
@@ -28,7 +28,7 @@ pub(super) enum Source {
 }
 
 impl State {
-    pub(super) fn print(&self, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn print(&self, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
         if as_json {
             return json::print(self, out);
         }

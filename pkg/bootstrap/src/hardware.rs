@@ -1,0 +1,100 @@
+//! What steps are made on: the kernel, or in tests what stands for it.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use addr::PciAddress;
+use rtnl::VfSettingsChange;
+
+/// What can be done to a node's functions. Each is one write, and bounded in time.
+pub trait Hardware: Sync {
+    /// Sets how many VFs a PF has.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    fn set_num_vfs(&self, pf: PciAddress, count: u32) -> Result<(), HardwareError>;
+
+    /// Sets whether the kernel binds a PF's new VFs.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    fn set_autoprobe(&self, pf: PciAddress, on: bool) -> Result<(), HardwareError>;
+
+    /// Changes a setting of a VF.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    fn configure(&self, pf: PciAddress, vf: u32, change: VfSettingsChange) -> Result<(), HardwareError>;
+
+    /// Lets a VF's driver go.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    fn unbind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError>;
+
+    /// Binds a VF to its driver, and waits until its devices are there.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    fn bind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError>;
+
+    /// Sets the MTU of a PF's link, or of the link of one of its VFs.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    fn set_mtu(&self, pf: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), HardwareError>;
+
+    /// Sets a PF's link up.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    fn set_up(&self, pf: PciAddress) -> Result<(), HardwareError>;
+}
+
+/// Why the hardware is not as it was told to be.
+#[derive(Debug, thiserror::Error)]
+pub enum HardwareError {
+    /// A file of sysfs could not be written.
+    #[error("write {value} to {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What was to be written.
+        value: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A driver or its firmware does not come back.
+    #[error(
+        "{what}: no answer within {} s: is its firmware hung? The kernel cannot be interrupted in it; a reset of the \
+         card, or a reboot, may be needed",
+        limit.as_secs()
+    )]
+    TimedOut {
+        /// What was tried.
+        what: String,
+        /// How long it was waited.
+        limit: Duration,
+    },
+    /// The driver made fewer VFs than it was asked for.
+    #[error("{wanted} VFs were asked for, and the driver made {made}: see what it says in the kernel's log")]
+    Fewer {
+        /// What was asked for.
+        wanted: u32,
+        /// What there is.
+        made: u32,
+    },
+    /// sysfs.
+    #[error(transparent)]
+    Sysfs(#[from] sysfs::Error),
+    /// Netlink.
+    #[error(transparent)]
+    Links(#[from] rtnl::Error),
+    /// The program that writes could not be run.
+    #[error("run {}: {source}", program.display())]
+    Helper {
+        /// The program.
+        program: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}

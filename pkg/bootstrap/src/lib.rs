@@ -1,0 +1,45 @@
+//! A node's VFs as its file says: planned, then made.
+//!
+//! ```text
+//! NodeFile ─┐
+//! Inventory ┼─ plan() ─ Plan ─ make() ─ Hardware
+//! Memory ───┘
+//! ```
+//!
+//! [`plan()`] does no I/O: what it says is what a dry run shows, and where nothing is to be done it has no step. A step is
+//! one write to the kernel. The order is such that a VF is bound to its driver once, with its address and its settings
+//! already in place: drivers of RDMA take the GUID of a device from them.
+//!
+//! A run that is killed leaves VFs without a driver, and the PF told not to bind new ones. [`Memory`] is written before the
+//! first step, so the next run knows how the PF was.
+
+#![forbid(unsafe_code)]
+
+mod guid_file;
+mod hardware;
+mod identity;
+mod make;
+mod memory;
+mod node_file;
+mod plan;
+mod policy;
+mod ready;
+mod refusal;
+mod step;
+mod system;
+#[cfg(test)]
+mod tests;
+
+pub use guid_file::GuidFile;
+pub use hardware::{Hardware, HardwareError};
+pub use identity::{stable_guid, stable_mac};
+pub use make::{Failure, Progress, Why, make};
+pub use memory::Memory;
+pub use node_file::{
+    GuidPolicy, InvalidNodeFile, LinkState, MacPolicy, Match, NodeFile, PfSettings, VfSettings,
+};
+pub use plan::{Consent, PfPlan, Plan, plan};
+pub use ready::Ready;
+pub use refusal::Refusal;
+pub use step::Step;
+pub use system::{System, write_attribute};

@@ -1,0 +1,97 @@
+//! What the settings of a VF should be.
+
+use inventory::{Pf, Vf};
+use rtnl::VfSettingsChange;
+
+use crate::{GuidPolicy, MacPolicy, NodeFile, PfSettings, stable_guid, stable_mac};
+
+/// What is to be done with a VF that is there.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// The settings to change.
+    pub(crate) changes: Vec<VfSettingsChange>,
+    /// Whether its driver must read them anew.
+    pub(crate) rebind: bool,
+}
+
+/// What the settings of a PF's VFs should be.
+pub(crate) struct Policy<'a> {
+    settings: &'a PfSettings,
+    pf: &'a Pf,
+    /// GUIDs that somebody gave out, by the numbers of the VFs.
+    guids: Vec<u64>,
+}
+
+impl<'a> Policy<'a> {
+    /// The policy of a file for a PF.
+    ///
+    /// # Errors
+    /// That the GUID file has not enough for it.
+    pub(crate) fn of(file: &NodeFile, settings: &'a PfSettings, pf: &'a Pf) -> Result<Self, String> {
+        let given = pf.is_infiniband() && settings.vf.guid == GuidPolicy::File;
+        let guids = if given { file.guids.of(pf, settings.vfs)? } else { Vec::new() };
+        Ok(Self { settings, pf, guids })
+    }
+
+    /// Every setting of a VF that is new. Trust comes before what needs it.
+    pub(crate) fn all(&self, vf: u32) -> Vec<VfSettingsChange> {
+        let own = &self.settings.vf;
+        let mut changes = Vec::new();
+        changes.extend(own.trust.map(VfSettingsChange::Trust));
+        changes.extend(own.spoof_check.map(VfSettingsChange::SpoofCheck));
+        changes.extend(self.identity(vf));
+        changes.extend(own.link_state.map(|state| VfSettingsChange::LinkState(state.number())));
+        changes
+    }
+
+    /// By what its driver knows the VF: GUIDs on InfiniBand, a MAC address elsewhere.
+    fn identity(&self, vf: u32) -> Vec<VfSettingsChange> {
+        if self.pf.is_infiniband() {
+            let guids = self
+                .guid(vf)
+                .map(|guid| [VfSettingsChange::NodeGuid(guid), VfSettingsChange::PortGuid(guid)]);
+            return guids.into_iter().flatten().collect();
+        }
+        let mac = match self.settings.vf.mac {
+            MacPolicy::Stable => self.seed().and_then(|seed| stable_mac(&seed, vf)),
+            MacPolicy::Keep => None,
+        };
+        mac.map(VfSettingsChange::Mac).into_iter().collect()
+    }
+
+    fn guid(&self, vf: u32) -> Option<u64> {
+        match self.settings.vf.guid {
+            GuidPolicy::Stable => Some(stable_guid(&self.seed()?, vf)),
+            GuidPolicy::File => self.guids.get(vf as usize).copied(),
+            GuidPolicy::Keep => None,
+        }
+    }
+
+    /// The PF's own hardware address: a MAC address, or the GUID of its RDMA device. Slots are the same in every node, so
+    /// one does not stand for an address.
+    fn seed(&self) -> Option<String> {
+        let mac = self.pf.link.as_ref().and_then(|link| link.mac);
+        mac.map(|mac| mac.to_string()).or_else(|| Some(format!("{:016x}", self.pf.guid?)))
+    }
+
+    /// What of a VF that is there is other than it should be. A setting that the driver does not show cannot be compared.
+    pub(crate) fn needed(&self, vf: &Vf) -> Need {
+        let Some(shown) = &vf.settings else { return Need { rebind: vf.lacks_guid(), ..Need::default() } };
+        let is_shown = |change: &VfSettingsChange| match change {
+            VfSettingsChange::Trust(_) => shown.trust.is_some(),
+            VfSettingsChange::SpoofCheck(_) => shown.spoofchk.is_some(),
+            VfSettingsChange::LinkState(_) => shown.link_state.is_some(),
+            VfSettingsChange::NodeGuid(_) => shown.node_guid.is_some(),
+            VfSettingsChange::PortGuid(_) => shown.port_guid.is_some(),
+            _ => true,
+        };
+        let wanted = self.all(vf.index).into_iter();
+        let changes: Vec<_> =
+            wanted.filter(|change| is_shown(change) && !change.is_in_place(shown)).collect();
+        let renamed = |change: &VfSettingsChange| {
+            use VfSettingsChange::{Mac, NodeGuid, PortGuid};
+            matches!(change, Mac(_) | NodeGuid(_) | PortGuid(_))
+        };
+        Need { rebind: vf.lacks_guid() || changes.iter().any(renamed), changes }
+    }
+}

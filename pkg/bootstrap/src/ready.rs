@@ -1,0 +1,88 @@
+//! The mark that a node is as its file says: what must not begin before waits for it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// The content of the mark. One of another boot, or of another file, is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ready {
+    /// The boot in which it was written.
+    pub boot_id: String,
+    /// Of the node file: `sha256:` and 64 digits.
+    pub config_hash: String,
+    /// The RDMA mode that the node has.
+    pub rdma_mode: Option<rdma::NetnsMode>,
+    /// How many PFs the file speaks of.
+    pub pfs: usize,
+    /// How many VFs they have.
+    pub vfs: u32,
+}
+
+impl Ready {
+    /// The mark of a state directory.
+    pub fn path(state: &Path) -> PathBuf {
+        state.join("ready.json")
+    }
+
+    /// What tells one node file from another.
+    pub fn hash(file: &[u8]) -> String {
+        Sha256::digest(file).iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    }
+
+    /// Takes the mark away: the node is being changed.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn withdraw(state: &Path) -> Result<(), statefile::Error> {
+        statefile::remove(&Self::path(state))
+    }
+
+    /// Sets the mark, unless it is there already.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn announce(&self, state: &Path) -> Result<(), statefile::Error> {
+        let path = Self::path(state);
+        // Texts and numbers always have a JSON.
+        let content = serde_json::to_vec_pretty(self).unwrap_or_default();
+        if statefile::read(&path)?.is_some_and(|present| present == content) {
+            return Ok(());
+        }
+        statefile::make_dir(state, 0o755)?;
+        statefile::replace(&path, 0o644, &content)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::MetadataExt};
+
+    use super::*;
+
+    /// study case V29.
+    #[test]
+    fn a_mark_that_is_right_is_not_written_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let ready = Ready {
+            boot_id: "b".into(),
+            config_hash: Ready::hash(b"pfs: []\n"),
+            rdma_mode: None,
+            pfs: 1,
+            vfs: 7,
+        };
+        let inode = || fs::metadata(Ready::path(dir.path())).unwrap().ino();
+        ready.announce(dir.path()).unwrap();
+        let first = inode();
+        ready.announce(dir.path()).unwrap();
+        assert_eq!(inode(), first);
+        Ready { vfs: 8, ..ready }.announce(dir.path()).unwrap();
+        let text = fs::read_to_string(Ready::path(dir.path())).unwrap();
+        assert!(text.contains("\"vfs\": 8") && text.contains("sha256:"), "{text}");
+        Ready::withdraw(dir.path()).unwrap();
+        Ready::withdraw(dir.path()).unwrap();
+        assert!(!Ready::path(dir.path()).exists());
+    }
+}

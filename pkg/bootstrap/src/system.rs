@@ -1,0 +1,292 @@
+//! The kernel: sysfs and netlink.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use addr::{LinkName, PciAddress};
+use nix::errno::Errno;
+use rtnl::{Handle, VfSettingsChange};
+use sysfs::{Function, Sysfs};
+
+use crate::{Hardware, HardwareError};
+
+/// How often it is looked whether something has come.
+const STEP: Duration = Duration::from_millis(10);
+
+/// How long a driver may take to make a link and an RDMA device after it has taken a VF.
+const DEVICES: Duration = Duration::from_secs(30);
+
+/// The node's own kernel.
+#[derive(Debug, Clone)]
+pub struct System {
+    /// The node's sysfs.
+    pub sysfs: Sysfs,
+    /// A command that writes an attribute: its path and the value are added. See [`write_attribute`].
+    pub writer: Vec<PathBuf>,
+    /// How long firmware may take for one write.
+    pub limit: Duration,
+}
+
+/// Writes a value to an attribute of sysfs: what a [`System::writer`] is for.
+///
+/// The kernel cannot be interrupted while firmware is asked to make VFs, and a process that is stuck there cannot end. So
+/// another one is.
+///
+/// # Errors
+/// The kernel's answer; that the path is no attribute of sysfs.
+pub fn write_attribute(sysfs: &Sysfs, path: &Path, value: &str) -> io::Result<()> {
+    let plain = path.components().all(|part| !matches!(part, std::path::Component::ParentDir));
+    if !plain || !path.starts_with(sysfs.root().join("bus/pci")) {
+        let what = format!("{} is no attribute of a PCI function", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    // The kernel takes a value by one write.
+    OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
+}
+
+impl System {
+    /// Lets a function's driver go.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    pub fn release(&self, function: PciAddress) -> Result<(), HardwareError> {
+        self.write(self.dir(function).join("driver/unbind"), &function.to_string())
+    }
+
+    /// Binds a function to its driver, and waits until its devices are there.
+    ///
+    /// # Errors
+    /// [`HardwareError`]. That it has no RDMA device is none: firmware may have that switched off for VFs.
+    pub fn probe(&self, function: PciAddress, has_rdma: bool) -> Result<(), HardwareError> {
+        self.write(self.sysfs.root().join("bus/pci/drivers_probe"), &function.to_string())?;
+        if !self.wait(|| Ok(self.sysfs.driver(&Function::Pci(function))?.is_some()))? {
+            let what = format!("bind {function}: no driver takes it (is its module there?)");
+            return Err(HardwareError::TimedOut { what, limit: self.limit.min(DEVICES) });
+        }
+        self.wait(|| {
+            let link = self.link(function)?.is_some();
+            Ok(link && (!has_rdma || !self.sysfs.rdma_devices(&Function::Pci(function))?.is_empty()))
+        })
+        .map(drop)
+    }
+
+    /// Resets a function that no driver has, in the way that the kernel finds it to have.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    pub fn reset(&self, function: PciAddress) -> Result<(), HardwareError> {
+        self.write(self.dir(function).join("reset"), "1")
+    }
+
+    fn write(&self, path: PathBuf, value: &str) -> Result<(), HardwareError> {
+        let fail = |source| HardwareError::Write { path: path.clone(), value: value.into(), source };
+        let (program, rest) =
+            self.writer.split_first().ok_or_else(|| fail(io::ErrorKind::InvalidInput.into()))?;
+        let mut command = Command::new(program);
+        command
+            .args(rest)
+            .arg(&path)
+            .arg(value)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child =
+            command.spawn().map_err(|source| HardwareError::Helper { program: program.clone(), source })?;
+        let until = Instant::now() + self.limit;
+        loop {
+            match child.try_wait().map_err(fail)? {
+                Some(status) if status.success() => return Ok(()),
+                Some(_) => return Err(fail(answer(&mut child))),
+                None if Instant::now() >= until => {
+                    // It ends when the firmware lets it go; nobody waits for that.
+                    let _ = child.kill();
+                    let what = format!("write {value} to {}", path.display());
+                    return Err(HardwareError::TimedOut { what, limit: self.limit });
+                }
+                None => thread::sleep(STEP),
+            }
+        }
+    }
+
+    fn dir(&self, pci: PciAddress) -> PathBuf {
+        self.sysfs.dir(&Function::Pci(pci))
+    }
+
+    fn vf(&self, pf: PciAddress, vf: u32) -> Result<PciAddress, HardwareError> {
+        let missing = || sysfs::Error::NotFound {
+            what: format!("VF {vf} of PF {pf}"),
+            path: self.dir(pf).join(format!("virtfn{vf}")),
+        };
+        Ok(self.sysfs.vf(pf, vf)?.ok_or_else(missing)?)
+    }
+
+    /// Waits until something is there, but not for ever. Returns whether it is.
+    fn wait(&self, is_there: impl Fn() -> Result<bool, sysfs::Error>) -> Result<bool, HardwareError> {
+        let until = Instant::now() + self.limit.min(DEVICES);
+        while !is_there()? {
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+            thread::sleep(STEP);
+        }
+        Ok(true)
+    }
+
+    fn link(&self, function: PciAddress) -> Result<Option<LinkName>, sysfs::Error> {
+        Ok(self.sysfs.links(&Function::Pci(function))?.into_iter().next())
+    }
+
+    fn missing_link(&self, function: PciAddress) -> HardwareError {
+        sysfs::Error::NotFound { what: format!("link of {function}"), path: self.dir(function).join("net") }
+            .into()
+    }
+}
+
+fn is_busy(error: &rtnl::Error) -> bool {
+    let rtnl::Error::Netlink(error) = error else { return false };
+    matches!(error.errno(), Some(Errno::EAGAIN | Errno::EBUSY))
+}
+
+/// What a writer said before it ended: the kernel's answer.
+fn answer(child: &mut Child) -> io::Error {
+    let mut text = String::new();
+    if let Some(stderr) = &mut child.stderr {
+        let _ = stderr.read_to_string(&mut text);
+    }
+    io::Error::other(text.trim().to_owned())
+}
+
+impl Hardware for System {
+    fn set_num_vfs(&self, pf: PciAddress, count: u32) -> Result<(), HardwareError> {
+        self.write(self.dir(pf).join("sriov_numvfs"), &count.to_string())?;
+        let made = self.sysfs.num_vfs(pf)?;
+        if made != count {
+            return Err(HardwareError::Fewer { wanted: count, made });
+        }
+        self.wait(|| Ok((0..count).all(|vf| self.sysfs.vf(pf, vf).is_ok_and(|vf| vf.is_some())))).map(drop)
+    }
+
+    fn set_autoprobe(&self, pf: PciAddress, on: bool) -> Result<(), HardwareError> {
+        self.write(self.dir(pf).join("sriov_drivers_autoprobe"), if on { "1" } else { "0" })
+    }
+
+    fn configure(&self, pf: PciAddress, vf: u32, change: VfSettingsChange) -> Result<(), HardwareError> {
+        let handle = Handle::open()?;
+        let link = handle.link(&self.sysfs.pf_link(pf)?)?;
+        let until = Instant::now() + self.limit.min(DEVICES);
+        loop {
+            match handle.set_vf(link.index, vf, change) {
+                // A PF that is being reset by its driver.
+                Err(error) if is_busy(&error) && Instant::now() < until => thread::sleep(STEP),
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    fn unbind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError> {
+        self.release(self.vf(pf, vf)?)
+    }
+
+    fn bind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError> {
+        let has_rdma = !self.sysfs.rdma_devices(&Function::Pci(pf))?.is_empty();
+        self.probe(self.vf(pf, vf)?, has_rdma)
+    }
+
+    fn set_mtu(&self, pf: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), HardwareError> {
+        let name = match vf {
+            None => self.sysfs.pf_link(pf)?,
+            Some(vf) => {
+                let vf = self.vf(pf, vf)?;
+                self.link(vf)?.ok_or_else(|| self.missing_link(vf))?
+            }
+        };
+        let handle = Handle::open()?;
+        let link = handle.link(&name)?;
+        Ok(handle.set_mtu(link.index, mtu)?)
+    }
+
+    fn set_up(&self, pf: PciAddress) -> Result<(), HardwareError> {
+        let handle = Handle::open()?;
+        let link = handle.link(&self.sysfs.pf_link(pf)?)?;
+        Ok(handle.set_up(link.index, true)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    const PF: &str = "0000:af:00.0";
+
+    fn system(root: &Path, limit: Duration) -> System {
+        let script = root.join("write");
+        fs::write(&script, "printf %s \"$2\" > \"$1\"\n").unwrap();
+        let dir = root.join("bus/pci/devices").join(PF);
+        fs::create_dir_all(&dir).unwrap();
+        System { sysfs: Sysfs::at(root), writer: vec!["sh".into(), script], limit }
+    }
+
+    /// study case V12; the FIFO stands for firmware that does not answer.
+    #[test]
+    fn a_write_that_does_not_come_back_is_left_to_its_fate() {
+        let root = tempfile::tempdir().unwrap();
+        let system = system(root.path(), Duration::from_millis(100));
+        let fifo = root.path().join("bus/pci/devices").join(PF).join("sriov_numvfs");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let error = system.set_num_vfs(PF.parse().unwrap(), 4).unwrap_err();
+        assert!(matches!(&error, HardwareError::TimedOut { .. }), "{error}");
+        assert!(error.to_string().contains("write 4 to"), "{error}");
+    }
+
+    /// study case V11: a driver that makes fewer VFs, as a file does that says so.
+    #[test]
+    fn fewer_vfs_than_asked_for_are_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let mut system = system(root.path(), Duration::from_secs(10));
+        fs::write(root.path().join("write"), "printf 2 > \"$1\"\n").unwrap();
+        let error = system.set_num_vfs(PF.parse().unwrap(), 4).unwrap_err();
+        assert!(matches!(error, HardwareError::Fewer { wanted: 4, made: 2 }), "{error}");
+        system.writer = vec!["/nonexistent".into()];
+        assert!(matches!(system.set_num_vfs(PF.parse().unwrap(), 4), Err(HardwareError::Helper { .. })));
+    }
+
+    #[test]
+    fn a_refusal_has_the_kernels_words() {
+        let root = tempfile::tempdir().unwrap();
+        let system = system(root.path(), Duration::from_secs(10));
+        fs::write(root.path().join("write"), "echo 'Device or resource busy' >&2; exit 1\n").unwrap();
+        let error = system.set_num_vfs(PF.parse().unwrap(), 4).unwrap_err().to_string();
+        assert!(
+            error.contains("write 4 to") && error.ends_with("sriov_numvfs: Device or resource busy"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn only_attributes_of_pci_functions_are_written() {
+        let root = tempfile::tempdir().unwrap();
+        let sysfs = Sysfs::at(root.path());
+        let dir = root.path().join("bus/pci/devices");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("x"), "").unwrap();
+        write_attribute(&sysfs, &dir.join("x"), "7").unwrap();
+        assert_eq!(fs::read_to_string(dir.join("x")).unwrap(), "7");
+        for path in
+            [dir.join("../../../secret"), root.path().join("kernel"), "/etc/passwd".into(), "x".into()]
+        {
+            let error = write_attribute(&sysfs, &path, "7").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{}", path.display());
+        }
+        // What an attribute of sysfs is may be a link, but nothing new is made.
+        symlink("nowhere", dir.join("y")).unwrap();
+        assert!(write_attribute(&sysfs, &dir.join("y"), "7").is_err());
+    }
+}

@@ -1,0 +1,449 @@
+//! What is planned, and what becomes of it on hardware that is played: what firmware does cannot be had here. The real
+//! kernel's part is tested in the lab.
+
+use std::{collections::BTreeMap, path::Path, sync::Mutex};
+
+use addr::PciAddress;
+use inventory::{Ids, Inventory, Pf, PfLink, Protection, User, Vf};
+use rtnl::{VfSettings, VfSettingsChange};
+
+use super::*;
+
+const PF: &str = "0000:af:00.0";
+
+fn pci(text: &str) -> PciAddress {
+    text.parse().unwrap()
+}
+
+pub(crate) fn pf(vfs: u32) -> Pf {
+    let link = PfLink {
+        index: 7,
+        name: "ens6f0np0".parse().unwrap(),
+        mac: "08:c0:eb:01:02:03".parse().ok(),
+        mtu: 1500,
+        up: true,
+        infiniband: false,
+    };
+    Pf {
+        pci: pci(PF),
+        ids: Some(Ids { vendor: "15b3".into(), device: "101d".into() }),
+        driver: Some("mlx5_core".into()),
+        link: Some(link),
+        rdma: vec!["mlx5_0".into()],
+        guid: Some(0x0c42_a103_0065_1234),
+        total_vfs: 8,
+        num_vfs: vfs,
+        autoprobe: Some(true),
+        protections: Vec::new(),
+        vfs: (0..vfs).map(|index| vf(index, true)).collect(),
+    }
+}
+
+/// A VF as the driver makes it: with an address of its own that nobody set.
+fn vf(index: u32, bound: bool) -> Vf {
+    let settings = VfSettings {
+        mac: Some([0; 6].into_mac()),
+        trust: Some(false),
+        spoofchk: Some(true),
+        link_state: Some(0),
+        ..VfSettings::default()
+    };
+    Vf {
+        index,
+        pci: pci(&format!("0000:af:00.{}", index + 1)),
+        driver: bound.then(|| "mlx5_core".into()),
+        link: bound.then(|| format!("eth{index}").parse().unwrap()),
+        mac: None,
+        mtu: bound.then_some(1500),
+        rdma: bound.then(|| format!("mlx5_{}", index + 1)),
+        node_guid: bound.then(|| "0000:0000:0000:0000".into()),
+        settings: Some(settings),
+        users: Vec::new(),
+    }
+}
+
+trait IntoMac {
+    fn into_mac(self) -> addr::MacAddr;
+}
+
+impl IntoMac for [u8; 6] {
+    fn into_mac(self) -> addr::MacAddr {
+        addr::MacAddr::from_bytes(&self).unwrap()
+    }
+}
+
+/// A card that does what it is told, until it has been told so often.
+struct Card {
+    pf: Mutex<Pf>,
+    log: Mutex<Vec<String>>,
+    fails_at: usize,
+}
+
+impl Card {
+    fn of(pf: Pf) -> Self {
+        Self { pf: Mutex::new(pf), log: Mutex::default(), fails_at: usize::MAX }
+    }
+
+    fn inventory(&self) -> Inventory {
+        Inventory { pfs: vec![self.pf.lock().unwrap().clone()] }
+    }
+
+    fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    fn told(&self, what: String, then: impl FnOnce(&mut Pf)) -> Result<(), HardwareError> {
+        let mut log = self.log.lock().unwrap();
+        if log.len() == self.fails_at {
+            return Err(HardwareError::TimedOut { what, limit: std::time::Duration::ZERO });
+        }
+        log.push(what);
+        then(&mut self.pf.lock().unwrap());
+        Ok(())
+    }
+}
+
+impl Hardware for Card {
+    fn set_num_vfs(&self, _: PciAddress, count: u32) -> Result<(), HardwareError> {
+        self.told(format!("numvfs {count}"), |pf| {
+            assert!(
+                count == 0 || pf.num_vfs == 0,
+                "EBUSY: the kernel goes from one number to another by way of 0 only"
+            );
+            let bound = pf.autoprobe == Some(true);
+            pf.num_vfs = count;
+            pf.vfs = (0..count).map(|index| vf(index, bound)).collect();
+        })
+    }
+
+    fn set_autoprobe(&self, _: PciAddress, on: bool) -> Result<(), HardwareError> {
+        self.told(format!("autoprobe {}", u8::from(on)), |pf| pf.autoprobe = Some(on))
+    }
+
+    fn configure(&self, _: PciAddress, vf: u32, change: VfSettingsChange) -> Result<(), HardwareError> {
+        self.told(format!("vf {vf} {}", step::Setting(change)), |pf| {
+            let settings = pf.vfs[vf as usize].settings.as_mut().unwrap();
+            match change {
+                VfSettingsChange::Mac(mac) => settings.mac = Some(mac),
+                VfSettingsChange::Trust(on) => settings.trust = Some(on),
+                VfSettingsChange::SpoofCheck(on) => settings.spoofchk = Some(on),
+                VfSettingsChange::LinkState(state) => settings.link_state = Some(state),
+                VfSettingsChange::NodeGuid(guid) => settings.node_guid = Some(guid),
+                VfSettingsChange::PortGuid(guid) => settings.port_guid = Some(guid),
+                VfSettingsChange::Vlan(_) | VfSettingsChange::Rate(..) => {
+                    panic!("nobody asks for {change:?}")
+                }
+            }
+        })
+    }
+
+    fn unbind(&self, _: PciAddress, number: u32) -> Result<(), HardwareError> {
+        self.told(format!("unbind {number}"), |pf| {
+            let settings = pf.vfs[number as usize].settings.clone();
+            assert!(pf.vfs[number as usize].is_free(), "a VF in use is never let go");
+            pf.vfs[number as usize] = Vf { settings, ..vf(number, false) };
+        })
+    }
+
+    fn bind(&self, _: PciAddress, number: u32) -> Result<(), HardwareError> {
+        self.told(format!("bind {number}"), |pf| {
+            assert_eq!(
+                pf.autoprobe,
+                Some(true),
+                "ENODEV: the kernel binds no VF of a PF that is told not to"
+            );
+            let settings = pf.vfs[number as usize].settings.clone().unwrap();
+            let has_address = settings.mac.is_some_and(|mac| !mac.is_zero());
+            let guid = if has_address { "0800:ebff:fe01:0203" } else { "0000:0000:0000:0000" };
+            let new = Vf { node_guid: Some(guid.into()), settings: Some(settings), ..vf(number, true) };
+            pf.vfs[number as usize] = new;
+        })
+    }
+
+    fn set_mtu(&self, _: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), HardwareError> {
+        self.told(format!("mtu {vf:?} {mtu}"), |pf| match vf {
+            Some(vf) => pf.vfs[vf as usize].mtu = Some(mtu),
+            None => pf.link.as_mut().unwrap().mtu = mtu,
+        })
+    }
+
+    fn set_up(&self, _: PciAddress) -> Result<(), HardwareError> {
+        self.told("up".into(), |pf| pf.link.as_mut().unwrap().up = true)
+    }
+}
+
+fn file(vfs: u32, more: &str) -> NodeFile {
+    NodeFile::parse(&format!("pfs:\n  - match: {{pci: {PF}}}\n    vfs: {vfs}\n{more}")).unwrap()
+}
+
+fn remembered(dir: &Path) -> BTreeMap<PciAddress, Memory> {
+    Memory::read(dir, pci(PF)).unwrap().map(|memory| (pci(PF), memory)).into_iter().collect()
+}
+
+fn planned(card: &Card, file: &NodeFile, dir: &Path, consent: Consent) -> Plan {
+    plan(file, &card.inventory(), &remembered(dir), consent).unwrap()
+}
+
+/// Plans and makes; returns what the card was told, and what failed.
+fn apply(card: &Card, file: &NodeFile, dir: &Path, consent: Consent) -> (Vec<String>, Vec<Failure>) {
+    let before = card.log().len();
+    let plan = planned(card, file, dir, consent);
+    assert!(plan.refusals().next().is_none(), "{plan:?}");
+    let failures = make(&plan, card, dir, &|_, _| ());
+    (card.log().split_off(before), failures)
+}
+
+fn refusal(pf: Pf, file: &NodeFile, consent: Consent) -> Refusal {
+    let dir = tempfile::tempdir().unwrap();
+    let card = Card::of(pf);
+    let plan = planned(&card, file, dir.path(), consent);
+    assert!(plan.pfs[0].steps.is_empty(), "what is refused has no step: {plan:?}");
+    plan.pfs[0].refusal.clone().expect("it is refused")
+}
+
+const RECREATE: Consent = Consent { recreate: true, force: false };
+
+/// study cases V1 and V13.
+#[test]
+fn vfs_are_made_configured_and_then_bound_once() {
+    let (card, dir) = (Card::of(pf(0)), tempfile::tempdir().unwrap());
+    let (told, failures) =
+        apply(&card, &file(2, "    vf: {trust: true, mtu: 1400}\n"), dir.path(), Consent::default());
+    assert!(failures.is_empty());
+    let mac = |vf| format!("vf {vf} the MAC address to {}", stable_mac("08:c0:eb:01:02:03", vf).unwrap());
+    assert_eq!(
+        told,
+        [
+            "autoprobe 0".into(),
+            "numvfs 2".into(),
+            "vf 0 trust on".into(),
+            mac(0),
+            "vf 1 trust on".into(),
+            mac(1),
+            "autoprobe 1".into(),
+            "bind 0".into(),
+            "bind 1".into(),
+            "mtu Some(0) 1400".into(),
+            "mtu Some(1) 1400".into(),
+        ] as [String; 11]
+    );
+    assert_eq!(remembered(dir.path())[&pci(PF)].vfs, 2);
+}
+
+/// study cases V2, V14: whichever step a run is killed at, the next one finishes, and one more has nothing to do.
+#[test]
+fn a_run_that_ended_anywhere_is_finished_by_the_next() {
+    let wanted =
+        file(3, "    mtu: 9000\n    vf: {trust: true, spoofCheck: false, linkState: enable, mtu: 9000}\n");
+    for former in [true, false] {
+        let all = {
+            let (card, dir) =
+                (Card::of(Pf { autoprobe: Some(former), ..pf(0) }), tempfile::tempdir().unwrap());
+            apply(&card, &wanted, dir.path(), RECREATE).0.len()
+        };
+        for fails_at in 0..all {
+            let dir = tempfile::tempdir().unwrap();
+            let card = Card { fails_at, ..Card::of(Pf { autoprobe: Some(former), ..pf(0) }) };
+            let (_, failures) = apply(&card, &wanted, dir.path(), RECREATE);
+            assert_eq!(failures.len(), 1);
+            let card = Card { fails_at: usize::MAX, ..card };
+            let (_, failures) = apply(&card, &wanted, dir.path(), RECREATE);
+            assert!(failures.is_empty(), "after {fails_at} steps: {failures:?}");
+            let pf = card.pf.lock().unwrap().clone();
+            assert_eq!((pf.num_vfs, pf.autoprobe), (3, Some(former)), "after {fails_at} steps");
+            assert!(pf.vfs.iter().all(|vf| vf.driver.is_some() && !vf.lacks_guid() && vf.mtu == Some(9000)));
+            let (told, _) = apply(&card, &wanted, dir.path(), Consent::default());
+            assert!(told.is_empty(), "after {fails_at} steps there was still to do: {told:?}");
+        }
+    }
+}
+
+/// study cases V3 and V4.
+#[test]
+fn another_number_of_vfs_needs_consent() {
+    let refused = refusal(pf(4), &file(6, ""), Consent::default());
+    assert_eq!(refused, Refusal::NeedsRecreate { have: 4, wanted: 6 });
+    let (card, dir) = (Card::of(pf(4)), tempfile::tempdir().unwrap());
+    let (told, _) = apply(&card, &file(6, ""), dir.path(), RECREATE);
+    assert_eq!(told[..3], ["numvfs 0", "autoprobe 0", "numvfs 6"]);
+    assert!(planned(&card, &file(6, ""), dir.path(), Consent::default()).is_empty());
+}
+
+/// study cases V5 to V9: what the evidence is, is the inventory's; here it counts.
+#[test]
+fn vfs_in_use_are_never_removed() {
+    let mut used = pf(4);
+    let user = User::RdmaElsewhere { uverbs: "uverbs7".into() };
+    used.vfs[2].users.push(user.clone());
+    for wanted in [0, 6] {
+        let refused = refusal(used.clone(), &file(wanted, ""), Consent { recreate: true, force: true });
+        assert_eq!(refused, Refusal::InUse(vec![("VF 2 (0000:af:00.3)".into(), user.clone())]));
+    }
+}
+
+/// study cases V10 and V21.
+#[test]
+fn what_the_card_cannot_do_is_refused_before_anything_is_done() {
+    let refused = refusal(pf(0), &file(9, ""), Consent::default());
+    assert_eq!(refused, Refusal::TooMany { wanted: 9, most: 8 });
+    assert!(refused.is_wrong() && refused.to_string().contains("NUM_OF_VFS=9"), "{refused}");
+    let mlx4 = Pf { total_vfs: 0, driver: Some("mlx4_core".into()), ..pf(0) };
+    let refused = refusal(mlx4, &file(4, ""), Consent::default());
+    assert!(
+        refused.is_unsupported() && refused.to_string().contains("options mlx4_core num_vfs"),
+        "{refused}"
+    );
+}
+
+/// study cases V15 and V16.
+#[test]
+fn what_is_not_ours_is_left_alone() {
+    let (card, dir) = (Card::of(pf(4)), tempfile::tempdir().unwrap());
+    let nobody = NodeFile::parse("pfs: []\n").unwrap();
+    assert!(planned(&card, &nobody, dir.path(), RECREATE).pfs.is_empty());
+    assert_eq!(refusal(pf(4), &file(0, ""), Consent::default()), Refusal::NotOurs { have: 4 });
+    // Ours go as the file says.
+    let card = Card::of(pf(0));
+    apply(&card, &file(4, ""), dir.path(), Consent::default());
+    let (told, _) = apply(&card, &file(0, ""), dir.path(), Consent::default());
+    assert_eq!(told, ["numvfs 0"]);
+}
+
+/// VFs that we only mended are not ours.
+#[test]
+fn mending_vfs_does_not_make_them_ours() {
+    let (card, dir) = (Card::of(pf(2)), tempfile::tempdir().unwrap());
+    let (told, _) =
+        apply(&card, &file(2, "    vf: {trust: true, mac: keep}\n"), dir.path(), Consent::default());
+    assert!(!told.is_empty());
+    let plan = planned(&card, &file(0, ""), dir.path(), Consent::default());
+    assert_eq!(plan.pfs[0].refusal, Some(Refusal::NotOurs { have: 2 }));
+}
+
+/// study case V17.
+#[test]
+fn a_pf_that_others_manage_is_only_compared() {
+    let external = |vfs, more: &str| file(vfs, &format!("    externallyManaged: true\n{more}"));
+    let enough = Card::of(pf(4));
+    let dir = tempfile::tempdir().unwrap();
+    assert!(planned(&enough, &external(3, ""), dir.path(), RECREATE).is_empty());
+    for (wanted, what) in
+        [(external(5, ""), "has 4 VFs"), (external(4, "    mtu: 9000\n"), "has the MTU 1500")]
+    {
+        assert!(refusal(pf(4), &wanted, RECREATE).to_string().contains(what));
+    }
+}
+
+/// study case V18.
+#[test]
+fn a_pf_that_the_node_depends_on_is_protected() {
+    let why = Protection::DefaultRoute { link: "ens6f0np0".parse().unwrap() };
+    let protected = || Pf { protections: vec![why.clone()], ..pf(0) };
+    assert_eq!(refusal(protected(), &file(2, ""), Consent::default()), Refusal::Protected(vec![why.clone()]));
+    let dir = tempfile::tempdir().unwrap();
+    for (file, force) in [(file(2, ""), true), (file(2, "    force: true\n"), false)] {
+        let consent = Consent { recreate: false, force };
+        assert!(planned(&Card::of(protected()), &file, dir.path(), consent).pfs[0].refusal.is_none());
+    }
+    // With its VFs there, nothing endangers it.
+    let there = Pf { protections: vec![why.clone()], ..pf(2) };
+    assert!(planned(&Card::of(there), &file(2, ""), dir.path(), Consent::default()).pfs[0].refusal.is_none());
+}
+
+/// study cases V19 and V20.
+#[test]
+fn a_file_that_speaks_twice_of_a_pf_or_of_none_is_wrong() {
+    let inventory = Card::of(pf(0)).inventory();
+    let error = |text: &str| {
+        let file = NodeFile::parse(text).unwrap();
+        plan(&file, &inventory, &BTreeMap::new(), Consent::default()).unwrap_err().to_string()
+    };
+    let twice = "pfs:\n  - {match: {link: ens6f0np0}, vfs: 1}\n  - {match: {vendor: 15b3}, vfs: 2}\n";
+    assert_eq!(error(twice), "pfs[1].match: PF 0000:af:00.0 is matched by pfs[0] too");
+    let none = "pfs:\n  - {match: {link: eth9}, vfs: 1}\n";
+    assert_eq!(error(none), "pfs[0].match: {link: eth9} matches no PF; there are: ens6f0np0 (0000:af:00.0)");
+    let optional = NodeFile::parse("pfs:\n  - {match: {link: eth9}, vfs: 1, optional: true}\n").unwrap();
+    assert!(plan(&optional, &inventory, &BTreeMap::new(), Consent::default()).unwrap().is_empty());
+}
+
+/// study cases V25 and V27.
+#[test]
+fn vfs_without_a_driver_or_a_guid_are_mended_and_those_in_use_are_not_touched() {
+    let mut broken = pf(4);
+    (broken.vfs[0], broken.vfs[2]) = (vf(0, false), vf(2, false));
+    broken.vfs[3].users.push(User::LinkElsewhere { driver: "mlx5_core".into() });
+    let (card, dir) = (Card::of(broken), tempfile::tempdir().unwrap());
+    let plan = planned(&card, &file(4, ""), dir.path(), Consent::default());
+    assert!(plan.pfs[0].notes[0].starts_with("VF 3 is in use and stays as it is"), "{plan:?}");
+    let (told, failures) = apply(&card, &file(4, ""), dir.path(), Consent::default());
+    assert!(failures.is_empty());
+    assert!(
+        told.iter().any(|step| step == "unbind 1") && told.iter().any(|step| step == "bind 0"),
+        "{told:?}"
+    );
+    assert!(told.iter().all(|step| !step.contains("vf 3 ") && !step.ends_with(" 3")), "{told:?}");
+    assert!(card.pf.lock().unwrap().vfs[..3].iter().all(|vf| !vf.lacks_guid()));
+}
+
+fn infiniband() -> Pf {
+    let mut pf = pf(0);
+    let link = pf.link.as_mut().unwrap();
+    (link.infiniband, link.mac) = (true, None);
+    pf
+}
+
+#[test]
+fn infiniband_vfs_get_guids_instead_of_mac_addresses() {
+    let (card, dir) = (Card::of(infiniband()), tempfile::tempdir().unwrap());
+    let (told, _) = apply(&card, &file(1, "    vf: {linkState: auto}\n"), dir.path(), Consent::default());
+    let guid = stable_guid("0c42a10300651234", 0);
+    let expected =
+        [format!("vf 0 the node GUID to {guid:016x}"), format!("vf 0 the port GUID to {guid:016x}")];
+    assert_eq!(told[2..4], expected, "{told:?}");
+}
+
+/// study case V24.
+#[test]
+fn a_file_with_too_few_guids_is_wrong_before_anything_is_done() {
+    let guids = r#"[{"pciAddress": "0000:af:00.0", "guids": ["0200000000000001", "0200000000000002"]}]"#;
+    let wanted = |vfs| {
+        let text =
+            format!("guidFile: /guids\npfs:\n  - {{match: {{pci: {PF}}}, vfs: {vfs}, vf: {{guid: file}}}}\n");
+        NodeFile { guids: GuidFile::parse(guids).unwrap(), ..NodeFile::parse(&text).unwrap() }
+    };
+    let inventory = Card::of(infiniband()).inventory();
+    let planned = |vfs| plan(&wanted(vfs), &inventory, &BTreeMap::new(), Consent::default());
+    let error = planned(3).unwrap_err().to_string();
+    assert!(error.starts_with("pfs[0].vf.guid: the GUID file has 2 GUIDs"), "{error}");
+    let steps = planned(2).unwrap().pfs.remove(0).steps;
+    let second = VfSettingsChange::NodeGuid(0x0200_0000_0000_0002);
+    assert!(steps.contains(&Step::Configure { vf: 1, change: second }), "{steps:?}");
+    let without = format!("pfs:\n  - {{match: {{pci: {PF}}}, vfs: 1, vf: {{guid: file}}}}\n");
+    assert!(NodeFile::parse(&without).unwrap_err().to_string().starts_with("guidFile: is missing"));
+}
+
+#[test]
+fn a_pf_that_is_down_goes_up_and_others_are_not_held_up_by_a_failure() {
+    let mut down = pf(0);
+    down.link.as_mut().unwrap().up = false;
+    let (card, dir) = (Card { fails_at: 2, ..Card::of(down) }, tempfile::tempdir().unwrap());
+    let (told, failures) = apply(&card, &file(2, ""), dir.path(), Consent::default());
+    assert_eq!(told, ["up", "autoprobe 0"]);
+    assert_eq!(failures[0].step, Some(Step::CreateVfs { count: 2 }));
+    assert!(!remembered(dir.path())[&pci(PF)].complete);
+}
+
+#[test]
+fn a_plan_is_told_in_few_words() {
+    let (card, dir) = (Card::of(pf(0)), tempfile::tempdir().unwrap());
+    let plan = planned(&card, &file(3, "    vf: {trust: true}\n"), dir.path(), Consent::default());
+    let expected = [
+        "keep the kernel from binding VFs that are not configured",
+        "create 3 VFs",
+        "VFs 0-2: set trust on",
+        "VFs 0-2: set the MAC address",
+        "let the kernel bind VFs to their driver",
+        "VFs 0-2: bind to the driver",
+    ];
+    assert_eq!(plan.pfs[0].summary(), expected);
+}

@@ -1,0 +1,79 @@
+//! The node beside its file, `/etc/silkrail/node.yaml`.
+
+use crate::{Facts, Finding, Id};
+
+const BROKEN: Id =
+    Id::new("node-file-broken", "The node file cannot be understood: silkrail apply does nothing");
+const NO_PF: Id = Id::new("node-file-no-pf", "The node file names a PF that the node does not have");
+const FEWER: Id = Id::new("vfs-fewer-than-configured", "A PF has fewer VFs than the node file asks for");
+const MODE: Id =
+    Id::new("rdma-mode-not-as-configured", "The RDMA mode is not the one that the node file asks for");
+
+pub(super) const IDS: &[Id] = &[BROKEN, NO_PF, FEWER, MODE];
+
+pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+    let Some(wanted) = &facts.wanted else { return };
+    let file = &wanted.file;
+    if let Some(problem) = &wanted.problem {
+        let finding = BROKEN.error(file, "it cannot be understood: silkrail apply does nothing with it");
+        found.push(finding.because(problem).fix("correct it; silkrail apply --help has an example"));
+    }
+    for pf in &wanted.unmatched {
+        let finding = NO_PF.error(file, format!("no PF of this node is {pf}"));
+        let fix = "correct the match, or add optional: true; silkrail vf list shows the PFs";
+        found.push(finding.because(format!("match: {pf}")).fix(fix));
+    }
+    for vfs in &wanted.vfs {
+        let pf = facts.function(&vfs.pf);
+        let Some(&is) = pf.and_then(|pf| pf.num_vfs.get()) else { continue };
+        if is < vfs.count {
+            let finding = FEWER.error(&vfs.pf, format!("the PF has {is} VFs, and is to have {}", vfs.count));
+            found.push(
+                finding
+                    .because(format!("{file}: {}", vfs.count))
+                    .fix("silkrail apply, with the node drained"),
+            );
+        }
+    }
+    if let (Some(wanted), Some(now)) = (wanted.mode, facts.mode.now)
+        && wanted != now
+    {
+        let finding = MODE.error("rdma-mode", format!("the RDMA mode is {now}, and is to be {wanted}"));
+        let because = finding.because(format!("{file}: rdmaMode: {wanted}"));
+        found.push(because.fix("silkrail apply, and reboot if it says so"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::with;
+    use crate::{Wanted, WantedVfs};
+
+    fn wanted(wanted: Wanted) -> Vec<String> {
+        with(move |facts| facts.wanted = Some(Wanted { file: "/node.yaml".into(), ..wanted }))
+    }
+
+    #[test]
+    fn a_pf_has_as_many_vfs_as_are_wanted() {
+        let vfs = |count| {
+            wanted(Wanted { vfs: vec![WantedVfs { pf: "0000:af:00.0".into(), count }], ..Wanted::default() })
+        };
+        assert_eq!(vfs(2), ["vfs-fewer-than-configured 0000:af:00.0"]);
+        assert!(vfs(1).is_empty());
+    }
+
+    #[test]
+    fn a_file_is_understood_and_its_pfs_are_there() {
+        let broken = wanted(Wanted { problem: Some("pfs[0]".into()), ..Wanted::default() });
+        assert_eq!(broken, ["node-file-broken /node.yaml"]);
+        let missing = wanted(Wanted { unmatched: vec!["{link: eth9}".into()], ..Wanted::default() });
+        assert_eq!(missing, ["node-file-no-pf /node.yaml"]);
+    }
+
+    #[test]
+    fn the_mode_is_as_wanted() {
+        let mode = |mode| wanted(Wanted { mode: Some(mode), ..Wanted::default() });
+        assert_eq!(mode(rdma::NetnsMode::Exclusive), ["rdma-mode-not-as-configured rdma-mode"]);
+        assert!(mode(rdma::NetnsMode::Shared).is_empty());
+    }
+}

@@ -1,0 +1,266 @@
+//! Everything at once.
+
+use std::path::PathBuf;
+
+use addr::{LinkName, PciAddress};
+use plugin::State;
+use rtnl::{Handle, Link, VfSettings};
+use serde::Serialize;
+use sysfs::{Function, Sysfs};
+
+use crate::{
+    Error, Ids, Pf, PfLink, Protection, Vf,
+    users::{Evidence, kernel_users},
+};
+
+/// Where a node's files are.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Its root directory: `/`, or where a container has it.
+    pub root: PathBuf,
+    /// Where the plugins keep their state.
+    pub state: State,
+}
+
+/// The PFs of a node, in the order of their addresses.
+#[derive(Debug, Clone, Serialize)]
+#[serde(transparent)]
+pub struct Inventory {
+    /// The PFs.
+    pub pfs: Vec<Pf>,
+}
+
+impl Node {
+    /// Its sysfs.
+    pub fn sysfs(&self) -> Sysfs {
+        Sysfs::at(self.root.join("sys"))
+    }
+}
+
+impl Inventory {
+    /// Looks at the node. The caller must be in the node's network namespace.
+    ///
+    /// # Errors
+    /// [`Error`]: of what is not seen nobody can say that it is free.
+    pub fn read(node: &Node) -> Result<Self, Error> {
+        let sysfs = node.sysfs();
+        let (links, evidence) = (Links::read()?, Evidence::read(node)?);
+        let look = Look { node, sysfs: &sysfs, links: &links, evidence: &evidence };
+        let mut pfs = Vec::new();
+        for function in sysfs.network_functions()? {
+            if sysfs.pf_of(function)?.is_none() {
+                pfs.push(look.pf(function)?);
+            }
+        }
+        Ok(Self { pfs })
+    }
+
+    /// The PF that a person means: by its link, its address, or its RDMA device.
+    pub fn find(&self, name: &str) -> Option<&Pf> {
+        let address: Option<PciAddress> = name.parse().ok();
+        self.pfs.iter().find(|pf| {
+            Some(pf.pci) == address
+                || pf.link.as_ref().is_some_and(|link| link.name.as_str() == name)
+                || pf.rdma.iter().any(|device| device == name)
+        })
+    }
+}
+
+/// A look at one function after another.
+struct Look<'a> {
+    node: &'a Node,
+    sysfs: &'a Sysfs,
+    links: &'a Links,
+    evidence: &'a Evidence,
+}
+
+impl Look<'_> {
+    fn pf(&self, pci: PciAddress) -> Result<Pf, Error> {
+        let (sysfs, function) = (self.sysfs, Function::Pci(pci));
+        let link = match sysfs.pf_link(pci) {
+            Ok(name) => self.links.find(&name).map(|link| PfLink::of(name, link)),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error.into()),
+        };
+        let rdma = sysfs.rdma_devices(&function)?;
+        Ok(Pf {
+            pci,
+            ids: sysfs.pci_id(pci)?.map(Ids::from),
+            driver: sysfs.driver(&function)?,
+            guid: self.guid(&rdma)?,
+            total_vfs: sysfs.total_vfs(pci)?,
+            num_vfs: sysfs.num_vfs(pci)?,
+            autoprobe: sysfs.autoprobe(pci)?,
+            protections: self.protections(link.as_ref(), &rdma)?,
+            vfs: self.vfs(pci, link.as_ref())?,
+            link,
+            rdma,
+        })
+    }
+
+    fn guid(&self, rdma: &[String]) -> Result<Option<u64>, Error> {
+        let text = rdma.first().map(|device| self.sysfs.node_guid(device)).transpose()?.flatten();
+        let number = text.and_then(|text| u64::from_str_radix(&text.replace(':', ""), 16).ok());
+        Ok(number.filter(|guid| *guid != 0))
+    }
+
+    fn protections(&self, link: Option<&PfLink>, rdma: &[String]) -> Result<Vec<Protection>, Error> {
+        let mut found = Vec::new();
+        if let Some(PfLink { index, name, .. }) = link {
+            if self.links.default_route == Some(*index) {
+                found.push(Protection::DefaultRoute { link: name.clone() });
+            }
+            if let Some(master) = self.sysfs.master(name)? {
+                // What leads out of the node may sit on the bond.
+                found.push(Protection::Member { link: name.clone(), master });
+            }
+        }
+        found.extend(kernel_users(self.node, rdma)?);
+        Ok(found)
+    }
+
+    fn vfs(&self, pf: PciAddress, link: Option<&PfLink>) -> Result<Vec<Vf>, Error> {
+        let settings = match link {
+            Some(link) if self.sysfs.num_vfs(pf)? > 0 => self.links.handle.vfs(link.index)?,
+            _ => Vec::new(),
+        };
+        let of = |index| settings.iter().find(|(number, _)| *number == index).map(|(_, vf)| vf.clone());
+        let representors = self.sysfs.representors(pf)?;
+        let mut vfs = Vec::new();
+        for index in 0..self.sysfs.num_vfs(pf)? {
+            let Some(pci) = self.sysfs.vf(pf, index)? else { continue };
+            let mut vf = self.vf(pci, index, of(index))?;
+            for (_, link) in representors.iter().filter(|(number, _)| *number == index) {
+                let master = self.sysfs.master(link)?;
+                vf.users.extend(master.map(|master| crate::User::Representor { link: link.clone(), master }));
+            }
+            vfs.push(vf);
+        }
+        Ok(vfs)
+    }
+
+    fn vf(&self, pci: PciAddress, index: u32, settings: Option<VfSettings>) -> Result<Vf, Error> {
+        let function = Function::Pci(pci);
+        let name = self.sysfs.links(&function)?.into_iter().next();
+        let link = name.as_ref().and_then(|name| self.links.find(name));
+        let rdma = self.sysfs.rdma_devices(&function)?.into_iter().next();
+        let node_guid = rdma.as_ref().map(|device| self.sysfs.node_guid(device)).transpose()?.flatten();
+        let mut vf = Vf {
+            index,
+            pci,
+            driver: self.sysfs.driver(&function)?,
+            mac: link.and_then(|link| link.mac),
+            mtu: link.map(|link| link.mtu),
+            link: name,
+            rdma,
+            node_guid,
+            settings,
+            users: Vec::new(),
+        };
+        vf.users = self.evidence.of(&vf, self.links)?;
+        Ok(vf)
+    }
+}
+
+/// The links of the namespace, read once.
+pub(crate) struct Links {
+    handle: Handle,
+    all: Vec<Link>,
+    default_route: Option<u32>,
+}
+
+impl Links {
+    fn read() -> Result<Self, Error> {
+        let handle = Handle::open()?;
+        Ok(Self { all: handle.links()?, default_route: handle.default_route_link()?, handle })
+    }
+
+    fn find(&self, name: &LinkName) -> Option<&Link> {
+        self.all.iter().find(|link| link.name == name.as_str())
+    }
+
+    /// The addresses that somebody gave a link.
+    pub(crate) fn addresses(&self, name: &LinkName) -> Result<Vec<String>, Error> {
+        let Some(link) = self.find(name) else { return Ok(Vec::new()) };
+        Ok(self.handle.addresses(link.index)?.iter().map(ToString::to_string).collect())
+    }
+}
+
+impl PfLink {
+    fn of(name: LinkName, link: &Link) -> Self {
+        let infiniband = link.hardware == rtnl::INFINIBAND;
+        Self { index: link.index, name, mac: link.mac, mtu: link.mtu, up: link.up, infiniband }
+    }
+}
+
+impl From<sysfs::PciId> for Ids {
+    fn from(id: sysfs::PciId) -> Self {
+        Self { vendor: format!("{:04x}", id.vendor), device: format!("{:04x}", id.device) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+    use crate::{User, tree::Tree};
+
+    fn read(tree: &Tree) -> Pf {
+        let node = Node { root: tree.root().to_owned(), state: State::at(tree.root().join("run/silkrail")) };
+        let mut pfs = Inventory::read(&node).unwrap().pfs;
+        assert_eq!(pfs.len(), 1, "VFs are no PFs");
+        pfs.remove(0)
+    }
+
+    #[test]
+    fn a_pf_has_its_vfs_and_nobody_uses_them() {
+        let pf = read(&Tree::new());
+        assert_eq!((pf.total_vfs, pf.num_vfs, pf.autoprobe), (8, 2, Some(true)));
+        assert_eq!(pf.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(pf.used_vfs().count(), 0);
+    }
+
+    #[test]
+    fn a_vf_whose_link_is_not_here_is_used_elsewhere() {
+        let tree = Tree::new();
+        fs::remove_dir_all(tree.dir("0000:af:00.3").join("net")).unwrap();
+        assert_eq!(read(&tree).vfs[1].users, [User::LinkElsewhere { driver: "mlx5_core".into() }]);
+        tree.bind("0000:af:00.3", "vfio-pci");
+        assert!(read(&tree).vfs[1].is_free(), "nobody has it open, and no link is expected");
+    }
+
+    #[test]
+    fn a_vf_whose_rdma_device_is_not_here_is_used_elsewhere() {
+        let tree = Tree::new();
+        fs::create_dir_all(tree.dir("0000:af:00.2").join("infiniband_verbs/uverbs7")).unwrap();
+        assert_eq!(read(&tree).vfs[0].users, [User::RdmaElsewhere { uverbs: "uverbs7".into() }]);
+        fs::create_dir_all(tree.dir("0000:af:00.2").join("infiniband/mlx5_7")).unwrap();
+        assert!(read(&tree).vfs[0].is_free());
+    }
+
+    #[test]
+    fn what_sits_on_the_link_of_a_vf_uses_it() {
+        let tree = Tree::new();
+        let link = tree.root().join("sys/class/net/silkrail-none0");
+        fs::create_dir_all(&link).unwrap();
+        symlink("../mac0", link.join("upper_mac0")).unwrap();
+        let expected = User::Upper { link: "silkrail-none0".parse().unwrap(), upper: "mac0".into() };
+        assert_eq!(read(&tree).vfs[0].users, [expected]);
+    }
+
+    #[test]
+    fn a_vf_whose_representor_is_in_a_bridge_is_used() {
+        let tree = Tree::new();
+        for (name, port) in [("p0", "p0\n"), ("rep1", "pf0vf1\n")] {
+            fs::create_dir_all(tree.dir("0000:af:00.0").join("net").join(name)).unwrap();
+            let class = tree.root().join("sys/class/net").join(name);
+            fs::create_dir_all(&class).unwrap();
+            fs::write(class.join("phys_port_name"), port).unwrap();
+        }
+        assert!(read(&tree).vfs[1].is_free());
+        symlink("../br-ext", tree.root().join("sys/class/net/rep1/master")).unwrap();
+        let expected = User::Representor { link: "rep1".parse().unwrap(), master: "br-ext".into() };
+        assert_eq!(read(&tree).vfs[1].users, [expected]);
+    }
+}

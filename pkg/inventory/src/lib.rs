@@ -1,0 +1,20 @@
+//! The PFs and VFs of a node, and who uses them.
+//!
+//! [`Inventory::read`] looks once at everything and changes nothing. What says that a VF is in use is a [`User`]: eight
+//! kinds of evidence, of which any one is enough, for a VF that goes while somebody uses it takes a pod's network away.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod inventory;
+mod pf;
+#[cfg(test)]
+mod tree;
+mod users;
+mod vf;
+
+pub use error::Error;
+pub use inventory::{Inventory, Node};
+pub use pf::{Ids, Pf, PfLink, Protection};
+pub use users::User;
+pub use vf::Vf;

@@ -1,0 +1,168 @@
+//! Who uses a VF.
+
+mod claims;
+mod kubelet;
+mod rdma;
+mod user_space;
+
+use std::{fmt, path::PathBuf};
+
+use addr::{Attachment, LinkName};
+use serde::Serialize;
+use sysfs::{Function, Sysfs};
+
+pub(crate) use self::{
+    claims::Claims,
+    kubelet::Kubelet,
+    rdma::{Contexts, kernel_users},
+    user_space::UserSpace,
+};
+use crate::{Error, Node, Vf, inventory::Links};
+
+/// Evidence that somebody uses a VF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+pub enum User {
+    /// A pod that Silkrail attached.
+    Attachment {
+        /// The attachment.
+        attachment: Attachment,
+    },
+    /// A pod that the Go plugins attached.
+    GoPlugin {
+        /// The pod's namespace.
+        netns: PathBuf,
+    },
+    /// The kubelet has given it to a pod.
+    Kubelet {
+        /// `namespace/name`, or the UID.
+        pod: String,
+        /// As which resource.
+        resource: String,
+    },
+    /// Its link is in another network namespace.
+    LinkElsewhere {
+        /// The driver that must have made one.
+        driver: String,
+    },
+    /// Its RDMA device is in another network namespace.
+    RdmaElsewhere {
+        /// Its device file.
+        uverbs: String,
+    },
+    /// A process has its RDMA device open.
+    Process {
+        /// The RDMA device.
+        device: String,
+        /// The process.
+        process: String,
+    },
+    /// A process has it in user space, by VFIO.
+    UserSpace {
+        /// The process.
+        process: String,
+    },
+    /// Something sits on its link: a macvlan, a bond, a bridge.
+    Upper {
+        /// Its link.
+        link: LinkName,
+        /// What sits on it.
+        upper: String,
+    },
+    /// The node itself has an address on its link.
+    Address {
+        /// Its link.
+        link: LinkName,
+        /// The address.
+        address: String,
+    },
+    /// What stands for it on the node belongs to a bridge.
+    Representor {
+        /// The representor.
+        link: LinkName,
+        /// The bridge.
+        master: String,
+    },
+}
+
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Attachment { attachment } => write!(f, "attachment {attachment} has it"),
+            Self::GoPlugin { netns } => write!(f, "the Go sriov plugin gave it to {}", netns.display()),
+            Self::Kubelet { pod, resource } => write!(f, "the kubelet gave it to pod {pod} as {resource}"),
+            Self::LinkElsewhere { driver } => {
+                write!(
+                    f,
+                    "its link is in another network namespace ({driver} is bound, and there is no link here)"
+                )
+            }
+            Self::RdmaElsewhere { uverbs } => {
+                write!(
+                    f,
+                    "its RDMA device is in another network namespace ({uverbs} is there, and no device here)"
+                )
+            }
+            Self::Process { device, process } => write!(f, "{process} has RDMA device {device} open"),
+            Self::UserSpace { process } => write!(f, "{process} has it by VFIO"),
+            Self::Upper { link, upper } => write!(f, "{upper} sits on its link {link}"),
+            Self::Address { link, address } => write!(f, "the node has {address} on its link {link}"),
+            Self::Representor { link, master } => write!(f, "its representor {link} belongs to {master}"),
+        }
+    }
+}
+
+/// What tells of users, read once for all VFs.
+pub(crate) struct Evidence {
+    sysfs: Sysfs,
+    claims: Claims,
+    kubelet: Kubelet,
+    contexts: Contexts,
+    user_space: UserSpace,
+}
+
+impl Evidence {
+    pub(crate) fn read(node: &Node) -> Result<Self, Error> {
+        Ok(Self {
+            sysfs: node.sysfs(),
+            claims: Claims::read(node)?,
+            kubelet: Kubelet::read(&node.root)?,
+            contexts: Contexts::read(node)?,
+            user_space: UserSpace::at(&node.root),
+        })
+    }
+
+    /// All that says that somebody uses a VF.
+    pub(crate) fn of(&self, vf: &Vf, links: &Links) -> Result<Vec<User>, Error> {
+        let mut users = self.claims.of(vf.pci);
+        users.extend(self.kubelet.of(vf.pci));
+        users.extend(self.elsewhere(vf)?);
+        users.extend(vf.rdma.iter().flat_map(|device| self.contexts.of(device)));
+        users.extend(self.user_space.of(&self.sysfs, vf)?);
+        if let Some(link) = &vf.link {
+            let uppers = self.sysfs.uppers(link)?;
+            users.extend(uppers.into_iter().map(|upper| User::Upper { link: link.clone(), upper }));
+            let addresses = links.addresses(link)?.into_iter();
+            users.extend(addresses.map(|address| User::Address { link: link.clone(), address }));
+        }
+        Ok(users)
+    }
+
+    /// What of a VF is not here but must be somewhere.
+    fn elsewhere(&self, vf: &Vf) -> Result<Vec<User>, Error> {
+        let mut found = Vec::new();
+        if let Some(driver) = vf.driver.as_ref().filter(|driver| vf.link.is_none() && makes_links(driver)) {
+            found.push(User::LinkElsewhere { driver: driver.clone() });
+        }
+        if vf.rdma.is_none() {
+            let uverbs = self.sysfs.uverbs(&Function::Pci(vf.pci))?;
+            found.extend(uverbs.into_iter().map(|uverbs| User::RdmaElsewhere { uverbs }));
+        }
+        Ok(found)
+    }
+}
+
+/// Drivers that hand a function to user space or to another driver make no link.
+fn makes_links(driver: &str) -> bool {
+    !matches!(driver, "vfio-pci" | "uio_pci_generic" | "igb_uio" | "pci-stub" | "mlx5_vfio_pci")
+}

@@ -1,0 +1,151 @@
+//! VFs that the kubelet gave to pods, by its own checkpoint: it needs no kubelet that answers.
+
+use std::{collections::BTreeMap, fs, io, path::Path, time::SystemTime};
+
+use addr::PciAddress;
+use kubepods::{PodNames, PodUid};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::User;
+use crate::Error;
+
+/// Where the kubelet keeps which device is whose.
+const CHECKPOINT: &str = "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
+
+/// Which pod has which VF.
+#[derive(Debug, Default)]
+pub(crate) struct Kubelet {
+    pods: BTreeMap<PciAddress, (String, String)>,
+}
+
+#[derive(Deserialize)]
+struct Checkpoint {
+    #[serde(rename = "Data")]
+    data: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    #[serde(rename = "PodDeviceEntries", default)]
+    entries: Option<Vec<Entry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    #[serde(rename = "PodUID")]
+    pod: String,
+    resource_name: String,
+    /// By NUMA node; older kubelets have a plain list.
+    #[serde(rename = "DeviceIDs")]
+    devices: Value,
+}
+
+impl Kubelet {
+    /// The pods of the checkpoint. Those of before the last boot are gone: the kubelet starts each of them anew.
+    pub(crate) fn read(root: &Path) -> Result<Self, Error> {
+        let path = root.join(CHECKPOINT);
+        let text = match fs::read(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            read => read.map_err(|source| Error::Io { path: path.clone(), source })?,
+        };
+        let written =
+            fs::metadata(&path).and_then(|meta| meta.modified()).unwrap_or_else(|_| SystemTime::now());
+        if boot_time(root).is_some_and(|boot| written < boot) {
+            return Ok(Self::default());
+        }
+        let checkpoint: Checkpoint = serde_json::from_slice(&text)
+            .map_err(|error| Error::Io { path, source: io::Error::new(io::ErrorKind::InvalidData, error) })?;
+        let mut names = PodNames::at(root);
+        // Without their names pods are told by their UIDs.
+        let _ = names.read();
+        let mut pods = BTreeMap::new();
+        for entry in checkpoint.data.entries.unwrap_or_default() {
+            let pod = name(&names, &entry.pod);
+            for vf in ids(&entry.devices).filter_map(|id| id.parse().ok()) {
+                pods.insert(vf, (pod.clone(), entry.resource_name.clone()));
+            }
+        }
+        Ok(Self { pods })
+    }
+
+    pub(crate) fn of(&self, vf: PciAddress) -> Option<User> {
+        let (pod, resource) = self.pods.get(&vf)?;
+        Some(User::Kubelet { pod: pod.clone(), resource: resource.clone() })
+    }
+}
+
+fn name(names: &PodNames, uid: &str) -> String {
+    let uid_of: Option<PodUid> = uid.parse().ok();
+    let name = uid_of.as_ref().and_then(|uid| names.get(uid));
+    name.map_or_else(|| uid.to_owned(), |name| format!("{}/{}", name.namespace, name.name))
+}
+
+fn ids(devices: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
+    match devices {
+        Value::Array(list) => Box::new(list.iter().filter_map(Value::as_str)),
+        Value::Object(nodes) => Box::new(nodes.values().flat_map(ids)),
+        _ => Box::new(std::iter::empty()),
+    }
+}
+
+/// When the node was booted.
+fn boot_time(root: &Path) -> Option<SystemTime> {
+    let stat = fs::read_to_string(root.join("proc/stat")).ok()?;
+    let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(std::time::Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
+
+    fn node(checkpoint: &str, btime: u64) -> (tempfile::TempDir, Result<Kubelet, Error>) {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join(CHECKPOINT);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, checkpoint).unwrap();
+        fs::create_dir_all(root.path().join("proc")).unwrap();
+        fs::write(root.path().join("proc/stat"), format!("cpu 1 2\nbtime {btime}\n")).unwrap();
+        fs::create_dir_all(root.path().join(format!("var/log/pods/train_job-0_{UID}"))).unwrap();
+        let kubelet = Kubelet::read(root.path());
+        (root, kubelet)
+    }
+
+    fn checkpoint(devices: &str) -> String {
+        format!(
+            r#"{{"Data":{{"PodDeviceEntries":[{{"PodUID":"{UID}","ContainerName":"c","ResourceName":"a.b/vf",
+               "DeviceIDs":{devices},"AllocResp":"x"}}],"RegisteredDevices":{{}}}},"Checksum":1}}"#
+        )
+    }
+
+    #[test]
+    fn a_vf_of_a_pod_is_used_whichever_way_the_kubelet_writes_it() {
+        for devices in [r#"{"0":["0000:af:00.2"],"-1":["gpu-1"]}"#, r#"["0000:af:00.2"]"#] {
+            let (_root, kubelet) = node(&checkpoint(devices), 1);
+            let kubelet = kubelet.unwrap();
+            let expected = User::Kubelet { pod: "train/job-0".into(), resource: "a.b/vf".into() };
+            assert_eq!(kubelet.of("0000:af:00.2".parse().unwrap()), Some(expected));
+            assert_eq!(kubelet.of("0000:af:00.3".parse().unwrap()), None);
+        }
+    }
+
+    #[test]
+    fn what_was_written_before_the_boot_is_of_pods_that_are_gone() {
+        let (_root, kubelet) = node(&checkpoint(r#"["0000:af:00.2"]"#), u64::from(u32::MAX));
+        assert_eq!(kubelet.unwrap().of("0000:af:00.2".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn without_pods_nothing_is_used_and_what_is_not_understood_is_an_error() {
+        let (_root, kubelet) = node(r#"{"Data":{"PodDeviceEntries":null},"Checksum":1}"#, 1);
+        assert!(kubelet.unwrap().pods.is_empty());
+        let (_root, broken) = node("{", 1);
+        assert!(broken.unwrap_err().to_string().contains("kubelet_internal_checkpoint"));
+        let empty = tempfile::tempdir().unwrap();
+        assert!(Kubelet::read(empty.path()).unwrap().pods.is_empty(), "no kubelet");
+    }
+}

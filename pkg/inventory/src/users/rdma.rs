@@ -1,0 +1,106 @@
+//! Who has an RDMA device open.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use rdma::resource::{self, Owner};
+
+use super::User;
+use crate::{Error, Node, pf::Protection, users::user_space::process};
+
+/// The processes that have RDMA devices of the node's namespace open.
+#[derive(Debug, Default)]
+pub(crate) struct Contexts {
+    processes: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Contexts {
+    pub(crate) fn read(node: &Node) -> Result<Self, Error> {
+        let sysfs = node.sysfs();
+        if !sysfs.has_rdma()? {
+            return Ok(Self::default());
+        }
+        let mut socket = rdma::open(&sysfs)?;
+        let mut processes = BTreeMap::new();
+        for device in rdma::devices(&mut socket)? {
+            let owners = match resource::contexts(&mut socket, &device) {
+                Ok(contexts) => contexts.unwrap_or_default().into_iter().map(|context| context.owner),
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let names: BTreeSet<_> = owners.map(|owner| who(&node.root, &owner)).collect();
+            processes.insert(device.name, names);
+        }
+        Ok(Self { processes })
+    }
+
+    pub(crate) fn of(&self, device: &str) -> impl Iterator<Item = User> {
+        let names = self.processes.get(device).into_iter().flatten();
+        names.map(move |process| User::Process { device: device.to_owned(), process: process.clone() })
+    }
+}
+
+fn who(root: &Path, owner: &Owner) -> String {
+    match owner {
+        Owner::Process(thread) => process(root, *thread),
+        Owner::Kernel(module) => module.clone(),
+        Owner::Unknown => "a process that is not seen from here".into(),
+    }
+}
+
+/// What the kernel itself is connected to over a device. Its own management has connections on every device.
+pub(crate) fn kernel_users(node: &Node, devices: &[String]) -> Result<Vec<Protection>, Error> {
+    let sysfs = node.sysfs();
+    if devices.is_empty() || !sysfs.has_rdma()? {
+        return Ok(Vec::new());
+    }
+    let mut socket = rdma::open(&sysfs)?;
+    let mut found = Vec::new();
+    for device in rdma::devices(&mut socket)?.iter().filter(|device| devices.contains(&device.name)) {
+        let pairs = match resource::queue_pairs(&mut socket, device) {
+            Ok(pairs) => pairs.unwrap_or_default(),
+            Err(error) if error.is_not_found() => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let modules: BTreeSet<_> = pairs.into_iter().filter_map(|pair| storage(pair.owner)).collect();
+        let of = |module| Protection::Kernel { device: device.name.clone(), module };
+        found.extend(modules.into_iter().map(of));
+    }
+    Ok(found)
+}
+
+/// `ib_core` has queue pairs for management on every device, drivers for themselves, and `ib_ipoib` for its link.
+fn storage(owner: Owner) -> Option<String> {
+    const STORAGE: [&str; 11] = [
+        "nvme_rdma",
+        "nvmet_rdma",
+        "rpcrdma",
+        "ib_iser",
+        "ib_isert",
+        "ib_srp",
+        "ib_srpt",
+        "smbdirect",
+        "ksmbd",
+        "rnbd",
+        "rtrs",
+    ];
+    match owner {
+        Owner::Kernel(module) if STORAGE.iter().any(|known| module.starts_with(known)) => Some(module),
+        Owner::Kernel(_) | Owner::Process(_) | Owner::Unknown => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_storage_of_the_kernel_protects_a_device() {
+        assert_eq!(storage(Owner::Kernel("nvme_rdma".into())).as_deref(), Some("nvme_rdma"));
+        assert_eq!(storage(Owner::Kernel("rtrs_client".into())).as_deref(), Some("rtrs_client"));
+        assert_eq!(storage(Owner::Kernel("ib_core".into())), None);
+        assert_eq!(storage(Owner::Process(7)), None);
+    }
+}

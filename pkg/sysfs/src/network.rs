@@ -1,0 +1,184 @@
+//! Which network functions there are, and what sysfs tells of each.
+
+use addr::{LinkName, PciAddress};
+
+use crate::{
+    Error, Function, Sysfs,
+    root::{link, names, parsed, text},
+};
+
+/// What a function is, by its identification numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PciId {
+    /// Its maker, like `0x15b3` for Mellanox.
+    pub vendor: u16,
+    /// The maker's number for it.
+    pub device: u16,
+}
+
+impl Sysfs {
+    /// The PCI functions of the class of network controllers, VFs among them, in the order of their addresses.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`].
+    pub fn network_functions(&self) -> Result<Vec<PciAddress>, Error> {
+        let path = self.root().join("bus/pci/devices");
+        let mut functions = Vec::new();
+        for name in names(&path)? {
+            let class = text(&path.join(&name).join("class"))?.unwrap_or_default();
+            if class.starts_with("0x02") {
+                functions.push(parsed(&path, name, "a PCI address")?);
+            }
+        }
+        functions.sort_unstable();
+        Ok(functions)
+    }
+
+    /// The identification numbers of a function; `None` if sysfs does not show them.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`].
+    pub fn pci_id(&self, function: PciAddress) -> Result<Option<PciId>, Error> {
+        let number = |name: &str| -> Result<Option<u16>, Error> {
+            let path = self.dir(&function.into()).join(name);
+            let Some(text) = text(&path)? else { return Ok(None) };
+            let number = u16::from_str_radix(text.trim_start_matches("0x"), 16);
+            number.map(Some).map_err(|_| Error::Malformed { path, text, expected: "four hexadecimal digits" })
+        };
+        let (vendor, device) = (number("vendor")?, number("device")?);
+        Ok(vendor.zip(device).map(|(vendor, device)| PciId { vendor, device }))
+    }
+
+    /// Whether the kernel binds new VFs of a PF to a driver by itself; `None` if the PF cannot have VFs.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`].
+    #[doc(alias = "sriov_drivers_autoprobe")]
+    pub fn autoprobe(&self, pf: PciAddress) -> Result<Option<bool>, Error> {
+        let path = self.dir(&pf.into()).join("sriov_drivers_autoprobe");
+        match text(&path)?.as_deref() {
+            None => Ok(None),
+            Some("0") => Ok(Some(false)),
+            Some("1") => Ok(Some(true)),
+            Some(other) => Err(Error::Malformed { path, text: other.to_owned(), expected: "0 or 1" }),
+        }
+    }
+
+    /// The number of a function's IOMMU group: `/dev/vfio/<number>` is who has it in user space.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn iommu_group(&self, function: PciAddress) -> Result<Option<String>, Error> {
+        link(&self.dir(&function.into()).join("iommu_group"))
+    }
+
+    /// The bond, bridge or other link that a link belongs to.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn master(&self, name: &LinkName) -> Result<Option<String>, Error> {
+        link(&self.root().join("class/net").join(name.as_str()).join("master"))
+    }
+
+    /// The links that sit on a link: macvlans, VLANs, bonds. Sorted.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn uppers(&self, name: &LinkName) -> Result<Vec<String>, Error> {
+        let entries = names(&self.root().join("class/net").join(name.as_str()))?;
+        Ok(entries.iter().filter_map(|entry| entry.strip_prefix("upper_")).map(str::to_owned).collect())
+    }
+
+    /// The links of a PF's directory that stand for its VFs, with the number of the VF: `pf0vf1` stands for the second.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`].
+    pub fn representors(&self, pf: PciAddress) -> Result<Vec<(u32, LinkName)>, Error> {
+        let links = self.links(&Function::Pci(pf))?.into_iter();
+        Ok(links.filter_map(|link| Some((self.represented(&link)?, link))).collect())
+    }
+
+    /// Drivers name the port of a representor `pf0vf1` or, of another host, `c1pf0vf1`.
+    fn represented(&self, link: &LinkName) -> Option<u32> {
+        let path = self.root().join("class/net").join(link.as_str()).join("phys_port_name");
+        let name = text(&path).ok()??;
+        let (pf, vf) = name.split_once("vf")?;
+        let is_local = pf.strip_prefix("pf").is_some_and(|number| number.parse::<u32>().is_ok());
+        is_local.then(|| vf.parse().ok())?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+    use crate::tree::Tree;
+
+    const PF: &str = "0000:af:00.0";
+
+    fn pci(text: &str) -> PciAddress {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn network_functions_are_told_from_others_by_their_class() {
+        let tree = Tree::mlx5();
+        let functions = || tree.sysfs.network_functions().unwrap();
+        assert!(functions().is_empty());
+        for (name, class) in
+            [(PF, "0x020700\n"), ("0000:af:00.2", "0x020000\n"), ("0000:af:00.3", "0x010802\n")]
+        {
+            fs::write(tree.sysfs.dir(&pci(name).into()).join("class"), class).unwrap();
+        }
+        assert_eq!(functions(), [pci(PF), pci("0000:af:00.2")]);
+    }
+
+    #[test]
+    fn identification_numbers_are_hexadecimal() {
+        let tree = Tree::mlx5();
+        assert_eq!(tree.sysfs.pci_id(pci(PF)).unwrap(), None);
+        let dir = tree.sysfs.dir(&pci(PF).into());
+        fs::write(dir.join("vendor"), "0x15b3\n").unwrap();
+        fs::write(dir.join("device"), "0x101d\n").unwrap();
+        assert_eq!(tree.sysfs.pci_id(pci(PF)).unwrap(), Some(PciId { vendor: 0x15b3, device: 0x101d }));
+        fs::write(dir.join("device"), "ConnectX\n").unwrap();
+        assert!(matches!(tree.sysfs.pci_id(pci(PF)), Err(Error::Malformed { .. })));
+    }
+
+    #[test]
+    fn a_pf_binds_its_vfs_or_not() {
+        let tree = Tree::mlx5();
+        assert_eq!(tree.sysfs.autoprobe(pci(PF)).unwrap(), None);
+        let file = tree.sysfs.dir(&pci(PF).into()).join("sriov_drivers_autoprobe");
+        for (text, expected) in [("0\n", false), ("1\n", true)] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(tree.sysfs.autoprobe(pci(PF)).unwrap(), Some(expected));
+        }
+        fs::write(&file, "yes\n").unwrap();
+        assert!(tree.sysfs.autoprobe(pci(PF)).is_err());
+    }
+
+    #[test]
+    fn what_sits_on_a_link_and_what_it_belongs_to_is_found() {
+        let tree = Tree::mlx5();
+        let link: LinkName = "ens6f0v0".parse().unwrap();
+        assert_eq!(tree.sysfs.master(&link).unwrap(), None);
+        let dir = tree.sysfs.root().join("class/net/ens6f0v0");
+        symlink("../bond0", dir.join("master")).unwrap();
+        symlink("../bond0", dir.join("upper_bond0")).unwrap();
+        symlink("../mac0", dir.join("upper_mac0")).unwrap();
+        assert_eq!(tree.sysfs.master(&link).unwrap().as_deref(), Some("bond0"));
+        assert_eq!(tree.sysfs.uppers(&link).unwrap(), ["bond0", "mac0"]);
+    }
+
+    #[test]
+    fn representors_are_known_by_their_vfs() {
+        let tree = Tree::mlx5();
+        tree.link("eth7", PF, Some("pf0vf1"));
+        tree.link("eth8", PF, Some("c1pf0vf3"));
+        tree.link("eth9", PF, Some("pf0sf88"));
+        let found = tree.sysfs.representors(pci(PF)).unwrap();
+        assert_eq!(found, [(1, "eth7".parse().unwrap())], "the others are of another host, or of no VF");
+    }
+}

@@ -1,0 +1,153 @@
+//! `silkrail apply`: makes a node as its file says.
+
+mod report;
+mod work;
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bootstrap::{Consent, GuidFile, NodeFile, Ready};
+use inventory::Node;
+use plugin::State;
+use sysfs::Sysfs;
+
+pub(crate) use self::work::{Work, system};
+use crate::exit::{Exit, Failure};
+
+/// Make the node as its file says: RDMA mode, VFs, MTUs
+///
+/// What is right already is not touched, so it may run at every boot and at any time. VFs in use are never removed, and
+/// PFs that the file does not name never touched. VFs get their addresses and settings before their driver, so that
+/// their RDMA devices have a GUID. A run that was killed is finished by the next.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The node file
+    #[arg(default_value = "/etc/silkrail/node.yaml", value_name = "FILE")]
+    file: PathBuf,
+    /// Show what would be done, and do nothing
+    #[arg(long, visible_alias = "plan")]
+    dry_run: bool,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How changes are made.
+#[derive(Debug, clap::Args)]
+pub(crate) struct How {
+    /// Remove VFs to make another number of them; never those in use
+    #[arg(long)]
+    pub(crate) allow_recreate: bool,
+    /// Change PFs even if the node's own traffic may run over them
+    #[arg(long)]
+    pub(crate) force_pf: bool,
+    /// How long firmware may take for one write
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) timeout: u64,
+    /// End with 11 if something was changed
+    #[arg(long)]
+    pub(crate) detailed_exitcode: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where the plugins keep their state
+    #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
+    pub(crate) state_dir: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  silkrail apply --dry-run                 what would be done to this node
+  silkrail apply                           do what /etc/silkrail/node.yaml says
+  silkrail apply node.yaml --allow-recreate
+
+A node file:
+  rdmaMode: exclusive                      # or shared; left as it is without
+  pfs:
+    - match: {link: ens6f0np0}             # or pci, rdma, vendor, device, driver
+      vfs: 8
+      mtu: 9000                            # of the PF; left as it is without
+      vf: {mac: stable, trust: true, spoofCheck: false, linkState: auto, mtu: 9000}
+    - match: {vendor: '15b3', device: '101d'}
+      vfs: 4
+      optional: true                       # such a PF may be missing
+      externallyManaged: false             # true: only compare
+      force: false                         # true: as with --force-pf
+    - match: {rdma: ibp1s0}                # InfiniBand: VFs have GUIDs
+      vfs: 4
+      vf: {guid: stable}                   # or keep, or file: those of guidFile
+  # guidFile: /etc/sriov-operator/infiniband/guids
+
+Exit status:
+  0   the node is as the file says
+  1   an error; what was done stays, and the next run goes on from there
+  2   wrong usage, a wrong file, or more VFs than the card has
+  3   refused: VFs are in use, would have to be recreated, or the node depends on the PF
+  4   not supported: no RDMA or no SR-IOV
+  5   firmware or another run did not answer in time
+  10  a reboot (or an idle node) is needed for the RDMA mode
+  11  something was changed (with --detailed-exitcode)";
+
+impl Args {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let path = &self.file;
+        let text = fs::read(path).map_err(|source| Failure::NoNodeFile { path: path.clone(), source })?;
+        let mut file = NodeFile::parse(&String::from_utf8_lossy(&text))
+            .map_err(|source| Failure::NodeFile { path: path.clone(), source })?;
+        if let Some(path) = &file.guid_file {
+            file.guids = guids(path)?;
+        }
+        let work = Work {
+            path: Some(path),
+            file: &file,
+            mark: Some(Ready::hash(&text)),
+            dry_run: self.dry_run,
+            ..self.how.work(root, &file)
+        };
+        let report = work.run()?;
+        report.print(self.how.json, out)?;
+        Ok(report.exit(self.how.detailed_exitcode))
+    }
+}
+
+fn guids(path: &Path) -> Result<GuidFile, Failure> {
+    let path = path.to_owned();
+    match fs::read_to_string(&path) {
+        Ok(text) => GuidFile::parse(&text).map_err(|source| Failure::NodeFile { path, source }),
+        Err(source) => Err(Failure::NoNodeFile { path, source }),
+    }
+}
+
+impl How {
+    /// The work on a node file in this manner.
+    pub(crate) fn work<'a>(&self, root: &Path, file: &'a NodeFile) -> Work<'a> {
+        Work {
+            path: None,
+            file,
+            mark: None,
+            dry_run: false,
+            node: Node { root: root.to_owned(), state: State::at(&self.state_dir) },
+            consent: Consent { recreate: self.allow_recreate, force: self.force_pf },
+            limit: Duration::from_secs(self.timeout),
+        }
+    }
+}
+
+/// Write an attribute of a PCI function: the kernel cannot be interrupted in it, so `apply` has it done by a process of
+/// its own
+#[derive(Debug, clap::Args)]
+pub(crate) struct WriteAttribute {
+    path: PathBuf,
+    value: String,
+}
+
+impl WriteAttribute {
+    pub(crate) fn run(&self, root: &Path) -> Result<Exit, Failure> {
+        bootstrap::write_attribute(&Sysfs::at(root.join("sys")), &self.path, &self.value)?;
+        Ok(Exit::Done)
+    }
+}

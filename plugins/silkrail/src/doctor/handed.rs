@@ -1,0 +1,50 @@
+//! What other commands know, for the doctor.
+
+use std::{fs, io, path::Path};
+
+use ::doctor::{Leftover, Wanted, WantedVfs};
+use bootstrap::NodeFile;
+use inventory::{Inventory, Node};
+use plugin::State;
+
+use crate::gc;
+
+const NODE_FILE: &str = "/etc/silkrail/node.yaml";
+
+/// What `silkrail gc` would show.
+pub(super) fn leftovers(root: &Path, state_dir: &Path) -> Result<Vec<Leftover>, String> {
+    gc::leftovers(root, &below(root, state_dir)).map_err(|why| why.to_string())
+}
+
+/// What `silkrail apply` would make of the node; nothing if it has no node file.
+pub(super) fn wanted(root: &Path, state_dir: &Path) -> Result<Option<Wanted>, String> {
+    let text = match fs::read_to_string(below(root, Path::new(NODE_FILE))) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("{NODE_FILE}: {error}")),
+    };
+    let mut wanted = Wanted { file: NODE_FILE.to_owned(), ..Wanted::default() };
+    let file = match NodeFile::parse(&text) {
+        Ok(file) => file,
+        Err(error) => {
+            wanted.problem = Some(error.to_string());
+            return Ok(Some(wanted));
+        }
+    };
+    wanted.mode = file.rdma_mode;
+    let node = Node { root: root.to_owned(), state: State::at(below(root, state_dir)) };
+    let inventory = Inventory::read(&node).map_err(|why| format!("{NODE_FILE}: {why}"))?;
+    for settings in &file.pfs {
+        let before = wanted.vfs.len();
+        let pfs = inventory.pfs.iter().filter(|pf| settings.matches.holds(pf));
+        wanted.vfs.extend(pfs.map(|pf| WantedVfs { pf: pf.pci.to_string(), count: settings.vfs }));
+        if wanted.vfs.len() == before && !settings.optional {
+            wanted.unmatched.push(settings.matches.to_string());
+        }
+    }
+    Ok(Some(wanted))
+}
+
+fn below(root: &Path, path: &Path) -> std::path::PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}

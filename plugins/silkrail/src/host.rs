@@ -1,0 +1,18 @@
+//! Whether this process is where the node's devices are.
+
+use std::{fs, path::Path};
+
+use netns::CannotJudge;
+
+use crate::exit::Failure;
+
+/// Refuses to work in another network namespace than the node's: devices would not be found, or not come home.
+pub(crate) fn is_the_nodes(root: &Path) -> Result<(), Failure> {
+    let of = |process: &str| {
+        let path = root.join("proc").join(process).join("ns/net");
+        let target = fs::read_link(&path).map_err(|source| CannotJudge::Unreadable { path, source })?;
+        Ok::<_, CannotJudge>(target.to_string_lossy().into_owned())
+    };
+    let (is, node) = (of("self")?, of("1")?);
+    if is == node { Ok(()) } else { Err(Failure::ElsewhereThanTheNode { is, node }) }
+}

@@ -1,0 +1,174 @@
+//! What is wrong with a function, what may help, and who is in the way.
+
+use std::fmt;
+
+use addr::{LinkName, PciAddress};
+use bootstrap::System;
+use inventory::{Inventory, Pf, Vf};
+use rtnl::{Handle, Link};
+use serde::{Serialize, Serializer};
+
+use super::Way;
+use crate::exit::Failure;
+
+/// A function that does not work, or should.
+pub(super) struct Function {
+    pub(super) pci: PciAddress,
+    link: Option<Link>,
+    driver: Option<String>,
+    has_rdma: bool,
+    pub(super) should_have_rdma: bool,
+    /// Who uses it, or what is below it.
+    users: Vec<String>,
+    protections: Vec<String>,
+    lacks_guid: bool,
+}
+
+/// A step of recovering it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Its link goes down.
+    Down,
+    /// Its link goes up.
+    Up,
+    /// Its driver lets it go.
+    Release,
+    /// It is reset.
+    Reset,
+    /// Its driver takes it.
+    Bind,
+}
+
+impl Function {
+    pub(super) fn find(inventory: &Inventory, name: &str, links: &Handle) -> Option<Self> {
+        if let Some(pf) = inventory.find(name) {
+            return Some(Self::of_pf(pf, links));
+        }
+        let is = |vf: &&Vf| {
+            vf.pci.to_string() == name
+                || vf.link.as_ref().is_some_and(|link| link.as_str() == name)
+                || vf.rdma.as_deref() == Some(name)
+        };
+        inventory.pfs.iter().find_map(|pf| Some(Self::of_vf(pf, pf.vfs.iter().find(is)?, links)))
+    }
+
+    fn of_pf(pf: &Pf, links: &Handle) -> Self {
+        let in_use = pf.used_vfs().flat_map(|vf| {
+            vf.users.iter().map(move |user| format!("VF {} ({}) is in use: {user}", vf.index, vf.pci))
+        });
+        Self {
+            pci: pf.pci,
+            link: pf.link.as_ref().and_then(|link| found(links, &link.name)),
+            driver: pf.driver.clone(),
+            has_rdma: !pf.rdma.is_empty(),
+            should_have_rdma: !pf.rdma.is_empty(),
+            users: in_use.collect(),
+            protections: pf.protections.iter().map(ToString::to_string).collect(),
+            lacks_guid: false,
+        }
+    }
+
+    fn of_vf(pf: &Pf, vf: &Vf, links: &Handle) -> Self {
+        Self {
+            pci: vf.pci,
+            link: vf.link.as_ref().and_then(|name| found(links, name)),
+            driver: vf.driver.clone(),
+            has_rdma: vf.rdma.is_some(),
+            should_have_rdma: !pf.rdma.is_empty(),
+            users: vf.users.iter().map(ToString::to_string).collect(),
+            protections: Vec::new(),
+            lacks_guid: vf.lacks_guid(),
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.link.as_ref().map_or_else(|| self.pci.to_string(), |link| link.name.clone())
+    }
+
+    /// What the node shows to be wrong.
+    pub(super) fn wrong(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if self.driver.is_none() {
+            wrong.push("no driver is bound to it".to_owned());
+        }
+        match &self.link {
+            Some(link) if !link.up => wrong.push("its link is down".into()),
+            Some(link) if !link.running => wrong.push("its link is up and has no carrier".into()),
+            Some(_) => {}
+            None if self.driver.is_some() => wrong.push("it has no link here".into()),
+            None => {}
+        }
+        if self.driver.is_some() && self.should_have_rdma && !self.has_rdma {
+            wrong.push("it has no RDMA device here".into());
+        }
+        if self.lacks_guid {
+            wrong.push(
+                "its RDMA device has no GUID: its PF has to give it an address (silkrail apply)".into(),
+            );
+        }
+        wrong
+    }
+
+    /// What is to be done.
+    pub(super) fn plan(&self, by: Option<Way>) -> Vec<Step> {
+        let bound = self.driver.is_some();
+        let rebind = |reset: bool| {
+            let release = bound.then_some(Step::Release);
+            let reset = reset.then_some(Step::Reset);
+            release.into_iter().chain(reset).chain([Step::Bind, Step::Up]).collect()
+        };
+        match (by, &self.link) {
+            (Some(Way::Bounce), _) => vec![Step::Down, Step::Up],
+            (Some(Way::Rebind), _) => rebind(false),
+            (Some(Way::Reset), _) => rebind(true),
+            (None, _) if !bound => vec![Step::Bind, Step::Up],
+            (None, Some(link)) if !link.up => vec![Step::Up],
+            (None, Some(link)) if !link.running => vec![Step::Down, Step::Up],
+            (None, _) if !self.wrong().is_empty() => rebind(false),
+            (None, _) => Vec::new(),
+        }
+    }
+
+    /// Why these steps must not be made.
+    pub(super) fn in_the_way(&self, steps: &[Step], force: bool) -> Vec<String> {
+        // What only goes up, or gets a driver, takes nothing from anybody.
+        if !steps.iter().any(|step| matches!(step, Step::Down | Step::Release | Step::Reset)) {
+            return Vec::new();
+        }
+        let protections = self.protections.iter().filter(|_| !force);
+        let hint = |why: &String| format!("{why} (--force-pf does it all the same)");
+        self.users.iter().cloned().chain(protections.map(hint)).collect()
+    }
+
+    /// Sets its link up or down; its driver may have given it another name by now.
+    pub(super) fn set_up(&self, system: &System, up: bool) -> Result<(), Failure> {
+        let links = system.sysfs.links(&sysfs::Function::Pci(self.pci))?;
+        let handle = Handle::open()?;
+        if let Some(name) = links.first() {
+            handle.set_up(handle.link(name)?.index, up)?;
+        }
+        Ok(())
+    }
+}
+
+fn found(links: &Handle, name: &LinkName) -> Option<Link> {
+    links.find_link(name).ok().flatten()
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Down => "set the link down",
+            Self::Up => "set the link up",
+            Self::Release => "let the driver go",
+            Self::Reset => "reset the function",
+            Self::Bind => "bind the driver",
+        })
+    }
+}
+
+impl Serialize for Step {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}

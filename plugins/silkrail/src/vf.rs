@@ -1,0 +1,114 @@
+//! `silkrail vf`: the node's VFs.
+
+mod list;
+
+use std::{io::Write, path::Path};
+
+use bootstrap::{MacPolicy, Match, NodeFile, PfSettings, VfSettings};
+use inventory::{Inventory, Node};
+use plugin::State;
+
+use crate::{
+    apply::How,
+    exit::{Exit, Failure},
+};
+
+/// List, create and delete the node's VFs
+///
+/// For the same after each boot write a node file and see `silkrail apply --help`.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum Command {
+    /// List PFs and VFs, and who uses them
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Where the plugins keep their state
+        #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
+        state_dir: std::path::PathBuf,
+    },
+    /// Create VFs, each with an address that stays the same
+    ///
+    /// The number is how many the PF will have. If it has another number now, all of them must go first
+    /// (--allow-recreate), which is refused if one is in use.
+    Create {
+        /// The PF: its link, PCI address or RDMA device
+        pf: String,
+        /// How many VFs
+        count: u32,
+        /// Leave the VFs the MAC addresses that their driver gives them
+        #[arg(long)]
+        keep_mac: bool,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Delete all VFs of a PF
+    Delete {
+        /// The PF: its link, PCI address or RDMA device
+        pf: String,
+        #[command(flatten)]
+        how: How,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  silkrail vf list
+  silkrail vf create ens6f0np0 8
+  silkrail vf delete mlx5_0
+  silkrail vf list --json | jq -r '.[].vfs[] | select(.usedBy == []) | .pci'
+
+Exit status:
+  0   done, or nothing to do
+  1   an error
+  2   wrong usage: no such PF, or more VFs than it can have
+  3   refused: VFs are in use, would have to be recreated, or the node depends on the PF
+  4   not supported: the PF has no SR-IOV
+  5   firmware or another run did not answer in time";
+
+impl Command {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        match self {
+            Self::List { json, state_dir } => {
+                let node = Node { root: root.to_owned(), state: State::at(state_dir) };
+                list::list(&Inventory::read(&node)?, *json, out)
+            }
+            Self::Create { pf, count, keep_mac, how } => {
+                let mac = if *keep_mac { MacPolicy::Keep } else { MacPolicy::Stable };
+                set(root, pf, *count, VfSettings { mac, ..VfSettings::default() }, how, out)
+            }
+            Self::Delete { pf, how } => set(root, pf, 0, VfSettings::default(), how, out),
+        }
+    }
+}
+
+/// Gives a PF so many VFs: a node file of one PF.
+fn set(
+    root: &Path,
+    name: &str,
+    vfs: u32,
+    vf: VfSettings,
+    how: &How,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let node = Node { root: root.to_owned(), state: State::at(&how.state_dir) };
+    let inventory = Inventory::read(&node)?;
+    let Some(pf) = inventory.find(name) else {
+        let there: Vec<_> = inventory.pfs.iter().map(inventory::Pf::name).collect();
+        return Err(Failure::NoPf { wanted: name.into(), there: there.join(", ") });
+    };
+    let settings = PfSettings {
+        matches: Match { pci: Some(pf.pci), ..Match::default() },
+        vfs,
+        mtu: None,
+        vf,
+        externally_managed: false,
+        optional: false,
+        force: false,
+    };
+    let file = NodeFile { pfs: vec![settings], ..NodeFile::default() };
+    let report = how.work(root, &file).run()?;
+    report.print(how.json, out)?;
+    Ok(report.exit(how.detailed_exitcode))
+}

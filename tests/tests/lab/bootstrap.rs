@@ -1,0 +1,275 @@
+//! `silkrail apply` and `silkrail vf`: the node as its file says.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::{Value, json};
+use silkrail_tests::{
+    chain::Chain,
+    cli::{self, Ran},
+    machine::{Machine, PFS},
+};
+use testkit::Observe;
+
+/// A machine without VFs, in shared mode; afterwards other tests find nothing of it but VFs.
+struct Bare(Machine);
+
+impl Bare {
+    fn new() -> Self {
+        let _ = fs::remove_dir_all("/var/lib/silkrail/bootstrap");
+        Self(Machine::bare())
+    }
+
+    fn state(&self) -> String {
+        format!("--state-dir {}", self.0.node.state_dir().display())
+    }
+
+    /// Writes a node file.
+    fn file(&self, text: &str) -> PathBuf {
+        let path = self.0.node.state_dir().with_extension("yaml");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn apply(&self, file: &str, more: &str) -> Ran {
+        let path = self.file(file);
+        cli::silkrail(&format!("apply {} {} {more}", path.display(), self.state()))
+    }
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        let _ = fs::remove_file("/etc/modprobe.d/ib_core.conf");
+        let _ = fs::remove_dir_all("/var/lib/silkrail/bootstrap");
+        for pf in PFS {
+            let _ = fs::write(format!("/sys/class/net/{pf}/device/sriov_drivers_autoprobe"), "1");
+            let _ = fs::write(format!("/sys/class/net/{pf}/device/sriov_numvfs"), "0");
+        }
+    }
+}
+
+const WHOLE: &str = "
+rdmaMode: exclusive
+pfs:
+  - match: {link: eth0}
+    vfs: 7
+    vf: {trust: true, spoofCheck: false}
+  - match: {link: eth1}
+    vfs: 7
+";
+
+fn attribute(pf: &str, name: &str) -> String {
+    fs::read_to_string(format!("/sys/class/net/{pf}/device/{name}")).unwrap().trim().to_owned()
+}
+
+/// What `ip` says of a PF's VFs.
+fn vf_infos(machine: &Machine, pf: &str) -> Vec<Value> {
+    machine.node.link(pf).unwrap()["vfinfo_list"].as_array().unwrap().clone()
+}
+
+/// The node GUIDs by `rdma`.
+fn guids(machine: &Machine) -> Vec<String> {
+    let devices: Value = serde_json::from_str(&machine.node.run("rdma", &["-j", "dev", "show"])).unwrap();
+    devices
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|device| device["node_guid"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn one_file_takes_a_bare_node_to_exclusive_mode_with_fourteen_vfs_and_a_second_run_touches_nothing() {
+    let bare = Bare::new();
+    let machine = &bare.0;
+    let dry = bare.apply(WHOLE, "--dry-run").ended(0);
+    assert!(dry.stdout.contains("create 7 VFs") && dry.stdout.contains("Nothing was done"), "{dry:?}");
+    assert_eq!((attribute("eth0", "sriov_numvfs").as_str(), machine.rdma_devices().len()), ("0", 2));
+
+    let done = bare.apply(WHOLE, "--detailed-exitcode").ended(11);
+    assert!(machine.node.run("rdma", &["system", "show"]).starts_with("netns exclusive"), "{done:?}");
+    let written = fs::read_to_string("/etc/modprobe.d/ib_core.conf").unwrap();
+    assert!(written.contains("options ib_core netns_mode=0"), "{written}");
+    let macs: Vec<String> = PFS
+        .iter()
+        .flat_map(|pf| vf_infos(machine, pf))
+        .map(|vf| vf["address"].as_str().or(vf["mac"].as_str()).unwrap().to_owned())
+        .collect();
+    assert_eq!(macs.len(), 14);
+    assert!(macs.iter().all(|mac| mac != "00:00:00:00:00:00"), "{macs:?}");
+    for vf in vf_infos(machine, "eth0") {
+        assert_eq!((&vf["trust"], &vf["spoofchk"]), (&json!(true), &json!(false)), "{vf}");
+    }
+    for vf in machine.vfs() {
+        let mac = machine.node.link(&vf.link).unwrap()["address"].as_str().unwrap().to_owned();
+        assert!(macs.contains(&mac), "{vf:?} has {mac}, which its PF did not set");
+    }
+    assert_eq!(machine.rdma_devices().len(), 16);
+    assert!(guids(machine).iter().all(|guid| guid != "0000:0000:0000:0000"));
+    assert_eq!(attribute("eth0", "sriov_drivers_autoprobe"), "1");
+    let ready = machine.node.state_dir().join("ready.json");
+    let mark: Value = serde_json::from_slice(&fs::read(&ready).unwrap()).unwrap();
+    assert_eq!((&mark["rdmaMode"], &mark["vfs"]), (&json!("exclusive"), &json!(14)));
+
+    // Inodes of VFs, times of files: whatever is made again has new ones.
+    let traces = || {
+        let time = |path: &str| fs::metadata(path).unwrap().modified().unwrap();
+        let vfs: Vec<_> =
+            machine.vfs().iter().map(|vf| (vf.pci.clone(), vf.link.clone(), vf.rdma.clone())).collect();
+        let indexes: Vec<_> =
+            machine.vfs().iter().map(|vf| machine.node.link(&vf.link).unwrap()["ifindex"].clone()).collect();
+        (vfs, indexes, time("/etc/modprobe.d/ib_core.conf"), time(ready.to_str().unwrap()))
+    };
+    let before = traces();
+    let second = bare.apply(WHOLE, "--detailed-exitcode").ended(0);
+    assert_eq!(traces(), before);
+    assert_eq!(second.stdout.matches("nothing to do").count(), 3, "{}", second.stdout);
+    assert_eq!(second.stderr, "");
+
+    // The same addresses after VFs were made anew.
+    bare.apply(&WHOLE.replace("vfs: 7", "vfs: 0"), "").ended(0);
+    assert_eq!(machine.rdma_devices().len(), 2);
+    bare.apply(WHOLE, "").ended(0);
+    let again: Vec<String> = PFS
+        .iter()
+        .flat_map(|pf| vf_infos(machine, pf))
+        .map(|vf| vf["address"].as_str().or(vf["mac"].as_str()).unwrap().to_owned())
+        .collect();
+    assert_eq!(again, macs);
+}
+
+#[test]
+fn vfs_in_use_are_neither_removed_nor_touched() {
+    let machine = Machine::exclusive();
+    let (vf, netns) = (machine.vf("eth0", 2), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &netns, json!({}));
+    chain.add();
+    let state = format!("--state-dir {}", machine.node.state_dir().display());
+    for command in ["vf delete eth0", "vf create eth0 3", "vf delete eth0 --allow-recreate --force-pf"] {
+        let refused = cli::silkrail(&format!("{command} {state}")).ended(3);
+        assert!(refused.stdout.contains(&format!("VF 2 ({})", vf.pci)), "{refused:?}");
+        assert!(refused.stdout.contains("its link is in another network namespace"), "{refused:?}");
+        assert!(refused.stdout.contains("its RDMA device is in another network namespace"), "{refused:?}");
+        assert!(refused.stdout.contains("attachment "), "{refused:?}");
+    }
+    let listed = cli::silkrail(&format!("vf list --json {state}")).ended(0).json();
+    let kinds = |index: usize| -> Vec<String> {
+        let users = listed[0]["vfs"][index]["usedBy"].as_array().unwrap().clone();
+        users.iter().map(|user| user["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(kinds(2), ["attachment", "linkElsewhere", "rdmaElsewhere"]);
+    assert!(kinds(3).is_empty());
+    chain.del();
+    let free = cli::silkrail(&format!("vf list --json {state}")).ended(0).json();
+    assert_eq!(free[0]["vfs"][2]["usedBy"], json!([]));
+}
+
+#[test]
+fn what_the_node_itself_does_with_a_vf_is_use() {
+    let bare = Bare::new();
+    let machine = &bare.0;
+    cli::silkrail(&format!("vf create eth0 4 {}", bare.state())).ended(0);
+    let uses: [(usize, &str, String); 3] = [
+        (0, "upper", "link add link VF name busy0 type macvlan mode bridge".into()),
+        (1, "address", "address add 172.16.5.1/24 dev VF".into()),
+        (2, "upper", "link add link VF name busy2 type vlan id 7".into()),
+    ];
+    for (index, kind, command) in &uses {
+        let vf = machine.vf("eth0", *index);
+        machine.node.run_ip(&command.replace("VF", &vf.link));
+        let listed = cli::silkrail(&format!("vf list --json {}", bare.state())).ended(0).json();
+        assert_eq!(listed[0]["vfs"][*index]["usedBy"][0]["kind"], *kind, "{listed}");
+        cli::silkrail(&format!("vf delete eth0 {}", bare.state())).ended(3);
+    }
+    machine.node.run_ip("link delete busy0");
+    machine.node.run_ip("link delete busy2");
+    let vf = machine.vf("eth0", 1).link;
+    machine.node.run_ip(&format!("address del 172.16.5.1/24 dev {vf}"));
+    cli::silkrail(&format!("vf delete eth0 {}", bare.state())).ended(0);
+    assert_eq!(attribute("eth0", "sriov_numvfs"), "0");
+}
+
+#[test]
+fn a_run_that_was_killed_is_finished_by_the_next() {
+    let bare = Bare::new();
+    let machine = &bare.0;
+    let file = "pfs:\n  - {match: {link: eth1}, vfs: 3}\n";
+    bare.apply(file, "").ended(0);
+    let macs = vf_infos(machine, "eth1");
+    // What a run leaves that is killed after it has made the VFs: none has a driver, and none will get one.
+    cli::silkrail(&format!("vf delete eth1 {}", bare.state())).ended(0);
+    let memory = format!("/var/lib/silkrail/bootstrap/{}.json", pci_of("eth1"));
+    let text = fs::read_to_string(&memory).unwrap().replace("\"complete\":true", "\"complete\":false");
+    fs::write(&memory, text).unwrap();
+    fs::write("/sys/class/net/eth1/device/sriov_drivers_autoprobe", "0").unwrap();
+    fs::write("/sys/class/net/eth1/device/sriov_numvfs", "3").unwrap();
+    assert!(machine.vf("eth1", 0).link.is_empty());
+
+    bare.apply(file, "--detailed-exitcode").ended(11);
+    assert_eq!(attribute("eth1", "sriov_drivers_autoprobe"), "1");
+    let address = |vf: &Value| vf["address"].as_str().or(vf["mac"].as_str()).unwrap().to_owned();
+    let now: Vec<_> = vf_infos(machine, "eth1").iter().map(address).collect();
+    assert_eq!(now, macs.iter().map(address).collect::<Vec<_>>());
+    assert!((0..3).all(|index| !machine.vf("eth1", index).rdma.is_empty()));
+    bare.apply(file, "--detailed-exitcode").ended(0);
+}
+
+fn pci_of(pf: &str) -> String {
+    let link = fs::read_link(format!("/sys/class/net/{pf}/device")).unwrap();
+    link.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_done() {
+    let bare = Bare::new();
+    let pf = |text: &str| format!("pfs:\n  - {{match: {{link: eth0}}, {text}}}\n");
+    for (file, code, said) in [
+        (pf("numvf: 4"), 2, "pfs[0].numvf: unknown field"),
+        (pf("vfs: 8"), 2, "8 VFs are wanted, and its firmware has 7"),
+        (
+            "pfs:\n  - {match: {link: eth9}, vfs: 1}\n".into(),
+            2,
+            "{link: eth9} matches no PF; there are: eth0",
+        ),
+        ("rdmaMode: Exclusive\n".into(), 2, "rdmaMode: "),
+        (format!("{}  - {{match: {{driver: igb}}, vfs: 1}}\n", pf("vfs: 1")), 2, "is matched by pfs[0] too"),
+        (pf("vfs: 2, externallyManaged: true"), 3, "has 0 VFs, at least 2 are wanted"),
+    ] {
+        let ran = bare.apply(&file, "").ended(code);
+        assert!(format!("{}{}", ran.stdout, ran.stderr).contains(said), "{said}: {ran:?}");
+        assert_eq!(attribute("eth0", "sriov_numvfs"), "0");
+    }
+    let missing = cli::silkrail("apply /nonexistent.yaml").ended(1);
+    assert!(missing.stderr.contains("/nonexistent.yaml"), "{missing:?}");
+    let nobody = cli::silkrail(&format!("vf create eth9 1 {}", bare.state())).ended(2);
+    assert!(nobody.stderr.contains("there is no PF \"eth9\"; there are: eth0, eth1"), "{nobody:?}");
+}
+
+#[test]
+fn a_pf_that_the_node_depends_on_is_protected() {
+    let bare = Bare::new();
+    let node = &bare.0.node;
+    node.run_ip("address add 172.16.9.1/24 dev eth0");
+    node.run_ip("route add default via 172.16.9.2");
+    let refused = cli::silkrail(&format!("vf create eth0 2 {}", bare.state())).ended(3);
+    assert!(refused.stdout.contains("the node's default route leads over eth0"), "{refused:?}");
+    cli::silkrail(&format!("vf create eth0 2 --force-pf {}", bare.state())).ended(0);
+    node.run_ip("route del default");
+    node.run_ip("address del 172.16.9.1/24 dev eth0");
+    node.run_ip("link add bond7 type bond");
+    node.run_ip("link set eth1 down");
+    node.run_ip("link set eth1 master bond7");
+    let refused = cli::silkrail(&format!("vf create eth1 2 {}", bare.state())).ended(3);
+    node.run_ip("link delete bond7");
+    node.run_ip("link set eth1 up");
+    assert!(refused.stdout.contains("eth1 belongs to bond7"), "{refused:?}");
+}
+
+#[test]
+fn a_busy_node_gets_its_vfs_and_is_told_to_reboot_for_its_mode() {
+    let bare = Bare::new();
+    let _pod = bare.0.node.pod("somebody");
+    let ran = bare.apply(WHOLE, "").ended(10);
+    assert!(ran.stdout.contains("still shared, not exclusive"), "{ran:?}");
+    assert_eq!(attribute("eth1", "sriov_numvfs"), "7");
+    assert!(!bare.0.node.state_dir().join("ready.json").exists(), "it is not ready");
+}
