@@ -123,6 +123,7 @@ fn faults_of_a_machine_in_shared_mode_are_named_one_by_one() {
     assert_eq!(severe, None, "a healthy machine has neither error nor warning");
     links(&patient);
     vfs(&patient);
+    node_file(&patient);
     mode_files(&patient);
     device_nodes(&patient);
     plugins(&patient);
@@ -219,6 +220,21 @@ fn vfs(patient: &Patient<'_>) {
         || run("mount", &["--bind", zero.to_str().unwrap(), guid]),
         || run("umount", &[guid]),
     );
+}
+
+fn node_file(patient: &Patient<'_>) {
+    let file = "/etc/silkrail/node.yaml";
+    let pf = fs::read_link("/sys/class/net/eth0/device").unwrap();
+    let pf = pf.file_name().unwrap().to_str().unwrap();
+    let wants = |link: &str, vfs: u32| {
+        write(file, &format!("pfs:\n  - match: {{link: {link}}}\n    vfs: {vfs}\n"));
+    };
+    patient.has(&[], || wants("eth0", 7), || ());
+    let fewer = format!("error vfs-fewer-than-configured {pf}");
+    patient.has(&[&fewer], || wants("eth0", 9), || ());
+    patient.has(&[&format!("error node-file-no-pf {file}")], || wants("eth99", 1), || ());
+    let exclusive = "rdmaMode: exclusive\n";
+    patient.has(&["error rdma-mode-not-as-configured rdma-mode"], || write(file, exclusive), || remove(file));
 }
 
 fn mode_files(patient: &Patient<'_>) {
