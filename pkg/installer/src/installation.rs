@@ -92,11 +92,6 @@ impl Installation {
         Ok(Self { programs, targets, store, force: options.force })
     }
 
-    /// Where it is noted.
-    pub fn store(&self) -> &Store {
-        &self.store
-    }
-
     /// What would be done. Nothing is changed.
     ///
     /// # Errors

@@ -17,6 +17,9 @@ use crate::{
 /// How long another installation may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Where it is below that directory.
+const BACKUPS: &str = "backup";
+
 /// What is kept is not for execution.
 const KEPT: Attributes = Attributes { mode: 0o600, owner: None };
 
@@ -36,13 +39,13 @@ impl Store {
         Self { root: root.to_owned(), dir: root.join(Self::DIR) }
     }
 
-    /// The directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
+    /// Where a content is kept, as the node names it.
+    pub fn kept_as(sha256: &Sha256) -> PathBuf {
+        Path::new("/").join(Self::DIR).join(BACKUPS).join(sha256.to_string())
     }
 
     /// Where a content is kept.
-    pub fn backup(&self, sha256: &Sha256) -> PathBuf {
+    pub(crate) fn backup(&self, sha256: &Sha256) -> PathBuf {
         self.backups().join(sha256.to_string())
     }
 
@@ -60,8 +63,10 @@ impl Store {
     /// Keeps others from installing and removing while it is held.
     pub(crate) fn lock(&self) -> Result<File, Error> {
         let dir = self.backups();
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
-        made.map_err(Error::io("create directory", &dir))?;
+        for (dir, mode) in [(&self.dir, 0o755), (&dir, 0o700)] {
+            let made = DirBuilder::new().recursive(true).mode(mode).create(dir);
+            made.map_err(Error::io("create directory", dir))?;
+        }
         let lock = File::open(&self.dir).map_err(Error::io("open", &self.dir))?;
         statefile::lock(&lock, &self.dir, Instant::now() + PATIENCE).map_err(Error::Busy)?;
         place::discard_all(&self.dir)?;
@@ -119,7 +124,7 @@ impl Store {
         }
         // Last: without it, nothing tells whose the backups are.
         place::remove(&self.record())?;
-        for dir in [&self.backups(), &self.dir] {
+        for dir in [&self.backups(), &self.dir, self.dir.parent().unwrap_or(&self.dir)] {
             let _ = fs::remove_dir(dir); // a backup that nothing refers to is for people to judge
         }
         Ok(())
@@ -130,7 +135,7 @@ impl Store {
     }
 
     fn backups(&self) -> PathBuf {
-        self.dir.join("backup")
+        self.dir.join(BACKUPS)
     }
 }
 

@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(fs::metadata(bin(&dir, "macvlan")).unwrap().permissions().mode() & 0o7777, 0o711);
         assert_eq!(fs::read_link(bin(&dir, "ipvlan")).unwrap(), Path::new("multicall"));
         assert_eq!(fs::read_dir(bin(&dir, "")).unwrap().count(), 2);
-        assert_eq!(fs::read_dir(dir.path().join("root/var/lib/silkrail")).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(dir.path().join("root/var/lib")).unwrap().count(), 0);
         assert!(run(&dir, false, false).unwrap().is_empty());
     }
 

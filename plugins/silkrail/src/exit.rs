@@ -1,6 +1,6 @@
 //! How a command ends.
 
-use std::{io, process::ExitCode};
+use std::{io, path::PathBuf, process::ExitCode};
 
 use crate::modprobe;
 
@@ -66,6 +66,12 @@ pub(crate) enum Failure {
     State(#[from] plugin::Error),
     #[error(transparent)]
     Plugin(#[from] cni::Error),
+    #[error(transparent)]
+    Install(#[from] installer::Error),
+    #[error("which file is this program? {0}; name the directory of the executables with --from")]
+    WhereAmI(#[source] io::Error),
+    #[error("write {}: {source}", path.display())]
+    ManPage { path: PathBuf, source: io::Error },
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
 }
@@ -78,6 +84,7 @@ impl Failure {
             Self::Rdma(NoRdma | TooOld { .. }) => Exit::Unsupported,
             Self::Mode(Other(NoRdma | TooOld { .. })) => Exit::Unsupported,
             Self::Mode(rdma::ModeError::Busy { .. }) => Exit::NeedsReboot,
+            Self::Install(installer::Error::InUse { .. } | installer::Error::Downgrade { .. }) => Exit::Left,
             _ => Exit::Failed,
         }
     }

@@ -4,16 +4,20 @@
 
 #![forbid(unsafe_code)]
 
+mod completion;
 mod durable;
 mod exit;
 mod gc;
+mod install;
 mod json;
 mod kernel;
+mod man;
 mod mode;
 mod modprobe;
 mod namespaces;
 mod pods;
 mod table;
+mod uninstall;
 
 use std::{
     io::{self, Write},
@@ -21,7 +25,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{Exit, Failure};
 
@@ -42,6 +46,10 @@ enum Command {
     Mode(mode::Command),
     Pods(pods::Args),
     Gc(gc::Args),
+    Install(install::Args),
+    Uninstall(uninstall::Args),
+    Completion(completion::Args),
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -64,13 +72,15 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
         Command::Mode(command) => command.run(&cli.root, out),
         Command::Pods(args) => args.run(&cli.root, out),
         Command::Gc(args) => args.run(&cli.root, out),
+        Command::Install(args) => args.run(&cli.root, out),
+        Command::Uninstall(args) => args.run(&cli.root, out),
+        Command::Completion(args) => args.run(Cli::command(), out),
+        Command::Man(args) => args.run(Cli::command()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -103,6 +103,8 @@ fn what_is_somebody_elses_is_kept_with_its_mode() {
     assert_eq!(node.install().unwrap(), [Action::Replace, Action::Replace]);
     let record = node.record();
     let origin = |name: &str| record.files[&Path::new("/opt/cni/bin").join(name)].origin.clone();
+    let var = fs::metadata(node.options().root.join("var/lib/silkrail/install")).unwrap();
+    assert_eq!(var.permissions().mode() & 0o7777, 0o755);
     let Some(Origin::File { sha256, mode: 0o711, .. }) = origin("macvlan") else { panic!("{record:?}") };
     assert_eq!(Store::of(&node.options().root).kept(&sha256).unwrap(), go);
     assert_eq!(origin("ipvlan"), Some(Origin::Link { target: "../multicall".into() }));
