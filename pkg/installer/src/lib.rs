@@ -3,7 +3,7 @@
 //! A container runtime may call a plugin at any moment, and whoever installs may be killed at any moment. So a name in
 //! the directory of the plugins leads to the whole old file or to the whole new one, always: new content is written
 //! beside it under a name that nobody calls, synced, run once, and then renamed. What is replaced and not ours, like the
-//! Go plugins of the same names, is kept in a [`Store`] with its mode and owner, and comes back with [`uninstall`].
+//! Go plugins of the same names, is kept in a [`Store`] with its mode and owner, and comes back with [`uninstall()`].
 //!
 //! All names of the CNI plugins are hard links of one file: the IPAM plugin then needs no process of its own.
 //!
