@@ -14,6 +14,7 @@ use self::state::Source;
 pub(crate) use self::{report::SetReport, state::State};
 use crate::{
     exit::{self, Exit, Failure},
+    host,
     namespaces::{self, Namespace},
 };
 
@@ -85,7 +86,7 @@ fn get(root: &Path, json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
 
 /// The mode of now, and of the next boot.
 pub(crate) fn state(root: &Path) -> Result<State, Failure> {
-    let sysfs = Sysfs::system();
+    let sysfs = Sysfs::at(root.join("sys"));
     let (mode, source) = match current(&sysfs)? {
         Some((mode, source)) => (Some(mode), Some(source)),
         None => (None, None),
@@ -109,7 +110,8 @@ fn set(
 /// Persists first: a mode that is set and then lost at the next boot would be a surprise, a mode that is persisted
 /// and not yet set is the plan.
 pub(crate) fn ensure(root: &Path, mode: NetnsMode, persist: bool) -> Result<SetReport, Failure> {
-    let sysfs = Sysfs::system();
+    let sysfs = Sysfs::at(root.join("sys"));
+    host::is_the_nodes(root)?;
     let kernel = Kernel::running(root);
     let loaded = sysfs.has_rdma()?;
     match kernel.ib_core() {
@@ -122,7 +124,7 @@ pub(crate) fn ensure(root: &Path, mode: NetnsMode, persist: bool) -> Result<SetR
         keep(root, &kernel, mode, &mut report)?;
     }
     if loaded {
-        apply(&mut rdma::open(&sysfs)?, mode, &mut report)?
+        apply(root, &mut rdma::open(&sysfs)?, mode, &mut report)?
     } else {
         report.at_load()
     }
@@ -148,7 +150,7 @@ fn keep(root: &Path, kernel: &Kernel, mode: NetnsMode, report: &mut SetReport) -
 }
 
 /// Sets the mode of now.
-fn apply(socket: &mut Socket, mode: NetnsMode, report: &mut SetReport) -> Result<(), Failure> {
+fn apply(root: &Path, socket: &mut Socket, mode: NetnsMode, report: &mut SetReport) -> Result<(), Failure> {
     let before = match rdma::netns_mode(socket) {
         // A kernel that knows no modes shares every device.
         Err(rdma::Error::TooOld { .. }) if mode == NetnsMode::Shared => mode,
@@ -160,7 +162,7 @@ fn apply(socket: &mut Socket, mode: NetnsMode, report: &mut SetReport) -> Result
     }
     match rdma::set_netns_mode(socket, mode) {
         Ok(()) => report.changed(rdma::netns_mode(socket)?),
-        Err(ModeError::Busy { .. }) => report.busy(before, namespaces::others(Path::new("/proc")), LISTED),
+        Err(ModeError::Busy { .. }) => report.busy(before, namespaces::others(&root.join("proc")), LISTED),
         Err(error) => return Err(error.into()),
     }
     Ok(())
@@ -182,7 +184,7 @@ fn current(sysfs: &Sysfs) -> Result<Option<(NetnsMode, Source)>, Failure> {
 
 /// The mode that the next boot will have, and why.
 fn next_boot(root: &Path, kernel: &Kernel) -> Result<NextBoot, Failure> {
-    let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let command_line = fs::read_to_string(root.join("proc/cmdline")).unwrap_or_default();
     let settings = match kernel.ib_core() {
         IbCore::BuiltIn => Vec::new(), // modprobe has nothing to load
         IbCore::Module | IbCore::Missing => Modprobe::below(root).settings()?,

@@ -54,6 +54,12 @@ fn mode_set_explains_who_is_in_the_way() {
     assert_eq!(code, Some(10), "{stdout}{stderr}");
     assert!(format!("{stdout}{stderr}").contains(pod.path().to_str().unwrap()), "{stdout}{stderr}");
     assert!(system(&machine).starts_with("netns shared"));
+    let (code, stdout, _) = silkrail("mode set shared");
+    assert_eq!(
+        (code, stdout.contains("no change")),
+        (Some(0), true),
+        "the mode that there is can always be set"
+    );
 }
 
 #[test]

@@ -36,3 +36,34 @@ impl Claims {
         ours.into_iter().chain(theirs).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use plugin::State;
+
+    use super::*;
+
+    /// study case V7. This thread's own namespace would count as none: the node's is no pod's.
+    #[test]
+    fn a_go_plugin_s_file_counts_while_its_namespace_lives() {
+        let root = tempfile::tempdir().unwrap();
+        let node = Node { root: root.path().to_owned(), state: State::at(root.path().join("run")) };
+        let dir = root.path().join("var/lib/cni/sriov/pci");
+        fs::create_dir_all(&dir).unwrap();
+        let vf: PciAddress = "0000:af:00.2".parse().unwrap();
+        let mut pod = std::process::Command::new("unshare").args(["--net", "sleep", "60"]).spawn().unwrap();
+        let netns = format!("/proc/{}/ns/net", pod.id());
+        let own = fs::read_link("/proc/self/ns/net").unwrap();
+        while fs::read_link(&netns).unwrap() == own {
+            std::thread::yield_now();
+        }
+        fs::write(dir.join(vf.to_string()), &netns).unwrap();
+        let users = || Claims::read(&node).unwrap().of(vf);
+        assert_eq!(users(), [User::GoPlugin { netns: netns.clone().into() }]);
+        pod.kill().unwrap();
+        pod.wait().unwrap();
+        assert!(users().is_empty(), "{netns} is gone");
+    }
+}
