@@ -7,6 +7,8 @@
 //! | `doctor` | faults on a tree of files, named by `silkrail doctor --root` | the built `silkrail` |
 //! | `daemon` | `silkraild` as a process, on a node without RDMA | the built `silkraild`, strace, promtool |
 //! | `conf` | every file that users copy is read by what will read it | the built `silkrail-cni` |
+//! | `deploy` | the image's recipe and the manifests that install the plugins fit each other | the built executables |
+//! | `shell` | completions and manual pages, read by bash and groff | the built `silkrail` |
 //! | `monitoring` | the metrics reference, dashboards, rules and manifests say the same, and every panel shows something | promtool |
 //!
 //! Run them with `hack/test`.

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
         return names();
     }
     match find(&name) {
-        Some(_) if argument.is_some() => describe(),
+        _ if argument.is_some() => describe(),
         Some(plugin) => plugin::run(plugin),
         None => usage(&name),
     }
@@ -43,6 +43,6 @@ fn describe() -> ExitCode {
 fn usage(name: &str) -> ExitCode {
     let names: Vec<_> = PLUGINS.iter().map(|(name, _)| *name).collect();
     eprintln!("{name}: this executable serves CNI plugins under their names: {}", names.join(", "));
-    eprintln!("Link it to those names in /opt/cni/bin (hack/build leaves such links in target/dist/cni).");
+    eprintln!("`silkrail install` gives it those names in /opt/cni/bin.");
     ExitCode::FAILURE
 }

@@ -100,6 +100,12 @@ pub(crate) enum Failure {
     Links(#[from] rtnl::Error),
     #[error(transparent)]
     StateFile(#[from] statefile::Error),
+    #[error(transparent)]
+    Install(#[from] installer::Error),
+    #[error("which file is this program? {0}; name the directory of the executables with --from")]
+    WhereAmI(#[source] io::Error),
+    #[error("write {}: {source}", path.display())]
+    ManPage { path: PathBuf, source: io::Error },
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
 }
@@ -117,6 +123,9 @@ impl Failure {
             }
             Self::Hardware(bootstrap::HardwareError::TimedOut { .. }) => Exit::TimedOut,
             Self::StateFile(statefile::Error::Busy { .. }) => Exit::TimedOut,
+            Self::Install(installer::Error::InUse { .. } | installer::Error::Downgrade { .. }) => {
+                Exit::Refused
+            }
             _ => Exit::Failed,
         }
     }

@@ -5,17 +5,21 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod completion;
 mod doctor;
 mod exit;
 mod gc;
 mod host;
+mod install;
 mod json;
+mod man;
 mod mode;
 mod namespaces;
 mod pods;
 mod recover;
 mod table;
 mod tune;
+mod uninstall;
 mod vf;
 
 use std::{
@@ -24,7 +28,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{Exit, Failure};
 
@@ -41,6 +45,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Install(install::Args),
+    Uninstall(uninstall::Args),
     #[command(subcommand)]
     Mode(mode::Command),
     #[command(subcommand)]
@@ -52,6 +58,8 @@ enum Command {
     #[command(subcommand)]
     Tune(tune::Command),
     Recover(recover::Args),
+    Completion(completion::Args),
+    Man(man::Args),
     #[command(hide = true)]
     WriteAttribute(apply::WriteAttribute),
 }
@@ -73,6 +81,8 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
     match &cli.command {
+        Command::Install(args) => args.run(&cli.root, out),
+        Command::Uninstall(args) => args.run(&cli.root, out),
         Command::Mode(command) => command.run(&cli.root, out),
         Command::Vf(command) => command.run(&cli.root, out),
         Command::Apply(args) => args.run(&cli.root, out),
@@ -81,14 +91,14 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
         Command::Doctor(args) => args.run(&cli.root, out),
         Command::Tune(command) => command.run(&cli.root, out),
         Command::Recover(args) => args.run(&cli.root, out),
+        Command::Completion(args) => args.run(Cli::command(), out),
+        Command::Man(args) => args.run(Cli::command()),
         Command::WriteAttribute(args) => args.run(&cli.root),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

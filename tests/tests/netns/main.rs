@@ -16,6 +16,7 @@ mod faults;
 mod gc;
 mod gc_lost;
 mod host_local;
+mod install;
 mod invariants;
 mod ipam;
 mod ipam_identity;

@@ -1,0 +1,97 @@
+//! What is on the node before something is put there.
+
+use std::{
+    fs,
+    io::ErrorKind,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use crate::{Error, Release, Sha256, probe, record::Origin};
+
+/// What has a name.
+#[derive(Debug)]
+pub(crate) enum Existing {
+    Nothing,
+    File { content: Vec<u8>, sha256: Sha256, mode: u32, uid: u32, gid: u32 },
+    Link(PathBuf),
+}
+
+impl Existing {
+    /// Looks at a file.
+    ///
+    /// # Errors
+    /// [`Error::Strange`] if it is neither a file nor a link.
+    pub(crate) fn look(path: &Path) -> Result<Self, Error> {
+        let meta = match fs::symlink_metadata(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::Nothing),
+            other => other.map_err(Error::io("look at", path))?,
+        };
+        if meta.is_symlink() {
+            return fs::read_link(path).map(Self::Link).map_err(Error::io("read symbolic link", path));
+        }
+        if !meta.is_file() {
+            return Err(Error::Strange { path: path.to_owned() });
+        }
+        let content = fs::read(path).map_err(Error::io("read", path))?;
+        let sha256 = Sha256::of(&content);
+        let (mode, uid, gid) = (meta.mode() & 0o7777, meta.uid(), meta.gid());
+        Ok(Self::File { content, sha256, mode, uid, gid })
+    }
+
+    /// Asks a file whether it is this program of ours, and of which release. Programs of others are not executed.
+    pub(crate) fn release(&self, path: &Path, program: &str) -> Option<Release> {
+        let Self::File { content, .. } = self else { return None };
+        if !content.windows(program.len()).any(|part| part == program.as_bytes()) {
+            return None;
+        }
+        let (name, release) = probe::version(path).ok()?;
+        (name == program).then_some(release)
+    }
+
+    pub(crate) fn sha256(&self) -> Option<Sha256> {
+        match self {
+            Self::File { sha256, .. } => Some(*sha256),
+            _ => None,
+        }
+    }
+
+    /// As it is noted when it is replaced.
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        match self {
+            Self::Nothing => None,
+            Self::File { sha256, mode, uid, gid, .. } => {
+                Some(Origin::File { sha256: *sha256, mode: *mode, uid: *uid, gid: *gid })
+            }
+            Self::Link(target) => Some(Origin::Link { target: target.clone() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{plugins, program};
+
+    #[test]
+    fn ours_tells_its_release_and_others_are_not_executed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, other, ran) =
+            (dir.path().join("macvlan"), dir.path().join("bridge"), dir.path().join("ran"));
+        plugins(&ours, "0.3.0");
+        program(&other, &format!("touch {}", ran.display()));
+        let of = |path| Existing::look(path).unwrap().release(path, "silkrail-cni");
+        assert_eq!(of(&ours), Some(Release::new("0.3.0")));
+        assert_eq!(of(&other), None);
+        assert!(!ran.exists());
+    }
+
+    #[test]
+    fn a_directory_is_strange_and_a_link_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(Existing::look(dir.path()), Err(Error::Strange { .. })));
+        let link = dir.path().join("macvlan");
+        std::os::unix::fs::symlink("cni", &link).unwrap();
+        assert_eq!(Existing::look(&link).unwrap().origin(), Some(Origin::Link { target: "cni".into() }));
+    }
+}

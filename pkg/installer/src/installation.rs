@@ -1,0 +1,227 @@
+//! Putting programs under their names.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    Error, Origin, Release, Sha256, Store, destination,
+    place::{self, Attributes},
+    probe,
+    record::Record,
+    source::Program,
+    target::{MODE, Step, Target},
+};
+
+const EXECUTABLE: Attributes = Attributes { mode: MODE, owner: None };
+
+/// What is beside the CNI plugins, for people and for the node itself.
+const TOOLS: [&str; 2] = ["silkrail", "silkraild"];
+
+/// What to install, and where.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The node's root directory.
+    pub root: PathBuf,
+    /// The directory with the executables; in it and beside it `cni` and `bin` count too.
+    pub from: PathBuf,
+    /// Where the node's runtime looks for plugins.
+    pub to: PathBuf,
+    /// Where `silkrail` and `silkraild` go, if anywhere.
+    pub bin_dir: Option<PathBuf>,
+    /// Every name that a plugin has.
+    pub plugins: Vec<String>,
+    /// Those to install.
+    pub names: Vec<String>,
+    /// Also in place of a newer release.
+    pub force: bool,
+}
+
+/// What becomes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing was there.
+    Install,
+    /// Another build of ours was there.
+    Upgrade,
+    /// Something else was there, and is kept.
+    Replace,
+    /// It is there already.
+    Unchanged,
+}
+
+/// One file of a plan.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// The file, as the node names it.
+    pub path: PathBuf,
+    /// What becomes of it.
+    pub action: Action,
+    /// Of its new content.
+    pub sha256: Sha256,
+    /// Of the new content.
+    pub release: Release,
+    /// The release that it replaces.
+    pub was: Option<Release>,
+    /// What was there before Silkrail, for [`uninstall`](crate::uninstall()).
+    pub origin: Option<Origin>,
+}
+
+/// Programs that run here, and the names that they get.
+#[derive(Debug)]
+pub struct Installation {
+    programs: Vec<Program>,
+    targets: Vec<Target>,
+    store: Store,
+    force: bool,
+}
+
+impl Installation {
+    /// Looks at source and destination. Nothing is changed.
+    ///
+    /// # Errors
+    /// [`Error::NoSource`], [`Error::WrongMachine`], [`Error::DoesNotRun`]; [`Error::Destination`].
+    pub fn new(options: &Options) -> Result<Self, Error> {
+        let store = Store::of(&options.root);
+        let to = destination::check(&store.here(&options.to))?;
+        let bin_dir = options.bin_dir.as_ref().map(|dir| destination::check(&store.here(dir))).transpose()?;
+        let mut programs = vec![Program::plugins(&options.from, &options.plugins, &options.names)?];
+        let mut targets: Vec<_> = options.names.iter().map(|name| target(&store, 0, &to, name)).collect();
+        for (dir, name) in bin_dir.iter().flat_map(|dir| TOOLS.map(|name| (dir, name))) {
+            targets.push(target(&store, programs.len(), dir, name));
+            programs.push(Program::named(&options.from, name)?);
+        }
+        Ok(Self { programs, targets, store, force: options.force })
+    }
+
+    /// What would be done. Nothing is changed.
+    ///
+    /// # Errors
+    /// [`Error::Downgrade`], [`Error::Strange`], [`Error::Record`], [`Error::Io`].
+    pub fn plan(&self) -> Result<Vec<Planned>, Error> {
+        Ok(self.steps(&self.store.load()?)?.iter().map(Planned::of).collect())
+    }
+
+    /// Does it, and says what was done.
+    ///
+    /// Everything that can fail comes first; then what is replaced is kept and noted; then each name is given to its new
+    /// file. Whoever kills this leaves old files and new ones, all whole, and the next run does the rest.
+    ///
+    /// # Errors
+    /// As of [`Installation::plan`]; [`Error::Busy`]; [`Error::Destination`] if the new file does not run there.
+    pub fn apply(&self) -> Result<Vec<Planned>, Error> {
+        let _lock = self.store.lock()?;
+        for dir in self.directories() {
+            place::discard_all(dir)?;
+        }
+        let noted = self.store.load()?;
+        let steps = self.steps(&noted)?;
+        let done = self.carry_out(&steps, noted);
+        if done.is_err() {
+            // What is left of it was not published; the next run would remove it too.
+            let _ = self.directories().into_iter().try_for_each(place::discard_all);
+        }
+        done.map(|()| steps.iter().map(Planned::of).collect())
+    }
+
+    fn carry_out(&self, steps: &[Step], mut record: Record) -> Result<(), Error> {
+        for program in 0..self.programs.len() {
+            self.make(program, steps)?;
+        }
+        for content in steps.iter().filter_map(Step::content_to_keep) {
+            self.store.keep(content)?;
+        }
+        self.note(&mut record, steps, Step::entry_meanwhile)?;
+        for step in changing(steps) {
+            place::publish(&step.target.here)?;
+        }
+        for dir in self.directories() {
+            place::sync(dir)?;
+        }
+        self.note(&mut record, steps, |step| step.entry.clone())
+    }
+
+    fn steps(&self, noted: &Record) -> Result<Vec<Step>, Error> {
+        let step = |target: &Target| {
+            target.step(&self.programs[target.program], noted.files.get(&target.on_node), self.force)
+        };
+        self.targets.iter().map(step).collect()
+    }
+
+    /// Makes a program's new files beside their names: one file with many names, that of those already there if any is.
+    fn make(&self, number: usize, steps: &[Step]) -> Result<(), Error> {
+        let program = &self.programs[number];
+        let of_program = |step: &&Step| step.target.program == number;
+        let there = steps.iter().filter(of_program).find(|step| step.action == Action::Unchanged);
+        let mut file = there.map(|step| step.target.here.clone());
+        for step in changing(steps).filter(of_program) {
+            let path = &step.target.here;
+            match &file {
+                Some(file) => place::link(file, path, &program.content, EXECUTABLE)?,
+                None => {
+                    let made = place::write(path, &program.content, EXECUTABLE)?;
+                    runs_there(&made, program, path)?;
+                    file = Some(made);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is to be noted, if it is not noted already.
+    fn note(
+        &self,
+        record: &mut Record,
+        steps: &[Step],
+        entry: fn(&Step) -> crate::record::Entry,
+    ) -> Result<(), Error> {
+        let mut new = record.clone();
+        new.files.extend(steps.iter().map(|step| (step.target.on_node.clone(), entry(step))));
+        if new != *record {
+            self.store.save(&new)?;
+            *record = new;
+        }
+        Ok(())
+    }
+
+    fn directories(&self) -> Vec<&Path> {
+        let mut dirs: Vec<_> = self.targets.iter().filter_map(|target| target.here.parent()).collect();
+        dirs.dedup();
+        dirs
+    }
+}
+
+fn target(store: &Store, program: usize, dir: &Path, name: &str) -> Target {
+    let here = dir.join(name);
+    Target { program, on_node: store.on_node(&here), here }
+}
+
+fn changing(steps: &[Step]) -> impl Iterator<Item = &Step> {
+    steps.iter().filter(|step| step.action != Action::Unchanged)
+}
+
+/// A file system that forbids execution, a label that does: here it is seen before anything is replaced.
+fn runs_there(made: &Path, program: &Program, path: &Path) -> Result<(), Error> {
+    match probe::version(made) {
+        Ok((name, _)) if name == program.name => Ok(()),
+        other => {
+            let why = other.map_or_else(|why| why, |(name, _)| format!("it says that it is {name:?}"));
+            let why = format!("what is written there does not run ({why}): is it mounted noexec?");
+            Err(Error::Destination { path: path.parent().unwrap_or(path).to_owned(), why })
+        }
+    }
+}
+
+impl Planned {
+    fn of(step: &Step) -> Self {
+        Self {
+            path: step.target.on_node.clone(),
+            action: step.action,
+            sha256: step.entry.sha256[0],
+            release: step.entry.release.clone(),
+            was: step.was.clone(),
+            origin: step.entry.origin.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Running an executable to see what it is.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::Release;
+
+/// How long it may take: they need milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// No answer is longer.
+const LONGEST: u64 = 1 << 16;
+
+/// What it says to `--version`: its name and its release.
+///
+/// # Errors
+/// Why it says nothing.
+pub(crate) fn version(path: &Path) -> Result<(String, Release), String> {
+    let mut command = Command::new(path);
+    command.arg("--version");
+    let text = run(command, "")?;
+    let mut words = text.lines().next().unwrap_or_default().split(' ');
+    match (words.next(), words.next()) {
+        (Some(name), Some(release)) => Ok((name.to_owned(), Release::new(release))),
+        _ => Err(format!("--version says {text:?} and no name and release")),
+    }
+}
+
+/// Whether the file of the CNI plugins serves one of this name: it answers CNI's VERSION.
+///
+/// # Errors
+/// Why it does not.
+pub(crate) fn serves(path: &Path, plugin: &str) -> Result<(), String> {
+    let mut command = Command::new(path);
+    command.arg0(plugin).env("CNI_COMMAND", "VERSION");
+    let text = run(command, r#"{"cniVersion":"1.0.0"}"#)?;
+    let answer: serde_json::Value =
+        serde_json::from_str(&text).map_err(|e| format!("{plugin} answers VERSION with {text:?}: {e}"))?;
+    let supported = answer["supportedVersions"].as_array().is_some_and(|versions| !versions.is_empty());
+    supported.then_some(()).ok_or_else(|| format!("{plugin} answers VERSION with {text:?}"))
+}
+
+/// What a program with an otherwise empty environment prints.
+fn run(mut command: Command, input: &str) -> Result<String, String> {
+    // What was set is kept: `env_clear` would take it away.
+    let set: Vec<_> =
+        command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+    command.env_clear().envs(set.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let deadline = Instant::now() + PATIENCE;
+    let mut child = spawn(&mut command, deadline).map_err(|e| format!("it cannot be executed: {e}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        let _ = stdin.write_all(input.as_bytes()); // whoever does not read it needs it not
+    }
+    let status = wait(&mut child, deadline)?;
+    let mut text = String::new();
+    let read = child.stdout.take().map(|out| out.take(LONGEST).read_to_string(&mut text));
+    match read {
+        _ if !status.success() => Err(format!("it ended with {status}")),
+        Some(Ok(_)) => Ok(text),
+        _ => Err("what it prints is no text".into()),
+    }
+}
+
+/// A file that was just written may still be open in a process that another one is about to start.
+fn spawn(command: &mut Command, deadline: Instant) -> io::Result<Child> {
+    loop {
+        match command.spawn() {
+            Err(e) if e.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            done => return done,
+        }
+    }
+}
+
+fn wait(child: &mut Child, deadline: Instant) -> Result<std::process::ExitStatus, String> {
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(1)),
+            Ok(None) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("it did not end within {} s", PATIENCE.as_secs()));
+            }
+            Err(e) => return Err(format!("it cannot be waited for: {e}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::script;
+
+    #[test]
+    fn a_name_and_a_release_are_told() {
+        let (_dir, path) = script("echo silkrail-cni 1.2.3; echo A CNI plugin");
+        assert_eq!(version(&path), Ok(("silkrail-cni".into(), Release::new("1.2.3"))));
+    }
+
+    #[test]
+    fn what_fails_says_nothing_or_something_else_is_told() {
+        for (text, why) in
+            [("echo a 1; exit 3", "exit status: 3"), ("true", "says \"\""), ("kill -9 $$", "signal: 9")]
+        {
+            let (_dir, path) = script(text);
+            let error = version(&path).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        let error = version(Path::new("/nonexistent")).unwrap_err();
+        assert!(error.starts_with("it cannot be executed: "), "{error}");
+    }
+
+    #[test]
+    fn a_plugin_answers_version() {
+        let (_dir, path) =
+            script(r#"test "$CNI_COMMAND" = VERSION && echo '{"supportedVersions":["1.0.0"]}'"#);
+        assert_eq!(serves(&path, "macvlan"), Ok(()));
+        let (_dir, path) = script("echo '{}'");
+        assert!(serves(&path, "macvlan").unwrap_err().contains("macvlan answers VERSION with \"{}"));
+    }
+}

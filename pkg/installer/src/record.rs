@@ -1,0 +1,145 @@
+//! What was installed, and what was there before.
+
+use std::{
+    collections::BTreeMap,
+    path::{Component, Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Release, Sha256};
+
+/// The only format so far.
+const FORMAT: u32 = 1;
+
+/// Everything that was installed on a node, by its path there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    format: u32,
+    /// Absolute paths, as the node names them.
+    pub(crate) files: BTreeMap<PathBuf, Entry>,
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Entry {
+    /// What we put there. Two while one takes the place of the other: a killed run leaves either.
+    pub(crate) sha256: Vec<Sha256>,
+    /// The release of the last.
+    pub(crate) release: Release,
+    /// What was there before us.
+    pub(crate) origin: Option<Origin>,
+}
+
+/// What was replaced and was not ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+pub enum Origin {
+    /// A file; its content is kept under its hash.
+    File {
+        /// Of its content.
+        sha256: Sha256,
+        /// Permissions, as a number.
+        mode: u32,
+        /// Owner.
+        uid: u32,
+        /// Group.
+        gid: u32,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where it leads.
+        target: PathBuf,
+    },
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self { format: FORMAT, files: BTreeMap::new() }
+    }
+}
+
+impl Record {
+    /// Reads what [`Record::text`] wrote.
+    ///
+    /// # Errors
+    /// Why it cannot be understood.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Head {
+            format: u32,
+        }
+        let damaged = |e: serde_json::Error| {
+            format!(
+                "cannot be understood ({e}): move it away; what it says was installed then counts as somebody else's"
+            )
+        };
+        let head: Head = serde_json::from_slice(bytes).map_err(damaged)?;
+        if head.format != FORMAT {
+            return Err(format!(
+                "has format {}, and this release knows {FORMAT}: use the release that wrote it",
+                head.format
+            ));
+        }
+        let record: Self = serde_json::from_slice(bytes).map_err(damaged)?;
+        match record.files.keys().find(|path| !is_plain(path)) {
+            Some(odd) => Err(format!("names {}, which is no absolute path without ..", odd.display())),
+            None => Ok(record),
+        }
+    }
+
+    pub(crate) fn text(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        Ok(text)
+    }
+}
+
+fn is_plain(path: &Path) -> bool {
+    path.is_absolute()
+        && path.file_name().is_some()
+        && path.components().all(|part| part != Component::ParentDir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        let origin = Origin::File { sha256: Sha256::of(b"go"), mode: 0o755, uid: 0, gid: 0 };
+        let entry =
+            Entry { sha256: vec![Sha256::of(b"ours")], release: Release::new("0.1.0"), origin: Some(origin) };
+        let link = Entry { origin: Some(Origin::Link { target: "cni".into() }), ..entry.clone() };
+        Record {
+            files: [("/opt/cni/bin/macvlan".into(), entry), ("/opt/cni/bin/ipvlan".into(), link)].into(),
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let text = record().text().unwrap();
+        assert_eq!(Record::parse(&text), Ok(record()));
+    }
+
+    #[test]
+    fn a_record_of_a_later_format_says_who_can_read_it() {
+        let error = Record::parse(br#"{"format": 2, "files": []}"#).unwrap_err();
+        assert!(error.contains("has format 2"), "{error}");
+    }
+
+    #[test]
+    fn damage_and_odd_paths_are_refused() {
+        for bad in
+            ["", "{}", "[]", r#"{"format": 1}"#, r#"{"format": 1, "files": {"/a": {"sha256": ["xyz"]}}}"#]
+        {
+            assert!(Record::parse(bad.as_bytes()).unwrap_err().contains("move it away"), "{bad}");
+        }
+        let text = String::from_utf8(record().text().unwrap()).unwrap();
+        for odd in ["opt/cni/bin/macvlan", "/opt/../etc/passwd", "/"] {
+            let error = Record::parse(text.replace("/opt/cni/bin/macvlan", odd).as_bytes()).unwrap_err();
+            assert!(error.contains("no absolute path"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Releases, and which of two is newer.
+
+use std::{cmp::Ordering, fmt};
+
+use serde::{Deserialize, Serialize};
+
+/// A release's number: `0.2.0`, or `0.2.0-rc.1` before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Release(String);
+
+impl Release {
+    /// The number that an executable tells of itself.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Whether it is older than another. Of what is no number nothing is known.
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        match (self.parts(), other.parts()) {
+            (Some(this), Some(that)) => this.cmp(&that) == Ordering::Less,
+            _ => false,
+        }
+    }
+
+    /// Numbers, and whether it is the release itself: what comes before it is older.
+    fn parts(&self) -> Option<([u64; 3], bool, &str)> {
+        let text = self.0.split_once('+').map_or(self.0.as_str(), |(text, _build)| text);
+        let (numbers, early) = text.split_once('-').unwrap_or((text, ""));
+        let mut parts = numbers.split('.').map(str::parse);
+        let mut next = || parts.next()?.ok();
+        let numbers = [next()?, next()?, next()?];
+        parts.next().is_none().then_some((numbers, early.is_empty(), early))
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_ordered_by_their_numbers() {
+        let ascending = ["0.1.0", "0.2.0-rc.1", "0.2.0", "0.10.0", "1.0.0"].map(Release::new);
+        for (number, older) in ascending.iter().enumerate() {
+            for newer in &ascending[number + 1..] {
+                assert!(older.is_older_than(newer) && !newer.is_older_than(older), "{older} {newer}");
+            }
+            assert!(!older.is_older_than(older));
+        }
+        assert!(!Release::new("0.1.0").is_older_than(&Release::new("0.1.0+build7")));
+    }
+
+    #[test]
+    fn of_what_is_no_number_nothing_is_known() {
+        for odd in ["", "1", "1.2", "1.2.3.4", "x.1.2", "a.b.c"].map(Release::new) {
+            let release = Release::new("1.0.0");
+            assert!(!odd.is_older_than(&release) && !release.is_older_than(&odd), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! One name that gets a program, and what has to be done for it.
+
+use std::path::PathBuf;
+
+use crate::{
+    Action, Error, Release, Sha256,
+    existing::Existing,
+    record::{Entry, Origin},
+    source::Program,
+};
+
+/// Everybody may execute what is installed.
+pub(crate) const MODE: u32 = 0o755;
+
+/// A name that gets a program.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// Which of the installation's programs.
+    pub(crate) program: usize,
+    /// The file, seen from here.
+    pub(crate) here: PathBuf,
+    /// The same as the node names it.
+    pub(crate) on_node: PathBuf,
+}
+
+/// What has to be done for it.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) target: Target,
+    pub(crate) action: Action,
+    /// What is there.
+    pub(crate) existing: Existing,
+    /// Its release, if it is ours.
+    pub(crate) was: Option<Release>,
+    /// What will be noted of it.
+    pub(crate) entry: Entry,
+    /// The origin in the entry is not kept yet.
+    pub(crate) keep: bool,
+}
+
+impl Target {
+    /// Compares what is there with what should be, and with what was noted.
+    ///
+    /// # Errors
+    /// [`Error::Strange`], or [`Error::Downgrade`] unless that is what is wanted.
+    pub(crate) fn step(&self, program: &Program, noted: Option<&Entry>, force: bool) -> Result<Step, Error> {
+        let existing = Existing::look(&self.here)?;
+        let was = self.release_of(&existing, program, noted);
+        if let Some(installed) = was.as_ref().filter(|was| program.release.is_older_than(was) && !force) {
+            let (path, installed, offered) =
+                (self.on_node.clone(), installed.clone(), program.release.clone());
+            return Err(Error::Downgrade { path, installed, offered });
+        }
+        let action = match &existing {
+            Existing::Nothing => Action::Install,
+            Existing::File { sha256, mode: MODE, .. } if *sha256 == program.sha256 => Action::Unchanged,
+            _ if was.is_some() => Action::Upgrade,
+            _ => Action::Replace,
+        };
+        let noted_origin = noted.and_then(|entry| entry.origin.clone());
+        let keep = action == Action::Replace && !is_same(&existing, noted_origin.as_ref());
+        let origin = if keep { existing.origin() } else { noted_origin };
+        let entry = Entry { sha256: vec![program.sha256], release: program.release.clone(), origin };
+        Ok(Step { target: self.clone(), action, existing, was, entry, keep })
+    }
+
+    /// The release of a file of ours; `None` if it is somebody else's.
+    fn release_of(&self, existing: &Existing, program: &Program, noted: Option<&Entry>) -> Option<Release> {
+        let sha256 = existing.sha256()?;
+        if sha256 == program.sha256 {
+            return Some(program.release.clone());
+        }
+        let noted = noted.filter(|entry| entry.sha256.contains(&sha256)).map(|entry| entry.release.clone());
+        noted.or_else(|| existing.release(&self.here, program.name))
+    }
+}
+
+/// Whether it is what we once replaced, put back by somebody.
+fn is_same(existing: &Existing, origin: Option<&Origin>) -> bool {
+    match (existing, origin) {
+        (Existing::File { sha256, .. }, Some(Origin::File { sha256: noted, .. })) => sha256 == noted,
+        (Existing::Link(target), Some(Origin::Link { target: noted })) => target == noted,
+        _ => false,
+    }
+}
+
+impl Step {
+    /// The content that must be kept first.
+    pub(crate) fn content_to_keep(&self) -> Option<&[u8]> {
+        match &self.existing {
+            Existing::File { content, .. } if self.keep => Some(content),
+            _ => None,
+        }
+    }
+
+    /// What is noted while it is done: what is there now counts as ours too if it is.
+    pub(crate) fn entry_meanwhile(&self) -> Entry {
+        let mut entry = self.entry.clone();
+        let before = self
+            .existing
+            .sha256()
+            .filter(|sha256: &Sha256| self.was.is_some() && !entry.sha256.contains(sha256));
+        entry.sha256.splice(0..0, before);
+        entry
+    }
+}

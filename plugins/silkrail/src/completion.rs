@@ -1,0 +1,51 @@
+//! `silkrail completion`: what a shell completes the command line with.
+
+use std::io::Write;
+
+use clap::ValueEnum;
+use clap_complete::{
+    Generator,
+    shells::{Bash, Fish, Zsh},
+};
+
+use crate::exit::{Exit, Failure};
+
+/// Print what a shell completes this command with
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// For which shell
+    shell: Shell,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  . <(silkrail completion bash)
+  silkrail completion bash > /etc/bash_completion.d/silkrail
+  silkrail completion zsh > /usr/local/share/zsh/site-functions/_silkrail
+  silkrail completion fish > /etc/fish/completions/silkrail.fish
+
+Exit status:
+  0   done
+  1   an error
+  2   wrong usage";
+
+impl Args {
+    pub(crate) fn run(&self, mut command: clap::Command, out: &mut dyn Write) -> Result<Exit, Failure> {
+        command.set_bin_name(command.get_name().to_owned());
+        command.build();
+        match self.shell {
+            Shell::Bash => Bash.try_generate(&command, out)?,
+            Shell::Zsh => Zsh.try_generate(&command, out)?,
+            Shell::Fish => Fish.try_generate(&command, out)?,
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,197 @@
+//! `silkrail install`: puts the executables on the node.
+
+use std::{
+    env,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use installer::{Action, Installation, Names, Options, Origin, Planned, Store};
+use serde::Serialize;
+use silkrail_cni::PLUGINS;
+
+use crate::{
+    exit::{Exit, Failure},
+    json, table,
+};
+
+/// Install the CNI plugins on this node
+///
+/// Each file is written beside its name, run once, and renamed: a runtime that calls a plugin at that moment gets the
+/// whole old one or the whole new one. Files of others (the Go plugins have some of these names) are kept for
+/// `silkrail uninstall`. What is there already is not touched, so it can be run at every boot; a run that was killed is
+/// finished by the next one. No network configuration is written.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where the executables are, themselves or in `cni` and `bin` [default: beside this program]
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    /// Where this node's runtime looks for plugins
+    #[arg(long, value_name = "DIR", default_value = "/opt/cni/bin")]
+    to: PathBuf,
+    /// Also install silkrail and silkraild, there
+    #[arg(long, value_name = "DIR")]
+    bin_dir: Option<PathBuf>,
+    /// Which plugins: all, prefixed-only (silkrail-macvlan and so on, beside the Go plugins), or names with commas between them
+    #[arg(long, default_value = "all", value_parser = chosen)]
+    names: Chosen,
+    /// Also in place of a newer release
+    #[arg(long)]
+    force: bool,
+    /// Show what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  target/dist/bin/silkrail install --bin-dir /usr/local/bin    of what hack/build made
+  silkrail install --from target/dist --dry-run                what would be done
+  silkrail install --names prefixed-only                       beside the Go plugins
+  silkrail install --to /var/lib/rancher/k3s/data/cni          k3s
+
+What was installed and replaced is in /var/lib/silkrail/install.
+
+Exit status:
+  0   done, nothing to do, or a dry run
+  1   an error: no source, wrong architecture, a directory that is missing, read-only or a symbolic link
+  2   wrong usage
+  3   refused: a newer release is installed";
+
+const HEAD: [&str; 4] = ["FILE", "ACTION", "WAS", "KEPT"];
+
+/// What is printed for scripts.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    dry_run: bool,
+    files: Vec<Row>,
+    next: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    path: PathBuf,
+    /// install, upgrade, replace, unchanged.
+    action: &'static str,
+    sha256: String,
+    release: String,
+    /// The release that it replaces, if that is ours.
+    was: Option<String>,
+    /// What `silkrail uninstall` puts back.
+    kept: Option<String>,
+}
+
+/// The names to install, each of them a plugin's.
+#[derive(Debug, Clone)]
+struct Chosen(Vec<String>);
+
+fn chosen(text: &str) -> Result<Chosen, String> {
+    let names = text.parse::<Names>()?.of(&plugins()).map_err(|unknown| unknown.to_string())?;
+    Ok(Chosen(names))
+}
+
+fn plugins() -> Vec<&'static str> {
+    PLUGINS.iter().map(|(name, _)| *name).collect()
+}
+
+impl Args {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let installation = Installation::new(&self.options(root)?)?;
+        let planned = if self.dry_run { installation.plan()? } else { installation.apply()? };
+        let files = planned.iter().map(Row::of).collect();
+        let report = Report { dry_run: self.dry_run, files, next: self.next(&planned) };
+        if self.json {
+            json::print(&report, out)?;
+        } else {
+            report.print(out)?;
+        }
+        Ok(Exit::Done)
+    }
+
+    fn options(&self, root: &Path) -> Result<Options, Failure> {
+        Ok(Options {
+            root: root.to_owned(),
+            from: self.from.clone().map_or_else(beside_this_program, Ok)?,
+            to: self.to.clone(),
+            bin_dir: self.bin_dir.clone(),
+            plugins: plugins().into_iter().map(str::to_owned).collect(),
+            names: self.names.0.clone(),
+            force: self.force,
+        })
+    }
+
+    /// What an operator does now.
+    fn next(&self, planned: &[Planned]) -> Vec<String> {
+        if self.dry_run {
+            let changes = planned.iter().any(|file| file.action != Action::Unchanged);
+            return changes.then(|| "run it again without --dry-run".to_owned()).into_iter().collect();
+        }
+        ["silkrail mode set shared --persist    (or exclusive, for SR-IOV)", "silkrail doctor"]
+            .map(str::to_owned)
+            .into()
+    }
+}
+
+fn beside_this_program() -> Result<PathBuf, Failure> {
+    let program = env::current_exe().map_err(Failure::WhereAmI)?;
+    Ok(program.parent().unwrap_or(Path::new("/")).to_owned())
+}
+
+impl Report {
+    fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let cells: Vec<_> = self.files.iter().map(Row::cells).collect();
+        table::print(out, HEAD, &cells)?;
+        let changed = self.files.iter().filter(|file| file.action != text(Action::Unchanged)).count();
+        match (changed, self.dry_run) {
+            (0, _) => writeln!(out, "nothing to do: all {} files are there already", self.files.len())?,
+            (_, true) => {
+                writeln!(out, "{changed} of {} files to install; nothing was done", self.files.len())?
+            }
+            (_, false) => {
+                writeln!(out, "{changed} of {} files installed; back: silkrail uninstall", self.files.len())?
+            }
+        }
+        for next in &self.next {
+            writeln!(out, "next: {next}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    fn of(file: &Planned) -> Self {
+        let kept = file.origin.as_ref().map(|origin| match origin {
+            Origin::File { sha256, .. } => Store::kept_as(sha256).display().to_string(),
+            Origin::Link { target } => format!("symbolic link to {}", target.display()),
+        });
+        Self {
+            path: file.path.clone(),
+            action: text(file.action),
+            sha256: file.sha256.to_string(),
+            release: file.release.to_string(),
+            was: file.was.as_ref().map(ToString::to_string),
+            kept,
+        }
+    }
+
+    fn cells(&self) -> [String; HEAD.len()] {
+        let theirs = self.action == text(Action::Replace);
+        let was = if theirs { "not ours".into() } else { self.was.clone().unwrap_or_default() };
+        [self.path.display().to_string(), self.action.into(), was, self.kept.clone().unwrap_or_default()]
+    }
+}
+
+fn text(action: Action) -> &'static str {
+    match action {
+        Action::Install => "install",
+        Action::Upgrade => "upgrade",
+        Action::Replace => "replace",
+        Action::Unchanged => "unchanged",
+    }
+}

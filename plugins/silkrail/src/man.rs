@@ -1,0 +1,95 @@
+//! `silkrail man`: the manual pages, for hack/build.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use clap::Command;
+use clap_mangen::Man;
+
+use crate::exit::{Exit, Failure};
+
+/// Write the manual pages into a directory
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub(crate) struct Args {
+    /// Where: silkrail.1, silkrail-gc.1, …
+    dir: PathBuf,
+}
+
+impl Args {
+    pub(crate) fn run(&self, mut command: Command) -> Result<Exit, Failure> {
+        command.build();
+        write(&command, &self.dir)?;
+        Ok(Exit::Done)
+    }
+}
+
+/// A page for the command, and one for each below it.
+fn write(command: &Command, dir: &Path) -> Result<(), Failure> {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    let path = dir.join(format!("{name}.1"));
+    page(command.clone(), &path).map_err(|source| Failure::ManPage { path, source })?;
+    shown(command).try_for_each(|command| write(command, dir))
+}
+
+/// The commands below one that have a page.
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
+}
+
+fn page(command: Command, path: &Path) -> io::Result<()> {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    // The pages of one source are the same bytes on every day.
+    let man = Man::new(command.clone()).date("").manual("Silkrail");
+    let mut text = Vec::new();
+    man.render_title(&mut text)?;
+    man.render_name_section(&mut text)?;
+    man.render_synopsis_section(&mut text)?;
+    man.render_description_section(&mut text)?;
+    man.render_options_section(&mut text)?;
+    text.extend(commands(&command).into_bytes());
+    text.extend(sections(&help).into_bytes());
+    fs::write(path, text)
+}
+
+/// The pages below one, by what they are about.
+fn commands(command: &Command) -> String {
+    let mut text = String::new();
+    for command in shown(command) {
+        let name = command.get_display_name().unwrap_or(command.get_name());
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        text.push_str(&format!(".TP\n{}(1)\n{}\n", escaped(name), escaped(&about)));
+    }
+    if text.is_empty() { text } else { format!(".SH COMMANDS\n{text}") }
+}
+
+/// What a command's help ends with, its lines as they are: `Examples:` begins a section.
+fn sections(help: &str) -> String {
+    let mut text = String::new();
+    for line in help.lines() {
+        match line.strip_suffix(':').filter(|title| !title.is_empty() && !title.starts_with(' ')) {
+            Some(title) => text.push_str(&format!(".fi\n.SH {}\n.nf\n", title.to_uppercase())),
+            None => text.push_str(&format!("{}\n", escaped(line))),
+        }
+    }
+    text
+}
+
+/// A line that is no request, with the characters that it has.
+fn escaped(line: &str) -> String {
+    format!("\\&{}", line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_keep_their_lines() {
+        let help = "Examples:\n  a --b    'c'\n\nExit status:\n  0   done";
+        let expected = ".fi\n.SH EXAMPLES\n.nf\n\\&  a \\-\\-b    \\(aqc\\(aq\n\\&\n.fi\n.SH EXIT STATUS\n.nf\n\\&  0   done\n";
+        assert_eq!(sections(help), expected);
+    }
+}

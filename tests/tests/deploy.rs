@@ -1,0 +1,152 @@
+//! What `conf/deploy` puts on a cluster: that its parts fit each other, and that the image's command does what they ask.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::{fs, process::Command};
+
+use serde_json::{Value, json};
+use silkrail_tests::{cli, conf};
+
+const DAEMON_SET: &str = "silkraild/daemonset.yaml";
+
+fn kustomization() -> Value {
+    conf::object("deploy/kustomization.yaml", "Kustomization")
+}
+
+/// The patch that adds the installation to the daemon set.
+fn patch() -> Value {
+    conf::object("deploy/install.yaml", "DaemonSet")
+}
+
+fn installer() -> Value {
+    patch()["spec"]["template"]["spec"]["initContainers"][0].clone()
+}
+
+fn job() -> Value {
+    conf::object("deploy/uninstall.yaml", "Job")["spec"]["template"]["spec"].clone()
+}
+
+fn array(value: &Value) -> &Vec<Value> {
+    value.as_array().unwrap_or_else(|| panic!("no list: {value}"))
+}
+
+/// The instructions of the image's recipe, without comments.
+fn recipe() -> Vec<(String, String)> {
+    let text = conf::text("deploy/Containerfile");
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines.map(|line| line.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap()).collect()
+}
+
+fn instruction(name: &str) -> Value {
+    let recipe = recipe();
+    let mut found = recipe.iter().filter(|(is, _)| is == name);
+    let text = &found.next().unwrap().1;
+    assert!(found.next().is_none(), "{name} twice");
+    serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+}
+
+#[test]
+fn what_a_kustomization_names_is_there() {
+    for name in ["deploy", "silkraild"] {
+        let kustomization = conf::object(&format!("{name}/kustomization.yaml"), "Kustomization");
+        assert_eq!(kustomization["apiVersion"], "kustomize.config.k8s.io/v1beta1");
+        let directory = conf::path(name);
+        for resource in array(&kustomization["resources"]) {
+            let path = directory.join(resource.as_str().unwrap());
+            assert!(path.is_file() || path.join("kustomization.yaml").is_file(), "{}", path.display());
+        }
+        for patch in kustomization["patches"].as_array().into_iter().flatten() {
+            assert!(directory.join(patch["path"].as_str().unwrap()).is_file(), "{patch}");
+        }
+    }
+}
+
+#[test]
+fn the_patch_is_for_the_daemon_set_and_every_image_is_the_one_to_be_set() {
+    let (patch, base) = (patch(), conf::object(DAEMON_SET, "DaemonSet"));
+    for key in ["apiVersion", "kind"] {
+        assert_eq!(patch[key], base[key]);
+    }
+    for key in ["name", "namespace"] {
+        assert_eq!(patch["metadata"][key], base["metadata"][key]);
+    }
+    let kustomization = kustomization();
+    let image = format!("{}:latest", kustomization["images"][0]["name"].as_str().unwrap());
+    let daemon = &base["spec"]["template"]["spec"]["containers"][0];
+    for container in [daemon, &installer(), &job()["containers"][0]] {
+        assert_eq!(container["image"], image);
+    }
+}
+
+/// Lists of a patch are added to those of the base: one name would make one entry of two.
+#[test]
+fn names_of_the_patch_are_new_to_the_daemon_set() {
+    let base = conf::object(DAEMON_SET, "DaemonSet")["spec"]["template"]["spec"].clone();
+    assert_eq!(base["initContainers"], Value::Null);
+    for volume in array(&patch()["spec"]["template"]["spec"]["volumes"]) {
+        assert!(array(&base["volumes"]).iter().all(|other| other["name"] != volume["name"]), "{volume}");
+    }
+    assert!(array(&base["tolerations"]).contains(&json!({"operator": "Exists"})));
+    assert_eq!(patch()["spec"]["template"]["spec"]["priorityClassName"], "system-node-critical");
+    assert!(conf::object(DAEMON_SET, "DaemonSet")["spec"]["updateStrategy"]["rollingUpdate"].is_object());
+}
+
+#[test]
+fn containers_have_no_privilege_and_see_the_node_under_its_own_paths() {
+    let install = patch()["spec"]["template"]["spec"].clone();
+    for (pod, container, capabilities) in [
+        (&install, installer(), json!({"drop": ["ALL"]})),
+        (&job(), job()["containers"][0].clone(), json!({"drop": ["ALL"], "add": ["CHOWN"]})),
+    ] {
+        let security = &container["securityContext"];
+        assert_eq!(security["privileged"], false);
+        assert_eq!(security["allowPrivilegeEscalation"], false);
+        assert_eq!(security["readOnlyRootFilesystem"], true);
+        assert_eq!(security["capabilities"], capabilities);
+        assert_eq!(array(&container["volumeMounts"]).len(), array(&pod["volumes"]).len());
+        for mount in array(&container["volumeMounts"]) {
+            let volume =
+                array(&pod["volumes"]).iter().find(|volume| volume["name"] == mount["name"]).unwrap();
+            assert_eq!(volume["hostPath"]["path"], mount["mountPath"], "records would name other paths");
+        }
+    }
+}
+
+/// The image as the recipe lays it out, and its entry point with the arguments of the manifests.
+#[test]
+fn the_image_installs_and_removes_with_the_arguments_of_the_manifests() {
+    let dir = tempfile::tempdir().unwrap();
+    let (image, node) = (dir.path().join("image"), dir.path().join("node"));
+    fs::create_dir(&image).unwrap();
+    fs::create_dir_all(node.join("opt/cni/bin")).unwrap();
+    assert_eq!(instruction("FROM"), "scratch");
+    let mut copied = 0;
+    for (_, files) in recipe().into_iter().filter(|(name, _)| name == "COPY") {
+        let (sources, to) = files.rsplit_once(' ').unwrap();
+        for source in sources.split(' ') {
+            // As hack/build lays them out.
+            let built = match source.split_once('/').unwrap() {
+                ("cni", "macvlan") => "silkrail-cni",
+                ("bin", name) => name,
+                other => panic!("hack/build makes no {other:?}"),
+            };
+            let name = if to.ends_with('/') { source.rsplit('/').next().unwrap() } else { &to[1..] };
+            fs::copy(cli::executable().with_file_name(built), image.join(name)).unwrap();
+            copied += 1;
+        }
+    }
+    assert_eq!(copied, 3);
+    let entry = instruction("ENTRYPOINT")[0].as_str().unwrap()[1..].to_owned();
+    assert_eq!(instruction("CMD"), installer()["args"]);
+    let daemon = conf::object(DAEMON_SET, "DaemonSet")["spec"]["template"]["spec"]["containers"][0].clone();
+    assert!(image.join(&daemon["command"][0].as_str().unwrap()[1..]).is_file());
+    let run = |args: &Value| {
+        let args = array(args).iter().map(|arg| arg.as_str().unwrap());
+        let output = Command::new(image.join(&entry)).arg("--root").arg(&node).args(args).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(&installer()["args"]);
+    assert!(node.join("opt/cni/bin/sriov").is_file());
+    run(&job()["containers"][0]["args"]);
+    assert_eq!(fs::read_dir(node.join("opt/cni/bin")).unwrap().count(), 0);
+}

@@ -1,0 +1,412 @@
+//! `silkrail install` and `silkrail uninstall`, with the built plugins in directories of this machine.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+};
+
+use serde_json::{Value, json};
+use silkrail_tests::{
+    cli::{self, Ran, silkrail},
+    rail::Rail,
+};
+use tempfile::TempDir;
+use testkit::{Observe, TestNode};
+
+const NAMES: [&str; 6] = ["ipvlan", "macvlan", "rdma", "silkrail-ipam", "spiderpool", "sriov"];
+const GO: &str = "#!/bin/sh\necho a Go plugin\n";
+
+/// A node's root with a directory for plugins, and beside it a source with the built executable.
+struct Node {
+    dir: TempDir,
+}
+
+impl Node {
+    fn new() -> Self {
+        let node = Self { dir: tempfile::tempdir_in("/dev/shm").unwrap() }; // where a sync takes no time
+        fs::create_dir_all(node.bin("")).unwrap();
+        fs::create_dir_all(node.path("from/cni")).unwrap();
+        // Smaller, so that it is copied more quickly.
+        let built = cli::executable().with_file_name("silkrail-cni");
+        let status = Command::new("strip").arg("-o").args([&node.source(), &built]).status().unwrap();
+        assert!(status.success(), "strip {}", built.display());
+        node
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.dir.path().join(below)
+    }
+
+    fn bin(&self, name: &str) -> PathBuf {
+        self.path("root/opt/cni/bin").join(name)
+    }
+
+    fn source(&self) -> PathBuf {
+        self.path("from/cni/macvlan")
+    }
+
+    /// Another build of the same release: what follows an executable does not matter to the kernel.
+    fn rebuild(&self) {
+        let mut content = fs::read(self.source()).unwrap();
+        content.push(b'\n');
+        fs::write(self.source(), content).unwrap();
+    }
+
+    fn args(&self, command: &str) -> String {
+        format!("--root {} {command}", self.path("root").display())
+    }
+
+    fn install(&self, options: &str) -> Ran {
+        silkrail(&self.args(&format!("install --from {} {options}", self.path("from").display())))
+    }
+
+    fn uninstall(&self, options: &str) -> Ran {
+        silkrail(&self.args(&format!("uninstall {options}")))
+    }
+
+    /// Every file below the root with its content's length and first bytes, mode and inode.
+    fn files(&self) -> Vec<(PathBuf, u64, u32, u64, i64)> {
+        let mut files = Vec::new();
+        list(&self.path("root"), &mut files);
+        files
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.bin("")).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn list(dir: &Path, files: &mut Vec<(PathBuf, u64, u32, u64, i64)>) {
+    let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        let meta = fs::symlink_metadata(&path).unwrap();
+        if meta.is_dir() {
+            list(&path, files);
+        } else {
+            files.push((path, meta.len(), meta.mode(), meta.ino(), meta.ctime_nsec()));
+        }
+    }
+}
+
+fn write_program(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A runtime asks for the plugin's versions.
+fn version(plugin: &Path) -> std::io::Result<bool> {
+    let mut child = Command::new(plugin)
+        .env_clear()
+        .env("CNI_COMMAND", "VERSION")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok(child.wait()?.success())
+}
+
+#[test]
+fn plugins_are_installed_once_and_a_second_run_touches_nothing() {
+    let node = Node::new();
+    node.install("--dry-run").ended(0);
+    assert!(node.files().is_empty());
+    let report = node.install("--json").ended(0).json();
+    assert_eq!(report["files"].as_array().unwrap().len(), NAMES.len());
+    assert!(report["files"].as_array().unwrap().iter().all(|file| file["action"] == "install"), "{report}");
+    assert!(report["next"].to_string().contains("silkrail mode set"), "{report}");
+    assert_eq!(node.names(), NAMES);
+    let inodes: Vec<_> = NAMES.map(|name| fs::metadata(node.bin(name)).unwrap().ino()).into();
+    assert!(
+        inodes.iter().all(|inode| *inode == inodes[0]),
+        "the IPAM plugin would need a process of its own"
+    );
+    assert!(version(&node.bin("macvlan")).unwrap());
+    let before = node.files();
+    let again = node.install("").ended(0);
+    assert!(again.stdout.contains("nothing to do: all 6 files are there already"), "{again:?}");
+    assert_eq!(node.files(), before);
+}
+
+/// Lets the callers end.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn no_call_fails_while_its_plugin_is_replaced() {
+    const INSTALLATIONS: usize = 25;
+    let node = Node::new();
+    node.install("").ended(0);
+    let (over, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let _ends = Ends(&over); // also when an installation fails
+        let callers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        assert!(version(&node.bin("macvlan")).unwrap());
+                        calls.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..INSTALLATIONS {
+            let before = fs::metadata(node.bin("macvlan")).unwrap().ino();
+            let calls_before = calls.load(Ordering::Relaxed);
+            node.rebuild();
+            let report = node.install("--json").ended(0).json();
+            assert!(
+                report["files"].as_array().unwrap().iter().all(|file| file["action"] == "upgrade"),
+                "{report}"
+            );
+            assert_ne!(fs::metadata(node.bin("macvlan")).unwrap().ino(), before);
+            while calls.load(Ordering::Relaxed) == calls_before && !callers.iter().any(|c| c.is_finished()) {
+                thread::yield_now();
+            }
+        }
+    });
+    assert!(calls.into_inner() >= INSTALLATIONS);
+}
+
+/// What changes something, and how a program waits until that is on the disk.
+const CHANGES: [&str; 8] = [
+    "?mkdir,?mkdirat",
+    "write",
+    "?chmod,?fchmod,?fchmodat",
+    "fsync",
+    "?link,?linkat",
+    "?rename,?renameat",
+    "?unlink,?unlinkat",
+    "?symlink,?symlinkat",
+];
+
+/// Runs a command killed at each of these system calls in turn, each time on a node that `make` made; the last run of
+/// each is not killed. `after` gets the node as the kill left it.
+fn killed_at_each_change(node: &Node, command: &str, make: impl Fn(), after: impl Fn(&str)) {
+    let mut rounds = 0;
+    for call in CHANGES {
+        for nth in 1.. {
+            make();
+            let inject = format!("--inject={call}:signal=KILL:when={nth}");
+            let trace = format!("--trace={call}");
+            let output = Command::new("strace")
+                .args(["-qq", "--output=/dev/null", &trace, &inject])
+                .arg(cli::executable())
+                .args(node.args(command).split_whitespace())
+                .output()
+                .unwrap();
+            match output.status.code() {
+                Some(0) => break,
+                Some(other) => panic!("{call} {nth}: {other}: {}", String::from_utf8_lossy(&output.stderr)),
+                None => after(&format!("{command}: killed at {call} {nth}")),
+            }
+            rounds += 1;
+        }
+    }
+    assert!(rounds > 20, "only {rounds} rounds: is that all it does?");
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(status.success());
+}
+
+/// A node where macvlan is a Go plugin, ipvlan of our former build, sriov a link, and rdma nothing; then a new build.
+fn half_old() -> Node {
+    let node = Node::new();
+    node.install("--names ipvlan").ended(0);
+    write_program(&node.bin("macvlan"), GO);
+    symlink("multicall", node.bin("sriov")).unwrap();
+    node.rebuild();
+    copy(&node.path("root"), &node.path("template"));
+    node
+}
+
+const CHOSEN: &str = "--names macvlan,ipvlan,sriov,rdma";
+
+#[test]
+fn an_installation_that_is_killed_anywhere_leaves_whole_files_and_is_finished_by_the_next() {
+    let node = half_old();
+    let (old, new) = (fs::read(node.bin("ipvlan")).unwrap(), fs::read(node.source()).unwrap());
+    let command = format!("install --from {} {CHOSEN}", node.path("from").display());
+    let make = || copy(&node.path("template"), &node.path("root"));
+    killed_at_each_change(&node, &command, make, |when| {
+        println!("{when}");
+        for name in node.names().iter().filter(|name| !name.starts_with('.')) {
+            let Ok(content) = fs::read(node.bin(name)) else { continue }; // the link leads nowhere
+            assert!([GO.as_bytes(), &old, &new].contains(&content.as_slice()), "{when}: {name} is half");
+        }
+        node.install(CHOSEN).ended(0);
+        assert_eq!(node.names(), ["ipvlan", "macvlan", "rdma", "sriov"], "{when}");
+        for name in node.names() {
+            assert!(fs::read(node.bin(&name)).unwrap() == new, "{when}: {name}");
+        }
+        node.uninstall("").ended(0);
+        assert_eq!(node.names(), ["macvlan", "sriov"], "{when}");
+        assert_eq!(fs::read_to_string(node.bin("macvlan")).unwrap(), GO, "{when}");
+        assert_eq!(fs::read_link(node.bin("sriov")).unwrap(), Path::new("multicall"), "{when}");
+    });
+}
+
+#[test]
+fn a_removal_that_is_killed_anywhere_leaves_whole_files_and_is_finished_by_the_next() {
+    let node = half_old();
+    node.install(CHOSEN).ended(0);
+    copy(&node.path("root"), &node.path("template"));
+    let new = fs::read(node.source()).unwrap();
+    let make = || copy(&node.path("template"), &node.path("root"));
+    killed_at_each_change(&node, "uninstall", make, |when| {
+        println!("{when}");
+        if let Ok(content) = fs::read(node.bin("macvlan")) {
+            assert!(content == new || content == GO.as_bytes(), "{when}");
+        } else {
+            panic!("{when}: macvlan was away");
+        }
+        node.uninstall("").ended(0);
+        assert_eq!(node.names(), ["macvlan", "sriov"], "{when}");
+        assert_eq!(fs::read_to_string(node.bin("macvlan")).unwrap(), GO, "{when}");
+        assert!(!node.path("root/var/lib/silkrail").exists(), "{when}");
+    });
+}
+
+/// It failed with status 1 and this text, and the directory is as before.
+fn refused(node: &Node, options: &str, says: &[&str]) {
+    let before = node.files();
+    let ran = node.install(options).ended(1);
+    assert!(says.iter().all(|text| ran.stderr.contains(text)), "{ran:?}");
+    let bin = |files: Vec<(PathBuf, u64, u32, u64, i64)>| -> Vec<_> {
+        files.into_iter().filter(|(path, ..)| path.starts_with(node.bin(""))).collect()
+    };
+    assert_eq!(bin(node.files()), bin(before));
+    assert!(!node.path("root/etc").exists(), "no configuration is written");
+}
+
+#[test]
+fn a_destination_that_cannot_take_files_is_named_with_what_to_do() {
+    let machine = TestNode::new(); // mounts are its own
+    let node = Node::new();
+    refused(&node, "--to /opt/missing", &["/opt/missing", "does not exist: create it"]);
+    symlink("bin", node.path("root/opt/cni/link")).unwrap();
+    refused(&node, "--to /opt/cni/link/", &["is a symbolic link to bin"]);
+    let bin = node.bin("");
+    let mount = |options: &str| {
+        machine.run("mount", &["-t", "tmpfs", "-o", options, "tmpfs", bin.to_str().unwrap()]);
+    };
+    mount("ro");
+    refused(&node, "", &["is on a read-only file system", "name a directory that can be written"]);
+    refused(&node, "--dry-run", &["is on a read-only file system"]);
+    machine.run("umount", &[&bin]);
+    mount("noexec");
+    refused(&node, "", &["does not run", "noexec"]);
+    machine.run("umount", &[&bin]);
+    mount("size=1m");
+    refused(&node, "", &["No space left on device"]);
+    machine.run("umount", &[&bin]);
+    node.install("").ended(0);
+}
+
+#[test]
+fn a_source_that_does_not_run_here_replaces_nothing() {
+    let node = Node::new();
+    write_program(&node.bin("macvlan"), GO);
+    let mut content = fs::read(node.source()).unwrap();
+    fs::remove_file(node.source()).unwrap();
+    refused(&node, "", &["no silkrail-cni in", "--from target/dist"]);
+    content[18..20].copy_from_slice(&22_u16.to_le_bytes());
+    fs::write(node.source(), &content).unwrap();
+    refused(&node, "", &["is for s390x, and this node is"]);
+    fs::write(node.source(), &content[..64]).unwrap();
+    refused(&node, "", &["this node is"]);
+    write_program(&node.source(), "#!/bin/sh\nkill -9 $$\n");
+    refused(&node, "", &["does not run as it should here", "signal: 9"]);
+    assert_eq!(fs::read_to_string(node.bin("macvlan")).unwrap(), GO);
+}
+
+#[test]
+fn plugins_can_be_installed_beside_those_of_the_same_name() {
+    let node = Node::new();
+    write_program(&node.bin("macvlan"), GO);
+    node.install("--names prefixed-only").ended(0);
+    assert_eq!(fs::read_to_string(node.bin("macvlan")).unwrap(), GO);
+    assert_eq!(node.names().len(), 1 + NAMES.len());
+    assert!(node.names().iter().all(|name| name == "macvlan" || name.starts_with("silkrail-")));
+    assert!(version(&node.bin("silkrail-macvlan")).unwrap());
+    node.install("--names macvlan,bridge").ended(2);
+}
+
+#[test]
+fn a_newer_release_is_replaced_by_force_only() {
+    let node = Node::new();
+    write_program(&node.bin("macvlan"), "#!/bin/sh\necho silkrail-cni 99.0.0\n");
+    let ran = node.install("").ended(3);
+    assert!(ran.stderr.contains("is of release 99.0.0") && ran.stderr.contains("--force"), "{ran:?}");
+    assert_eq!(node.names(), ["macvlan"]);
+    node.install("--force").ended(0);
+    assert!(version(&node.bin("macvlan")).unwrap());
+}
+
+/// As in an init container that drops all of them.
+#[test]
+fn root_needs_no_capability() {
+    let node = Node::new();
+    write_program(&node.bin("macvlan"), GO);
+    let run = |command: &str| {
+        let output = Command::new("setpriv")
+            .args(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"])
+            .arg(cli::executable())
+            .args(node.args(command).split_whitespace())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(&format!("install --from {}", node.path("from").display()));
+    assert_eq!(node.names(), NAMES);
+    run("uninstall");
+    assert_eq!(node.names(), ["macvlan"]);
+}
+
+#[test]
+fn plugins_stay_while_a_pod_has_an_attachment_of_theirs() {
+    let rail = Rail::new();
+    let node = Node::new();
+    node.install("").ended(0);
+    fs::create_dir(node.path("root/run")).unwrap();
+    symlink(rail.node.state_dir(), node.path("root/run/silkrail")).unwrap();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    let before = node.files();
+    let ran = node.uninstall("").ended(3);
+    assert!(ran.stderr.contains("1 attachment(s)") && ran.stderr.contains("@net1"), "{ran:?}");
+    assert_eq!(node.files(), before);
+    call.del().done();
+    let report: Value = node.uninstall("--json").ended(0).json();
+    assert!(report["files"].as_array().unwrap().iter().all(|file| file["outcome"] == "removed"), "{report}");
+    assert!(node.names().is_empty());
+    let ran = node.uninstall("").ended(0);
+    assert!(ran.stdout.contains("nothing was installed"), "{ran:?}");
+}
+
+#[test]
+fn what_somebody_changed_since_is_left_and_told_of() {
+    let node = Node::new();
+    node.install("").ended(0);
+    fs::remove_file(node.bin("macvlan")).unwrap();
+    write_program(&node.bin("macvlan"), GO);
+    let ran = node.uninstall("").ended(3);
+    assert!(ran.stdout.contains("somebody else changed it"), "{ran:?}");
+    assert_eq!(node.names(), ["macvlan"]);
+}
