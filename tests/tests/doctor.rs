@@ -217,7 +217,7 @@ const FAULTS: [Fault; 38] = [
         }
         tree.remove(&format!("sys/bus/pci/devices/{VF0}/infiniband"));
     }),
-    (&["warning rdma-module-missing irdma"], |tree| {
+    (&["info rdma-module-missing irdma"], |tree| {
         tree.put("sys/bus/pci/devices/0000:01:00.0/class", "0x020000");
         tree.link("sys/bus/pci/devices/0000:01:00.0/driver", "../../drivers/ice");
     }),

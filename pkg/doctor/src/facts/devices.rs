@@ -14,6 +14,8 @@ pub(crate) struct Device {
     pub(crate) driver: Option<String>,
     /// The PCI function or auxiliary device below; a software device has none.
     pub(crate) function: Option<String>,
+    /// `CA`; `RNIC` speaks iWARP, which knows neither GIDs of addresses nor an MTU of its own.
+    pub(crate) node_type: Known<String>,
     pub(crate) node_guid: Known<String>,
     pub(crate) firmware: Known<String>,
     /// The board's name by its vendor (`MT_0000000223`).
@@ -80,6 +82,7 @@ fn device(tree: &Tree, name: &str, functions: &[Function], answers: &Answers) ->
         name: name.to_owned(),
         driver,
         function,
+        node_type: tree.text(file("node_type")).map(word),
         node_guid: tree.text(file("node_guid")),
         firmware: tree.text(file("fw_ver")),
         board: tree.text(file("board_id")),
@@ -154,6 +157,11 @@ impl Port {
 }
 
 impl Device {
+    /// Whether a port speaks RoCE.
+    pub(crate) fn is_roce(&self, port: &Port) -> bool {
+        !port.is_infiniband() && !self.node_type.is_and(|kind| kind != "CA")
+    }
+
     /// What people call a port: `mlx5_0 port 1`.
     pub(crate) fn object(&self, port: &Port) -> String {
         format!("{} port {}", self.name, port.number)

@@ -56,10 +56,11 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     found.extend(versions(dir, &ours));
 }
 
-/// Beside `silkrail-sriov`, another's `sriov` is as it was meant; without, a chain is of two projects.
+/// Beside `silkrail-sriov`, another's `sriov` is as it was meant; without, a chain is of two projects. Ours can use
+/// Spiderpool's own IPAM.
 fn foreign(file: &File, path: &str, ours: &[(&File, &str, usize)]) -> Finding {
     let prefixed = format!("silkrail-{}", file.name);
-    let beside = ours.iter().any(|(file, ..)| file.name == prefixed);
+    let beside = file.name == "spiderpool" || ours.iter().any(|(file, ..)| file.name == prefixed);
     let severity = if beside { Severity::Info } else { Severity::Warning };
     let finding = FOREIGN.found(severity, path, format!("{} is another project's plugin", file.name));
     let how =
@@ -97,9 +98,9 @@ fn versions(dir: &str, ours: &[(&File, &str, usize)]) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{ours, with};
+    use super::super::testing::{findings, ours, with};
     use crate::{
-        Known,
+        Known, Severity,
         facts::cni::{File, Kind},
     };
 
@@ -134,6 +135,13 @@ mod tests {
     fn a_plugin_of_others_shadows_ours() {
         let found = files(vec![ours("macvlan"), file("sriov", Kind::Foreign)]);
         assert_eq!(found, ["cni-foreign /opt/cni/bin/sriov"]);
+        let severity = |name: &'static str, beside: &'static str| {
+            let files = vec![ours(beside), file(name, Kind::Foreign)];
+            findings(move |facts| facts.cni.files = Known::Is(files))[0].severity
+        };
+        assert_eq!(severity("sriov", "macvlan"), Severity::Warning);
+        assert_eq!(severity("sriov", "silkrail-sriov"), Severity::Info, "they are side by side");
+        assert_eq!(severity("spiderpool", "macvlan"), Severity::Info, "it is Spiderpool's own");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) const IDS: &[Id] = &[MISSING, NO_V2, NO_ADDRESS, DUPLICATE, FULL];
 
 pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     for device in &facts.devices {
-        for port in device.ports.iter().filter(|port| port.is_active() && !port.is_infiniband()) {
+        for port in device.ports.iter().filter(|port| port.is_active() && device.is_roce(port)) {
             found.extend(judge(facts, device, port));
             found.extend(full(device, port));
         }
@@ -111,6 +111,7 @@ fn full(device: &Device, port: &Port) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::with;
+    use crate::Known;
 
     #[test]
     fn an_address_must_be_a_gid() {
@@ -131,6 +132,11 @@ mod tests {
             facts.devices[0].ports[0].gids.as_mut().unwrap().iter_mut().for_each(|gid| gid.kind = "RoCE v1");
         });
         assert_eq!(found, ["gid-no-roce-v2 mlx5_0 port 1"]);
+        let iwarp = with(|facts| {
+            facts.devices[0].node_type = Known::Is("RNIC".into());
+            facts.devices[0].ports[0].gids.as_mut().unwrap().clear();
+        });
+        assert!(iwarp.is_empty(), "iWARP has no such GIDs: {iwarp:?}");
     }
 
     #[test]

@@ -9,7 +9,10 @@ const ACS: Id = Id::new(
     "A bridge above a card sends traffic to GPUs up to the root (ACS): GPUDirect is slow",
 );
 
-pub(super) const IDS: &[Id] = &[TRANSLATES, ACS];
+const NO_PEERMEM: Id =
+    Id::new("gpu-peermem-missing", "nvidia_peermem is not loaded: GPUDirect works by dma-buf only");
+
+pub(super) const IDS: &[Id] = &[TRANSLATES, ACS, NO_PEERMEM];
 
 pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     let has_device = !facts.devices.is_empty();
@@ -27,6 +30,22 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
                 .fix("iommu=pt on the kernel's command line, unless virtual machines need protection from each other"),
         );
     }
+    let has = |module| facts.kernel.has_module(module);
+    if has_device
+        && !facts.gpus.is_empty()
+        && has("nvidia") == Some(true)
+        && has("nvidia_peermem") == Some(false)
+    {
+        let text = "NVIDIA's driver is loaded and nvidia_peermem is not: GPUDirect works by dma-buf only";
+        let finding = NO_PEERMEM
+            .info("nvidia_peermem", text)
+            .because("it is neither in /proc/modules nor in /sys/module");
+        found.push(
+            finding.fix(
+                "modprobe nvidia_peermem, unless all programs use dma-buf (Linux 5.12, open GPU driver)",
+            ),
+        );
+    }
     for function in facts.functions.iter().filter(|function| !function.redirected_by.is_empty()) {
         let finding = ACS
             .info(&function.address, "bridges above the card send its traffic to GPUs up to the root (ACS)");
@@ -40,8 +59,8 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::with;
-    use crate::Known;
+    use super::super::testing::{modules, with};
+    use crate::{Known, facts::functions::Gpu};
 
     #[test]
     fn an_iommu_that_translates_is_good_to_know() {
@@ -53,6 +72,15 @@ mod tests {
         };
         assert_eq!(on("quiet"), ["iommu-translates /proc/cmdline"]);
         assert!(on("intel_iommu=on iommu=pt").is_empty());
+    }
+
+    #[test]
+    fn gpus_without_peer_memory_are_good_to_know() {
+        let found = with(|facts| {
+            facts.gpus = vec![Gpu { address: "0000:01:00.0".into(), numa_node: Some(0) }];
+            modules(facts).insert("nvidia".into(), "POE".into());
+        });
+        assert_eq!(found, ["gpu-peermem-missing nvidia_peermem"]);
     }
 
     #[test]

@@ -20,8 +20,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
         .devices
         .iter()
         .filter(|device| !facts.is_vf(device))
-        .flat_map(|device| &device.ports)
-        .filter(|port| port.is_active() && !port.is_infiniband())
+        .flat_map(|device| device.ports.iter().filter(|port| port.is_active() && device.is_roce(port)))
         .filter_map(|port| Some((port, facts.link(port.link.as_deref()?)?)))
         .collect();
     let (shown, hidden): (Vec<_>, Vec<_>) = ports.into_iter().partition(|(port, link)| {

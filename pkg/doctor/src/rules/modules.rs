@@ -1,6 +1,6 @@
 //! Modules and drivers: whether there is any RDMA at all.
 
-use crate::{Facts, Finding, Id, Known};
+use crate::{Facts, Finding, Id, Known, Severity};
 
 const NO_CORE: Id =
     Id::new("rdma-missing", "The kernel's RDMA core (ib_core) is not loaded: this node has no RDMA");
@@ -91,9 +91,10 @@ fn not_loaded(facts: &Facts, driver: &str, module: &str) -> Option<Finding> {
     if with.is_empty() || facts.kernel.has_module(module) != Some(false) {
         return None;
     }
-    let finding = NOT_LOADED
-        .warning(module, format!("cards with the driver {driver} have no RDMA: {module} is not loaded"))
-        .because(with.join(", "));
+    // Beside cards with RDMA, others may be meant for plain traffic.
+    let severity = if facts.devices.is_empty() { Severity::Warning } else { Severity::Info };
+    let text = format!("cards with the driver {driver} have no RDMA: {module} is not loaded");
+    let finding = NOT_LOADED.found(severity, module, text).because(with.join(", "));
     Some(finding.fix(format!(
         "modprobe {module}, and have it loaded at boot (/etc/modules-load.d); or leave it, if these cards are not for RDMA"
     )))

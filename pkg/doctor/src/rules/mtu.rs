@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Facts, Finding, Id};
+use crate::{Facts, Finding, Id, facts::functions::Function};
 
 const TOO_SMALL: Id = Id::new("mtu-too-small", "The MTU of a RoCE link leaves less than 1024 bytes for RDMA");
 const SMALL: Id = Id::new("mtu-below-4096", "The MTU of a RoCE link leaves less than 4096 bytes for RDMA");
@@ -26,7 +26,7 @@ fn active_mtu(link: u32) -> Option<u32> {
 pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     let mut by_model: BTreeMap<&str, Vec<(&str, u32)>> = BTreeMap::new();
     for device in &facts.devices {
-        for port in device.ports.iter().filter(|port| !port.is_infiniband()) {
+        for port in device.ports.iter().filter(|port| device.is_roce(port)) {
             let Some(link) = port.link.as_deref().and_then(|name| facts.link(name)) else { continue };
             let Some(&mtu) = link.mtu.get() else { continue };
             let function = device.function.as_deref().and_then(|address| facts.function(address));
@@ -75,11 +75,21 @@ fn differs(links: Vec<(&str, u32)>) -> Option<Finding> {
     Some(finding.because_all(evidence).fix("give all rails the same MTU"))
 }
 
+/// The link of a function's port. Beside a PF's own there may be those that stand for its VFs (representors).
+fn link_of<'a>(facts: &'a Facts, function: &'a Function) -> Option<&'a String> {
+    let device = facts.devices.iter().find(|device| device.function.as_ref() == Some(&function.address));
+    let of_port = device.and_then(|device| device.ports.first()?.link.as_ref());
+    of_port.or(match function.links.as_slice() {
+        [link] => Some(link),
+        _ => None,
+    })
+}
+
 fn vfs(facts: &Facts) -> Vec<Finding> {
     let mtu = |link: &String| facts.link(link).and_then(|link| link.mtu.get().copied());
     let above = facts.functions.iter().filter_map(|vf| {
         let pf = facts.function(vf.pf.as_deref()?)?;
-        let (vf_link, pf_link) = (vf.links.first()?, pf.links.first()?);
+        let (vf_link, pf_link) = (link_of(facts, vf)?, link_of(facts, pf)?);
         let (vf_mtu, pf_mtu) = (mtu(vf_link)?, mtu(pf_link)?);
         (vf_mtu > pf_mtu).then(|| {
             let finding =

@@ -82,17 +82,17 @@ fn infiniband(facts: &Facts, device: &Device, port: &Port) -> Option<Finding> {
     let physical = port.physical.get().map_or("?", String::as_str);
     let evidence = format!("{}: {state}, {physical}", device.object(port));
     if physical == "LinkUp" {
-        let finding = NO_MANAGER.error(
-            device.object(port),
-            format!("the port has a link and is {state}: no subnet manager serves it"),
-        );
-        let lid = port.sm_lid.get().map(|lid| format!("sm_lid: {lid}"));
-        let fix = match facts.is_vf(device) {
-            true => {
-                "give the VF a GUID and link state auto, and switch virtualization on in the subnet manager"
-            }
-            false => "start a subnet manager (opensm, UFM, or the switch's)",
+        // A VF has its GUID and its link state from the plugin that gives it to a pod.
+        let (severity, fix) = match facts.is_vf(device) {
+            true => (
+                Severity::Info,
+                "once a pod has it: give the VF a GUID and link state auto, and switch virtualization on in the subnet manager",
+            ),
+            false => (Severity::Error, "start a subnet manager (opensm, UFM, or the switch's)"),
         };
+        let text = format!("the port has a link and is {state}: no subnet manager serves it");
+        let finding = NO_MANAGER.found(severity, device.object(port), text);
+        let lid = port.sm_lid.get().map(|lid| format!("sm_lid: {lid}"));
         return Some(finding.because(evidence).because_all(lid).fix(fix));
     }
     if facts.is_vf(device) {
@@ -189,6 +189,11 @@ mod tests {
         };
         assert_eq!(physical("LinkUp"), ["ib-no-subnet-manager mlx5_1 port 1"]);
         assert_eq!(physical("Polling"), ["port-not-active mlx5_1 port 1"]);
+        let vf = findings(|facts| {
+            let port = &mut facts.devices[2].ports[0];
+            (port.layer, port.physical) = (Known::Is("InfiniBand".into()), Known::Is("LinkUp".into()));
+        });
+        assert_eq!((vf[0].id, vf[0].severity), ("ib-no-subnet-manager", Severity::Info), "nobody has it yet");
     }
 
     #[test]

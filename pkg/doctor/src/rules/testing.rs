@@ -107,6 +107,7 @@ fn device(number: u32, function: &str) -> Device {
         name: format!("mlx5_{number}"),
         driver: Some("mlx5".into()),
         function: Some(function.into()),
+        node_type: Known::Is("CA".into()),
         node_guid: Known::Is(format!("0c42:a103:0065:123{number}")),
         firmware: Known::Is("16.35.4506".into()),
         board: Known::Is("MT_0000000223".into()),
