@@ -132,9 +132,12 @@ impl Args {
             let changes = planned.iter().any(|file| file.action != Action::Unchanged);
             return changes.then(|| "run it again without --dry-run".to_owned()).into_iter().collect();
         }
-        ["silkrail mode set shared --persist    (or exclusive, for SR-IOV)", "silkrail doctor"]
-            .map(str::to_owned)
-            .into()
+        [
+            "write /etc/silkrail/node.yaml (silkrail apply --help shows one), then: silkrail apply",
+            "silkrail doctor",
+        ]
+        .map(str::to_owned)
+        .into()
     }
 }
 

@@ -15,6 +15,7 @@ mod go_pod;
 mod ipvlan;
 mod late;
 mod metrics;
+mod new_user;
 mod privileges;
 mod rdma;
 mod recover;

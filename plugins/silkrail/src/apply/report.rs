@@ -132,6 +132,9 @@ impl Report {
         {
             writeln!(out, "Nothing was done. To do it, run it again without --dry-run.")?;
         }
+        if !self.dry_run && self.has_changed() && self.is_right() {
+            writeln!(out, "next: silkrail doctor; then write address pools into /etc/silkrail/pools.d")?;
+        }
         Ok(())
     }
 
