@@ -123,6 +123,7 @@ impl Failure {
             }
             Self::Hardware(bootstrap::HardwareError::TimedOut { .. }) => Exit::TimedOut,
             Self::StateFile(statefile::Error::Busy { .. }) => Exit::TimedOut,
+            Self::Install(installer::Error::Busy(_)) => Exit::TimedOut,
             Self::Install(installer::Error::InUse { .. } | installer::Error::Downgrade { .. }) => {
                 Exit::Refused
             }

@@ -60,7 +60,8 @@ Exit status:
   0   done, nothing to do, or a dry run
   1   an error: no source, wrong architecture, a directory that is missing, read-only or a symbolic link
   2   wrong usage
-  3   refused: a newer release is installed";
+  3   refused: a newer release is installed
+  5   another installation does not end";
 
 const HEAD: [&str; 4] = ["FILE", "ACTION", "WAS", "KEPT"];
 

@@ -44,7 +44,8 @@ Exit status:
   0   done, nothing to do, or a dry run
   1   an error
   2   wrong usage
-  3   refused: pods have attachments; or a file is left that somebody changed";
+  3   refused: pods have attachments; or a file is left that somebody changed
+  5   another installation does not end";
 
 const HEAD: [&str; 3] = ["FILE", "OUTCOME", "WHY"];
 
