@@ -1,0 +1,105 @@
+//! The result of a test: what was measured between which ports, what their counters counted, and the verdict.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Kind, Operation, Test, counters::Counters, gid, label::Label, perftest::Measurement, select::Selected,
+    verdict::Verdict,
+};
+
+/// A result, as it is printed as JSON and kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// Its number among those that this node keeps; 0 if it is not kept.
+    #[serde(default)]
+    pub id: u64,
+    /// When the test ended, in seconds since 1970.
+    pub time: u64,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub test: Test,
+    /// What came out.
+    #[serde(flatten)]
+    pub measurement: Measurement,
+    /// Whether that is enough.
+    pub verdict: Verdict,
+    /// The end that sent (write, send) or asked (read).
+    pub client: End,
+    /// The other end.
+    pub server: End,
+}
+
+/// One end of a test.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct End {
+    /// The node's name.
+    pub node: Label,
+    /// The RDMA device.
+    pub device: Label,
+    /// Its port.
+    pub port: u32,
+    /// Its link, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Label>,
+    /// The place of the GID in the port's table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid_index: Option<u32>,
+    /// The GID, as an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid: Option<std::net::IpAddr>,
+    /// Why this GID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid_why: Option<Label>,
+    /// The port's speed, in Mb/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_mbps: Option<u64>,
+    /// perftest's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perftest: Option<Label>,
+    /// By how much the port's counters grew during the test.
+    #[serde(default)]
+    pub counters: Counters,
+}
+
+impl End {
+    /// This node's end.
+    pub fn of(selected: &Selected, perftest: Option<String>) -> Self {
+        let node = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
+        let gid = selected.gid.as_ref();
+        Self {
+            node: node.unwrap_or_default().into(),
+            device: selected.device.as_str().into(),
+            port: selected.port.get().into(),
+            link: selected.facts.link.clone().map(Label::from),
+            gid_index: gid.map(|gid| gid.entry.index),
+            gid: gid.map(|gid| gid::address(gid.entry.gid)),
+            gid_why: gid.map(|gid| gid.why.as_str().into()),
+            speed_mbps: selected.facts.speed_mbps,
+            perftest: perftest.map(Label::from),
+            counters: Counters::new(),
+        }
+    }
+
+    /// `node device/port`.
+    pub fn name(&self) -> String {
+        format!("{} {}/{}", self.node, self.device, self.port)
+    }
+}
+
+impl Record {
+    /// The average: Gb/s, or microseconds.
+    pub fn value(&self) -> Option<f64> {
+        match self.test.kind {
+            Kind::Bandwidth => self.measurement.bandwidth.map(|bandwidth| bandwidth.average_gbps),
+            Kind::Latency => self.measurement.latency.map(|latency| latency.average_us),
+        }
+    }
+
+    /// What results have in common that can be compared.
+    pub fn series(&self) -> (Kind, Operation, u32, String, String) {
+        let Test { kind, operation, size, .. } = self.test;
+        (kind, operation, size.get(), self.client.name(), self.server.name())
+    }
+}
