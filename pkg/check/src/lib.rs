@@ -10,9 +10,12 @@
 
 pub mod agent;
 pub mod client;
+pub mod compare;
 pub mod counters;
 mod error;
+pub mod exposition;
 pub mod gid;
+pub mod governor;
 mod interrupt;
 mod kind;
 pub mod label;
@@ -22,6 +25,7 @@ pub mod protocol;
 pub mod record;
 pub mod select;
 pub mod session;
+pub mod store;
 pub mod test;
 pub mod verdict;
 

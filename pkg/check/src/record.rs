@@ -103,3 +103,50 @@ impl Record {
         (kind, operation, size.get(), self.client.name(), self.server.name())
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::perftest::{Bandwidth, Measurement};
+
+    /// A test of bandwidth between two nodes.
+    pub(crate) fn record(gbps: f64) -> Record {
+        let end = |node: &str, address: &str| End {
+            node: node.into(),
+            device: "mlx5_0".into(),
+            port: 1,
+            link: Some("ens6".into()),
+            gid_index: Some(3),
+            gid: address.parse().ok(),
+            gid_why: Some("RoCE v2".into()),
+            speed_mbps: Some(100_000),
+            perftest: Some("6.06".into()),
+            counters: [("hw_counters/rx_write_requests".into(), 7)].into(),
+        };
+        let bandwidth = Bandwidth { average_gbps: gbps, peak_gbps: None, message_rate_mpps: Some(0.18) };
+        Record {
+            id: 0,
+            time: 1_795_200_000,
+            test: Test {
+                kind: Kind::Bandwidth,
+                operation: Operation::Write,
+                size: 65536u64.try_into().unwrap(),
+                queue_pairs: 8u64.try_into().unwrap(),
+                duration: 10u64.try_into().unwrap(),
+            },
+            measurement: Measurement { iterations: Some(1000), bandwidth: Some(bandwidth), latency: None },
+            verdict: Verdict { passed: Some(gbps >= 80.0), expected: Some(80.0), why: "80 %".into() },
+            client: end("node-a", "10.0.0.1"),
+            server: end("node-b", "10.0.0.2"),
+        }
+    }
+
+    #[test]
+    fn a_record_is_flat_json_and_comes_back() {
+        let value = serde_json::to_value(record(94.3)).unwrap();
+        assert_eq!(value["kind"], "bandwidth");
+        assert_eq!(value["bandwidth"]["averageGbps"], 94.3);
+        assert_eq!(value["client"]["gidIndex"], 3);
+        assert_eq!(serde_json::from_value::<Record>(value).unwrap(), record(94.3));
+    }
+}
