@@ -117,6 +117,11 @@ number!(
     PortNumber: u8, (1..=254), "a port number from 1 to 254"
 );
 
+impl QueuePairs {
+    /// What a test of latency has.
+    pub const ONE: Self = Self(1);
+}
+
 impl Size {
     /// The sizes of a sweep: doubled from the first to the last.
     pub fn sweep(first: Self, last: Self) -> Vec<Self> {

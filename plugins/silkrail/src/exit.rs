@@ -12,6 +12,7 @@ Exit status:
   2   wrong usage
   3   refused, or something could not be taken back
   4   not supported: no RDMA on this node, or a kernel too old
+  6   a check is below its threshold
   10  a reboot (or an idle node) is needed";
 
 /// The exit status of a command that did what it could.
@@ -25,6 +26,8 @@ pub(crate) enum Exit {
     Left = 3,
     /// No RDMA on this node, or a kernel too old.
     Unsupported = 4,
+    /// A check found something wrong.
+    Found = 6,
     /// A reboot, or an idle node, is needed.
     NeedsReboot = 10,
 }
@@ -66,6 +69,10 @@ pub(crate) enum Failure {
     State(#[from] plugin::Error),
     #[error(transparent)]
     Plugin(#[from] cni::Error),
+    #[error(transparent)]
+    Check(#[from] ::check::Error),
+    #[error(transparent)]
+    Incomparable(#[from] ::check::compare::Incomparable),
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
 }
@@ -77,6 +84,7 @@ impl Failure {
             Self::NoModule(_) | Self::NotLoaded => Exit::Unsupported,
             Self::Rdma(NoRdma | TooOld { .. }) => Exit::Unsupported,
             Self::Mode(Other(NoRdma | TooOld { .. })) => Exit::Unsupported,
+            Self::Check(::check::Error::Rdma(NoRdma | TooOld { .. })) => Exit::Unsupported,
             Self::Mode(rdma::ModeError::Busy { .. }) => Exit::NeedsReboot,
             _ => Exit::Failed,
         }

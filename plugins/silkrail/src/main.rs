@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
 mod durable;
 mod exit;
 mod gc;
@@ -42,6 +43,8 @@ enum Command {
     Mode(mode::Command),
     Pods(pods::Args),
     Gc(gc::Args),
+    #[command(subcommand)]
+    Check(check::Command),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +67,7 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
         Command::Mode(command) => command.run(&cli.root, out),
         Command::Pods(args) => args.run(&cli.root, out),
         Command::Gc(args) => args.run(&cli.root, out),
+        Command::Check(command) => command.run(&cli.root, out),
     }
 }
 

@@ -4,6 +4,7 @@
 //! milliseconds, and a machine whose clock rate cannot be found gives `inf`, `-nan` or `0.00`.
 
 mod arguments;
+mod child;
 mod json;
 mod listening;
 mod measurement;
@@ -11,6 +12,7 @@ mod run;
 mod table;
 
 pub use arguments::{Arguments, Role};
+pub use child::become_child;
 pub use json::parse as parse_json;
 pub use listening::{free_port, is_listening};
 pub use measurement::{Bandwidth, Latency, Measurement, Unusable};
