@@ -55,18 +55,20 @@ pub(crate) struct Session<'a> {
     program: Program<'a>,
     test: &'a Test,
     selected: &'a Selected,
+    version: Option<String>,
     before: counters::Counters,
 }
 
 impl<'a> Session<'a> {
     pub(crate) fn new(node: &'a Node, program: Program<'a>, test: &'a Test, selected: &'a Selected) -> Self {
-        Self { before: counters::read(&node.sysfs, selected), node, program, test, selected }
+        let version = program.version();
+        Self { version, before: counters::read(&node.sysfs, selected), node, program, test, selected }
     }
 
     /// This end, with what its counters have counted by now.
     pub(crate) fn end(&self) -> End {
         let after = counters::read(&self.node.sysfs, self.selected);
-        let end = End::of(self.selected, self.program.version());
+        let end = End::of(self.selected, self.version.clone());
         End { counters: counters::growth(&self.before, &after), ..end }
     }
 
