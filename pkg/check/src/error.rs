@@ -15,7 +15,15 @@ pub enum Error {
         /// Which one.
         program: &'static str,
     },
-    /// A program of perftest ended without a result.
+    /// Another program is not installed.
+    #[error("{program}: not found in PATH; install {package}")]
+    NoProgram {
+        /// Which one.
+        program: &'static str,
+        /// What it comes with.
+        package: &'static str,
+    },
+    /// A program ended without a result.
     #[error("{program} failed ({status}): {said}")]
     Failed {
         /// Which one.
@@ -25,7 +33,7 @@ pub enum Error {
         /// The end of what it printed.
         said: String,
     },
-    /// A program of perftest printed no value that can be true.
+    /// A program printed no value that can be true.
     #[error("{program} gave no usable result: {why}{}", if said.is_empty() { String::new() } else { format!(" ({said})") })]
     Unusable {
         /// Which one.

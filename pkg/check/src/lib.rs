@@ -10,6 +10,7 @@
 
 pub mod agent;
 pub mod client;
+pub mod collective;
 pub mod compare;
 pub mod counters;
 mod error;
@@ -19,7 +20,9 @@ pub mod governor;
 mod interrupt;
 mod kind;
 pub mod label;
+pub mod mesh;
 pub mod node;
+pub mod page;
 pub mod perftest;
 pub mod protocol;
 pub mod record;

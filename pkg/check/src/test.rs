@@ -60,6 +60,12 @@ pub struct Invalid {
     expected: &'static str,
 }
 
+impl Invalid {
+    pub(crate) fn new(value: &str, expected: &'static str) -> Self {
+        Self { value: crate::label::plain(value, 64), expected }
+    }
+}
+
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident: $number:ty, $range:expr, $expected:literal) => {
         $(#[$doc])*
@@ -123,6 +129,12 @@ impl QueuePairs {
 }
 
 impl Size {
+    /// What latency is measured with.
+    pub const EIGHT: Self = Self(8);
+
+    /// What bandwidth is measured with: perftest's default.
+    pub const USUAL: Self = Self(64 << 10);
+
     /// The sizes of a sweep: doubled from the first to the last.
     pub fn sweep(first: Self, last: Self) -> Vec<Self> {
         let doubled = std::iter::successors(Some(first), |size| u64::from(size.0 * 2).try_into().ok());

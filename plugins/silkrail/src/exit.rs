@@ -73,6 +73,8 @@ pub(crate) enum Failure {
     Check(#[from] ::check::Error),
     #[error(transparent)]
     Incomparable(#[from] ::check::compare::Incomparable),
+    #[error("{0} is named twice")]
+    NodeTwice(String),
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
 }

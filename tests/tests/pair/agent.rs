@@ -9,32 +9,27 @@ use testkit::wait_until;
 /// Where both machines have the token.
 pub(crate) const TOKEN: &str = "/run/check.token";
 
-/// An agent of the other machine, for as long as this value lives.
+/// An agent of the other machine, while a test has both machines.
 #[derive(Debug)]
 pub(crate) struct Agent {
     _pair: Pair,
 }
 
 impl Agent {
-    /// With a token, and nothing else said.
+    /// With a token, and nothing else said: that of an earlier test, if it still runs.
     pub(crate) fn start() -> Self {
-        Self::with("", "")
+        let pair = Pair::new();
+        if pair::there("[ ! -e /run/agent.odd ] && kill -0 $(cat /run/agent.pid)").code != Some(0) {
+            start("");
+        }
+        Self { _pair: pair }
     }
 
-    /// With more options, and variables of the environment.
-    pub(crate) fn with(environment: &str, options: &str) -> Self {
+    /// With variables of the environment, for this test only.
+    pub(crate) fn odd(environment: &str) -> Self {
         let pair = Pair::new();
-        let token = format!("umask 077; echo 0123456789abcdef0123456789abcdef >{TOKEN}");
-        pair::here(&token).ended(0);
-        pair::there(&token).ended(0);
-        let serve = format!("check serve --listen {THERE}:18514 --token-file {TOKEN} {options}");
-        let start = format!(
-            "setsid {environment} {} {serve} >/run/agent.log 2>&1 & echo $! >/run/agent.pid
-            for i in $(seq 50); do grep -q listening /run/agent.log && exit; sleep 0.05; done
-            cat /run/agent.log; exit 1",
-            cli::executable().display()
-        );
-        pair::there(&start).ended(0);
+        start(environment);
+        pair::there("touch /run/agent.odd").ended(0);
         Self { _pair: pair }
     }
 
@@ -43,19 +38,30 @@ impl Agent {
         pair::there("cat /run/agent.log").stdout
     }
 
-    /// Asks it to end, and has its exit status.
+    /// Asks it to end, and waits until it has.
     pub(crate) fn end(&self) -> Ran {
         pair::there(
-            "kill $(cat /run/agent.pid); for i in $(seq 100); do
+            "kill $(cat /run/agent.pid); for i in $(seq 50); do
             kill -0 $(cat /run/agent.pid) 2>/dev/null || exit 0; sleep 0.05; done; exit 1",
         )
     }
 }
 
-impl Drop for Agent {
-    fn drop(&mut self) {
-        pair::there("kill -9 $(cat /run/agent.pid) 2>/dev/null; true");
-    }
+/// In the other machine, in place of one that is there.
+fn start(environment: &str) {
+    let token = format!("umask 077; echo 0123456789abcdef0123456789abcdef >{TOKEN}");
+    pair::here(&token).ended(0);
+    let serve = format!("check serve --listen {THERE}:18514 --token-file {TOKEN}");
+    let start = format!(
+        "{token}
+        kill -9 $(cat /run/agent.pid 2>/dev/null) 2>/dev/null
+        rm -f /run/agent.odd
+        setsid {environment} {} {serve} >/run/agent.log 2>&1 & echo $! >/run/agent.pid
+        for i in $(seq 50); do grep -q listening /run/agent.log && exit; sleep 0.05; done
+        cat /run/agent.log; exit 1",
+        cli::executable().display()
+    );
+    pair::there(&start).ended(0);
 }
 
 /// `silkrail check` with arguments, and the token.

@@ -6,4 +6,5 @@
 
 mod agent;
 mod measure;
+mod mesh;
 mod refusal;

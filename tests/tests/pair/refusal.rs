@@ -55,7 +55,7 @@ fn what_cannot_be_tested_is_an_error_and_says_why() {
 
 #[test]
 fn an_agent_without_perftest_says_which_package_is_missing() {
-    let agent = Agent::with("env PATH=/nonexistent:/run/lab/bin", "");
+    let agent = Agent::odd("env PATH=/nonexistent");
     let bad = check(&format!("bw {THERE}")).ended(1);
     assert!(bad.stderr.contains("ib_write_bw: not found in PATH; install the package perftest"), "{bad:?}");
     assert!(agent.log().contains("install the package perftest"), "{}", agent.log());

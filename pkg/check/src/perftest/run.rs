@@ -43,14 +43,19 @@ impl Launcher {
     /// # Errors
     /// [`Error::NoPerftest`].
     pub fn find(&self, kind: Kind, operation: Operation) -> Result<Program<'_>, Error> {
-        let name = operation.program(kind);
+        let program = operation.program(kind);
+        self.named(program).ok_or(Error::NoPerftest { program })
+    }
+
+    /// Any other program.
+    pub(crate) fn named(&self, name: &'static str) -> Option<Program<'_>> {
         let is_executable = |path: &Path| {
             path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
         };
         let mut found =
             env::split_paths(&self.path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(name));
-        let path = found.find(|path| is_executable(path)).ok_or(Error::NoPerftest { program: name })?;
-        Ok(Program { launcher: self, name, path })
+        let path = found.find(|path| is_executable(path))?;
+        Some(Program { launcher: self, name, path })
     }
 }
 
@@ -81,9 +86,13 @@ impl Program<'_> {
     /// # Errors
     /// [`Error::Io`].
     pub fn start(&self, arguments: &Arguments<'_>) -> Result<Running, Error> {
+        self.start_with(arguments.list())
+    }
+
+    pub(crate) fn start_with(&self, arguments: Vec<String>) -> Result<Running, Error> {
         let mut words = self.launcher.wrapper.iter().map(OsString::as_os_str).chain([self.path.as_os_str()]);
         let mut command = Command::new(words.next().unwrap_or_default());
-        command.args(words).args(arguments.list());
+        command.args(words).args(arguments);
         self.spawn(&mut command)
     }
 

@@ -261,11 +261,11 @@ fn sizes(sweep: Option<Sweep>, size: Size) -> Vec<Size> {
     sweep.map_or_else(|| vec![size], |sweep| Size::sweep(sweep.first, sweep.last))
 }
 
-fn seconds(text: &str) -> Result<Seconds, String> {
+pub(super) fn seconds(text: &str) -> Result<Seconds, String> {
     text.strip_suffix('s').unwrap_or(text).parse().map_err(|error: check::Invalid| error.to_string())
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+pub(super) fn positive(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| "expected a number above 0".into())
 }

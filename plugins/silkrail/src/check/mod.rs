@@ -3,6 +3,8 @@
 mod child;
 mod history;
 mod measure;
+mod mesh;
+mod page;
 mod print;
 mod restore;
 mod serve;
@@ -23,8 +25,10 @@ pub(crate) enum Command {
     Serve(serve::Args),
     Bw(measure::Bandwidth),
     Lat(measure::Latency),
+    Mesh(mesh::Args),
     History(history::History),
     Compare(history::Compare),
+    Page(page::Args),
     Restore(restore::Args),
     #[command(hide = true)]
     Child(child::Args),
@@ -35,6 +39,7 @@ Examples:
   node-b# silkrail check serve --listen 10.1.70.2:18514 --token-file /etc/silkrail/check.token
   node-a# silkrail check bw 10.1.70.2 --op write --token-file /etc/silkrail/check.token
   node-a# silkrail check lat 10.1.70.2 --op send --max-us 5 --token-file /etc/silkrail/check.token
+  admin$ silkrail check mesh 10.1.70.1 10.1.70.2 10.1.70.3 --token-file check.token
   node-a# silkrail check history
   node-a# silkrail check compare --last";
 
@@ -53,8 +58,10 @@ impl Command {
             Self::Serve(args) => args.run(root),
             Self::Bw(args) => args.run(root, out),
             Self::Lat(args) => args.run(root, out),
+            Self::Mesh(args) => args.run(root, out),
             Self::History(args) => args.run(root, out),
             Self::Compare(args) => args.run(root, out),
+            Self::Page(args) => args.run(root, out),
             Self::Restore(args) => args.run(root, out),
             Self::Child(args) => args.run(),
         }
