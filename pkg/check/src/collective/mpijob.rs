@@ -92,7 +92,7 @@ mod tests {
     fn the_manifest_is_yaml_with_the_plans_command() {
         let image = "registry/nccl-tests:v2.13".parse().unwrap();
         let text = manifest(&plan(Library::Nccl), &image, &"nccl-1".parse().unwrap());
-        let value: serde_json::Value = yaml::from_str(&text).unwrap();
+        let value = yaml::documents(&text).unwrap().remove(0);
         assert_eq!(value["kind"], "MPIJob");
         let specs = &value["spec"]["mpiReplicaSpecs"];
         assert_eq!(specs["Worker"]["replicas"], 2);
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn the_manifest_for_hccl_asks_for_npus() {
         let text = manifest(&plan(Library::Hccl), &"r/hccl".parse().unwrap(), &"hccl-1".parse().unwrap());
-        let value: serde_json::Value = yaml::from_str(&text).unwrap();
+        let value = yaml::documents(&text).unwrap().remove(0);
         assert_eq!(value["spec"]["mpiImplementation"], "MPICH");
         assert!(text.contains("huawei.com/Ascend910: 8"), "{text}");
     }

@@ -1,6 +1,7 @@
 //! `silkrail check`: RDMA tests between nodes.
 
 mod child;
+mod collective;
 mod history;
 mod measure;
 mod mesh;
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Compare(history::Compare),
     Page(page::Args),
     Restore(restore::Args),
+    Nccl(collective::Nccl),
+    Hccl(collective::Hccl),
     #[command(hide = true)]
     Child(child::Args),
 }
@@ -63,6 +66,8 @@ impl Command {
             Self::Compare(args) => args.run(root, out),
             Self::Page(args) => args.run(root, out),
             Self::Restore(args) => args.run(root, out),
+            Self::Nccl(args) => args.run(root, out),
+            Self::Hccl(args) => args.run(root, out),
             Self::Child(args) => args.run(),
         }
     }

@@ -9,7 +9,7 @@ use check::{
     DeviceName, PortNumber, Wanted,
     agent::{Agent, Settings},
     client,
-    governor::Governors,
+    governor::{Governors, PERFORMANCE},
     protocol::Token,
     session,
 };
@@ -43,6 +43,9 @@ pub(crate) struct Args {
     /// The first TCP port for perftest; the 15 after it are tried too
     #[arg(long, default_value_t = session::FIRST_PORT, value_name = "PORT")]
     test_port: u16,
+    /// Set the CPUs of this node to this frequency governor during tests, and back
+    #[arg(long, value_parser = [PERFORMANCE])]
+    governor: Option<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -58,6 +61,7 @@ impl Args {
             token: self.token_file.as_deref().map(Token::read).transpose()?,
             wanted: Wanted { device: self.device.clone(), port: self.port, gid_index: None },
             first_port: self.test_port,
+            governors: self.governor.as_ref().map(|_| Governors::below(root)),
         };
         let agent = Agent::listen(self.listen, settings, &node)?;
         if let Err(error) = Governors::below(root).restore() {
