@@ -192,6 +192,7 @@ impl<'a> Agent<'a> {
         wanted: &Wanted,
         gid: Option<std::net::IpAddr>,
     ) -> Result<Reply, Error> {
+        test.check()?;
         let program = self.node.launcher.find(test.kind, test.operation)?;
         let selected = self.node.select(wanted, gid.or(Some(wire.peer())))?;
         let session = Session::new(self.node, program, test, &selected);

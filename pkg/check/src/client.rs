@@ -7,7 +7,8 @@ use std::{
 
 use crate::{
     Error, Test, Wanted, gid,
-    perftest::{self, Output},
+    label::plain,
+    perftest::{self, Output, Unusable},
     protocol::{Reason, Reply, Request, Run, Token, Wire, handshake},
     record::{End, Record},
     session::{Node, Session},
@@ -31,6 +32,9 @@ const SILENCE: Duration = Duration::from_secs(45);
 
 /// perftest finds the CPU's clock by measuring; on a busy machine that fails now and then, and all its numbers are 0.
 const ATTEMPTS: usize = 3;
+
+/// Longer tests, in seconds, are not done again.
+const SHORT: u16 = 60;
 
 /// A test that is wanted.
 #[derive(Debug, Clone)]
@@ -82,10 +86,12 @@ impl<'a> Client<'a> {
     /// # Errors
     /// Whatever kept either end from a result.
     pub fn measure(&mut self, order: &Order) -> Result<Record, Error> {
+        order.test.check()?;
+        let attempts = if order.test.duration.get() <= SHORT { ATTEMPTS } else { 1 };
         let mut attempt = 1;
         loop {
             match self.measure_once(order) {
-                Err(Error::Unusable { .. }) if attempt < ATTEMPTS => attempt += 1,
+                Err(Error::Unusable { .. }) if attempt < attempts => attempt += 1,
                 result => return result,
             }
         }
@@ -161,10 +167,13 @@ impl<'a> Client<'a> {
 
 fn record(order: &Order, output: &Output, client: End, server: End) -> Result<Record, Error> {
     let Test { kind, operation, .. } = order.test;
-    let measurement = perftest::parse(kind, &output.printed).map_err(|why| Error::Unusable {
-        program: operation.program(kind),
-        why: why.to_string(),
-        said: output.complaints.lines().map(str::trim).collect::<Vec<_>>().join("; "),
+    let program = operation.program(kind);
+    let measurement = perftest::parse(kind, &output.printed).map_err(|why| match why {
+        Unusable::NoMessage => Error::Unanswered { program, said: why.to_string() },
+        why => {
+            let said = output.complaints.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+            Error::Unusable { program, why: why.to_string(), said: plain(&said, 400) }
+        }
     })?;
     let verdict = judge(kind, &measurement, order.limit, [client.speed_mbps, server.speed_mbps]);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{gid::NoGid, protocol::Refusal};
+use crate::{Invalid, gid::NoGid, protocol::Refusal};
 
 /// A test, or what belongs to one, could not be done. It never becomes a result of 0.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,17 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
         /// What it complained of.
+        said: String,
+    },
+    /// The two ends found each other by TCP, and then no packet of RDMA was answered.
+    #[error(
+        "{program}: {said}; RDMA packets are not answered, though TCP is: is UDP port 4791 (RoCE v2) open between the \
+         nodes, and do both GIDs belong to links that reach each other?"
+    )]
+    Unanswered {
+        /// Which program.
+        program: &'static str,
+        /// What it said.
         said: String,
     },
     /// Something took longer than it may.
@@ -126,6 +137,9 @@ pub enum Error {
         /// Why.
         source: NoGid,
     },
+    /// Values that do not go together.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
     /// RDMA could not be asked.
     #[error(transparent)]
     Rdma(#[from] rdma::Error),

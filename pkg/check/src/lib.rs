@@ -4,7 +4,7 @@
 //! devices and [GIDs](gid), start the two ends of [perftest], compare what the ports' [counters] counted, and come to a
 //! [`record::Record`] with a [verdict]. A test that could not be done is an [`Error`], never a result of 0.
 //!
-//! Nothing from the network becomes part of a command unchecked: see [`test`].
+//! Nothing from the network becomes part of a command unchecked: see [`mod@test`].
 
 #![forbid(unsafe_code)]
 

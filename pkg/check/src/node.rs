@@ -29,6 +29,8 @@ pub struct Port {
     pub link: Option<String>,
     /// How fast it is, in Mb/s; `None` if that is unknown.
     pub speed_mbps: Option<u64>,
+    /// The largest packet of its link, in bytes.
+    pub mtu: Option<u32>,
     /// Its GIDs.
     pub gids: Vec<Entry>,
 }
@@ -69,6 +71,7 @@ fn described(sysfs: &Sysfs, networks: &Networks, port: rdma::Port) -> Result<Opt
     };
     Ok(Some(Port {
         speed_mbps: speed(sysfs, &port),
+        mtu: mtu(sysfs, &port),
         gids: gids.into_iter().map(entry).collect(),
         device: port.device_name,
         number: port.port,
@@ -90,6 +93,12 @@ fn speed(sysfs: &Sysfs, port: &rdma::Port) -> Option<u64> {
             rate(&fs::read_to_string(sysfs.root().join(path)).ok()?)
         }
     }
+}
+
+fn mtu(sysfs: &Sysfs, port: &rdma::Port) -> Option<u32> {
+    let link: LinkName = port.link_name.as_deref()?.parse().ok()?;
+    let path = sysfs.root().join(format!("class/net/{}/mtu", link.as_str()));
+    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// `100 Gb/sec (4X EDR)` in Mb/s.

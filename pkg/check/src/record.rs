@@ -55,6 +55,9 @@ pub struct End {
     /// The port's speed, in Mb/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_mbps: Option<u64>,
+    /// The largest packet of its link, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
     /// perftest's version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perftest: Option<Label>,
@@ -77,6 +80,7 @@ impl End {
             gid: gid.map(|gid| gid::address(gid.entry.gid)),
             gid_why: gid.map(|gid| gid.why.as_str().into()),
             speed_mbps: selected.facts.speed_mbps,
+            mtu: selected.facts.mtu,
             perftest: perftest.map(Label::from),
             counters: Counters::new(),
         }
@@ -95,6 +99,13 @@ impl Record {
             Kind::Bandwidth => self.measurement.bandwidth.map(|bandwidth| bandwidth.average_gbps),
             Kind::Latency => self.measurement.latency.map(|latency| latency.average_us),
         }
+    }
+
+    /// What is different at the two ends and should not be. perftest takes the smaller MTU of both and works on; other
+    /// programs do not.
+    pub fn mismatch(&self) -> Option<String> {
+        let (ours, theirs) = self.client.mtu.zip(self.server.mtu).filter(|(ours, theirs)| ours != theirs)?;
+        Some(format!("the MTUs of the links differ: {ours} at the client, {theirs} at the server"))
     }
 
     /// What results have in common that can be compared.
@@ -120,6 +131,7 @@ pub(crate) mod tests {
             gid: address.parse().ok(),
             gid_why: Some("RoCE v2".into()),
             speed_mbps: Some(100_000),
+            mtu: Some(9000),
             perftest: Some("6.06".into()),
             counters: [("hw_counters/rx_write_requests".into(), 7)].into(),
         };
@@ -139,6 +151,19 @@ pub(crate) mod tests {
             client: end("node-a", "10.0.0.1"),
             server: end("node-b", "10.0.0.2"),
         }
+    }
+
+    #[test]
+    fn ends_with_different_mtus_are_found() {
+        let mut record = record(1.0);
+        assert_eq!(record.mismatch(), None);
+        record.server.mtu = Some(1500);
+        assert_eq!(
+            record.mismatch().unwrap(),
+            "the MTUs of the links differ: 9000 at the client, 1500 at the server"
+        );
+        record.server.mtu = None;
+        assert_eq!(record.mismatch(), None, "unknown is not different");
     }
 
     #[test]

@@ -110,6 +110,7 @@ mod tests {
             layer: LinkLayer::Ethernet,
             link: Some("eth0".into()),
             speed_mbps: Some(100_000),
+            mtu: Some(9000),
             gids: vec![gid::Entry {
                 index: 3,
                 gid: network.ip().to_ipv6_mapped(),

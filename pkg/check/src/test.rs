@@ -25,6 +25,21 @@ pub struct Test {
     pub duration: Seconds,
 }
 
+impl Test {
+    /// Messages of all queue pairs together, in bytes: perftest has twice as much memory locked.
+    const MOST: u64 = 1 << 30;
+
+    /// That the values go together.
+    ///
+    /// # Errors
+    /// [`Invalid`] if that many messages of that size would take too much memory.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let bytes = u64::from(self.size.get()) * u64::from(self.queue_pairs.get());
+        let value = || format!("{} bytes with {} queue pairs", self.size, self.queue_pairs);
+        if bytes <= Self::MOST { Ok(()) } else { Err(Invalid::new(&value(), "at most 1 GiB together")) }
+    }
+}
+
 /// Which device, port and GID an end is to use; what is not said is chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -232,6 +247,20 @@ mod tests {
         let test = r#"{"kind":"bandwidth","operation":"write","size":8,"queuePairs":1,"duration":1"#;
         assert!(serde_json::from_str::<Test>(&format!("{test}}}")).is_ok());
         assert!(serde_json::from_str::<Test>(&format!("{test},\"shell\":\"x\"}}")).is_err());
+    }
+
+    #[test]
+    fn a_test_cannot_take_all_memory() {
+        let test = |size: &str, queue_pairs: &str| Test {
+            kind: Kind::Bandwidth,
+            operation: Operation::Write,
+            size: size.parse().unwrap(),
+            queue_pairs: queue_pairs.parse().unwrap(),
+            duration: "1".parse().unwrap(),
+        };
+        assert!(test("8M", "128").check().is_ok() && test("1M", "1024").check().is_ok());
+        let error = test("8M", "129").check().unwrap_err().to_string();
+        assert_eq!(error, "8388608 bytes with 129 queue pairs: expected at most 1 GiB together");
     }
 
     #[test]

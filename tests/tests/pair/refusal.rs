@@ -99,3 +99,18 @@ fn an_agent_that_is_killed_takes_its_test_with_it() {
     assert_eq!(client.wait().unwrap().code(), Some(1), "no result");
     no_perftest_is_left();
 }
+
+#[test]
+fn a_firewall_that_drops_roce_is_named() {
+    let _agent = Agent::start();
+    pair::there(
+        "set -e; modprobe -a sch_ingress cls_u32 act_gact; tc qdisc add dev eth0 clsact
+        tc filter add dev eth0 ingress protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff action drop",
+    )
+    .ended(0);
+    let blocked = check(&format!("bw {THERE} --duration 1 --qps 1 --no-store"));
+    pair::there("tc qdisc del dev eth0 clsact").ended(0);
+    let blocked = blocked.ended(1);
+    assert!(blocked.stderr.contains("is UDP port 4791 (RoCE v2) open"), "{blocked:?}");
+    no_perftest_is_left();
+}

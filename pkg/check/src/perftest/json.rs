@@ -60,7 +60,7 @@ mod tests {
 
     macro_rules! golden {
         ($version:literal, $name:literal) => {
-            include_str!(concat!("../../golden/", $version, "/", $name, ".json"))
+            include_str!(concat!("../../golden/", $version, "/", $name, ".report"))
         };
     }
 

@@ -76,6 +76,9 @@ pub enum Unusable {
         /// As it was printed.
         value: String,
     },
+    /// The test took its time, and no message arrived.
+    #[error("no message got through")]
+    NoMessage,
     /// A line that does not fit its table's head.
     #[error("its table has a line that does not fit its head: {line}")]
     Shape {
@@ -125,6 +128,9 @@ pub(super) fn measurement(
         })
     };
     let iterations = text(Field::Iterations).and_then(|text| text.parse().ok());
+    if iterations == Some(0) {
+        return Err(Unusable::NoMessage);
+    }
     Ok(match kind {
         Kind::Bandwidth => {
             let rate = number(Field::Rate);

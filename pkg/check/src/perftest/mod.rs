@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn the_report_goes_before_the_table_and_the_table_is_enough() {
         let table = include_str!("../../golden/4.5+0.17/write_bw.txt");
-        let json = include_str!("../../golden/25.01.0+0.80/write_bw.json");
+        let json = include_str!("../../golden/25.01.0+0.80/write_bw.report");
         assert_eq!(parse(Kind::Bandwidth, table).unwrap().iterations, Some(1094));
         assert_eq!(parse(Kind::Bandwidth, &format!("{json}{table}")).unwrap().iterations, Some(2664));
         let torn = "{\ntest_info: {\ntest: RDMA_Write_BW_Test,\n";

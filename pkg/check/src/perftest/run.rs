@@ -21,6 +21,9 @@ const KEPT: usize = 64 << 10;
 /// How long the pipes of a process that is gone are waited for: somebody else may hold them.
 const PIPES: Duration = Duration::from_millis(500);
 
+/// `IBV_WC_RETRY_EXC_ERR`, as perftest tells of it.
+const RETRY_EXCEEDED: &str = "failed status 12";
+
 /// How programs are started.
 #[derive(Debug, Clone)]
 pub struct Launcher {
@@ -179,7 +182,12 @@ impl Output {
 
     /// That it failed, as an error.
     pub fn failure(&self) -> Error {
-        Error::Failed { program: self.program, status: self.status.to_string(), said: self.said() }
+        let (program, said) = (self.program, self.said());
+        if said.to_lowercase().contains(RETRY_EXCEEDED) {
+            Error::Unanswered { program, said }
+        } else {
+            Error::Failed { program, status: self.status.to_string(), said }
+        }
     }
 }
 
@@ -275,6 +283,17 @@ mod tests {
         assert!(output.printed.len() <= KEPT && output.printed.ends_with("end\n"));
         assert!(!output.is_success());
         assert_eq!(output.failure().to_string(), "ib_write_bw failed (exit status: 3): complaint");
+    }
+
+    #[test]
+    fn packets_that_nobody_answers_are_explained() {
+        let launcher = launcher("");
+        let mut running = shell(&launcher, "echo 'Failed status 12: wr_id 0 syndrom 0x81' >&2; exit 1");
+        while !running.has_ended().unwrap() {
+            thread::yield_now();
+        }
+        let failure = running.end().unwrap().failure().to_string();
+        assert!(failure.contains("is UDP port 4791 (RoCE v2) open"), "{failure}");
     }
 
     #[test]

@@ -114,6 +114,14 @@ mod tests {
     }
 
     #[test]
+    fn no_message_in_all_the_time_is_told_from_a_clock_that_could_not_be_found() {
+        let head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n";
+        let silent =
+            format!("{head} 65536      0           0.000000            0.000000            0.000000\n");
+        assert_eq!(parse(Kind::Bandwidth, &silent), Err(Unusable::NoMessage));
+    }
+
+    #[test]
     fn inf_and_nan_are_no_results() {
         let head = " #bytes        #iterations       t_avg[usec]    tps average\n";
         for bad in ["inf", "-inf", "nan", "-nan", "0.00", "-1.0"] {

@@ -1,7 +1,7 @@
 //! `silkrail check bw` and `silkrail check lat`.
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::Write,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -226,13 +226,10 @@ fn verdict(records: &[Record]) -> Exit {
     if low { Exit::Found } else { Exit::Done }
 }
 
+/// Tests are long: whoever waits is told for what.
 fn progress(test: &Test, host: &str) {
-    let mut err = io::stderr();
-    if err.is_terminal() {
-        let Test { kind, operation, size, duration, .. } = test;
-        // That nobody sees it is no reason to fail.
-        let _ = writeln!(err, "{kind} by {operation} to {host}: {size} bytes, {duration} s …");
-    }
+    let Test { kind, operation, size, duration, .. } = test;
+    eprintln!("silkrail: {kind} by {operation} to {host}: {size} bytes, {duration} s");
 }
 
 /// The sizes of a sweep.

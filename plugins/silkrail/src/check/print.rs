@@ -21,6 +21,9 @@ pub(super) fn record(record: &Record, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "verdict: {}: {}", verdict(record), record.verdict.why)?;
     end("client", &record.client, out)?;
     end("server", &record.server, out)?;
+    if let Some(mismatch) = record.mismatch() {
+        writeln!(out, "{mismatch}")?;
+    }
     trouble(record, out)?;
     if record.id > 0 {
         writeln!(out, "kept as result {}", record.id)?;
