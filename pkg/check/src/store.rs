@@ -87,7 +87,7 @@ impl Store {
         let mut file = self.open(OpenOptions::new().read(true).append(true).create(true))?;
         let mut kept = self.records(&mut file)?;
         let last = kept.iter().map(|record| record.id).max().unwrap_or(0);
-        for (record, id) in records.iter_mut().zip(last + 1..) {
+        for (record, id) in records.iter_mut().zip(last.saturating_add(1)..) {
             record.id = id;
         }
         if kept.len() + records.len() > self.most {
