@@ -26,7 +26,7 @@ pub fn page(records: &[Record]) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
         <meta name=\"viewport\" content=\"width=device-width\"><title>silkrail check</title>\
         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
-        <style>{STYLE}</style></head>\n<body><h1>RDMA tests</h1>\n<p>{} results of {} tests.</p>\n{charts}\
+        <style>{STYLE}</style></head>\n<body><h1>RDMA tests</h1>\n<p>Results: {}, tests: {}</p>\n{charts}\
         <h2>Results, the latest first</h2>\n<table><thead><tr><th>ID</th><th>Time</th><th>Test</th><th>Client</th>\
         <th>Server</th><th>Average</th><th>Verdict</th></tr></thead>\n<tbody>\n{rows}</tbody></table></body></html>\n",
         records.len(),
@@ -200,12 +200,12 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), 2);
         assert_eq!(page.matches("<circle").count(), 3);
         assert_eq!(page.matches("#d7263d").count(), 1);
-        assert!(page.contains("3 results of 2 tests"), "{page}");
+        assert!(page.contains("Results: 3, tests: 2"), "{page}");
         assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
     }
 
     #[test]
     fn an_empty_history_is_an_empty_page() {
-        assert!(page(&[]).contains("0 results of 0 tests"));
+        assert!(page(&[]).contains("Results: 0, tests: 0"));
     }
 }
