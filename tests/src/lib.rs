@@ -5,6 +5,7 @@
 //! | `protocol` | environment and standard input in, standard output and exit code out | the built `silkrail-cni` |
 //! | `netns` | the built plugins in namespaces of the running kernel | root |
 //! | `doctor` | faults on a tree of files, named by `silkrail doctor --root` | the built `silkrail` |
+//! | `pair` | the built `silkrail` between two nodes | two of the lab's machines |
 //! | `daemon` | `silkraild` as a process, on a node without RDMA | the built `silkraild`, strace, promtool |
 //! | `conf` | every file that users copy is read by what will read it | the built `silkrail-cni` |
 //! | `deploy` | the image's recipe and the manifests that install the plugins fit each other | the built executables |
@@ -42,6 +43,7 @@ pub mod evidence;
 pub mod http;
 pub mod kube_pod;
 pub mod machine;
+pub mod pair;
 pub mod prometheus;
 pub mod rail;
 pub mod reboot;

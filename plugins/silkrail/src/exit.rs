@@ -106,6 +106,12 @@ pub(crate) enum Failure {
     WhereAmI(#[source] io::Error),
     #[error("write {}: {source}", path.display())]
     ManPage { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Check(#[from] ::check::Error),
+    #[error(transparent)]
+    Incomparable(#[from] ::check::compare::Incomparable),
+    #[error("{0} is named twice")]
+    NodeTwice(String),
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
 }
@@ -117,6 +123,7 @@ impl Failure {
             Self::NoModule(_) | Self::NotLoaded => Exit::Unsupported,
             Self::Rdma(NoRdma | TooOld { .. }) => Exit::Unsupported,
             Self::Mode(Other(NoRdma | TooOld { .. })) => Exit::Unsupported,
+            Self::Check(::check::Error::Rdma(NoRdma | TooOld { .. })) => Exit::Unsupported,
             Self::Mode(rdma::ModeError::Busy { .. }) => Exit::NeedsReboot,
             Self::NodeFile { .. } | Self::NoPf { .. } | Self::NoFunction { .. } | Self::Profile { .. } => {
                 Exit::Wrong

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod check;
 mod completion;
 mod doctor;
 mod exit;
@@ -56,6 +57,8 @@ enum Command {
     Gc(gc::Args),
     Doctor(doctor::Args),
     #[command(subcommand)]
+    Check(check::Command),
+    #[command(subcommand)]
     Tune(tune::Command),
     Recover(recover::Args),
     Completion(completion::Args),
@@ -89,6 +92,7 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
         Command::Pods(args) => args.run(&cli.root, out),
         Command::Gc(args) => args.run(&cli.root, out),
         Command::Doctor(args) => args.run(&cli.root, out),
+        Command::Check(command) => command.run(&cli.root, out),
         Command::Tune(command) => command.run(&cli.root, out),
         Command::Recover(args) => args.run(&cli.root, out),
         Command::Completion(args) => args.run(Cli::command(), out),

@@ -1,5 +1,6 @@
 //! The targets, one file each.
 
+mod check;
 mod configuration;
 mod pools;
 mod prev_result;
@@ -12,7 +13,8 @@ mod texts;
 use crate::Target;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
+    ("check", check::run),
     ("configuration", configuration::run),
     ("pools", pools::run),
     ("prev_result", prev_result::run),

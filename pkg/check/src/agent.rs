@@ -1,0 +1,296 @@
+//! The end that waits for tests: one at a time.
+
+use std::{
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::AsFd,
+    sync::atomic::{AtomicUsize, Ordering},
+    sync::{Mutex, TryLockError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::{
+    Error, Interrupt, Test, Wanted,
+    client::{Client, Order},
+    error::io,
+    governor::{Done, Governors},
+    perftest::Running,
+    protocol::{Reason, Refusal, Reply, Request, Run, Token, Wire, handshake},
+    session::{Node, SLACK, Session},
+};
+
+/// How long a client that has shaken hands may ask nothing.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How long perftest's server may take to end after its client has.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// How often a test's connection and process are looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How often whoever waits for a test of two agents hears that it is under way.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// So many connections at once; the rest wait in the kernel's queue.
+const CONNECTIONS: usize = 16;
+
+/// How an agent behaves.
+#[derive(Debug)]
+pub struct Settings {
+    /// What clients have to have.
+    pub token: Option<Token>,
+    /// What is used where a client asks for nothing else.
+    pub wanted: Wanted,
+    /// The first TCP port that is tried for perftest.
+    pub first_port: u16,
+    /// The governors to set during tests.
+    pub governors: Option<Governors>,
+}
+
+/// An agent that listens.
+#[derive(Debug)]
+pub struct Agent<'a> {
+    listener: TcpListener,
+    settings: Settings,
+    node: &'a Node,
+    busy: Mutex<()>,
+    connections: AtomicUsize,
+}
+
+impl<'a> Agent<'a> {
+    /// Listens.
+    ///
+    /// # Errors
+    /// [`Error::Open`] if others than this node could start tests without a token; [`Error::Io`].
+    pub fn listen(address: SocketAddr, settings: Settings, node: &'a Node) -> Result<Self, Error> {
+        if settings.token.is_none() && !address.ip().to_canonical().is_loopback() {
+            return Err(Error::Open { address: address.to_string() });
+        }
+        let listener = TcpListener::bind(address).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        let listener = listener.map_err(io(format!("listen on {address}")))?;
+        Ok(Self { listener, settings, node, busy: Mutex::new(()), connections: AtomicUsize::new(0) })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn address(&self) -> Result<SocketAddr, Error> {
+        self.listener.local_addr().map_err(io("ask for the address listened on"))
+    }
+
+    /// Serves until the process is to end. `log` is told of each test, in one line.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the socket fails.
+    pub fn serve(&self, log: &(dyn Fn(&str) + Sync)) -> Result<(), Error> {
+        thread::scope(|scope| {
+            while !self.node.interrupt.is_requested() {
+                let Some(stream) = self.next()? else { continue };
+                self.connections.fetch_add(1, Ordering::SeqCst);
+                let handled = move || {
+                    if let Err(error) = self.talk(stream, log) {
+                        log(&error.to_string());
+                    }
+                    self.connections.fetch_sub(1, Ordering::SeqCst);
+                };
+                // Without a thread there is no talk: the client sees that the connection is closed.
+                if thread::Builder::new().spawn_scoped(scope, handled).is_err() {
+                    self.connections.fetch_sub(1, Ordering::SeqCst);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The next connection, if one comes soon.
+    fn next(&self) -> Result<Option<TcpStream>, Error> {
+        if self.connections.load(Ordering::SeqCst) >= CONNECTIONS {
+            thread::sleep(TICK);
+            return Ok(None);
+        }
+        let mut waiting = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+        // A signal interrupts it, or not: it is short.
+        let _ = poll(&mut waiting, PollTimeout::from(100u8));
+        match self.listener.accept() {
+            Ok((stream, _)) => {
+                let blocking = stream.set_nonblocking(false);
+                Ok(blocking.is_ok().then_some(stream))
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Ok(None),
+            // The peer is gone already, or descriptors are scarce for a moment.
+            Err(e) if e.raw_os_error().is_some() => {
+                thread::sleep(TICK);
+                Ok(None)
+            }
+            Err(source) => Err(io("accept a connection")(source)),
+        }
+    }
+
+    fn talk(&self, stream: TcpStream, log: &dyn Fn(&str)) -> Result<(), Error> {
+        let mut wire = Wire::new(stream)?;
+        handshake::accept(&mut wire, self.settings.token.as_ref(), &self.node.interrupt)?;
+        loop {
+            let request = match wire.receive(IDLE, &self.node.interrupt) {
+                Ok(request) => request,
+                Err(Error::Closed { .. }) => return Ok(()),
+                Err(error) => return refused(&mut wire, error),
+            };
+            let answered = self.answer(&mut wire, request, log);
+            match answered {
+                Ok(reply) => wire.send(&reply)?,
+                Err(error @ (Error::Closed { .. } | Error::Protocol { .. } | Error::Interrupted)) => {
+                    return refused(&mut wire, error);
+                }
+                Err(error) => {
+                    log(&format!("{}: {error}", wire.peer()));
+                    wire.send(&refusal(&error))?;
+                }
+            }
+        }
+    }
+
+    fn answer(&self, wire: &mut Wire, request: Request, log: &dyn Fn(&str)) -> Result<Reply, Error> {
+        let _one = match self.busy.try_lock() {
+            Ok(one) => one,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(busy()),
+        };
+        let held = self.settings.governors.as_ref().map(Governors::hold).transpose()?;
+        if let Some(Done::Without(why)) = held.as_ref().map(|held| &held.done) {
+            log(&format!("the governor stays as it is: {why}"));
+        }
+        match request {
+            Request::Test { test, wanted, gid } => {
+                let Test { kind, operation, .. } = test;
+                log(&format!(
+                    "{}: {kind} by {operation}, {} bytes, {} s",
+                    wire.peer(),
+                    test.size,
+                    test.duration
+                ));
+                self.serve_test(wire, &test, &wanted.or(&self.settings.wanted), gid)
+            }
+            Request::Run(run) => {
+                log(&format!("{}: {} with {}", wire.peer(), run.test.kind, run.against));
+                self.run(wire, *run)
+            }
+            Request::Finished => Err(wire.protocol("nothing is under way")),
+        }
+    }
+
+    /// The server's part of a test. The process ends with it, however it ends.
+    fn serve_test(
+        &self,
+        wire: &mut Wire,
+        test: &Test,
+        wanted: &Wanted,
+        gid: Option<std::net::IpAddr>,
+    ) -> Result<Reply, Error> {
+        test.check()?;
+        let program = self.node.launcher.find(test.kind, test.operation)?;
+        let selected = self.node.select(wanted, gid.or(Some(wire.peer())))?;
+        let session = Session::new(self.node, program, test, &selected);
+        let (mut running, tcp_port) = session.serve(self.settings.first_port)?;
+        wire.send(&Reply::Ready { tcp_port, end: Box::new(session.end()) })?;
+        let limit = Duration::from_secs(test.duration.get().into()) + SLACK;
+        self.attend(wire, &mut running, limit)?;
+        let output = running.end()?;
+        if !output.is_success() {
+            return Err(output.failure());
+        }
+        Ok(Reply::Done { end: Box::new(session.end()) })
+    }
+
+    /// Until the client says that its program has ended, and ours has ended too or had its time.
+    fn attend(&self, wire: &mut Wire, running: &mut Running, limit: Duration) -> Result<(), Error> {
+        let mut deadline = Instant::now() + limit;
+        let mut finished = false;
+        loop {
+            self.node.interrupt.check()?;
+            let ended = running.has_ended()?;
+            if finished && (ended || Instant::now() >= deadline) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::TimedOut { what: "the test".into(), seconds: limit.as_secs() });
+            }
+            match wire.poll(TICK)? {
+                None => {}
+                Some(Request::Finished) if !finished => {
+                    (finished, deadline) = (true, deadline.min(Instant::now() + LINGER));
+                }
+                Some(_) => return Err(wire.protocol("a test is under way")),
+            }
+        }
+    }
+
+    /// The client's part of a test with another agent. Whoever asked hears in between that it is under way; if they go,
+    /// the test ends.
+    fn run(&self, wire: &mut Wire, run: Run) -> Result<Reply, Error> {
+        let Run { against, test, wanted, peer_wanted, limit } = run;
+        if !against.is_ipv4() {
+            return Err(wire.protocol("an agent has an IPv4 address"));
+        }
+        let node = Node {
+            launcher: self.node.launcher.clone(),
+            sysfs: self.node.sysfs.clone(),
+            interrupt: Interrupt::never(),
+        };
+        let order = Order { test, wanted: wanted.or(&self.settings.wanted), peer_wanted, limit };
+        let measure = || Client::connect(&node, against, self.settings.token.as_ref())?.measure(&order);
+        let record = thread::scope(|scope| {
+            let at_work = scope.spawn(measure);
+            let watched = self.watch(wire, || at_work.is_finished());
+            if watched.is_err() {
+                node.interrupt.request();
+            }
+            let measured = at_work.join().unwrap_or(Err(Error::Interrupted));
+            watched.and(measured)
+        })?;
+        Ok(Reply::Result { record: Box::new(record) })
+    }
+
+    fn watch(&self, wire: &mut Wire, is_done: impl Fn() -> bool) -> Result<(), Error> {
+        let mut told = Instant::now();
+        while !is_done() {
+            self.node.interrupt.check()?;
+            if told.elapsed() >= HEARTBEAT {
+                wire.send(&Reply::Working)?;
+                told = Instant::now();
+            }
+            if wire.poll::<Request>(TICK)?.is_some() {
+                return Err(wire.protocol("a test is under way"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells the client, if it is still there, and is done with it.
+fn refused(wire: &mut Wire, error: Error) -> Result<(), Error> {
+    let _ = wire.send(&refusal(&error));
+    Err(error)
+}
+
+fn refusal(error: &Error) -> Reply {
+    let reason = match error {
+        Error::Unusable { .. } => Reason::Unusable,
+        Error::Refused { refusal, .. } => refusal.reason,
+        _ => Reason::Failed,
+    };
+    Reply::Refused(Refusal { reason, message: error.to_string().into() })
+}
+
+fn busy() -> Reply {
+    let message = "busy: another test is under way on this node; try again later";
+    Reply::Refused(Refusal { reason: Reason::Busy, message: message.into() })
+}
+
+#[cfg(test)]
+mod tests;

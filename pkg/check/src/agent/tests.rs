@@ -1,0 +1,139 @@
+//! An agent that is asked for what it must refuse.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::Shutdown,
+};
+
+use serde_json::{Value, json};
+use sysfs::Sysfs;
+
+use super::*;
+use crate::perftest::Launcher;
+
+/// An agent on this machine that has no perftest, while `with` runs; what it logged.
+fn serving(with: impl FnOnce(SocketAddr) + Send) -> String {
+    let node = Node {
+        launcher: Launcher { path: "/nonexistent".into(), wrapper: Vec::new() },
+        sysfs: Sysfs::system(),
+        interrupt: Interrupt::never(),
+    };
+    let log = Mutex::new(String::new());
+    let settings = Settings { token: None, wanted: Wanted::default(), first_port: 18515, governors: None };
+    let agent = Agent::listen("127.0.0.1:0".parse().unwrap(), settings, &node).unwrap();
+    let address = agent.address().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| agent.serve(&|line| log.lock().unwrap().push_str(line)).unwrap());
+        with(address);
+        node.interrupt.request();
+    });
+    log.into_inner().unwrap()
+}
+
+/// A connection that has shaken hands.
+fn connect(address: SocketAddr) -> BufReader<TcpStream> {
+    let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
+    let nonce = "00".repeat(32);
+    answer(&mut stream);
+    say(&mut stream, &json!({"silkrailCheck": 1, "nonce": nonce}).to_string());
+    answer(&mut stream);
+    stream
+}
+
+fn say(stream: &mut BufReader<TcpStream>, line: &str) {
+    stream.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
+}
+
+fn answer(stream: &mut BufReader<TcpStream>) -> Value {
+    let mut line = String::new();
+    stream.read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+fn test(change: impl FnOnce(&mut Value)) -> String {
+    let test = json!({"kind": "bandwidth", "operation": "write", "size": 8, "queuePairs": 1, "duration": 1});
+    let mut request = json!({"type": "test", "test": test, "wanted": {}});
+    change(&mut request);
+    request.to_string()
+}
+
+#[test]
+fn values_out_of_their_bounds_are_refused_before_anything_is_started() {
+    let bad: [fn(&mut Value); 9] = [
+        |request| request["wanted"]["device"] = "--help".into(),
+        |request| request["wanted"]["device"] = "mlx5_0; reboot".into(),
+        |request| request["wanted"]["gidIndex"] = 70_000.into(),
+        |request| request["test"]["size"] = (1u64 << 40).into(),
+        |request| request["test"]["duration"] = 0.into(),
+        |request| request["test"]["queuePairs"] = (-1).into(),
+        |request| request["test"]["operation"] = "atomic".into(),
+        |request| request["test"]["shell"] = "x".into(),
+        |request| request["gid"] = "$(reboot)".into(),
+    ];
+    let log = serving(|address| {
+        for change in bad {
+            let mut stream = connect(address);
+            say(&mut stream, &test(change));
+            let answer = answer(&mut stream);
+            assert_eq!(
+                (&answer["type"], &answer["reason"]),
+                (&"refused".into(), &"failed".into()),
+                "{answer}"
+            );
+            assert!(answer["message"].as_str().unwrap().contains("does not speak this protocol"), "{answer}");
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the connection is closed");
+        }
+    });
+    assert!(!log.contains("bandwidth by write"), "{log}");
+}
+
+#[test]
+fn a_refusal_is_told_and_the_connection_stays() {
+    serving(|address| {
+        let mut stream = connect(address);
+        for _ in 0..2 {
+            say(&mut stream, &test(|_| ()));
+            let answer = answer(&mut stream);
+            assert!(answer["message"].as_str().unwrap().contains("install the package perftest"), "{answer}");
+        }
+    });
+}
+
+#[test]
+fn another_version_garbage_and_silence_do_no_harm() {
+    serving(|address| {
+        let mut other = BufReader::new(TcpStream::connect(address).unwrap());
+        answer(&mut other);
+        say(&mut other, &json!({"silkrailCheck": 2, "nonce": "00".repeat(32)}).to_string());
+        assert_eq!(answer(&mut other)["reason"], "version");
+        for garbage in ["GET / HTTP/1.1", "{}", "[[[[[[", "\u{0}"] {
+            let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
+            answer(&mut stream);
+            say(&mut stream, garbage);
+            stream.get_mut().shutdown(Shutdown::Write).unwrap();
+            let mut rest = String::new();
+            assert!(stream.read_to_string(&mut rest).is_ok_and(|_| rest.is_empty()), "{garbage}: {rest}");
+        }
+        let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut stream = connect(address);
+        say(&mut stream, r#"{"type":"finished"}"#);
+        assert!(answer(&mut stream)["message"].as_str().unwrap().contains("nothing is under way"));
+    });
+}
+
+#[test]
+fn without_a_token_only_this_node_is_listened_to() {
+    let node = Node {
+        launcher: Launcher { path: "".into(), wrapper: Vec::new() },
+        sysfs: Sysfs::system(),
+        interrupt: Interrupt::never(),
+    };
+    for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+        let settings =
+            Settings { token: None, wanted: Wanted::default(), first_port: 18515, governors: None };
+        assert!(
+            matches!(Agent::listen(open.parse().unwrap(), settings, &node), Err(Error::Open { .. })),
+            "{open}"
+        );
+    }
+}

@@ -1,0 +1,195 @@
+//! The end that asks for a test.
+
+use std::{
+    net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use crate::{
+    Error, Test, Wanted, gid,
+    label::plain,
+    perftest::{self, Output, Unusable},
+    protocol::{Reason, Reply, Request, Run, Token, Wire, handshake},
+    record::{End, Record},
+    session::{Node, Session},
+    verdict::{Limit, judge},
+};
+
+/// Where agents listen.
+pub const PORT: u16 = 18514;
+
+/// How long a connection may take.
+const CONNECTING: Duration = Duration::from_secs(5);
+
+/// How long an agent may take to choose a port and to start its server.
+const PREPARING: Duration = Duration::from_secs(40);
+
+/// How long an agent may take to end its server and to count.
+const ENDING: Duration = Duration::from_secs(15);
+
+/// How long an agent that runs a test for us may be silent.
+const SILENCE: Duration = Duration::from_secs(45);
+
+/// perftest finds the CPU's clock by measuring; on a busy machine that fails now and then, and all its numbers are 0.
+const ATTEMPTS: usize = 3;
+
+/// Longer tests, in seconds, are not done again.
+const SHORT: u16 = 60;
+
+/// A test that is wanted.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// Which.
+    pub test: Test,
+    /// What this end is to use.
+    pub wanted: Wanted,
+    /// What the other end is to use.
+    pub peer_wanted: Wanted,
+    /// What is enough.
+    pub limit: Limit,
+}
+
+/// The address of an agent from `HOST` or `HOST:PORT`.
+///
+/// # Errors
+/// [`Error::Connect`] if the host has no IPv4 address: perftest's ends find each other by IPv4.
+pub fn resolve(host: &str) -> Result<SocketAddr, Error> {
+    let with_port = |text: &str| (text, PORT).to_socket_addrs();
+    let found = if host.rsplit_once(':').is_some() { host.to_socket_addrs() } else { with_port(host) };
+    let failed = |source| Error::Connect { peer: host.to_owned(), source };
+    let mut found = found.map_err(failed)?;
+    found.find(SocketAddr::is_ipv4).ok_or_else(|| failed(std::io::Error::other("it has no IPv4 address")))
+}
+
+/// A connection to an agent that knows us.
+#[derive(Debug)]
+pub struct Client<'a> {
+    node: &'a Node,
+    wire: Wire,
+}
+
+impl<'a> Client<'a> {
+    /// Connects and shakes hands.
+    ///
+    /// # Errors
+    /// [`Error::Connect`], [`Error::NotTrusted`], [`Error::Refused`], …
+    pub fn connect(node: &'a Node, agent: SocketAddr, token: Option<&Token>) -> Result<Self, Error> {
+        let stream = TcpStream::connect_timeout(&agent, CONNECTING)
+            .map_err(|source| Error::Connect { peer: agent.to_string(), source })?;
+        let mut wire = Wire::new(stream)?;
+        handshake::introduce(&mut wire, token, &node.interrupt)?;
+        Ok(Self { node, wire })
+    }
+
+    /// Does a test with the agent. If perftest could not find its clock, once more.
+    ///
+    /// # Errors
+    /// Whatever kept either end from a result.
+    pub fn measure(&mut self, order: &Order) -> Result<Record, Error> {
+        order.test.check()?;
+        let attempts = if order.test.duration.get() <= SHORT { ATTEMPTS } else { 1 };
+        let mut attempt = 1;
+        loop {
+            match self.measure_once(order) {
+                Err(Error::Unusable { .. }) if attempt < attempts => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn measure_once(&mut self, order: &Order) -> Result<Record, Error> {
+        let program = self.node.launcher.find(order.test.kind, order.test.operation)?;
+        let peer = self.wire.peer();
+        let selected = self.node.select(&order.wanted, Some(peer))?;
+        let gid = selected.gid.as_ref().map(|gid| gid::address(gid.entry.gid));
+        self.wire.send(&Request::Test { test: order.test, wanted: order.peer_wanted.clone(), gid })?;
+        let (tcp_port, theirs) = match self.receive(PREPARING)? {
+            Reply::Ready { tcp_port, end } => (tcp_port, end),
+            _ => return Err(self.wire.protocol("it is not ready")),
+        };
+        // Now that their GID is known, there may be a better one for it.
+        let selected = self.node.select(&order.wanted, theirs.gid.or(Some(peer)))?;
+        let session = Session::new(self.node, program, &order.test, &selected);
+        let output = session.run(peer, tcp_port)?;
+        self.wire.send(&Request::Finished)?;
+        let ours = session.end();
+        let theirs = self.other_end(&output)?;
+        record(order, &output, ours, theirs)
+    }
+
+    /// What the agent says when the test is over. If both ends failed, both are heard.
+    fn other_end(&mut self, output: &Output) -> Result<End, Error> {
+        match self.receive(ENDING) {
+            Ok(Reply::Done { end }) if output.is_success() => Ok(*end),
+            Ok(Reply::Done { .. }) => Err(output.failure()),
+            Err(Error::Refused { peer, mut refusal }) if !output.is_success() => {
+                refusal.message = format!("{}; at this end: {}", refusal.message, output.failure()).into();
+                Err(Error::Refused { peer, refusal })
+            }
+            Err(_) if !output.is_success() => Err(output.failure()),
+            Err(error) => Err(error),
+            Ok(_) => Err(self.wire.protocol("it is not done")),
+        }
+    }
+
+    /// Has the agent do a test with another agent, for at most as long as it says that it works.
+    ///
+    /// # Errors
+    /// Whatever kept either agent from a result.
+    pub fn have_run(&mut self, run: Run) -> Result<Record, Error> {
+        self.wire.send(&Request::Run(Box::new(run)))?;
+        loop {
+            match self.receive(SILENCE)? {
+                Reply::Working => {}
+                Reply::Result { record } => return Ok(*record),
+                _ => return Err(self.wire.protocol("it has no result")),
+            }
+        }
+    }
+
+    fn receive(&mut self, within: Duration) -> Result<Reply, Error> {
+        match self.wire.receive(within, &self.node.interrupt)? {
+            Reply::Refused(refusal) if refusal.reason == Reason::Unusable => Err(Error::Unusable {
+                program: "perftest",
+                why: refusal.message.to_string(),
+                said: String::new(),
+            }),
+            Reply::Refused(refusal) => Err(Error::Refused { peer: self.wire.peer().to_string(), refusal }),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Whom it is connected with.
+    pub fn peer(&self) -> IpAddr {
+        self.wire.peer()
+    }
+}
+
+fn record(order: &Order, output: &Output, client: End, server: End) -> Result<Record, Error> {
+    let Test { kind, operation, .. } = order.test;
+    let program = operation.program(kind);
+    let measurement = perftest::parse(kind, &output.printed).map_err(|why| match why {
+        Unusable::NoMessage => Error::Unanswered { program, said: why.to_string() },
+        why => {
+            let said = output.complaints.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+            Error::Unusable { program, why: why.to_string(), said: plain(&said, 400) }
+        }
+    })?;
+    let verdict = judge(kind, &measurement, order.limit, [client.speed_mbps, server.speed_mbps]);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    Ok(Record { id: 0, time, test: order.test, measurement, verdict, client, server })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_the_usual_port_or_its_own() {
+        assert_eq!(resolve("127.0.0.1").unwrap().to_string(), "127.0.0.1:18514");
+        assert_eq!(resolve("127.0.0.1:99").unwrap().to_string(), "127.0.0.1:99");
+        for bad in ["", "127.0.0.1:99999", "-d", "a b", "[::1]:5", "::1"] {
+            assert!(resolve(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Bandwidth over message size.
+
+use serde::Serialize;
+
+use super::{Collective, Library};
+
+/// What a test printed: one point for each size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Curve {
+    /// Whose test.
+    pub library: Library,
+    /// Of which operation.
+    pub collective: Collective,
+    /// By size.
+    pub points: Vec<Point>,
+}
+
+/// The result for one size.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Point {
+    /// Bytes.
+    pub size: u64,
+    /// Microseconds.
+    pub time_us: f64,
+    /// Size by time, in 10^9 bytes/s.
+    pub algorithm_gbs: f64,
+    /// What each link carries of it, in 10^9 bytes/s; HCCL does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bus_gbs: Option<f64>,
+    /// Whether the data was right; `None` if that was not looked at.
+    pub correct: Option<bool>,
+}
+
+impl Point {
+    /// The bus bandwidth, where it is told.
+    pub fn gbs(&self) -> f64 {
+        self.bus_gbs.unwrap_or(self.algorithm_gbs)
+    }
+}
+
+impl Curve {
+    /// The bandwidth at the plateau: the best of the three largest sizes. The average over all sizes, which the programs
+    /// print, says more about which sizes were asked for than about the network.
+    pub fn plateau_gbs(&self) -> f64 {
+        let largest = self.points.iter().rev().take(3);
+        largest.map(Point::gbs).fold(0.0, f64::max)
+    }
+
+    /// Whether data was wrong somewhere.
+    pub fn is_wrong(&self) -> bool {
+        self.points.iter().any(|point| point.correct == Some(false))
+    }
+}

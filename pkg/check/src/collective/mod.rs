@@ -1,0 +1,43 @@
+//! Tests of the communication libraries: nccl-tests for NVIDIA's, `hccl_test` for Ascend's.
+//!
+//! A [`Plan`] becomes an `mpirun` command or an MPIJob manifest, and what the programs print becomes a [`Curve`]. They need
+//! GPUs or NPUs: here are only their command lines and their outputs as they are documented and as others have recorded
+//! them.
+
+mod curve;
+mod hccl;
+mod mpijob;
+mod nccl;
+mod plan;
+mod run;
+
+pub use curve::{Curve, Point};
+pub use hccl::parse as parse_hccl;
+pub use mpijob::manifest;
+pub use nccl::parse as parse_nccl;
+pub use plan::{Collective, Host, Image, Library, Plan, Variable, size};
+pub use run::run;
+
+use crate::{Error, Invalid};
+
+/// What a program of a library printed, or its JSON report.
+///
+/// # Errors
+/// [`Error::Unusable`] if there is no result in it.
+pub fn parse(library: Library, collective: Collective, printed: &str) -> Result<Curve, Error> {
+    let points = match library {
+        Library::Nccl => nccl::parse(printed),
+        Library::Hccl => hccl::parse(printed),
+    };
+    let unusable =
+        |why: String| Error::Unusable { program: collective.program(library), why, said: String::new() };
+    let points = points.map_err(unusable)?;
+    if points.is_empty() {
+        return Err(unusable("it printed no result".into()));
+    }
+    Ok(Curve { library, collective, points })
+}
+
+fn invalid(value: &str, expected: &'static str) -> Invalid {
+    Invalid::new(value, expected)
+}

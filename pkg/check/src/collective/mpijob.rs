@@ -1,0 +1,115 @@
+//! A plan as an MPIJob of the Kubeflow MPI Operator.
+
+use std::fmt::Write;
+
+use super::{Image, Library, Plan};
+
+/// What a device is called in a pod's resources.
+fn resource(library: Library) -> &'static str {
+    match library {
+        Library::Nccl => "nvidia.com/gpu",
+        Library::Hccl => "huawei.com/Ascend910",
+    }
+}
+
+/// The manifest. Where the pods run is the scheduler's matter: as many workers as the plan has hosts, each on a node of
+/// its own.
+pub fn manifest(plan: &Plan, image: &Image, name: &super::Host) -> String {
+    let (workers, slots) = (plan.hosts.len(), plan.per_node);
+    let processes = plan.processes().to_string();
+    let mut command: Vec<String> = match plan.library {
+        Library::Nccl => ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-np", &processes]
+            .map(str::to_owned)
+            .to_vec(),
+        Library::Hccl => ["mpirun", "-n", &processes].map(str::to_owned).to_vec(),
+    };
+    command.extend(plan.variables());
+    command.extend(plan.program());
+    // Every value is checked and in quotes, which JSON and YAML have in common.
+    let words: String = command.iter().fold(String::new(), |mut words, word| {
+        let _ = write!(words, "\n            - {word:?}"); // a String takes everything
+        words
+    });
+    let implementation = match plan.library {
+        Library::Nccl => "OpenMPI",
+        Library::Hccl => "MPICH",
+    };
+    let resource = resource(plan.library);
+    format!(
+        r#"apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata:
+  name: "{name}"
+spec:
+  slotsPerWorker: {slots}
+  mpiImplementation: {implementation}
+  runPolicy:
+    cleanPodPolicy: Running
+    backoffLimit: 0
+  mpiReplicaSpecs:
+    Launcher:
+      replicas: 1
+      template:
+        spec:
+          restartPolicy: Never
+          containers:
+          - name: launcher
+            image: "{image}"
+            command:{words}
+    Worker:
+      replicas: {workers}
+      template:
+        metadata:
+          labels:
+            silkrail-check: "{name}"
+        spec:
+          affinity:
+            podAntiAffinity:
+              requiredDuringSchedulingIgnoredDuringExecution:
+              - topologyKey: kubernetes.io/hostname
+                labelSelector:
+                  matchLabels:
+                    silkrail-check: "{name}"
+          containers:
+          - name: worker
+            image: "{image}"
+            securityContext:
+              capabilities:
+                add: ["IPC_LOCK"]
+            resources:
+              limits:
+                {resource}: {slots}
+"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::plan::tests::plan;
+
+    #[test]
+    fn the_manifest_is_yaml_with_the_plans_command() {
+        let image = "registry/nccl-tests:v2.13".parse().unwrap();
+        let text = manifest(&plan(Library::Nccl), &image, &"nccl-1".parse().unwrap());
+        let value = yaml::documents(&text).unwrap().remove(0);
+        assert_eq!(value["kind"], "MPIJob");
+        let specs = &value["spec"]["mpiReplicaSpecs"];
+        assert_eq!(specs["Worker"]["replicas"], 2);
+        let worker = &specs["Worker"]["template"]["spec"]["containers"][0];
+        assert_eq!(worker["resources"]["limits"]["nvidia.com/gpu"], 8);
+        let command = specs["Launcher"]["template"]["spec"]["containers"][0]["command"].as_array().unwrap();
+        let words: Vec<&str> = command.iter().map(|word| word.as_str().unwrap()).collect();
+        let expected = "mpirun --allow-run-as-root --bind-to none -np 16 -x NCCL_IB_GID_INDEX=3 -x NCCL_IB_HCA=^mlx5_8 \
+            /opt/nccl-tests/build/all_reduce_perf -b 33554432 -e 8589934592 -f 2 -g 1";
+        assert_eq!(words.join(" "), expected);
+    }
+
+    #[test]
+    fn the_manifest_for_hccl_asks_for_npus() {
+        let text = manifest(&plan(Library::Hccl), &"r/hccl".parse().unwrap(), &"hccl-1".parse().unwrap());
+        let value = yaml::documents(&text).unwrap().remove(0);
+        assert_eq!(value["spec"]["mpiImplementation"], "MPICH");
+        assert!(text.contains("huawei.com/Ascend910: 8"), "{text}");
+    }
+}

@@ -1,0 +1,139 @@
+//! What nccl-tests print: the table of every version, and the report of `-J FILE` that newer ones write.
+//!
+//! Each size is measured twice, into another buffer and in place; the first counts, or the second where it is alone.
+
+use serde_json::Value;
+
+use super::Point;
+
+/// The points, by size.
+///
+/// # Errors
+/// In words: `inf` and `nan` are no results, and a torn report is none.
+pub fn parse(text: &str) -> Result<Vec<Point>, String> {
+    if text.trim_start().starts_with('{') { report(text) } else { table(text) }
+}
+
+fn report(text: &str) -> Result<Vec<Point>, String> {
+    let report: Value =
+        serde_json::from_str(text).map_err(|error| format!("its report is no JSON: {error}"))?;
+    let results = report["results"].as_array().ok_or("its report has no results")?;
+    results.iter().map(of_report).collect()
+}
+
+fn of_report(result: &Value) -> Result<Point, String> {
+    let size = result["size"].as_u64().ok_or("a result of its report has no size")?;
+    let measured =
+        if result["out_of_place"].is_object() { &result["out_of_place"] } else { &result["in_place"] };
+    let time = measured.get("time").or_else(|| measured.get("cpu_time"));
+    let number = |value: Option<&Value>, what: &str| {
+        value.and_then(Value::as_f64).ok_or_else(|| format!("the {what} of {size} bytes is no number"))
+    };
+    let wrong = measured["nwrong"].as_f64();
+    Ok(Point {
+        size,
+        time_us: number(time, "time")?,
+        algorithm_gbs: number(measured.get("alg_bw"), "bandwidth")?,
+        bus_gbs: Some(number(measured.get("bus_bw"), "bus bandwidth")?),
+        correct: wrong.map(|wrong| wrong == 0.0),
+    })
+}
+
+/// Lines that are no comments, whose columns are size, count, type, redop, root, and then time, algbw, busbw, #wrong
+/// once or twice. Old versions have no root: so the first number with a point is the time.
+fn table(text: &str) -> Result<Vec<Point>, String> {
+    let rows = text.lines().map(str::trim).filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+    rows.filter_map(|row| of_row(row).transpose()).collect()
+}
+
+fn of_row(row: &str) -> Result<Option<Point>, String> {
+    let words: Vec<&str> = row.split_whitespace().collect();
+    let Some(size) = words.first().and_then(|word| word.parse().ok()) else { return Ok(None) };
+    // time, algbw, busbw, #wrong: from the end, for there are versions with and without a root.
+    let measured = match words.len() {
+        12 | 13 => &words[words.len() - 8..][..4],
+        8 | 9 => &words[words.len() - 4..],
+        _ => return Ok(None), // a line of somebody else
+    };
+    let number = |word: &str, what: &str| {
+        let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
+        number.ok_or_else(|| format!("the {what} of {size} bytes is {word}"))
+    };
+    Ok(Some(Point {
+        size,
+        time_us: number(measured[0], "time")?,
+        algorithm_gbs: number(measured[1], "bandwidth")?,
+        bus_gbs: Some(number(measured[2], "bus bandwidth")?),
+        correct: measured[3].parse::<f64>().ok().map(|wrong| wrong == 0.0),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As nccl-tests lay it out, with figures of our own.
+    const TABLE: &str = "\
+# nThread 1 nGpus 1 minBytes 33554432 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1
+#  Rank  0 Group  0 Pid   6899 on node-a device  0 [0000:04:00] NVIDIA H100 80GB HBM3
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+    33554432       8388608     float     sum      -1   1059.9   31.66   59.36      0   1054.0   31.84   59.69      0
+    67108864      16777216     float     sum      -1   1261.6   53.20   99.74      0   1270.2   52.83   99.06    N/A
+   134217728      33554432     float     sum      -1    24361   81.24  152.32      3   1636.7   82.01  153.76      0
+# Out of bounds values : 1 FAILED
+# Avg bus bandwidth    : 70.742
+";
+
+    #[test]
+    fn the_table_is_read() {
+        let points = parse(TABLE).unwrap();
+        assert_eq!(
+            points.iter().map(|point| point.size).collect::<Vec<_>>(),
+            [33_554_432, 67_108_864, 134_217_728]
+        );
+        assert_eq!(
+            (points[0].time_us, points[0].algorithm_gbs, points[0].bus_gbs),
+            (1059.9, 31.66, Some(59.36))
+        );
+        assert_eq!(
+            points.iter().map(|point| point.correct).collect::<Vec<_>>(),
+            [Some(true), Some(true), Some(false)]
+        );
+    }
+
+    #[test]
+    fn the_table_of_a_version_without_roots_is_read() {
+        let old = "    33554432   8388608   float     sum   1059.9   31.66   59.36  0e+00   1054.0   31.84   59.69  N/A\n";
+        assert_eq!(parse(old).unwrap()[0].bus_gbs, Some(59.36));
+    }
+
+    #[test]
+    fn lines_of_others_are_passed_over_and_nan_is_no_result() {
+        let mixed = format!("10.0.0.1 joined\n2024-01-01 NCCL INFO\n{TABLE}1 more process has sent help\n");
+        assert_eq!(parse(&mixed).unwrap().len(), 3);
+        let nan = TABLE.replace("31.66", "nan");
+        assert_eq!(parse(&nan), Err("the bandwidth of 33554432 bytes is nan".into()));
+        assert_eq!(parse("").unwrap(), []);
+    }
+
+    #[test]
+    fn the_report_is_read() {
+        let result = |size: u64, which: &str| {
+            format!(
+                r#"{{"size":{size},"count":2,"type":"float","redop":"sum","root":"    -1",{which},"actual_iterations":20}}"#
+            )
+        };
+        let numbers = r#"{"time":1059.9,"alg_bw":31.66,"bus_bw":59.36,"nwrong":0.0}"#;
+        let alone =
+            r#""out_of_place":null,"in_place":{"cpu_time":9.5,"alg_bw":1.5,"bus_bw":2.5,"nwrong":null}"#;
+        let both = format!(r#""out_of_place":{numbers},"in_place":{numbers}"#);
+        let report = format!(r#"{{"version":2,"results":[{},{}]}}"#, result(8, &both), result(16, alone));
+        let points = parse(&report).unwrap();
+        assert_eq!((points[0].bus_gbs, points[0].correct), (Some(59.36), Some(true)));
+        assert_eq!((points[1].time_us, points[1].correct), (9.5, None));
+        assert!(parse(&report.replace("59.36", "\"nan\"")).is_err());
+        assert!(parse(&report[..100]).unwrap_err().starts_with("its report is no JSON"));
+    }
+}

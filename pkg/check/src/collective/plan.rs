@@ -1,0 +1,281 @@
+//! What is to be run where.
+
+use std::{fmt, str::FromStr};
+
+use serde::Serialize;
+
+use super::invalid;
+use crate::Invalid;
+
+/// Whose test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Library {
+    /// NVIDIA's.
+    Nccl,
+    /// Ascend's.
+    Hccl,
+}
+
+/// An operation of many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Collective {
+    /// `all_reduce`
+    AllReduce,
+    /// `all_gather`
+    AllGather,
+    /// `reduce_scatter`
+    ReduceScatter,
+    /// `alltoall`
+    Alltoall,
+    /// `broadcast`
+    Broadcast,
+}
+
+const NAMES: [(&str, Collective); 5] = [
+    ("all_reduce", Collective::AllReduce),
+    ("all_gather", Collective::AllGather),
+    ("reduce_scatter", Collective::ReduceScatter),
+    ("alltoall", Collective::Alltoall),
+    ("broadcast", Collective::Broadcast),
+];
+
+impl Collective {
+    /// The program that tests it.
+    pub fn program(self, library: Library) -> &'static str {
+        match (library, self) {
+            (Library::Nccl, Self::AllReduce) => "all_reduce_perf",
+            (Library::Nccl, Self::AllGather) => "all_gather_perf",
+            (Library::Nccl, Self::ReduceScatter) => "reduce_scatter_perf",
+            (Library::Nccl, Self::Alltoall) => "alltoall_perf",
+            (Library::Nccl, Self::Broadcast) => "broadcast_perf",
+            (Library::Hccl, Self::AllReduce) => "all_reduce_test",
+            (Library::Hccl, Self::AllGather) => "all_gather_test",
+            (Library::Hccl, Self::ReduceScatter) => "reduce_scatter_test",
+            (Library::Hccl, Self::Alltoall) => "alltoall_test",
+            (Library::Hccl, Self::Broadcast) => "broadcast_test",
+        }
+    }
+
+    fn reduces(self) -> bool {
+        matches!(self, Self::AllReduce | Self::ReduceScatter)
+    }
+}
+
+impl FromStr for Collective {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let known = NAMES.iter().find(|(name, _)| *name == text).map(|(_, collective)| *collective);
+        known.ok_or_else(|| invalid(text, "all_reduce, all_gather, reduce_scatter, alltoall or broadcast"))
+    }
+}
+
+macro_rules! text {
+    ($(#[$doc:meta])* $name:ident, $is:expr, $expected:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name(String);
+
+        impl $name {
+            /// As it was written.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Invalid;
+
+            fn from_str(text: &str) -> Result<Self, Invalid> {
+                let is: fn(&str) -> bool = $is;
+                if is(text) { Ok(Self(text.to_owned())) } else { Err(invalid(text, $expected)) }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+fn is_plain(text: &str, more: &str) -> bool {
+    text.len() < 256
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '/')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+}
+
+text!(
+    /// A host by name or IPv4 address.
+    Host, |text| is_plain(text, ".-") && !text.starts_with('/'), "a host name or an IPv4 address"
+);
+text!(
+    /// A container image.
+    Image, |text| is_plain(text, "._-/:@"), "a container image, like registry/name:tag"
+);
+text!(
+    /// A variable of the environment for the test, like `NCCL_IB_GID_INDEX=3`.
+    Variable,
+    |text| text.split_once('=').is_some_and(|(name, value)| {
+        is_plain(name, "_") && !name.starts_with('/') && (value.is_empty() || value.chars().all(|c| c.is_ascii_graphic() && !"\"'\\$`;&|<>(){}*?!#~".contains(c)))
+    }),
+    "NAME=VALUE without blanks, quotes and other signs of a shell"
+);
+
+/// The largest message: a tebibyte.
+const LARGEST: u64 = 1 << 40;
+
+/// A test of a library.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Whose.
+    pub library: Library,
+    /// Which operation.
+    pub collective: Collective,
+    /// Where.
+    pub hosts: Vec<Host>,
+    /// Processes of each host: one for each GPU or NPU.
+    pub per_node: u16,
+    /// The smallest message.
+    pub first: u64,
+    /// The largest.
+    pub last: u64,
+    /// The directory of the programs; none: `PATH`.
+    pub directory: Option<Image>,
+    /// For the processes.
+    pub environment: Vec<Variable>,
+}
+
+impl Plan {
+    /// Messages as large as these.
+    pub const FIRST: u64 = 8 << 20;
+    /// Up to a gibibyte.
+    pub const LAST: u64 = 1 << 30;
+
+    /// How many processes there are.
+    pub fn processes(&self) -> usize {
+        self.hosts.len() * usize::from(self.per_node)
+    }
+
+    /// The arguments of `mpirun`: Open MPI's for NCCL, MPICH's for HCCL, as their manuals have it.
+    pub fn mpirun(&self) -> Vec<String> {
+        let slots: Vec<String> = self.hosts.iter().map(|host| format!("{host}:{}", self.per_node)).collect();
+        let processes = self.processes().to_string();
+        let mut words: Vec<String> = match self.library {
+            Library::Nccl => {
+                let fixed =
+                    ["--allow-run-as-root", "--bind-to", "none", "--map-by", "slot", "-np", &processes, "-H"];
+                fixed.into_iter().map(str::to_owned).chain([slots.join(",")]).collect()
+            }
+            Library::Hccl => ["-hosts", &slots.join(","), "-n", &processes].map(str::to_owned).to_vec(),
+        };
+        words.extend(self.variables());
+        words.extend(self.program());
+        words
+    }
+
+    /// The environment, as options of `mpirun`.
+    pub(super) fn variables(&self) -> Vec<String> {
+        let of = |variable: &Variable| match (self.library, variable.as_str().split_once('=')) {
+            (Library::Hccl, Some((name, value))) => vec!["-genv".into(), name.into(), value.into()],
+            _ => vec!["-x".into(), variable.to_string()],
+        };
+        self.environment.iter().flat_map(of).collect()
+    }
+
+    /// The program and its arguments, for each process.
+    pub fn program(&self) -> Vec<String> {
+        let name = self.collective.program(self.library);
+        let path = match &self.directory {
+            Some(directory) => format!("{}/{name}", directory.as_str().trim_end_matches('/')),
+            None => name.to_owned(),
+        };
+        let mut words = vec![path, "-b".into(), self.first.to_string(), "-e".into(), self.last.to_string()];
+        words.extend(["-f".into(), "2".into()]);
+        match self.library {
+            Library::Nccl => words.extend(["-g".into(), "1".into()]),
+            Library::Hccl => {
+                words.extend(["-p".into(), self.per_node.to_string(), "-d".into(), "fp32".into()])
+            }
+        }
+        if self.library == Library::Hccl && self.collective.reduces() {
+            words.extend(["-o".into(), "sum".into()]);
+        }
+        words
+    }
+}
+
+/// A size of a message, which may be much larger than perftest's: `64K`, `8M`, `8G`.
+///
+/// # Errors
+/// [`Invalid`].
+pub fn size(text: &str) -> Result<u64, Invalid> {
+    let units = [('K', 1 << 10), ('M', 1 << 20), ('G', 1u64 << 30)];
+    let with_unit = units.iter().find_map(|(sign, unit)| Some((text.strip_suffix(*sign)?, *unit)));
+    let (digits, unit) = with_unit.unwrap_or((text, 1));
+    let number =
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>().ok()).flatten();
+    let size = number.and_then(|number| number.checked_mul(unit)).filter(|size| (1..=LARGEST).contains(size));
+    size.ok_or_else(|| invalid(text, "a size like 64K, 8M or 8G"))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Two nodes with eight devices each.
+    pub(crate) fn plan(library: Library) -> Plan {
+        Plan {
+            library,
+            collective: Collective::AllReduce,
+            hosts: ["10.1.30.41", "10.1.30.42"].map(|host| host.parse().unwrap()).to_vec(),
+            per_node: 8,
+            first: size("32M").unwrap(),
+            last: size("8G").unwrap(),
+            directory: Some("/opt/nccl-tests/build/".parse().unwrap()),
+            environment: vec!["NCCL_IB_GID_INDEX=3".parse().unwrap(), "NCCL_IB_HCA=^mlx5_8".parse().unwrap()],
+        }
+    }
+
+    #[test]
+    fn a_plan_for_nccl_is_a_command_of_open_mpi() {
+        let expected = "--allow-run-as-root --bind-to none --map-by slot -np 16 -H 10.1.30.41:8,10.1.30.42:8 \
+            -x NCCL_IB_GID_INDEX=3 -x NCCL_IB_HCA=^mlx5_8 \
+            /opt/nccl-tests/build/all_reduce_perf -b 33554432 -e 8589934592 -f 2 -g 1";
+        assert_eq!(plan(Library::Nccl).mpirun().join(" "), expected);
+    }
+
+    #[test]
+    fn a_plan_for_hccl_is_a_command_of_mpich() {
+        let plan = Plan { directory: None, ..plan(Library::Hccl) };
+        let expected = "-hosts 10.1.30.41:8,10.1.30.42:8 -n 16 \
+            -genv NCCL_IB_GID_INDEX 3 -genv NCCL_IB_HCA ^mlx5_8 \
+            all_reduce_test -b 33554432 -e 8589934592 -f 2 -p 8 -d fp32 -o sum";
+        assert_eq!(plan.mpirun().join(" "), expected);
+        let gather = Plan { collective: Collective::AllGather, ..plan };
+        assert!(!gather.program().contains(&"-o".into()), "nothing is reduced");
+    }
+
+    #[test]
+    fn names_are_no_options_and_no_shell() {
+        for bad in ["", "-x", "a b", "a;b", "a,b", "$(x)", "/etc", "a\n"] {
+            assert!(bad.parse::<Host>().is_err(), "{bad:?}");
+        }
+        for bad in ["", "A", "=x", "A=$(x)", "A=a b", "A=\"", "-x A=1", "A=`x`"] {
+            assert!(bad.parse::<Variable>().is_err(), "{bad:?}");
+        }
+        assert!("A=".parse::<Variable>().is_ok() && "r/x:v2.13@sha256:00".parse::<Image>().is_ok());
+        assert!("--privileged".parse::<Image>().is_err());
+    }
+
+    #[test]
+    fn sizes_have_units_and_bounds() {
+        assert_eq!(["8", "64K", "8M", "8G"].map(|text| size(text).unwrap()), [8, 65_536, 8 << 20, 8 << 30]);
+        for bad in ["", "G", "0", "-1", "1T", "2048G", "99999999999999999999"] {
+            assert!(size(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A plan, run by `mpirun`.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{Curve, Plan, parse};
+use crate::{
+    Error,
+    session::{Node, TICK},
+};
+
+/// Runs the plan and understands what it prints.
+///
+/// # Errors
+/// [`Error::NoPerftest`]'s like for `mpirun`; [`Error::Failed`], [`Error::Unusable`], [`Error::TimedOut`],
+/// [`Error::Interrupted`].
+pub fn run(plan: &Plan, node: &Node, within: Duration) -> Result<Curve, Error> {
+    let missing = Error::NoProgram { program: "mpirun", package: "openmpi-bin for NCCL, mpich for HCCL" };
+    let mut running = node.launcher.named("mpirun").ok_or(missing)?.start_with(plan.mpirun())?;
+    let deadline = Instant::now() + within;
+    while !running.has_ended()? {
+        node.interrupt.check()?;
+        if Instant::now() >= deadline {
+            return Err(Error::TimedOut { what: "mpirun".into(), seconds: within.as_secs() });
+        }
+        thread::sleep(TICK);
+    }
+    let output = running.end()?;
+    if !output.is_success() {
+        return Err(output.failure());
+    }
+    parse(plan.library, plan.collective, &output.printed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::*;
+    use crate::{
+        Interrupt,
+        collective::{Library, plan::tests::plan},
+        perftest::Launcher,
+    };
+
+    /// A node whose `mpirun` is this script: there are no GPUs here.
+    fn node(script: &str) -> (tempfile::TempDir, Node) {
+        let dir = tempfile::tempdir().unwrap();
+        let fake = dir.path().join("mpirun");
+        fs::write(&fake, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+        let launcher = Launcher { path: dir.path().into(), wrapper: Vec::new() };
+        let node = Node { launcher, sysfs: sysfs::Sysfs::system(), interrupt: Interrupt::never() };
+        (dir, node)
+    }
+
+    #[test]
+    fn what_mpirun_prints_is_understood() {
+        let (_dir, node) = node(
+            "case \"$*\" in *'-np 16 -H 10.1.30.41:8,10.1.30.42:8 '*) ;; *) exit 9 ;; esac
+            echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
+            echo '  33554432 8388608 float sum -1 1059.9 31.66 59.36 0 1054.0 31.84 59.69 0'",
+        );
+        let curve = run(&plan(Library::Nccl), &node, Duration::from_secs(60)).unwrap();
+        assert_eq!((curve.plateau_gbs(), curve.is_wrong()), (59.36, false));
+    }
+
+    #[test]
+    fn a_failure_is_no_result_and_no_mpirun_is_said() {
+        let (dir, node) = node("echo 'no CUDA-capable device' >&2; exit 1");
+        let error = run(&plan(Library::Nccl), &node, Duration::from_secs(60)).unwrap_err().to_string();
+        assert_eq!(error, "mpirun failed (exit status: 1): no CUDA-capable device");
+        fs::remove_file(dir.path().join("mpirun")).unwrap();
+        let error = run(&plan(Library::Hccl), &node, Duration::from_secs(60)).unwrap_err().to_string();
+        assert!(error.starts_with("mpirun: not found in PATH"), "{error}");
+    }
+
+    #[test]
+    fn nothing_printed_is_no_result_and_time_is_limited() {
+        let (_dir, silent) = node("exit 0");
+        assert!(matches!(
+            run(&plan(Library::Hccl), &silent, Duration::from_secs(60)),
+            Err(Error::Unusable { .. })
+        ));
+        let (_dir, slow) = node("exec sleep 100");
+        assert!(matches!(run(&plan(Library::Nccl), &slow, Duration::ZERO), Err(Error::TimedOut { .. })));
+    }
+}

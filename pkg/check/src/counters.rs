@@ -1,0 +1,101 @@
+//! What a port's counters counted during a test. Retransmissions explain a low number.
+
+use std::{collections::BTreeMap, fs};
+
+use sysfs::Sysfs;
+
+use crate::{label::Label, select::Selected};
+
+/// Counters by name: `hw_counters/…` of the driver by netlink, `counters/…` of the port by sysfs.
+pub type Counters = BTreeMap<Label, u64>;
+
+/// The counters of a port now. One that cannot be read is left out: a test does not fail for it.
+pub fn read(sysfs: &Sysfs, port: &Selected) -> Counters {
+    let mut counters = hardware(sysfs, port).unwrap_or_default();
+    let dir = sysfs.root().join(format!("class/infiniband/{}/ports/{}/counters", port.device, port.port));
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let value = fs::read_to_string(entry.path()).ok().and_then(|text| text.trim().parse().ok());
+        counters.extend(
+            value.map(|value| (format!("counters/{}", entry.file_name().to_string_lossy()).into(), value)),
+        );
+    }
+    counters
+}
+
+fn hardware(sysfs: &Sysfs, port: &Selected) -> Result<Counters, rdma::Error> {
+    let mut socket = rdma::open(sysfs)?;
+    let Some(device) = rdma::find_device(&mut socket, port.device.as_str())? else {
+        return Ok(Counters::new());
+    };
+    let counters = rdma::hw_counters(&mut socket, &device, port.port.get().into())?;
+    Ok(counters
+        .into_iter()
+        .map(|counter| (format!("hw_counters/{}", counter.name).into(), counter.value))
+        .collect())
+}
+
+/// By how much counters grew. Those that did not are left out, as are those that began anew.
+pub fn growth(before: &Counters, after: &Counters) -> Counters {
+    let grew = |(name, now): (&Label, &u64)| {
+        let more = now.checked_sub(*before.get(name)?).filter(|more| *more > 0)?;
+        Some((name.clone(), more))
+    };
+    after.iter().filter_map(grew).collect()
+}
+
+/// Whether a counter that grows tells of trouble: loss, congestion, retransmission.
+pub fn is_trouble(name: &str) -> bool {
+    const SIGNS: [&str; 15] = [
+        "retr",
+        "timeout",
+        "seq",
+        "err",
+        "discard",
+        "drop",
+        "out_of_buffer",
+        "rnr",
+        "cnp",
+        "ecn",
+        "downed",
+        "pause",
+        "wait",
+        "congest",
+        "duplicate",
+    ];
+    let name = name.rsplit('/').next().unwrap_or(name);
+    SIGNS.iter().any(|sign| name.contains(sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_grew_is_told() {
+        let counters =
+            |pairs: &[(&str, u64)]| pairs.iter().map(|(name, n)| ((*name).into(), *n)).collect::<Counters>();
+        let before = counters(&[("a", 1), ("b", 5), ("c", 9)]);
+        let after = counters(&[("a", 4), ("b", 5), ("c", 2), ("new", 7)]);
+        assert_eq!(growth(&before, &after), counters(&[("a", 3)]));
+    }
+
+    #[test]
+    fn signs_of_trouble_are_known_and_traffic_is_none() {
+        for bad in [
+            "hw_counters/packet_seq_err",
+            "hw_counters/local_ack_timeout_err",
+            "hw_counters/out_of_sequence",
+            "hw_counters/rnr_nak_retry_err",
+            "hw_counters/np_cnp_sent",
+            "hw_counters/completer_retry_err",
+            "counters/port_xmit_wait",
+            "counters/port_rcv_errors",
+            "hw_counters/duplicate_request",
+        ] {
+            assert!(is_trouble(bad), "{bad}");
+        }
+        for good in ["counters/port_xmit_data", "hw_counters/rx_write_requests", "hw_counters/sent_pkts"] {
+            assert!(!is_trouble(good), "{good}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The last result of each test as Prometheus reads it: for node_exporter's text files.
+
+use std::collections::BTreeMap;
+
+use ::exposition::{Exposition, Format, Kind as Metric, Labels};
+
+use crate::{Kind, record::Record};
+
+/// The file, beside the history.
+pub const FILE: &str = "check_last.prom";
+
+/// The text of the last result of each test.
+pub fn text(records: &[Record]) -> String {
+    let last: BTreeMap<_, _> = records.iter().map(|record| (record.series(), record)).collect();
+    let mut exposition = Exposition::default();
+    for record in last.values() {
+        add(&mut exposition, record);
+    }
+    exposition.encode(Format::Text)
+}
+
+fn add(exposition: &mut Exposition, record: &Record) {
+    let (port, peer_port, size) =
+        (record.client.port.to_string(), record.server.port.to_string(), record.test.size.to_string());
+    let labels = Labels::of([
+        ("operation", record.test.operation.name()),
+        ("size", &size),
+        ("node", record.client.node.as_str()),
+        ("device", record.client.device.as_str()),
+        ("port", &port),
+        ("peer_node", record.server.node.as_str()),
+        ("peer_device", record.server.device.as_str()),
+        ("peer_port", &peer_port),
+    ]);
+    let mut gauge = |name, help, value: Option<f64>| {
+        if let Some(value) = value {
+            exposition.family(name, Metric::Gauge, help).add(labels.clone(), value);
+        }
+    };
+    let expected = record.verdict.expected;
+    match record.test.kind {
+        Kind::Bandwidth => {
+            let bits = |gbps: f64| gbps * 1e9;
+            gauge(
+                "silkrail_check_bandwidth_bits_per_second",
+                "Average bandwidth in the last test",
+                record.value().map(bits),
+            );
+            gauge(
+                "silkrail_check_bandwidth_expected_bits_per_second",
+                "Bandwidth that was expected in the last test",
+                expected.map(bits),
+            );
+        }
+        Kind::Latency => {
+            let seconds = |us: f64| us / 1e6;
+            gauge(
+                "silkrail_check_latency_seconds",
+                "Average latency in the last test",
+                record.value().map(seconds),
+            );
+            gauge(
+                "silkrail_check_latency_expected_seconds",
+                "Latency that was allowed in the last test",
+                expected.map(seconds),
+            );
+        }
+    }
+    let labels = labels.and("kind", record.test.kind.name());
+    let mut gauge =
+        |name, help, value: u64| exposition.family(name, Metric::Gauge, help).add(labels.clone(), value);
+    gauge("silkrail_check_timestamp_seconds", "When the last test ended, since 1970", record.time);
+    gauge(
+        "silkrail_check_duration_seconds",
+        "How long the last test measured",
+        record.test.duration.get().into(),
+    );
+    if let Some(passed) = record.verdict.passed {
+        gauge("silkrail_check_passed", "Whether the last test reached what was expected", passed.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::record;
+
+    #[test]
+    fn the_last_result_of_each_test_is_there_once() {
+        let mut other = record(50.0);
+        other.server.node = "node \"c\"\\".into();
+        let text = text(&[record(94.0), record(95.5), other]);
+        let labels = "operation=\"write\",size=\"65536\",node=\"node-a\",device=\"mlx5_0\",port=\"1\",peer_node=\"node-b\",peer_device=\"mlx5_0\",peer_port=\"1\"";
+        let line = format!("silkrail_check_bandwidth_bits_per_second{{{labels}}} 95500000000\n");
+        assert!(text.contains(&line), "{text}");
+        assert!(
+            text.contains(&format!("silkrail_check_passed{{{labels},kind=\"bandwidth\"}} 1\n")),
+            "{text}"
+        );
+        assert!(text.contains("peer_node=\"node \\\"c\\\"\\\\\""), "{text}");
+        assert!(!text.contains("94000000000"), "{text}");
+    }
+}

@@ -1,0 +1,147 @@
+//! The RDMA ports of this node that a test could use.
+
+use std::{collections::BTreeMap, fs, net::IpAddr};
+
+use addr::LinkName;
+use ipnetwork::IpNetwork;
+use nix::ifaddrs::getifaddrs;
+use rdma::{LinkLayer, PortState};
+use sysfs::Sysfs;
+
+use crate::{
+    Error,
+    error::io,
+    gid::{self, Entry},
+};
+
+/// A port, and all that the choice between ports rests on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Port {
+    /// The RDMA device.
+    pub device: String,
+    /// The port's number.
+    pub number: u32,
+    /// Its logical state.
+    pub state: PortState,
+    /// What is below it.
+    pub layer: LinkLayer,
+    /// Its link; InfiniBand has none.
+    pub link: Option<String>,
+    /// How fast it is, in Mb/s; `None` if that is unknown.
+    pub speed_mbps: Option<u64>,
+    /// The largest packet of its link, in bytes.
+    pub mtu: Option<u32>,
+    /// Its GIDs.
+    pub gids: Vec<Entry>,
+}
+
+/// What links of this network namespace have: `None` for a link without addresses.
+type Networks = BTreeMap<String, Vec<IpNetwork>>;
+
+/// The ports that are visible in this network namespace.
+///
+/// # Errors
+/// [`Error::Rdma`], also if this node has no RDMA; [`Error::Io`].
+pub fn ports(sysfs: &Sysfs) -> Result<Vec<Port>, Error> {
+    let networks = networks()?;
+    let mut socket = rdma::open(sysfs)?;
+    let found = rdma::all_ports(&mut socket)?;
+    found.into_iter().filter_map(|port| described(sysfs, &networks, port).transpose()).collect()
+}
+
+/// `None` if it went away meanwhile.
+fn described(sysfs: &Sysfs, networks: &Networks, port: rdma::Port) -> Result<Option<Port>, Error> {
+    let gids = match sysfs.gids(&port.device_name, port.port) {
+        Ok(gids) => gids,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let entry = |gid: sysfs::Gid| {
+        let on_link = gid.link.as_ref().and_then(|link| networks.get(link));
+        let address = gid::address(gid.gid);
+        let network = on_link.and_then(|all| all.iter().find(|network| network.ip() == address).copied());
+        Entry {
+            index: gid.index,
+            gid: gid.gid,
+            kind: gid.kind,
+            ours: on_link.is_some(),
+            link: gid.link,
+            network,
+        }
+    };
+    Ok(Some(Port {
+        speed_mbps: speed(sysfs, &port),
+        mtu: mtu(sysfs, &port),
+        gids: gids.into_iter().map(entry).collect(),
+        device: port.device_name,
+        number: port.port,
+        state: port.state,
+        layer: port.link_layer,
+        link: port.link_name,
+    }))
+}
+
+/// A RoCE port has its link's speed: its own `rate` is but the nearest of InfiniBand's, and 2.5 Gb/s if unknown.
+fn speed(sysfs: &Sysfs, port: &rdma::Port) -> Option<u64> {
+    match port.link_layer {
+        LinkLayer::Ethernet => {
+            let link: LinkName = port.link_name.as_deref()?.parse().ok()?;
+            ethtool::Socket::open().ok()?.speed(&link).ok()?.map(u64::from)
+        }
+        LinkLayer::InfiniBand => {
+            let path = format!("class/infiniband/{}/ports/{}/rate", port.device_name, port.port);
+            rate(&fs::read_to_string(sysfs.root().join(path)).ok()?)
+        }
+    }
+}
+
+fn mtu(sysfs: &Sysfs, port: &rdma::Port) -> Option<u32> {
+    let link: LinkName = port.link_name.as_deref()?.parse().ok()?;
+    let path = sysfs.root().join(format!("class/net/{}/mtu", link.as_str()));
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// `100 Gb/sec (4X EDR)` in Mb/s.
+fn rate(text: &str) -> Option<u64> {
+    let (number, _) = text.split_once(" Gb/sec")?;
+    let (whole, tenths) = number.trim().split_once('.').unwrap_or((number.trim(), "0"));
+    let tenths: u64 = tenths.get(..1)?.parse().ok()?;
+    Some(whole.parse::<u64>().ok()? * 1000 + tenths * 100).filter(|rate| *rate > 0)
+}
+
+fn networks() -> Result<Networks, Error> {
+    let mut networks = Networks::new();
+    for found in getifaddrs().map_err(|errno| io("list the addresses of this node")(errno.into()))? {
+        let of_link = networks.entry(found.interface_name).or_default();
+        let Some(address) = found.address.as_ref() else { continue };
+        let mask = found.netmask.as_ref();
+        let v4 = address.as_sockaddr_in().zip(mask.and_then(|mask| mask.as_sockaddr_in()));
+        let v6 = address.as_sockaddr_in6().zip(mask.and_then(|mask| mask.as_sockaddr_in6()));
+        let pair: Option<(IpAddr, IpAddr)> = match (v4, v6) {
+            (Some((address, mask)), _) => Some((address.ip().into(), mask.ip().into())),
+            (_, Some((address, mask))) => Some((address.ip().into(), mask.ip().into())),
+            _ => None,
+        };
+        of_link.extend(pair.and_then(|(address, mask)| IpNetwork::with_netmask(address, mask).ok()));
+    }
+    Ok(networks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_infiniband_is_read() {
+        assert_eq!(rate("100 Gb/sec (4X EDR)\n"), Some(100_000));
+        assert_eq!(rate("2.5 Gb/sec (1X SDR)"), Some(2_500));
+        assert_eq!(rate("0 Gb/sec"), None);
+        assert_eq!(rate("fast"), None);
+    }
+
+    #[test]
+    fn loopback_has_its_networks() {
+        let networks = networks().unwrap();
+        assert!(networks["lo"].contains(&"127.0.0.1/8".parse().unwrap()), "{networks:?}");
+    }
+}

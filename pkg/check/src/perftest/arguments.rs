@@ -1,0 +1,102 @@
+//! The command line of a program of perftest.
+
+use std::net::IpAddr;
+
+use crate::{DeviceName, Kind, PortNumber, Test};
+
+/// One end of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Waits for the other.
+    Server,
+    /// Connects to the server at this address.
+    Client(IpAddr),
+}
+
+/// What a program is started with. Everything is a number or a checked name: nothing a user or a peer says can be
+/// anything but a value.
+#[derive(Debug, Clone)]
+pub struct Arguments<'a> {
+    /// The test.
+    pub test: &'a Test,
+    /// The RDMA device.
+    pub device: &'a DeviceName,
+    /// Its port.
+    pub port: PortNumber,
+    /// The GID; InfiniBand needs none.
+    pub gid_index: Option<u16>,
+    /// The TCP port by which the two ends find each other.
+    pub tcp_port: u16,
+    /// Which end.
+    pub role: Role,
+}
+
+impl Arguments<'_> {
+    /// As the program takes them.
+    pub fn list(&self) -> Vec<String> {
+        let test = self.test;
+        let mut list = vec![
+            format!("--ib-dev={}", self.device),
+            format!("--ib-port={}", self.port),
+            format!("--port={}", self.tcp_port),
+            format!("--size={}", test.size),
+            format!("--duration={}", test.duration),
+            // A word about the clock of the CPU is no reason to fail.
+            "--CPU-freq".into(),
+        ];
+        list.extend(self.gid_index.map(|index| format!("--gid-index={index}")));
+        if test.kind == Kind::Bandwidth {
+            list.push(format!("--qp={}", test.queue_pairs));
+            list.push("--report_gbits".into());
+        }
+        if let Role::Client(address) = self.role {
+            // In front of the table, in the same pipe: no file that could be in somebody's way.
+            list.push("--out_json".into());
+            list.push("--out_json_file=/dev/stdout".into());
+            list.push(address.to_string());
+        }
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Operation;
+
+    #[test]
+    fn a_test_is_always_by_duration() {
+        for kind in [Kind::Bandwidth, Kind::Latency] {
+            let test = Test {
+                kind,
+                operation: Operation::Write,
+                size: 8u64.try_into().unwrap(),
+                queue_pairs: 2u64.try_into().unwrap(),
+                duration: 7u64.try_into().unwrap(),
+            };
+            let device = "mlx5_0".parse().unwrap();
+            let port = 1u64.try_into().unwrap();
+            let server = Arguments {
+                test: &test,
+                device: &device,
+                port,
+                gid_index: Some(3),
+                tcp_port: 18515,
+                role: Role::Server,
+            };
+            let client =
+                Arguments { role: Role::Client("10.0.0.1".parse().unwrap()), ..server.clone() }.list();
+            let server = server.list();
+            for list in [&server, &client] {
+                assert!(list.contains(&"--duration=7".into()), "{list:?}");
+                assert!(
+                    !list.iter().any(|word| word.starts_with("-n") || word.starts_with("--iters")),
+                    "{list:?}"
+                );
+                assert_eq!(list.contains(&"--qp=2".into()), kind == Kind::Bandwidth);
+            }
+            assert_eq!(client.last().unwrap(), "10.0.0.1");
+            assert!(server.iter().all(|word| word.starts_with("--")), "{server:?}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! perftest: its programs driven, and what they print understood.
+//!
+//! Always by duration (`-D`), never by iterations: with a fixed number of these, a fast link is measured for
+//! milliseconds, and a machine whose clock rate cannot be found gives `inf`, `-nan` or `0.00`.
+
+mod arguments;
+mod child;
+mod json;
+mod listening;
+mod measurement;
+mod run;
+mod table;
+
+pub use arguments::{Arguments, Role};
+pub use child::become_child;
+pub use json::parse as parse_json;
+pub use listening::{free_port, is_listening};
+pub use measurement::{Bandwidth, Latency, Measurement, Unusable};
+pub use run::{Launcher, Output, Program, Running};
+pub use table::parse as parse_table;
+
+use crate::Kind;
+
+/// What a client of perftest printed: the JSON report if there is one, else the table.
+///
+/// # Errors
+/// [`Unusable`]; `inf`, `nan` and zeros are no measurements.
+pub fn parse(kind: Kind, printed: &str) -> Result<Measurement, Unusable> {
+    let report =
+        if printed.contains("test_info") { json::parse(kind, printed) } else { Err(Unusable::Nothing) };
+    match report {
+        Ok(measurement) => Ok(measurement),
+        Err(Unusable::Nothing) => table::parse(kind, printed),
+        Err(why) => Err(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_goes_before_the_table_and_the_table_is_enough() {
+        let table = include_str!("../../golden/4.5+0.17/write_bw.txt");
+        let json = include_str!("../../golden/25.01.0+0.80/write_bw.report");
+        assert_eq!(parse(Kind::Bandwidth, table).unwrap().iterations, Some(1094));
+        assert_eq!(parse(Kind::Bandwidth, &format!("{json}{table}")).unwrap().iterations, Some(2664));
+        let torn = "{\ntest_info: {\ntest: RDMA_Write_BW_Test,\n";
+        assert_eq!(parse(Kind::Bandwidth, &format!("{torn}{table}")).unwrap().iterations, Some(1094));
+        assert_eq!(parse(Kind::Bandwidth, "Killed"), Err(Unusable::Nothing));
+    }
+}

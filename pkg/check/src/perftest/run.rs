@@ -1,0 +1,308 @@
+//! A program of perftest as a process that cannot be left behind.
+
+use std::{
+    env,
+    ffi::OsString,
+    io::Read,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use super::Arguments;
+use crate::{Error, Kind, Operation, error::io};
+
+/// As much of each stream is kept: its end.
+const KEPT: usize = 64 << 10;
+
+/// How long the pipes of a process that is gone are waited for: somebody else may hold them.
+const PIPES: Duration = Duration::from_millis(500);
+
+/// `IBV_WC_RETRY_EXC_ERR`, as perftest tells of it.
+const RETRY_EXCEEDED: &str = "failed status 12";
+
+/// How programs are started.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    /// Where they are looked for.
+    pub path: OsString,
+    /// A command that is put in front of a program: it has to see to it that the program dies with the thread that
+    /// started it, and to execute it.
+    pub wrapper: Vec<OsString>,
+}
+
+impl Launcher {
+    /// Programs of the environment's `PATH`.
+    pub fn of_environment(wrapper: Vec<OsString>) -> Self {
+        let usual = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        Self { path: env::var_os("PATH").unwrap_or_else(|| usual.into()), wrapper }
+    }
+
+    /// The program for a test.
+    ///
+    /// # Errors
+    /// [`Error::NoPerftest`].
+    pub fn find(&self, kind: Kind, operation: Operation) -> Result<Program<'_>, Error> {
+        let program = operation.program(kind);
+        self.named(program).ok_or(Error::NoPerftest { program })
+    }
+
+    /// Any other program.
+    pub(crate) fn named(&self, name: &'static str) -> Option<Program<'_>> {
+        let is_executable = |path: &Path| {
+            path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        };
+        let mut found =
+            env::split_paths(&self.path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(name));
+        let path = found.find(|path| is_executable(path))?;
+        Some(Program { launcher: self, name, path })
+    }
+}
+
+/// A program that is installed.
+#[derive(Debug, Clone)]
+pub struct Program<'a> {
+    launcher: &'a Launcher,
+    name: &'static str,
+    path: PathBuf,
+}
+
+impl Program<'_> {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What it says its version is, like `6.06`.
+    pub fn version(&self) -> Option<String> {
+        let output = Command::new(&self.path).arg("--version").stdin(Stdio::null()).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = text.lines().find_map(|line| line.trim().strip_prefix("Version:"))?;
+        Some(version.trim().chars().take(32).collect())
+    }
+
+    /// Starts it. No shell is between.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn start(&self, arguments: &Arguments<'_>) -> Result<Running, Error> {
+        self.start_with(arguments.list())
+    }
+
+    pub(crate) fn start_with(&self, arguments: Vec<String>) -> Result<Running, Error> {
+        let mut words = self.launcher.wrapper.iter().map(OsString::as_os_str).chain([self.path.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).args(arguments);
+        self.spawn(&mut command)
+    }
+
+    fn spawn(&self, command: &mut Command) -> Result<Running, Error> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(io(format!("start {}", self.path.display())))?;
+        let streams = [Tail::of(child.stdout.take()), Tail::of(child.stderr.take())];
+        Ok(Running { program: self.name, child, streams })
+    }
+}
+
+/// A program at work. It is killed when this value goes.
+#[derive(Debug)]
+pub struct Running {
+    program: &'static str,
+    child: Child,
+    streams: [Tail; 2],
+}
+
+/// How a program ended and what it printed.
+#[derive(Debug)]
+pub struct Output {
+    program: &'static str,
+    status: ExitStatus,
+    /// On its standard output.
+    pub printed: String,
+    /// On its standard error.
+    pub complaints: String,
+}
+
+impl Running {
+    /// Whether it has ended.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn has_ended(&mut self) -> Result<bool, Error> {
+        Ok(self.child.try_wait().map_err(io(format!("wait for {}", self.program)))?.is_some())
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it, if it has not ended, and has what it printed.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn end(mut self) -> Result<Output, Error> {
+        if !self.has_ended()? {
+            let _ = self.child.kill();
+        }
+        let status = self.child.wait().map_err(io(format!("wait for {}", self.program)))?;
+        let deadline = Instant::now() + PIPES;
+        let [printed, complaints] = self.streams.each_mut().map(|stream| stream.text(deadline));
+        Ok(Output { program: self.program, status, printed, complaints })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Output {
+    /// Whether it ended well.
+    pub fn is_success(&self) -> bool {
+        self.status.success()
+    }
+
+    /// What it complained of, in one line.
+    pub fn said(&self) -> String {
+        let text = if self.complaints.trim().is_empty() { &self.printed } else { &self.complaints };
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with(['-', '*']))
+            .collect();
+        let last = lines[lines.len().saturating_sub(6)..].join("; ");
+        crate::label::plain(&last, 400)
+    }
+
+    /// That it failed, as an error.
+    pub fn failure(&self) -> Error {
+        let (program, said) = (self.program, self.said());
+        if said.to_lowercase().contains(RETRY_EXCEEDED) {
+            Error::Unanswered { program, said }
+        } else {
+            Error::Failed { program, status: self.status.to_string(), said }
+        }
+    }
+}
+
+/// The end of a stream, read by a thread of its own: a program must never wait for a reader.
+#[derive(Debug)]
+struct Tail {
+    kept: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Tail {
+    fn of(stream: Option<impl Read + Send + 'static>) -> Self {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&kept);
+        let reader = stream.map(|stream| thread::spawn(move || copy(stream, &to)));
+        Self { kept, reader }
+    }
+
+    fn text(&mut self, deadline: Instant) -> String {
+        if let Some(reader) = self.reader.take() {
+            while !reader.is_finished() && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&kept).into_owned()
+    }
+}
+
+fn copy(mut from: impl Read, to: &Mutex<Vec<u8>>) {
+    let mut piece = [0; 4096];
+    while let Ok(read @ 1..) = from.read(&mut piece) {
+        let mut kept = to.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&piece[..read]);
+        let excess = kept.len().saturating_sub(KEPT);
+        kept.drain(..excess);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn program<'a>(launcher: &'a Launcher) -> Program<'a> {
+        Program { launcher, name: "ib_write_bw", path: "/bin/sh".into() }
+    }
+
+    fn shell(launcher: &Launcher, script: &str) -> Running {
+        program(launcher).spawn(Command::new("/bin/sh").args(["-c", script])).unwrap()
+    }
+
+    fn launcher(path: &str) -> Launcher {
+        Launcher { path: path.into(), wrapper: Vec::new() }
+    }
+
+    #[test]
+    fn what_is_not_installed_is_named_with_its_package() {
+        let dir = tempfile::tempdir().unwrap();
+        let launcher = launcher(dir.path().to_str().unwrap());
+        let missing = launcher.find(Kind::Bandwidth, Operation::Read).unwrap_err().to_string();
+        assert!(
+            missing.starts_with("ib_read_bw: not found in PATH; install the package perftest"),
+            "{missing}"
+        );
+        // Neither a directory nor a file that cannot be executed is a program.
+        fs::write(dir.path().join("ib_read_bw"), "").unwrap();
+        fs::create_dir(dir.path().join("ib_send_lat")).unwrap();
+        assert!(launcher.find(Kind::Bandwidth, Operation::Read).is_err());
+        assert!(launcher.find(Kind::Latency, Operation::Send).is_err());
+    }
+
+    #[test]
+    fn a_process_is_gone_with_its_value() {
+        let launcher = launcher("");
+        let running = shell(&launcher, "exec sleep 1000");
+        let process = format!("/proc/{}", running.pid());
+        assert!(Path::new(&process).exists());
+        drop(running);
+        assert!(!Path::new(&process).exists());
+    }
+
+    #[test]
+    fn much_output_is_read_and_its_end_kept() {
+        let launcher = launcher("");
+        let mut running =
+            shell(&launcher, "yes 0123456789 | head -c 1000000; echo end; echo complaint >&2; exit 3");
+        while !running.has_ended().unwrap() {
+            thread::yield_now();
+        }
+        let output = running.end().unwrap();
+        assert!(output.printed.len() <= KEPT && output.printed.ends_with("end\n"));
+        assert!(!output.is_success());
+        assert_eq!(output.failure().to_string(), "ib_write_bw failed (exit status: 3): complaint");
+    }
+
+    #[test]
+    fn packets_that_nobody_answers_are_explained() {
+        let launcher = launcher("");
+        let mut running = shell(&launcher, "echo 'Failed status 12: wr_id 0 syndrom 0x81' >&2; exit 1");
+        while !running.has_ended().unwrap() {
+            thread::yield_now();
+        }
+        let failure = running.end().unwrap().failure().to_string();
+        assert!(failure.contains("is UDP port 4791 (RoCE v2) open"), "{failure}");
+    }
+
+    #[test]
+    fn a_descendant_that_holds_the_pipe_is_not_waited_for() {
+        let launcher = launcher("");
+        let mut running = shell(&launcher, "sleep 5 & echo done");
+        while !running.has_ended().unwrap() {
+            thread::yield_now();
+        }
+        assert_eq!(running.end().unwrap().printed, "done\n");
+    }
+}

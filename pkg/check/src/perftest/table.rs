@@ -1,0 +1,171 @@
+//! The table that every version of perftest prints.
+//!
+//! Its head has names with blanks in them, its columns are aligned only roughly, and versions differ in which columns
+//! there are. So columns are known by their names, in the order in which the head has them.
+
+use super::measurement::{Field, MIB, Measurement, Unusable, measurement};
+use crate::Kind;
+
+const NAMES: [(&str, Field); 14] = [
+    ("#bytes", Field::Size),
+    ("#iterations", Field::Iterations),
+    ("BW peak[", Field::Peak),
+    ("BW average[", Field::Average),
+    ("MsgRate[Mpps]", Field::Rate),
+    ("t_min[usec]", Field::Min),
+    ("t_max[usec]", Field::Max),
+    ("t_typical[usec]", Field::Typical),
+    ("t_avg[usec]", Field::Mean),
+    ("t_stdev[usec]", Field::Stdev),
+    ("99% percentile[usec]", Field::P99),
+    ("99.9% percentile[usec]", Field::P999),
+    ("tps average", Field::PerSecond),
+    ("CPU_Util[%]", Field::Other),
+];
+
+/// The last line of the table.
+///
+/// # Errors
+/// [`Unusable`].
+pub fn parse(kind: Kind, printed: &str) -> Result<Measurement, Unusable> {
+    let mut lines = printed.lines().skip_while(|line| !line.trim_start().starts_with("#bytes"));
+    let head = lines.next().ok_or(Unusable::Nothing)?;
+    // Warnings may stand between the lines.
+    let rows = lines.filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()));
+    let row = rows.last().ok_or(Unusable::Nothing)?;
+    let columns = columns(head);
+    let values: Vec<&str> = row.split_whitespace().collect();
+    if values.len() != columns.len() {
+        return Err(Unusable::Shape { line: row.trim().to_owned() });
+    }
+    let unit = if head.contains("[Gb/sec]") { 1.0 } else { MIB };
+    measurement(kind, unit, |field| {
+        let at = columns.iter().position(|column| *column == field)?;
+        Some(values[at].to_owned())
+    })
+}
+
+fn columns(head: &str) -> Vec<Field> {
+    let mut found: Vec<_> =
+        NAMES.iter().filter_map(|(name, field)| Some((head.find(name)?, *field))).collect();
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, field)| field).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    macro_rules! golden {
+        ($version:literal, $name:literal) => {
+            include_str!(concat!("../../golden/", $version, "/", $name, ".txt"))
+        };
+    }
+
+    fn gbps(printed: &str) -> f64 {
+        parse(Kind::Bandwidth, printed).unwrap().bandwidth.unwrap().average_gbps
+    }
+
+    fn microseconds(printed: &str) -> f64 {
+        parse(Kind::Latency, printed).unwrap().latency.unwrap().average_us
+    }
+
+    /// Two digits of the printed bandwidth, or more from the rate of messages.
+    fn about(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 0.011, "{value} is not about {expected}");
+    }
+
+    #[test]
+    fn bandwidth_of_debian_12_is_read() {
+        about(gbps(golden!("4.5+0.17", "write_bw")), 0.29);
+        about(gbps(golden!("4.5+0.17", "write_bw_q4")), 0.49);
+        about(gbps(golden!("4.5+0.17", "read_bw")), 0.38);
+        about(gbps(golden!("4.5+0.17", "write_bw_n")), 0.34);
+        let one = parse(Kind::Bandwidth, golden!("4.5+0.17", "write_bw")).unwrap();
+        assert_eq!(one.iterations, Some(1094));
+        assert_eq!(one.bandwidth.unwrap().peak_gbps, None, "a test by duration has none, and prints 0.00");
+        assert_eq!(one.bandwidth.unwrap().average_gbps, 0.000546 * 65536.0 * 8.0 / 1000.0);
+    }
+
+    #[test]
+    fn bandwidth_of_debian_13_is_read() {
+        about(gbps(golden!("25.01.0+0.80", "write_bw")), 0.70);
+        about(gbps(golden!("25.01.0+0.80", "read_bw")), 0.81);
+        about(gbps(golden!("25.01.0+0.80", "send_bw")), 0.44);
+        let peak = parse(Kind::Bandwidth, golden!("25.01.0+0.80", "write_bw_n")).unwrap();
+        assert_eq!(peak.bandwidth.unwrap().peak_gbps, Some(0.39));
+    }
+
+    #[test]
+    fn latency_of_both_is_read() {
+        assert_eq!(microseconds(golden!("4.5+0.17", "write_lat")), 1883.14);
+        assert_eq!(microseconds(golden!("4.5+0.17", "send_lat")), 809.78);
+        assert_eq!(microseconds(golden!("25.01.0+0.80", "send_lat")), 1505.21);
+        let all = parse(Kind::Latency, golden!("4.5+0.17", "write_lat_n")).unwrap().latency.unwrap();
+        let figures = [all.min_us, all.max_us, all.typical_us, all.stdev_us, all.p99_us, all.p999_us];
+        assert_eq!(figures, [25.98, 6688.24, 124.76, 1126.02, 6688.24, 6688.24].map(Some));
+    }
+
+    #[test]
+    fn a_clock_that_could_not_be_found_is_no_result() {
+        // Recorded: "Correlation coefficient r^2: 0.689468 < 0.9", and a line of zeros.
+        let zeros = parse(Kind::Bandwidth, golden!("25.01.0+0.80", "write_bw_q4"));
+        assert_eq!(zeros, Err(Unusable::Value { field: "average bandwidth", value: "0.000000".into() }));
+    }
+
+    #[test]
+    fn no_message_in_all_the_time_is_told_from_a_clock_that_could_not_be_found() {
+        let head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n";
+        let silent =
+            format!("{head} 65536      0           0.000000            0.000000            0.000000\n");
+        assert_eq!(parse(Kind::Bandwidth, &silent), Err(Unusable::NoMessage));
+    }
+
+    #[test]
+    fn inf_and_nan_are_no_results() {
+        let head = " #bytes        #iterations       t_avg[usec]    tps average\n";
+        for bad in ["inf", "-inf", "nan", "-nan", "0.00", "-1.0"] {
+            let printed = format!("{head} 8             1237            {bad}         617.45 \n");
+            let value = bad.to_owned();
+            assert_eq!(
+                parse(Kind::Latency, &printed),
+                Err(Unusable::Value { field: "average latency", value })
+            );
+            let printed = format!(
+                " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n 8 1 0.00 {bad} {bad}\n"
+            );
+            assert!(matches!(parse(Kind::Bandwidth, &printed), Err(Unusable::Value { .. })), "{bad}");
+        }
+    }
+
+    #[test]
+    fn small_messages_have_a_rate_where_the_bandwidth_rounds_to_nothing() {
+        let head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n";
+        assert_eq!(gbps(&format!("{head} 2 9000 0.00 0.00 0.004500\n")), 0.0045 * 2.0 * 8.0 / 1000.0);
+    }
+
+    #[test]
+    fn the_units_of_old_are_converted() {
+        let head = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n";
+        let hundred = gbps(&format!("{head} 65536 1000 0.00 11920.93 0.190735\n"));
+        assert!((hundred - 100.0).abs() < 0.01, "{hundred}");
+    }
+
+    #[test]
+    fn warnings_and_further_columns_do_no_harm() {
+        let printed = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]   CPU_Util[%]\n\
+            Conflicting CPU frequency values detected: 800.000000 != 2899.000000. CPU Frequency is not max.\n \
+            65536      1000             97.10              96.50              0.184059        3.1\n";
+        about(gbps(printed), 96.50);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let short = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n 65536 1000 97.1\n";
+        assert_eq!(parse(Kind::Bandwidth, short), Err(Unusable::Shape { line: "65536 1000 97.1".into() }));
+        let header_only = short.lines().next().unwrap();
+        assert_eq!(parse(Kind::Bandwidth, header_only), Err(Unusable::Nothing));
+        assert_eq!(parse(Kind::Latency, golden!("4.5+0.17", "write_bw")), Err(Unusable::Nothing));
+        assert_eq!(parse(Kind::Bandwidth, ""), Err(Unusable::Nothing));
+    }
+}

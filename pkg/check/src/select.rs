@@ -1,0 +1,168 @@
+//! Which port, and which of its GIDs, an end of a test uses.
+
+use std::net::IpAddr;
+
+use rdma::{LinkLayer, PortState};
+
+use crate::{
+    DeviceName, Error, PortNumber, Wanted,
+    gid::{self, Chosen},
+    node::Port,
+};
+
+/// The choice of one end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Selected {
+    /// The RDMA device.
+    pub device: DeviceName,
+    /// The port.
+    pub port: PortNumber,
+    /// The GID; InfiniBand needs none.
+    pub gid: Option<Chosen>,
+    /// What is known of the port.
+    pub facts: Port,
+}
+
+/// InfiniBand is as good as a GID in the peer's subnet.
+const INFINIBAND: u8 = 1;
+
+/// The best of the ports for traffic to `peer`, among those that fit what is wanted: the port whose GID is the best
+/// ([`gid::choose`]), and of equals the first.
+///
+/// # Errors
+/// [`Error::NoPort`], [`Error::NoGid`]: of the port that was asked for, or of the first.
+pub fn select(ports: &[Port], wanted: &Wanted, peer: Option<IpAddr>) -> Result<Selected, Error> {
+    let mut best: Option<(u8, Selected)> = None;
+    let mut why_not = None;
+    for port in ports.iter().filter(|port| fits(port, wanted)) {
+        match usable(port, wanted, peer) {
+            Ok(found) => {
+                let rank = found.gid.as_ref().map_or(INFINIBAND, |gid| gid.rank);
+                if best.as_ref().is_none_or(|(least, _)| rank < *least) {
+                    best = Some((rank, found));
+                }
+            }
+            Err(why) => why_not = why_not.or(Some(why)),
+        }
+    }
+    best.map(|(_, found)| found).ok_or_else(|| why_not.unwrap_or_else(|| none_fits(ports, wanted)))
+}
+
+fn fits(port: &Port, wanted: &Wanted) -> bool {
+    wanted.device.as_ref().is_none_or(|device| device.as_str() == port.device)
+        && wanted.port.is_none_or(|number| u32::from(number.get()) == port.number)
+}
+
+fn usable(port: &Port, wanted: &Wanted, peer: Option<IpAddr>) -> Result<Selected, Error> {
+    let no_port = |why: String| Error::NoPort { why };
+    let named = || format!("port {} of RDMA device {}", port.number, port.device);
+    if port.state != PortState::Active {
+        return Err(no_port(format!("{} is {:?}, not Active: is its link up?", named(), port.state)));
+    }
+    let gid = match (wanted.gid_index, port.layer) {
+        (Some(index), _) => {
+            let taken = gid::take(&port.gids, index.into());
+            Some(taken.ok_or_else(|| no_port(format!("{} has no GID {index}", named())))?)
+        }
+        (None, LinkLayer::InfiniBand) => None,
+        (None, LinkLayer::Ethernet) => {
+            Some(gid::choose(&port.gids, peer).map_err(|source| Error::NoGid {
+                device: port.device.clone(),
+                port: port.number,
+                source,
+            })?)
+        }
+    };
+    let invalid = |invalid: crate::Invalid| no_port(invalid.to_string());
+    Ok(Selected {
+        device: port.device.parse().map_err(invalid)?,
+        port: u64::from(port.number).try_into().map_err(invalid)?,
+        gid,
+        facts: port.clone(),
+    })
+}
+
+fn none_fits(ports: &[Port], wanted: &Wanted) -> Error {
+    let there: Vec<String> = ports.iter().map(|port| format!("{}/{}", port.device, port.number)).collect();
+    let there =
+        if there.is_empty() { "none is here".into() } else { format!("here are {}", there.join(", ")) };
+    let asked = match (&wanted.device, wanted.port) {
+        (Some(device), Some(port)) => format!("no port {port} of an RDMA device {device}; "),
+        (Some(device), None) => format!("no RDMA device {device}; "),
+        (None, Some(port)) => format!("no RDMA device with a port {port}; "),
+        (None, None) => String::new(),
+    };
+    Error::NoPort { why: format!("{asked}{there}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use sysfs::GidType;
+
+    use super::*;
+
+    fn port(device: &str, address: &str) -> Port {
+        let network: ipnetwork::Ipv4Network = address.parse().unwrap();
+        Port {
+            device: device.into(),
+            number: 1,
+            state: PortState::Active,
+            layer: LinkLayer::Ethernet,
+            link: Some("eth0".into()),
+            speed_mbps: Some(100_000),
+            mtu: Some(9000),
+            gids: vec![gid::Entry {
+                index: 3,
+                gid: network.ip().to_ipv6_mapped(),
+                kind: GidType::RoceV2,
+                link: Some("eth0".into()),
+                network: Some(network.into()),
+                ours: true,
+            }],
+        }
+    }
+
+    fn wanted(device: &str) -> Wanted {
+        Wanted { device: Some(device.parse().unwrap()), ..Wanted::default() }
+    }
+
+    #[test]
+    fn the_rail_of_the_peer_is_found() {
+        let ports = [port("mlx5_0", "10.0.0.1/24"), port("mlx5_1", "10.0.1.1/24")];
+        let device =
+            |peer: &str| select(&ports, &Wanted::default(), peer.parse().ok()).unwrap().device.to_string();
+        assert_eq!(
+            [device("10.0.1.2"), device("10.0.0.2"), device("8.8.8.8")],
+            ["mlx5_1", "mlx5_0", "mlx5_0"]
+        );
+    }
+
+    #[test]
+    fn what_is_wanted_is_taken_or_refused() {
+        let ports = [port("mlx5_0", "10.0.0.1/24"), port("mlx5_1", "10.0.1.1/24")];
+        let peer = "10.0.0.2".parse().ok();
+        assert_eq!(select(&ports, &wanted("mlx5_1"), peer).unwrap().device.as_str(), "mlx5_1");
+        let error = select(&ports, &wanted("mlx5_7"), peer).unwrap_err().to_string();
+        assert_eq!(error, "no usable RDMA port: no RDMA device mlx5_7; here are mlx5_0/1, mlx5_1/1");
+        let index = Wanted { gid_index: Some(9), ..wanted("mlx5_0") };
+        let error = select(&ports, &index, peer).unwrap_err().to_string();
+        assert_eq!(error, "no usable RDMA port: port 1 of RDMA device mlx5_0 has no GID 9");
+        assert!(select(&[], &Wanted::default(), None).unwrap_err().to_string().ends_with("none is here"));
+    }
+
+    #[test]
+    fn a_port_without_a_link_is_passed_over_and_named() {
+        let mut ports = vec![port("mlx5_0", "10.0.0.1/24"), port("mlx5_1", "10.0.1.1/24")];
+        ports[0].state = PortState::Down;
+        assert_eq!(select(&ports, &Wanted::default(), None).unwrap().device.as_str(), "mlx5_1");
+        let error = select(&ports, &wanted("mlx5_0"), None).unwrap_err().to_string();
+        assert!(error.contains("mlx5_0 is Down, not Active"), "{error}");
+    }
+
+    #[test]
+    fn infiniband_needs_no_gid() {
+        let mut infiniband = port("mlx5_0", "10.0.0.1/24");
+        (infiniband.layer, infiniband.gids) = (LinkLayer::InfiniBand, Vec::new());
+        assert_eq!(select(&[infiniband], &Wanted::default(), None).unwrap().gid, None);
+    }
+}

@@ -1,0 +1,235 @@
+//! The results that this node keeps: one JSON object per line, appended whole, bounded.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read, Seek, SeekFrom, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use nix::libc;
+
+use crate::{Error, error::io, record::Record};
+
+/// How many results are kept: when there are more, the oldest fifth goes.
+const MOST: usize = 5000;
+
+/// No file of ours is longer: a result has 2 to 8 KB.
+const LONGEST: u64 = 64 << 20;
+
+/// How long another process may have the file.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// A directory with results.
+#[derive(Debug, Clone)]
+pub struct Store {
+    dir: PathBuf,
+    most: usize,
+}
+
+impl Store {
+    /// Where a node keeps them, below its root directory.
+    pub fn below(root: &Path) -> Self {
+        Self { dir: root.join("var/lib/silkrail/check"), most: MOST }
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The file of results.
+    pub fn path(&self) -> PathBuf {
+        self.dir.join("history.jsonl")
+    }
+
+    /// The results, the oldest first. A line that cannot be understood is passed over: a crash may have torn it, or a
+    /// newer version have written it.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`] if the file is none of ours.
+    pub fn read(&self) -> Result<Vec<Record>, Error> {
+        match self.open(OpenOptions::new().read(true)) {
+            Ok(mut file) => self.records(&mut file),
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The result of that number.
+    ///
+    /// # Errors
+    /// [`Error::NoRecord`]; and those of [`Store::read`].
+    pub fn find(&self, id: u64) -> Result<Record, Error> {
+        let found = self.read()?.into_iter().rev().find(|record| record.id == id);
+        found.ok_or_else(|| Error::NoRecord { id: id.to_string(), path: self.path() })
+    }
+
+    /// Adds a result, which gets the next number.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::State`] if another process has the file for too long.
+    pub fn append(&self, record: &mut Record) -> Result<(), Error> {
+        self.append_all(std::slice::from_mut(record))
+    }
+
+    /// Adds results, in their order.
+    ///
+    /// # Errors
+    /// As of [`Store::append`].
+    pub fn append_all(&self, records: &mut [Record]) -> Result<(), Error> {
+        statefile::make_dir(&self.dir, 0o755)?;
+        // A lock of its own: the file itself may be replaced.
+        let lock_path = self.dir.join("history.lock");
+        let lock = self.open_at(&lock_path, OpenOptions::new().write(true).create(true).truncate(false))?;
+        statefile::lock(&lock, &lock_path, Instant::now() + BUSY)?;
+        let mut file = self.open(OpenOptions::new().read(true).append(true).create(true))?;
+        let mut kept = self.records(&mut file)?;
+        let last = kept.iter().map(|record| record.id).max().unwrap_or(0);
+        for (record, id) in records.iter_mut().zip(last.saturating_add(1)..) {
+            record.id = id;
+        }
+        if kept.len() + records.len() > self.most {
+            kept.extend_from_slice(records);
+            let newest = kept.len().saturating_sub(self.most * 4 / 5);
+            return Ok(statefile::replace(&self.path(), 0o644, &lines(&kept[newest..]))?);
+        }
+        let mut text = if self.is_torn(&mut file)? { b"\n".to_vec() } else { Vec::new() };
+        text.extend(lines(records));
+        file.write_all(&text).map_err(io(format!("write {}", self.path().display())))
+    }
+
+    /// Whether the last line has no end.
+    fn is_torn(&self, file: &mut File) -> Result<bool, Error> {
+        let failed = |source| io(format!("read {}", self.path().display()))(source);
+        if file.metadata().map_err(failed)?.len() == 0 {
+            return Ok(false);
+        }
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1)).and_then(|_| file.read_exact(&mut last)).map_err(failed)?;
+        Ok(last != *b"\n")
+    }
+
+    fn records(&self, file: &mut File) -> Result<Vec<Record>, Error> {
+        let mut text = Vec::new();
+        let read = file.take(LONGEST + 1).read_to_end(&mut text);
+        let length = read.map_err(io(format!("read {}", self.path().display())))?;
+        if u64::try_from(length).is_ok_and(|length| length > LONGEST) {
+            return Err(Error::Malformed {
+                path: self.path(),
+                why: "is too long to be a history of ours".into(),
+            });
+        }
+        let lines = text.split(|byte| *byte == b'\n');
+        Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
+    }
+
+    fn open(&self, options: &mut OpenOptions) -> Result<File, Error> {
+        self.open_at(&self.path(), options)
+    }
+
+    fn open_at(&self, path: &Path, options: &mut OpenOptions) -> Result<File, Error> {
+        let options = options.mode(0o644).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
+        let file = options.open(path).map_err(io(format!("open {}", path.display())))?;
+        if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+            return Err(Error::Malformed { path: path.to_owned(), why: "is no regular file".into() });
+        }
+        Ok(file)
+    }
+
+    /// Writes a file beside the results, whole.
+    ///
+    /// # Errors
+    /// [`Error::State`].
+    pub fn write(&self, name: &'static str, text: &str) -> Result<PathBuf, Error> {
+        let path = self.dir.join(name);
+        statefile::replace(&path, 0o644, text.as_bytes())?;
+        Ok(path)
+    }
+}
+
+fn lines(records: &[Record]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for record in records {
+        // A record has no key that is no string, and no number that is none: this cannot fail.
+        text.extend(serde_json::to_vec(record).unwrap_or_default());
+        text.push(b'\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::record::tests::record;
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store { most: 10, ..Store::below(root.path()) };
+        (root, store)
+    }
+
+    #[test]
+    fn results_are_numbered_and_come_back_whole() {
+        let (_root, store) = store();
+        assert!(store.read().unwrap().is_empty());
+        let mut written = record(94.3);
+        store.append(&mut written).unwrap();
+        store.append_all(&mut [record(95.0), record(96.0)]).unwrap();
+        let read = store.read().unwrap();
+        assert_eq!(read.iter().map(|record| record.id).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(read[0], written);
+        assert_eq!(store.find(3).unwrap().value(), Some(96.0));
+        assert!(matches!(store.find(4), Err(Error::NoRecord { .. })));
+    }
+
+    #[test]
+    fn a_torn_line_costs_only_itself() {
+        let (_root, store) = store();
+        store.append(&mut record(1.0)).unwrap();
+        let mut file = OpenOptions::new().append(true).open(store.path()).unwrap();
+        file.write_all(b"{\"id\":2,\"time\":17").unwrap();
+        store.append(&mut record(3.0)).unwrap();
+        let values: Vec<_> = store.read().unwrap().iter().filter_map(Record::value).collect();
+        assert_eq!(values, [1.0, 3.0]);
+    }
+
+    #[test]
+    fn the_oldest_go_when_there_are_too_many() {
+        let (_root, store) = store();
+        for _ in 0..25 {
+            store.append(&mut record(1.0)).unwrap();
+            assert!(store.read().unwrap().len() <= 10);
+        }
+        let read = store.read().unwrap();
+        assert_eq!(read.last().unwrap().id, 25, "numbers are not used twice");
+        assert!(read.len() >= 8);
+    }
+
+    #[test]
+    fn results_of_many_at_once_are_all_kept() {
+        let (_root, store) = store();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| store.append(&mut record(1.0)).unwrap());
+            }
+        });
+        let mut ids: Vec<_> = store.read().unwrap().iter().map(|record| record.id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_file_is_not_followed() {
+        let (root, store) = store();
+        let precious = root.path().join("precious");
+        fs::write(&precious, "x").unwrap();
+        fs::create_dir_all(store.dir()).unwrap();
+        std::os::unix::fs::symlink(&precious, store.path()).unwrap();
+        assert!(store.append(&mut record(1.0)).is_err());
+        assert_eq!(fs::read(&precious).unwrap(), b"x");
+    }
+}

@@ -1,0 +1,274 @@
+//! What is asked for: a test whose every value is within its bounds.
+//!
+//! Values of these types may become arguments of a program: they come from a command line or from the network, and
+//! cannot be made without a check.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Kind, Operation};
+
+/// A test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Test {
+    /// What is measured.
+    pub kind: Kind,
+    /// By which verb.
+    pub operation: Operation,
+    /// Bytes of a message.
+    pub size: Size,
+    /// How many queue pairs carry the data; latency has one.
+    pub queue_pairs: QueuePairs,
+    /// For how long.
+    pub duration: Seconds,
+}
+
+impl Test {
+    /// Messages of all queue pairs together, in bytes: perftest has twice as much memory locked.
+    const MOST: u64 = 1 << 30;
+
+    /// That the values go together.
+    ///
+    /// # Errors
+    /// [`Invalid`] if that many messages of that size would take too much memory.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let bytes = u64::from(self.size.get()) * u64::from(self.queue_pairs.get());
+        let value = || format!("{} bytes with {} queue pairs", self.size, self.queue_pairs);
+        if bytes <= Self::MOST { Ok(()) } else { Err(Invalid::new(&value(), "at most 1 GiB together")) }
+    }
+}
+
+/// Which device, port and GID an end is to use; what is not said is chosen.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Wanted {
+    /// The RDMA device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceName>,
+    /// Its port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<PortNumber>,
+    /// The place of the port's GID in its table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid_index: Option<u16>,
+}
+
+impl Wanted {
+    /// This, and where it leaves the device open, `other`: a port and a GID index are of a device.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        if self.device.is_some() || other.device.is_none() && other.port.is_none() {
+            return self;
+        }
+        let port = self.port.or(other.port);
+        Self { device: other.device.clone(), port, gid_index: self.gid_index.or(other.gid_index) }
+    }
+}
+
+/// A value that is out of its bounds, or no such value at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{value}: expected {expected}")]
+pub struct Invalid {
+    value: String,
+    expected: &'static str,
+}
+
+impl Invalid {
+    pub(crate) fn new(value: &str, expected: &'static str) -> Self {
+        Self { value: crate::label::plain(value, 64), expected }
+    }
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident: $number:ty, $range:expr, $expected:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "u64")]
+        pub struct $name($number);
+
+        impl $name {
+            /// The number.
+            pub fn get(self) -> $number {
+                self.0
+            }
+        }
+
+        impl TryFrom<u64> for $name {
+            type Error = Invalid;
+
+            fn try_from(value: u64) -> Result<Self, Invalid> {
+                let invalid = || Invalid { value: value.to_string(), expected: $expected };
+                let number = <$number>::try_from(value).map_err(|_| invalid())?;
+                if $range.contains(&number) { Ok(Self(number)) } else { Err(invalid()) }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Invalid;
+
+            fn from_str(text: &str) -> Result<Self, Invalid> {
+                bytes(text).ok_or_else(|| Invalid { value: text.into(), expected: $expected })?.try_into()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number!(
+    /// Bytes of a message; perftest's own sweep ends at 8 MiB.
+    Size: u32, (1..=8 << 20), "1 to 8388608 bytes (8M)"
+);
+number!(
+    /// How many queue pairs.
+    QueuePairs: u16, (1..=1024), "1 to 1024 queue pairs"
+);
+number!(
+    /// How long a test takes.
+    Seconds: u16, (1..=3600), "1 to 3600 seconds"
+);
+number!(
+    /// A port of an RDMA device.
+    PortNumber: u8, (1..=254), "a port number from 1 to 254"
+);
+
+impl QueuePairs {
+    /// What a test of latency has.
+    pub const ONE: Self = Self(1);
+}
+
+impl Size {
+    /// What latency is measured with.
+    pub const EIGHT: Self = Self(8);
+
+    /// What bandwidth is measured with: perftest's default.
+    pub const USUAL: Self = Self(64 << 10);
+
+    /// The sizes of a sweep: doubled from the first to the last.
+    pub fn sweep(first: Self, last: Self) -> Vec<Self> {
+        let doubled = std::iter::successors(Some(first), |size| u64::from(size.0 * 2).try_into().ok());
+        doubled.take_while(|size| *size <= last).collect()
+    }
+}
+
+/// The name of an RDMA device, like `mlx5_0`: letters, digits and `_ - .`, and no option of a program.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct DeviceName(String);
+
+impl DeviceName {
+    /// `IB_DEVICE_NAME_MAX`, with its ending zero.
+    const MAX: usize = 64;
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for DeviceName {
+    type Error = Invalid;
+
+    fn try_from(name: String) -> Result<Self, Invalid> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        if begins && name.len() < Self::MAX && name.chars().all(allowed) {
+            Ok(Self(name))
+        } else {
+            let value = name.chars().take(Self::MAX).flat_map(char::escape_default).collect();
+            Err(Invalid { value, expected: "the name of an RDMA device, like mlx5_0" })
+        }
+    }
+}
+
+impl FromStr for DeviceName {
+    type Err = Invalid;
+
+    fn from_str(name: &str) -> Result<Self, Invalid> {
+        name.to_owned().try_into()
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A number as people write it: `65536`, `64K`, `8M`.
+fn bytes(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.as_bytes().last()? {
+        b'K' | b'k' => (&text[..text.len() - 1], 1 << 10),
+        b'M' | b'm' => (&text[..text.len() - 1], 1 << 20),
+        _ => (text, 1),
+    };
+    let plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse::<u64>().ok().filter(|_| plain)?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_out_of_their_bounds_are_refused() {
+        assert_eq!("64K".parse::<Size>().unwrap().get(), 65_536);
+        assert_eq!("8M".parse::<Size>().unwrap().get(), 8 << 20);
+        for bad in ["0", "9M", "-1", "+1", "", "K", "1G", "18446744073709551615M", "1 "] {
+            assert!(bad.parse::<Size>().is_err(), "{bad:?}");
+        }
+        assert!("0".parse::<Seconds>().is_err() && "3601".parse::<Seconds>().is_err());
+        assert!(serde_json::from_str::<QueuePairs>("-1").is_err());
+        assert!(serde_json::from_str::<QueuePairs>("\"1\"").is_err());
+        assert!(serde_json::from_str::<QueuePairs>("1025").is_err());
+        assert!(serde_json::from_str::<PortNumber>("256").is_err());
+    }
+
+    #[test]
+    fn a_device_name_is_no_option_no_path_and_no_shell() {
+        for good in ["mlx5_0", "rxe0", "bnxt_re-bond0", "_x", "rocep175s0f0.1"] {
+            assert_eq!(good.parse::<DeviceName>().unwrap().as_str(), good);
+        }
+        let long = "a".repeat(64);
+        for bad in ["", "-d", "--help", "..", "a/b", "a b", "a;b", "a\0", "$(x)", "mlx5\n", long.as_str()] {
+            assert!(bad.parse::<DeviceName>().is_err(), "{bad:?}");
+            assert!(serde_json::from_value::<DeviceName>(bad.into()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_test_with_a_field_nobody_knows_is_refused() {
+        let test = r#"{"kind":"bandwidth","operation":"write","size":8,"queuePairs":1,"duration":1"#;
+        assert!(serde_json::from_str::<Test>(&format!("{test}}}")).is_ok());
+        assert!(serde_json::from_str::<Test>(&format!("{test},\"shell\":\"x\"}}")).is_err());
+    }
+
+    #[test]
+    fn a_test_cannot_take_all_memory() {
+        let test = |size: &str, queue_pairs: &str| Test {
+            kind: Kind::Bandwidth,
+            operation: Operation::Write,
+            size: size.parse().unwrap(),
+            queue_pairs: queue_pairs.parse().unwrap(),
+            duration: "1".parse().unwrap(),
+        };
+        assert!(test("8M", "128").check().is_ok() && test("1M", "1024").check().is_ok());
+        let error = test("8M", "129").check().unwrap_err().to_string();
+        assert_eq!(error, "8388608 bytes with 129 queue pairs: expected at most 1 GiB together");
+    }
+
+    #[test]
+    fn a_sweep_doubles_and_ends() {
+        let size = |n: u64| Size::try_from(n).unwrap();
+        let sizes: Vec<_> = Size::sweep(size(2), size(20)).into_iter().map(Size::get).collect();
+        assert_eq!(sizes, [2, 4, 8, 16]);
+        assert_eq!(Size::sweep(size(1), size(8 << 20)).len(), 24);
+        assert!(Size::sweep(size(4), size(2)).is_empty());
+    }
+}

@@ -1,0 +1,133 @@
+//! Whether a result is enough.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Kind, perftest::Measurement};
+
+/// What is expected of a port that nobody says anything of: four fifths of its speed.
+///
+/// The headers of RoCE take 5 to 8 % at an MTU of 4096, more at 1024, and a busy switch some; a link with a bad cable,
+/// a wrong PCIe width or without flow control loses more than half.
+pub const THRESHOLD_PERCENT: f64 = 80.0;
+
+/// What is enough, as the user says; where nothing is said, [`THRESHOLD_PERCENT`] of the slower port's speed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Limit {
+    /// At least so much of the slower port's speed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<f64>,
+    /// At least so much, in Gb/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_gbps: Option<f64>,
+    /// At most so long, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_us: Option<f64>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    /// `None` if there is nothing to judge by.
+    pub passed: Option<bool>,
+    /// What was expected: Gb/s, or microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<f64>,
+    /// In words.
+    pub why: crate::label::Label,
+}
+
+/// Judges a measurement by a limit and the speeds of the two ports, in Mb/s.
+pub fn judge(kind: Kind, measured: &Measurement, limit: Limit, speeds: [Option<u64>; 2]) -> Verdict {
+    match kind {
+        Kind::Bandwidth => {
+            bandwidth(measured.bandwidth.map_or(0.0, |found| found.average_gbps), limit, speeds)
+        }
+        Kind::Latency => latency(measured.latency.map_or(f64::INFINITY, |found| found.average_us), limit),
+    }
+}
+
+fn bandwidth(gbps: f64, limit: Limit, speeds: [Option<u64>; 2]) -> Verdict {
+    let slower = speeds[0].zip(speeds[1]).map(|(a, b)| a.min(b));
+    #[expect(clippy::cast_precision_loss, reason = "the speed of a link has few digits")]
+    let speed = slower.map(|mbps| mbps as f64 / 1000.0);
+    let share = |speed: f64| format!("{:.0} % of {speed} Gb/s", 100.0 * gbps / speed);
+    let percent = limit.percent.unwrap_or(THRESHOLD_PERCENT);
+    let (expected, why) = match (limit.min_gbps, speed) {
+        (Some(least), Some(speed)) => (least, format!("{}; at least {least} Gb/s asked for", share(speed))),
+        (Some(least), None) => (least, format!("at least {least} Gb/s asked for")),
+        (None, Some(speed)) => {
+            (speed * percent / 100.0, format!("{}; at least {percent} % expected", share(speed)))
+        }
+        (None, None) => {
+            let why = "no verdict: the speed of a port is unknown; say what is enough with --min-gbps";
+            return Verdict { passed: None, expected: None, why: why.into() };
+        }
+    };
+    Verdict { passed: Some(gbps >= expected), expected: Some(expected), why: why.into() }
+}
+
+fn latency(microseconds: f64, limit: Limit) -> Verdict {
+    match limit.max_us {
+        Some(most) => Verdict {
+            passed: Some(microseconds <= most),
+            expected: Some(most),
+            why: format!("at most {most} us asked for").into(),
+        },
+        None => Verdict {
+            passed: None,
+            expected: None,
+            why: "no verdict: say what is enough with --max-us".into(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perftest::{Bandwidth, Latency};
+
+    fn of(average_gbps: f64, limit: Limit, speeds: [Option<u64>; 2]) -> Verdict {
+        let bandwidth = Some(Bandwidth { average_gbps, ..Bandwidth::default() });
+        judge(Kind::Bandwidth, &Measurement { bandwidth, ..Measurement::default() }, limit, speeds)
+    }
+
+    #[test]
+    fn four_fifths_of_the_slower_port_are_expected() {
+        let speeds = [Some(400_000), Some(100_000)];
+        assert_eq!(of(80.0, Limit::default(), speeds).passed, Some(true));
+        let low = of(79.9, Limit::default(), speeds);
+        assert_eq!((low.passed, low.expected), (Some(false), Some(80.0)));
+        assert_eq!(low.why.as_str(), "80 % of 100 Gb/s; at least 80 % expected");
+    }
+
+    #[test]
+    fn without_a_speed_there_is_no_verdict() {
+        for speeds in [[None, Some(100_000)], [Some(100_000), None], [None, None]] {
+            let none = of(1.0, Limit::default(), speeds);
+            assert_eq!((none.passed, none.expected), (None, None));
+            let asked = Limit { min_gbps: Some(1.5), ..Limit::default() };
+            assert_eq!(of(1.0, asked, speeds).passed, Some(false));
+            assert_eq!(of(2.0, asked, speeds).passed, Some(true));
+        }
+    }
+
+    #[test]
+    fn what_the_user_says_counts() {
+        let half = Limit { percent: Some(50.0), ..Limit::default() };
+        assert_eq!(of(50.0, half, [Some(100_000); 2]).passed, Some(true));
+        let more = Limit { min_gbps: Some(99.0), ..Limit::default() };
+        assert_eq!(of(98.0, more, [Some(100_000); 2]).passed, Some(false));
+    }
+
+    #[test]
+    fn latency_is_judged_only_by_what_the_user_says() {
+        let latency = Some(Latency { average_us: 2.0, ..Latency::default() });
+        let measured = Measurement { latency, ..Measurement::default() };
+        let of = |max_us| {
+            judge(Kind::Latency, &measured, Limit { max_us, ..Limit::default() }, [None, None]).passed
+        };
+        assert_eq!([of(None), of(Some(2.0)), of(Some(1.9))], [None, Some(true), Some(false)]);
+    }
+}

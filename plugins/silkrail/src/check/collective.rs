@@ -1,0 +1,209 @@
+//! `silkrail check nccl` and `silkrail check hccl`: tests of the communication libraries.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use check::{
+    Seconds,
+    collective::{Collective, Curve, Host, Image, Library, Plan, Variable, manifest, parse, run, size},
+};
+use serde::Serialize;
+
+use super::measure;
+use crate::{
+    exit::{Exit, Failure},
+    json, table,
+};
+
+/// Plan, run or read a test of NCCL (nccl-tests)
+///
+/// Without --run it prints the mpirun command, with --mpijob a manifest for the MPI Operator; nothing is done then. With
+/// --parse it reads what a test has printed, or the report of its option -J.
+#[derive(Debug, clap::Args)]
+#[command(after_help = NCCL_EXAMPLES)]
+pub(crate) struct Nccl {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Plan, run or read a test of HCCL (hccl_test)
+///
+/// Without --run it prints the mpirun command, with --mpijob a manifest for the MPI Operator; nothing is done then. With
+/// --parse it reads what a test has printed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HCCL_EXAMPLES)]
+pub(crate) struct Hccl {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// The nodes, separated by commas
+    #[arg(long, value_delimiter = ',', required_unless_present = "parse", value_name = "HOST,...")]
+    hosts: Vec<Host>,
+    /// Processes of each node: one for each GPU or NPU
+    #[arg(long, default_value = "8", value_parser = clap::value_parser!(u16).range(1..=64), value_name = "N")]
+    per_node: u16,
+    /// all_reduce, all_gather, reduce_scatter, alltoall or broadcast
+    #[arg(long, default_value = "all_reduce")]
+    op: Collective,
+    /// The smallest message
+    #[arg(long, default_value = "8M", value_parser = size, value_name = "BYTES")]
+    first: u64,
+    /// The largest message
+    #[arg(long, default_value = "1G", value_parser = size, value_name = "BYTES")]
+    last: u64,
+    /// Where the programs are on the nodes; default: in PATH
+    #[arg(long, value_name = "DIR")]
+    programs: Option<Image>,
+    /// A variable for the processes, like NCCL_IB_GID_INDEX=3; more than once
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<Variable>,
+    /// Print a manifest of an MPIJob with this image
+    #[arg(long, value_name = "IMAGE", conflicts_with = "run")]
+    mpijob: Option<Image>,
+    /// Run it, with the mpirun of this machine
+    #[arg(long)]
+    run: bool,
+    /// Read what a test has printed; - is the standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "mpijob", "hosts"])]
+    parse: Option<PathBuf>,
+    /// How long it may take, in seconds
+    #[arg(long, default_value = "1800", value_parser = measure::seconds, value_name = "SECONDS")]
+    timeout: Seconds,
+    /// What is enough for the largest messages, in GB/s: of the bus for NCCL, of the algorithm for HCCL
+    #[arg(long, value_parser = measure::positive, value_name = "GB/S")]
+    min_gbs: Option<f64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const NCCL_EXAMPLES: &str = "\
+Examples:
+  silkrail check nccl --hosts 10.1.30.41,10.1.30.42 --env NCCL_IB_GID_INDEX=3 --programs /opt/nccl-tests/build
+  silkrail check nccl --hosts w0,w1 --mpijob registry/nccl-tests:v2.13 | kubectl create -f -
+  silkrail check nccl --parse log.txt --min-gbs 180
+
+Exit status:
+  0   done
+  1   an error: no result
+  2   wrong usage
+  6   data was wrong, or below --min-gbs";
+
+const HCCL_EXAMPLES: &str = "\
+Examples:
+  silkrail check hccl --hosts 10.1.30.41,10.1.30.42 --op all_gather --first 8K --last 64M
+  silkrail check hccl --parse log.txt
+
+Exit status:
+  0   done
+  1   an error: no result
+  2   wrong usage
+  6   data was wrong, or below --min-gbs";
+
+/// As it is printed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Judged<'a> {
+    #[serde(flatten)]
+    curve: &'a Curve,
+    plateau_gbs: f64,
+}
+
+const HEAD: [&str; 5] = ["SIZE", "TIME-US", "ALGORITHM-GB/S", "BUS-GB/S", "DATA"];
+
+/// No output of a test is longer.
+const LONGEST: u64 = 64 << 20;
+
+impl Nccl {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        self.common.run(Library::Nccl, root, out)
+    }
+}
+
+impl Hccl {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        self.common.run(Library::Hccl, root, out)
+    }
+}
+
+impl Common {
+    fn run(&self, library: Library, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        if let Some(file) = &self.parse {
+            return self.judged(&parse(library, self.op, &text(file)?)?, out);
+        }
+        let plan = self.plan(library);
+        if let Some(image) = &self.mpijob {
+            let name: Host = "silkrail-check".parse().map_err(|e: check::Invalid| io::Error::other(e))?;
+            write!(out, "{}", manifest(&plan, image, &name))?;
+            return Ok(Exit::Done);
+        }
+        if !self.run {
+            writeln!(out, "mpirun {}", plan.mpirun().join(" "))?;
+            return Ok(Exit::Done);
+        }
+        let node = super::node(root)?;
+        let within = Duration::from_secs(self.timeout.get().into());
+        self.judged(&run(&plan, &node, within)?, out)
+    }
+
+    fn plan(&self, library: Library) -> Plan {
+        Plan {
+            library,
+            collective: self.op,
+            hosts: self.hosts.clone(),
+            per_node: self.per_node,
+            first: self.first.min(self.last),
+            last: self.last,
+            directory: self.programs.clone(),
+            environment: self.env.clone(),
+        }
+    }
+
+    fn judged(&self, curve: &Curve, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let plateau = curve.plateau_gbs();
+        let low = self.min_gbs.is_some_and(|least| plateau < least);
+        if self.json {
+            json::print(&Judged { curve, plateau_gbs: plateau }, out)?;
+        } else {
+            table::print(out, HEAD, &curve.points.iter().map(cells).collect::<Vec<_>>())?;
+            writeln!(out, "plateau: {plateau:.2} GB/s{}", if low { ", below what is expected" } else { "" })?;
+            if curve.is_wrong() {
+                writeln!(out, "data was wrong")?;
+            }
+        }
+        Ok(if low || curve.is_wrong() { Exit::Found } else { Exit::Done })
+    }
+}
+
+fn cells(point: &check::collective::Point) -> [String; HEAD.len()] {
+    let data = match point.correct {
+        Some(true) => "right",
+        Some(false) => "WRONG",
+        None => "",
+    };
+    [
+        point.size.to_string(),
+        format!("{:.1}", point.time_us),
+        format!("{:.2}", point.algorithm_gbs),
+        point.bus_gbs.map(|gbs| format!("{gbs:.2}")).unwrap_or_default(),
+        data.to_owned(),
+    ]
+}
+
+fn text(file: &Path) -> Result<String, Failure> {
+    let mut text = Vec::new();
+    let read = if file == Path::new("-") {
+        io::stdin().take(LONGEST).read_to_end(&mut text)
+    } else {
+        fs::File::open(file).and_then(|file| file.take(LONGEST).read_to_end(&mut text))
+    };
+    read.map_err(|source| check::Error::Io { what: format!("read {}", file.display()), source })?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}

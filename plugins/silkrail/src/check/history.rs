@@ -1,0 +1,134 @@
+//! `silkrail check history` and `silkrail check compare`.
+
+use std::{io::Write, path::Path};
+
+use check::{
+    compare::{THRESHOLD_PERCENT, compare, last_two},
+    record::Record,
+    store::Store,
+};
+
+use super::print;
+use crate::{
+    exit::{Exit, Failure},
+    json, table,
+};
+
+/// Show the results that this node keeps, the latest last
+#[derive(Debug, clap::Args)]
+#[command(after_help = HISTORY_EXAMPLES)]
+pub(crate) struct History {
+    /// Only the latest so many
+    #[arg(long, value_name = "N")]
+    last: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Compare two results of the same test, and say whether it got worse
+#[derive(Debug, clap::Args)]
+#[command(after_help = COMPARE_EXAMPLES)]
+pub(crate) struct Compare {
+    /// The number of the earlier result
+    #[arg(required_unless_present = "last", requires = "after", conflicts_with = "last")]
+    before: Option<u64>,
+    /// The number of the later result
+    after: Option<u64>,
+    /// The last result and the one before it of the same test
+    #[arg(long)]
+    last: bool,
+    /// A change for the worse by more percent is a regression
+    #[arg(long, default_value_t = THRESHOLD_PERCENT, value_name = "PERCENT")]
+    threshold: f64,
+    /// Compare results of different tests too
+    #[arg(long)]
+    any: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const HISTORY_EXAMPLES: &str = "\
+Examples:
+  silkrail check history --last 20
+  silkrail check history --json | jq -r '.[] | select(.verdict.passed == false) | .id'
+
+The results are in /var/lib/silkrail/check/history.jsonl, the last one of each test for Prometheus in check_last.prom.
+
+Exit status:
+  0   done
+  1   an error
+  2   wrong usage";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  silkrail check compare 12 15
+  silkrail check compare --last --threshold 5
+
+Exit status:
+  0   not worse
+  1   an error: no such results, or results of different tests
+  2   wrong usage
+  6   worse by more than the threshold";
+
+const HEAD: [&str; 9] = ["ID", "TIME", "KIND", "OP", "SIZE", "CLIENT", "SERVER", "AVERAGE", "VERDICT"];
+
+impl History {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let records = Store::below(root).read()?;
+        let skipped = self.last.map_or(0, |last| records.len().saturating_sub(last));
+        let records = &records[skipped..];
+        if self.json {
+            json::print(&records, out)?;
+        } else {
+            table::print(out, HEAD, &records.iter().map(cells).collect::<Vec<_>>())?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Compare {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let store = Store::below(root);
+        let (before, after) = match (self.before, self.after) {
+            (Some(before), Some(after)) => (store.find(before)?, store.find(after)?),
+            _ => {
+                let records = store.read()?;
+                let (before, after) = last_two(&records)?;
+                (before.clone(), after.clone())
+            }
+        };
+        let found = compare(&before, &after, self.threshold, self.any)?;
+        if self.json {
+            json::print(&found, out)?;
+        } else {
+            let worse = if found.regression { "REGRESSION" } else { "not worse" };
+            writeln!(
+                out,
+                "result {}: {}, result {}: {}: {:+.1} %: {worse} (threshold {} %)",
+                before.id,
+                print::value(&before),
+                after.id,
+                print::value(&after),
+                found.change_percent,
+                self.threshold
+            )?;
+        }
+        Ok(if found.regression { Exit::Found } else { Exit::Done })
+    }
+}
+
+fn cells(record: &Record) -> [String; HEAD.len()] {
+    [
+        record.id.to_string(),
+        check::time::utc(record.time),
+        record.test.kind.to_string(),
+        record.test.operation.to_string(),
+        record.test.size.to_string(),
+        record.client.name(),
+        record.server.name(),
+        print::value(record),
+        print::verdict(record).to_owned(),
+    ]
+}

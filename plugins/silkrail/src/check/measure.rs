@@ -1,0 +1,293 @@
+//! `silkrail check bw` and `silkrail check lat`.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use check::{
+    DeviceName, Kind, Operation, PortNumber, QueuePairs, Seconds, Size, Test, Wanted,
+    client::{Client, Order, resolve},
+    exposition,
+    governor::{Done, Governors, Held, PERFORMANCE},
+    protocol::Token,
+    record::Record,
+    store::Store,
+    verdict::{Limit, THRESHOLD_PERCENT},
+};
+
+use super::{EXIT_STATUS, print};
+use crate::{
+    exit::{Exit, Failure},
+    json,
+};
+
+/// Measure the bandwidth to a node where `silkrail check serve` runs
+#[derive(Debug, clap::Args)]
+#[command(after_help = format!("{BW_EXAMPLES}\n\n{EXIT_STATUS}"))]
+pub(crate) struct Bandwidth {
+    #[command(flatten)]
+    common: Common,
+    /// Bytes of a message; K and M are understood
+    #[arg(long, default_value = "64K", value_name = "BYTES")]
+    size: Size,
+    /// How many queue pairs
+    #[arg(long, default_value = "8", value_name = "N")]
+    qps: QueuePairs,
+    /// How long, in seconds
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
+    duration: Seconds,
+    /// All sizes from the first to the last, doubling: 2..8M
+    #[arg(long, value_name = "FIRST..LAST", conflicts_with = "size")]
+    sweep: Option<Sweep>,
+    /// What is enough, in percent of the slower port's speed
+    #[arg(long, default_value_t = THRESHOLD_PERCENT, value_parser = positive, value_name = "PERCENT")]
+    threshold: f64,
+    /// What is enough, in Gb/s
+    #[arg(long, value_parser = positive, value_name = "GBPS", conflicts_with = "threshold")]
+    min_gbps: Option<f64>,
+}
+
+/// Measure the latency to a node where `silkrail check serve` runs
+#[derive(Debug, clap::Args)]
+#[command(after_help = format!("{LAT_EXAMPLES}\n\n{EXIT_STATUS}"))]
+pub(crate) struct Latency {
+    #[command(flatten)]
+    common: Common,
+    /// Bytes of a message; K and M are understood
+    #[arg(long, default_value = "8", value_name = "BYTES")]
+    size: Size,
+    /// How long, in seconds
+    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = seconds)]
+    duration: Seconds,
+    /// All sizes from the first to the last, doubling: 2..8M
+    #[arg(long, value_name = "FIRST..LAST", conflicts_with = "size")]
+    sweep: Option<Sweep>,
+    /// What is enough, in microseconds; without it there is no verdict
+    #[arg(long, value_parser = positive, value_name = "MICROSECONDS")]
+    max_us: Option<f64>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// The other node
+    #[arg(value_name = "HOST[:PORT]")]
+    host: String,
+    /// What carries the data: read, write or send
+    #[arg(long, default_value = "write")]
+    op: Operation,
+    /// The RDMA device of this node; default: the one whose GID is best for the other node's address
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<DeviceName>,
+    /// Its port
+    #[arg(long, value_name = "N")]
+    port: Option<PortNumber>,
+    /// The GID's place in the port's table; default: the best RoCE v2 one, and none for InfiniBand
+    #[arg(long, value_name = "I")]
+    gid_index: Option<u16>,
+    /// The RDMA device of the other node
+    #[arg(long, value_name = "DEVICE")]
+    peer_device: Option<DeviceName>,
+    /// Its port
+    #[arg(long, value_name = "N")]
+    peer_port: Option<PortNumber>,
+    /// Its GID's place
+    #[arg(long, value_name = "I")]
+    peer_gid_index: Option<u16>,
+    /// The secret that all nodes share; see `silkrail check serve --help`
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Set the CPUs of this node to this frequency governor during the test, and back
+    #[arg(long, value_parser = [PERFORMANCE])]
+    governor: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Do not keep the result
+    #[arg(long)]
+    no_store: bool,
+}
+
+const BW_EXAMPLES: &str = "\
+Examples:
+  silkrail check bw 10.1.70.2 --token-file /etc/silkrail/check.token
+  silkrail check bw 10.1.70.2 --op read --device mlx5_1 --governor performance --threshold 90
+  silkrail check bw 10.1.70.2 --sweep 2..8M --duration 2 --json | jq '.[] | [.size, .bandwidth.averageGbps]'
+
+Without --min-gbps at least 80 % of the slower port's speed are expected. If a speed is unknown there is no verdict.";
+
+const LAT_EXAMPLES: &str = "\
+Examples:
+  silkrail check lat 10.1.70.2 --token-file /etc/silkrail/check.token
+  silkrail check lat 10.1.70.2 --op send --max-us 5";
+
+impl Bandwidth {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let limit = match self.min_gbps {
+            Some(least) => Limit { min_gbps: Some(least), ..Limit::default() },
+            None => Limit { percent: Some(self.threshold), ..Limit::default() },
+        };
+        let tests = sizes(self.sweep, self.size).into_iter().map(|size| Test {
+            kind: Kind::Bandwidth,
+            operation: self.common.op,
+            size,
+            queue_pairs: self.qps,
+            duration: self.duration,
+        });
+        self.common.run(tests, limit, root, out)
+    }
+}
+
+impl Latency {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let limit = Limit { max_us: self.max_us, ..Limit::default() };
+        let tests = sizes(self.sweep, self.size).into_iter().map(|size| Test {
+            kind: Kind::Latency,
+            operation: self.common.op,
+            size,
+            queue_pairs: QueuePairs::ONE,
+            duration: self.duration,
+        });
+        self.common.run(tests, limit, root, out)
+    }
+}
+
+impl Common {
+    fn run(
+        &self,
+        tests: impl Iterator<Item = Test>,
+        limit: Limit,
+        root: &Path,
+        out: &mut dyn Write,
+    ) -> Result<Exit, Failure> {
+        let node = super::node(root)?;
+        let store = Store::below(root);
+        let agent = resolve(&self.host)?;
+        let token = self.token_file.as_deref().map(Token::read).transpose()?;
+        let governors = Governors::below(root);
+        let held = self.hold(&governors)?;
+        let mut client = Client::connect(&node, agent, token.as_ref())?;
+        let mut records = Vec::new();
+        for test in tests {
+            progress(&test, &self.host);
+            let order = Order { test, wanted: self.wanted(), peer_wanted: self.peer_wanted(), limit };
+            let mut record = client.measure(&order)?;
+            if !self.no_store {
+                keep(&store, &mut record)?;
+            }
+            if !self.json {
+                print::record(&record, out)?;
+            }
+            records.push(record);
+        }
+        if let Some(held) = held {
+            held.give_back()?;
+        }
+        match &records[..] {
+            [record] if self.json => json::print(record, out)?,
+            records if self.json => json::print(&records, out)?,
+            _ => {}
+        }
+        Ok(verdict(&records))
+    }
+
+    fn hold<'a>(&self, governors: &'a Governors) -> Result<Option<Held<'a>>, Failure> {
+        if self.governor.is_none() {
+            // A test that was killed may have left them.
+            governors.restore()?;
+            return Ok(None);
+        }
+        let held = governors.hold()?;
+        if let Done::Without(why) = &held.done {
+            eprintln!("silkrail: the governor stays as it is: {why}");
+        }
+        Ok(Some(held))
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted { device: self.device.clone(), port: self.port, gid_index: self.gid_index }
+    }
+
+    fn peer_wanted(&self) -> Wanted {
+        Wanted { device: self.peer_device.clone(), port: self.peer_port, gid_index: self.peer_gid_index }
+    }
+}
+
+/// Keeps a result, and tells Prometheus of it.
+pub(super) fn keep(store: &Store, record: &mut Record) -> Result<(), Failure> {
+    store.append(record)?;
+    store.write(exposition::FILE, &exposition::text(&store.read()?))?;
+    Ok(())
+}
+
+fn verdict(records: &[Record]) -> Exit {
+    let low = records.iter().any(|record| record.verdict.passed == Some(false));
+    if low { Exit::Found } else { Exit::Done }
+}
+
+/// Tests are long: whoever waits is told for what.
+fn progress(test: &Test, host: &str) {
+    let Test { kind, operation, size, duration, .. } = test;
+    eprintln!("silkrail: {kind} by {operation} to {host}: {size} bytes, {duration} s");
+}
+
+/// The sizes of a sweep.
+#[derive(Debug, Clone, Copy)]
+struct Sweep {
+    first: Size,
+    last: Size,
+}
+
+impl FromStr for Sweep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once("..").ok_or("expected FIRST..LAST, like 2..8M")?;
+        let size = |text: &str| text.parse::<Size>().map_err(|error| error.to_string());
+        let sweep = Self { first: size(first)?, last: size(last)? };
+        if sweep.first <= sweep.last {
+            Ok(sweep)
+        } else {
+            Err("the first size is larger than the last".into())
+        }
+    }
+}
+
+fn sizes(sweep: Option<Sweep>, size: Size) -> Vec<Size> {
+    sweep.map_or_else(|| vec![size], |sweep| Size::sweep(sweep.first, sweep.last))
+}
+
+pub(super) fn seconds(text: &str) -> Result<Seconds, String> {
+    text.strip_suffix('s').unwrap_or(text).parse().map_err(|error: check::Invalid| error.to_string())
+}
+
+pub(super) fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "expected a number above 0".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_has_two_ends() {
+        let sizes = |text: &str| {
+            let sweep: Sweep = text.parse().unwrap();
+            Size::sweep(sweep.first, sweep.last).len()
+        };
+        assert_eq!((sizes("2..8M"), sizes("8..8")), (23, 1));
+        for bad in ["", "2", "8..2", "2..", "2..9M", "a..b"] {
+            assert!(bad.parse::<Sweep>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn thresholds_are_above_zero() {
+        assert_eq!(positive("0.5"), Ok(0.5));
+        for bad in ["0", "-1", "nan", "inf", ""] {
+            assert!(positive(bad).is_err(), "{bad:?}");
+        }
+    }
+}

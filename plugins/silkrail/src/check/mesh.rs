@@ -1,0 +1,190 @@
+//! `silkrail check mesh`: all pairs of many nodes.
+
+use std::{
+    collections::BTreeSet,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use check::{
+    Kind, Operation, QueuePairs, Seconds, Size, Test,
+    client::resolve,
+    mesh::{self, Mesh, OUTLIER_PERCENT, Pair, Plan},
+    protocol::Token,
+    store::Store,
+    verdict::Limit,
+};
+
+use super::{measure, print};
+use crate::{
+    exit::{Exit, Failure},
+    json,
+};
+
+/// Test all pairs of nodes where `silkrail check serve` runs
+///
+/// The nodes test each other, in rounds in which each is busy once; this one only instructs them and may be any machine
+/// that reaches them. Each HOST is also what the other nodes reach it by.
+#[derive(Debug, clap::Args)]
+#[command(after_help = examples())]
+pub(crate) struct Args {
+    /// The nodes
+    #[arg(required = true, num_args = 2.., value_name = "HOST[:PORT]")]
+    hosts: Vec<String>,
+    /// What carries the data: read, write or send
+    #[arg(long, default_value = "write")]
+    op: Operation,
+    /// Measure latency instead of bandwidth
+    #[arg(long)]
+    latency: bool,
+    /// Bytes of a message; default: 64K, of latency 8
+    #[arg(long, value_name = "BYTES")]
+    size: Option<Size>,
+    /// How many queue pairs
+    #[arg(long, default_value = "8", value_name = "N", conflicts_with = "latency")]
+    qps: QueuePairs,
+    /// How long each pair is tested, in seconds
+    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = measure::seconds)]
+    duration: Seconds,
+    /// What is enough, in percent of the slower port's speed; default: 80
+    #[arg(long, value_parser = measure::positive, value_name = "PERCENT", conflicts_with = "latency")]
+    threshold: Option<f64>,
+    /// What is enough, in Gb/s
+    #[arg(long, value_parser = measure::positive, value_name = "GBPS", conflicts_with_all = ["latency", "threshold"])]
+    min_gbps: Option<f64>,
+    /// What is enough, in microseconds
+    #[arg(long, value_parser = measure::positive, value_name = "MICROSECONDS", requires = "latency")]
+    max_us: Option<f64>,
+    /// The secret that all nodes share; see `silkrail check serve --help`
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Do not keep the results
+    #[arg(long)]
+    no_store: bool,
+}
+
+fn examples() -> String {
+    format!(
+        "\
+Examples:
+  silkrail check mesh 10.1.70.1 10.1.70.2 10.1.70.3 10.1.70.4 --token-file /etc/silkrail/check.token
+  silkrail check mesh $(cat hosts) --op read --json >mesh.json
+
+A pair stands out if it is more than {OUTLIER_PERCENT} % worse than the median, a node if most of its pairs are.
+
+Exit status:
+  0   all pairs have a result, none is below what is expected, none stands out
+  1   an error: pairs without a result are named, the other results are kept
+  2   wrong usage
+  6   a pair is below what is expected, or stands out"
+    )
+}
+
+impl Args {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let node = super::node(root)?;
+        let store = Store::below(root);
+        let plan = self.plan()?;
+        let total = self.hosts.len() * (self.hosts.len() - 1) / 2;
+        let mut done = 0;
+        let mut lost = None;
+        let mesh = mesh::run(&plan, &node, |pair, plan| {
+            done += 1;
+            if let Some(record) = pair.record.as_mut().filter(|_| !self.no_store) {
+                lost = measure::keep(&store, record).err().or(lost.take());
+            }
+            eprintln!("[{done}/{total}] {}", told(pair, &plan.agents));
+        })?;
+        if self.json {
+            json::print(&mesh, out)?;
+        } else {
+            print(&mesh, out)?;
+        }
+        match lost {
+            Some(failure) => Err(failure),
+            None if mesh.failures() > 0 => Ok(Exit::Failed),
+            None if mesh.is_wrong() => Ok(Exit::Found),
+            None => Ok(Exit::Done),
+        }
+    }
+
+    fn plan(&self) -> Result<Plan, Failure> {
+        let mut agents = Vec::new();
+        let mut seen = BTreeSet::new();
+        for host in &self.hosts {
+            let address = resolve(host)?;
+            if !seen.insert(address) {
+                return Err(Failure::NodeTwice(host.clone()));
+            }
+            agents.push((host.clone(), address));
+        }
+        let kind = if self.latency { Kind::Latency } else { Kind::Bandwidth };
+        let size = self.size.unwrap_or(if self.latency { Size::EIGHT } else { Size::USUAL });
+        let queue_pairs = if self.latency { QueuePairs::ONE } else { self.qps };
+        Ok(Plan {
+            agents,
+            test: Test { kind, operation: self.op, size, queue_pairs, duration: self.duration },
+            limit: Limit { percent: self.threshold, min_gbps: self.min_gbps, max_us: self.max_us },
+            token: self.token_file.as_deref().map(Token::read).transpose()?,
+        })
+    }
+}
+
+fn told(pair: &Pair, agents: &[(String, std::net::SocketAddr)]) -> String {
+    let (client, server) = (&agents[pair.client].0, &agents[pair.server].0);
+    match (&pair.record, &pair.error) {
+        (Some(record), _) => format!("{client} to {server}: {}", print::value(record)),
+        (None, error) => format!("{client} to {server}: failed: {}", error.as_deref().unwrap_or("no result")),
+    }
+}
+
+/// The matrix, and below it what stands out or failed.
+fn print(mesh: &Mesh, out: &mut dyn Write) -> Result<(), Failure> {
+    let names: Vec<&str> = mesh.nodes.iter().map(String::as_str).collect();
+    let first = names.iter().map(|name| name.len()).max().unwrap_or(0);
+    write!(out, "{:first$}", "")?;
+    for name in &names {
+        write!(out, "  {name:>9}")?;
+    }
+    writeln!(out)?;
+    for (row, name) in names.iter().enumerate() {
+        write!(out, "{name:first$}")?;
+        for (column, other) in names.iter().enumerate() {
+            let cell = match mesh.between(row, column) {
+                _ if row == column => "-".into(),
+                Some(pair) => pair.value().map_or_else(|| "failed".into(), |value| format!("{value:.2}")),
+                None => String::new(),
+            };
+            write!(out, "  {cell:>width$}", width = other.len().max(9))?;
+        }
+        writeln!(out)?;
+    }
+    if let Some(median) = mesh.median {
+        writeln!(out, "median {median:.2} ({})", unit(mesh))?;
+    }
+    for outlier in &mesh.outliers {
+        let (client, server) = (names[outlier.client], names[outlier.server]);
+        writeln!(
+            out,
+            "stands out: {client} to {server}: {:.2}, {:.0} % worse than the median",
+            outlier.value, outlier.worse_percent
+        )?;
+    }
+    for slow in &mesh.slow_nodes {
+        writeln!(out, "stands out: {}: {} of its {} pairs", names[slow.node], slow.outliers, slow.pairs)?;
+    }
+    for pair in mesh.pairs.iter().filter(|pair| pair.record.is_none()) {
+        let why = pair.error.as_deref().unwrap_or("no result");
+        writeln!(out, "failed: {} to {}: {why}", names[pair.client], names[pair.server])?;
+    }
+    Ok(())
+}
+
+fn unit(mesh: &Mesh) -> &'static str {
+    let latency =
+        mesh.pairs.iter().flat_map(|pair| &pair.record).any(|record| record.test.kind == Kind::Latency);
+    if latency { "us" } else { "Gb/s" }
+}

@@ -1,0 +1,83 @@
+//! `silkrail check`: RDMA tests between nodes.
+
+mod child;
+mod collective;
+mod history;
+mod measure;
+mod mesh;
+mod page;
+mod print;
+mod restore;
+mod serve;
+
+use std::{io::Write, path::Path};
+
+use check::{Interrupt, perftest::Launcher, session::Node};
+use sysfs::Sysfs;
+
+use crate::exit::{Exit, Failure};
+
+/// Test RDMA between nodes: bandwidth and latency, judged, kept and compared
+///
+/// On one node `silkrail check serve`, on another `silkrail check bw NODE`. Both need perftest.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum Command {
+    Serve(serve::Args),
+    Bw(measure::Bandwidth),
+    Lat(measure::Latency),
+    Mesh(mesh::Args),
+    History(history::History),
+    Compare(history::Compare),
+    Page(page::Args),
+    Restore(restore::Args),
+    Nccl(collective::Nccl),
+    Hccl(collective::Hccl),
+    #[command(hide = true)]
+    Child(child::Args),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  node-b# silkrail check serve --listen 10.1.70.2:18514 --token-file /etc/silkrail/check.token
+  node-a# silkrail check bw 10.1.70.2 --op write --token-file /etc/silkrail/check.token
+  node-a# silkrail check lat 10.1.70.2 --op send --max-us 5 --token-file /etc/silkrail/check.token
+  admin$ silkrail check mesh 10.1.70.1 10.1.70.2 10.1.70.3 --token-file check.token
+  node-a# silkrail check history
+  node-a# silkrail check compare --last";
+
+/// How all of them end.
+const EXIT_STATUS: &str = "\
+Exit status:
+  0   done; a test reached what is expected, or there was nothing to judge by
+  1   an error: no result
+  2   wrong usage
+  4   no RDMA on this node
+  6   below what is expected";
+
+impl Command {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        match self {
+            Self::Serve(args) => args.run(root),
+            Self::Bw(args) => args.run(root, out),
+            Self::Lat(args) => args.run(root, out),
+            Self::Mesh(args) => args.run(root, out),
+            Self::History(args) => args.run(root, out),
+            Self::Compare(args) => args.run(root, out),
+            Self::Page(args) => args.run(root, out),
+            Self::Restore(args) => args.run(root, out),
+            Self::Nccl(args) => args.run(root, out),
+            Self::Hccl(args) => args.run(root, out),
+            Self::Child(args) => args.run(),
+        }
+    }
+}
+
+/// This node, for tests. Signals are from now on a question.
+fn node(root: &Path) -> Result<Node, Failure> {
+    Ok(Node {
+        launcher: Launcher::of_environment(child::wrapper()),
+        sysfs: Sysfs::at(root.join("sys")),
+        interrupt: Interrupt::install()?,
+    })
+}

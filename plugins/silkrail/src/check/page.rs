@@ -1,0 +1,40 @@
+//! `silkrail check page`: the history as a page.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use check::{page::page, store::Store};
+
+use crate::exit::{Exit, Failure};
+
+/// Write the results that this node keeps as a page with charts: one HTML file that needs nothing else
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The file; - is the standard output
+    file: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  silkrail check page rdma.html
+  silkrail check page - | ssh web 'cat >/srv/www/rdma.html'
+
+Exit status:
+  0   done
+  1   an error
+  2   wrong usage";
+
+impl Args {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let page = page(&Store::below(root).read()?);
+        if self.file == Path::new("-") {
+            out.write_all(page.as_bytes())?;
+        } else {
+            statefile::replace(&self.file, 0o644, page.as_bytes()).map_err(check::Error::from)?;
+        }
+        Ok(Exit::Done)
+    }
+}

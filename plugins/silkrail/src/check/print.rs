@@ -1,0 +1,81 @@
+//! Results for people.
+
+use std::io::{self, Write};
+
+use check::{
+    Kind,
+    counters::is_trouble,
+    record::{End, Record},
+};
+
+/// Prints a result with what explains it.
+pub(super) fn record(record: &Record, out: &mut dyn Write) -> io::Result<()> {
+    let test = &record.test;
+    let asked = match test.kind {
+        Kind::Bandwidth => {
+            format!("{} bytes, {} queue pairs, {} s", test.size, test.queue_pairs, test.duration)
+        }
+        Kind::Latency => format!("{} bytes, {} s", test.size, test.duration),
+    };
+    writeln!(out, "{} by {}: {}  ({asked})", test.kind, test.operation, value(record))?;
+    writeln!(out, "verdict: {}: {}", verdict(record), record.verdict.why)?;
+    end("client", &record.client, out)?;
+    end("server", &record.server, out)?;
+    if let Some(mismatch) = record.mismatch() {
+        writeln!(out, "{mismatch}")?;
+    }
+    trouble(record, out)?;
+    if record.id > 0 {
+        writeln!(out, "kept as result {}", record.id)?;
+    }
+    Ok(())
+}
+
+/// The average with its unit.
+pub(super) fn value(record: &Record) -> String {
+    match record.test.kind {
+        Kind::Bandwidth => record.value().map_or_else(String::new, |gbps| format!("{gbps:.3} Gb/s")),
+        Kind::Latency => record.value().map_or_else(String::new, |us| format!("{us:.2} us")),
+    }
+}
+
+/// The verdict in a word.
+pub(super) fn verdict(record: &Record) -> &'static str {
+    match record.verdict.passed {
+        Some(true) => "passed",
+        Some(false) => "FAILED",
+        None => "none",
+    }
+}
+
+fn end(role: &str, end: &End, out: &mut dyn Write) -> io::Result<()> {
+    let speed = end.speed_mbps.map_or_else(|| "unknown speed".into(), speed);
+    let link = end.link.as_ref().map(|link| format!(" on {link}")).unwrap_or_default();
+    writeln!(out, "{role}  {}{link}, {speed}", end.name())?;
+    if let (Some(index), Some(gid), Some(why)) = (end.gid_index, end.gid, &end.gid_why) {
+        writeln!(out, "        GID {index}, {gid}: {why}")?;
+    }
+    Ok(())
+}
+
+/// In Gb/s, without an end that says nothing.
+fn speed(mbps: u64) -> String {
+    match (mbps / 1000, mbps % 1000 / 100) {
+        (whole, 0) => format!("{whole} Gb/s"),
+        (whole, tenths) => format!("{whole}.{tenths} Gb/s"),
+    }
+}
+
+/// What counters tell of loss or congestion: it explains a low number.
+fn trouble(record: &Record, out: &mut dyn Write) -> io::Result<()> {
+    let of = |role, end: &End| {
+        let bad = end.counters.iter().filter(|(name, _)| is_trouble(name.as_str()));
+        bad.map(|(name, more)| format!("{role} {name} +{more}")).collect::<Vec<_>>()
+    };
+    let all = [of("client", &record.client), of("server", &record.server)].concat();
+    if all.is_empty() {
+        return writeln!(out, "no counter tells of loss or congestion");
+    }
+    writeln!(out, "counters that tell of loss or congestion:")?;
+    all.iter().try_for_each(|line| writeln!(out, "        {line}"))
+}

@@ -1,0 +1,55 @@
+//! What `silkrail check` reads: the output of programs, and lines of other nodes.
+
+use check::{
+    Kind,
+    collective::{Collective, Library, parse},
+    exposition, page,
+    perftest::{Measurement, parse as parse_perftest},
+    protocol::{Reply, Request},
+    record::Record,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// One input, read as all of them.
+pub(super) fn run(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    for kind in [Kind::Bandwidth, Kind::Latency] {
+        let _ = parse_perftest(kind, &text).inspect(|measured| is_a_number(kind, measured));
+    }
+    for library in [Library::Nccl, Library::Hccl] {
+        if let Ok(curve) = parse(library, Collective::AllReduce, &text) {
+            assert!(
+                curve.plateau_gbs().is_finite() && curve.points.iter().all(|point| point.time_us.is_finite())
+            );
+        }
+    }
+    for line in input.split(|byte| *byte == b'\n') {
+        written_reads::<Request>(line);
+        written_reads::<Reply>(line);
+        if let Some(record) = written_reads::<Record>(line) {
+            let _ = (record.value(), record.series(), record.mismatch());
+            let records = [record];
+            let _ = exposition::text(&records);
+            let page = page::page(&records);
+            assert_eq!(page.matches("<h1>").count(), 1, "names are not markup: {page}");
+            assert!(!page.contains("<script"), "{page}");
+        }
+    }
+}
+
+/// Neither nothing, nor less, nor more than any number.
+fn is_a_number(kind: Kind, measured: &Measurement) {
+    let value = match kind {
+        Kind::Bandwidth => measured.bandwidth.map(|bandwidth| bandwidth.average_gbps),
+        Kind::Latency => measured.latency.map(|latency| latency.average_us),
+    };
+    assert!(value.is_some_and(|value| value.is_finite() && value > 0.0), "{measured:?}");
+}
+
+/// What is written reads again. Not always as the same: the last digit of a fraction may differ.
+fn written_reads<T: Serialize + DeserializeOwned>(line: &[u8]) -> Option<T> {
+    let value: T = serde_json::from_slice(line).ok()?;
+    let again = serde_json::to_vec(&value).unwrap();
+    assert!(serde_json::from_slice::<T>(&again).is_ok(), "{}", String::from_utf8_lossy(&again));
+    Some(value)
+}

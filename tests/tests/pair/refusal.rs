@@ -1,0 +1,116 @@
+//! Tests that have no result, and what is left of them: nothing.
+
+use std::process::{Child, Command, Stdio};
+
+use silkrail_tests::{
+    cli::{self, silkrail},
+    pair::{self, THERE},
+};
+use testkit::wait_until;
+
+use crate::agent::{Agent, TOKEN, check, no_perftest_is_left, perftests};
+
+/// A test that takes a minute, once it is under way at both ends.
+fn long_test() -> Child {
+    let arguments = format!("check bw {THERE} --duration 60 --qps 1 --no-store --token-file {TOKEN}");
+    let mut command = Command::new(cli::executable());
+    let child =
+        command.args(arguments.split(' ')).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("perftest runs at both ends", || perftests().iter().all(|list| list.contains("ib_write_bw")));
+    child
+}
+
+#[test]
+fn who_has_not_the_token_is_refused() {
+    let _agent = Agent::start();
+    let wrong = "/run/wrong.token";
+    pair::here(&format!("umask 077; echo another-token-of-another-cluster >{wrong}")).ended(0);
+    let refused = silkrail(&format!("check bw {THERE} --token-file {wrong}")).ended(1);
+    assert!(refused.stderr.contains("the token is wrong or missing"), "{refused:?}");
+    let refused = silkrail(&format!("check bw {THERE}")).ended(1);
+    assert!(refused.stderr.contains("wants a token: give --token-file"), "{refused:?}");
+    pair::here(&format!("chmod 644 {wrong}")).ended(0);
+    let refused = silkrail(&format!("check bw {THERE} --token-file {wrong}")).ended(1);
+    assert!(refused.stderr.contains("chmod 600"), "{refused:?}");
+    let open = silkrail("check serve --listen 0.0.0.0:18514").ended(1);
+    assert!(open.stderr.contains("--token-file"), "{open:?}");
+}
+
+#[test]
+fn what_cannot_be_tested_is_an_error_and_says_why() {
+    let _agent = Agent::start();
+    let before = silkrail("check history --json").json();
+    let bad = check(&format!("bw {THERE} --device mlx5_9")).ended(1);
+    assert!(bad.stderr.contains("no RDMA device mlx5_9; here are rxe0/1"), "{bad:?}");
+    let bad = check(&format!("bw {THERE} --peer-device mlx5_9")).ended(1);
+    assert!(bad.stderr.contains(&format!("{THERE}: no usable RDMA port: no RDMA device mlx5_9")), "{bad:?}");
+    let bad = check(&format!("lat {THERE} --gid-index 77")).ended(1);
+    assert!(bad.stderr.contains("has no GID 77"), "{bad:?}");
+    check(&format!("bw {THERE} --device --help")).ended(2);
+    check(&format!("bw {THERE} --size 0")).ended(2);
+    let bad = check("bw 192.0.2.2:18599 --duration 1").ended(1);
+    assert!(bad.stderr.contains("does `silkrail check serve` run there"), "{bad:?}");
+    assert_eq!(silkrail("check history --json").json(), before, "none of them became a result");
+}
+
+#[test]
+fn an_agent_without_perftest_says_which_package_is_missing() {
+    let agent = Agent::odd("env PATH=/nonexistent");
+    let bad = check(&format!("bw {THERE}")).ended(1);
+    assert!(bad.stderr.contains("ib_write_bw: not found in PATH; install the package perftest"), "{bad:?}");
+    assert!(agent.log().contains("install the package perftest"), "{}", agent.log());
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_no_process_and_the_agent_serves_on() {
+    let _agent = Agent::start();
+    let mut client = long_test();
+    let busy = check(&format!("bw {THERE} --duration 1")).ended(1);
+    assert!(busy.stderr.contains("busy: another test is under way"), "{busy:?}");
+    client.kill().unwrap();
+    client.wait().unwrap();
+    no_perftest_is_left();
+    check(&format!("lat {THERE} --duration 1 --no-store")).ended(0);
+}
+
+#[test]
+fn an_interrupt_of_the_client_cleans_up() {
+    let _agent = Agent::start();
+    let mut client = long_test();
+    pair::here(&format!("kill -INT {}", client.id())).ended(0);
+    assert_eq!(client.wait().unwrap().code(), Some(1));
+    no_perftest_is_left();
+}
+
+#[test]
+fn an_agent_that_ends_takes_its_test_with_it() {
+    let agent = Agent::start();
+    let mut client = long_test();
+    agent.end().ended(0);
+    assert_eq!(client.wait().unwrap().code(), Some(1), "no result");
+    no_perftest_is_left();
+}
+
+#[test]
+fn an_agent_that_is_killed_takes_its_test_with_it() {
+    let _agent = Agent::start();
+    let mut client = long_test();
+    pair::there("kill -9 $(cat /run/agent.pid)").ended(0);
+    assert_eq!(client.wait().unwrap().code(), Some(1), "no result");
+    no_perftest_is_left();
+}
+
+#[test]
+fn a_firewall_that_drops_roce_is_named() {
+    let _agent = Agent::start();
+    pair::there(
+        "set -e; modprobe -a sch_ingress cls_u32 act_gact; tc qdisc add dev eth0 clsact
+        tc filter add dev eth0 ingress protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff action drop",
+    )
+    .ended(0);
+    let blocked = check(&format!("bw {THERE} --duration 1 --qps 1 --no-store"));
+    pair::there("tc qdisc del dev eth0 clsact").ended(0);
+    let blocked = blocked.ended(1);
+    assert!(blocked.stderr.contains("is UDP port 4791 (RoCE v2) open"), "{blocked:?}");
+    no_perftest_is_left();
+}
