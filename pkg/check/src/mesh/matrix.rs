@@ -166,6 +166,16 @@ mod tests {
     }
 
     #[test]
+    fn one_bad_pair_accuses_nobody_even_if_it_is_the_only_one_of_a_node() {
+        let mesh = mesh(|a, b| match (a, b) {
+            (0, 1) => Some(40.0),
+            (0, _) => None,
+            _ => Some(95.0),
+        });
+        assert_eq!((mesh.outliers.len(), mesh.slow_nodes.len()), (1, 0));
+    }
+
+    #[test]
     fn a_bad_node_is_found() {
         // Each of its pairs is bad, and that is half of all pairs.
         let mesh = mesh(|a, b| Some(if a == 3 || b == 3 { 40.0 } else { 95.0 }));
