@@ -181,26 +181,29 @@ fn the_node_file_says_what_its_comments_say() {
 
 /// study case V31.
 #[test]
-fn systemd_understands_the_unit_and_starts_it_before_whatever_runs_pods() {
+fn the_node_is_made_before_whatever_runs_pods() {
     let unit = conf::text("node/silkrail-node.service");
     let before = unit.lines().find_map(|line| line.strip_prefix("Before=")).unwrap();
     for service in ["network-pre.target", "containerd.service", "crio.service", "kubelet.service"] {
         assert!(before.split(' ').any(|other| other == service), "{service}");
     }
     assert!(unit.contains("\nAfter=systemd-modules-load.service\n"));
-    // The executable is looked for too: here it is where it was built.
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("silkrail-node.service");
-    let built = cli::executable();
-    fs::write(&path, unit.replace("/usr/local/bin/silkrail", built.to_str().unwrap())).unwrap();
-    let verified = std::process::Command::new("systemd-analyze")
-        .args(["verify", "--man=no", "--recursive-errors=no"])
-        .arg(&path)
-        .output()
-        .unwrap();
-    assert!(
-        verified.status.success() && verified.stderr.is_empty(),
-        "{}",
-        String::from_utf8_lossy(&verified.stderr)
-    );
+}
+
+#[test]
+fn systemd_understands_every_unit() {
+    for file in files(&[".service"]) {
+        // The executable is looked for too: here it is where it was built.
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(file.file_name().unwrap());
+        let built = cli::executable().parent().unwrap().to_str().unwrap().to_owned();
+        fs::write(&path, fs::read_to_string(&file).unwrap().replace("/usr/local/bin", &built)).unwrap();
+        let verified = std::process::Command::new("systemd-analyze")
+            .args(["verify", "--man=no", "--recursive-errors=no"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&verified.stderr).into_owned();
+        assert!(verified.status.success() && said.is_empty(), "{}: {said}", file.display());
+    }
 }
