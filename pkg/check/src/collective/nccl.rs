@@ -75,15 +75,15 @@ mod tests {
     /// As nccl-tests lay it out, with figures of our own.
     const TABLE: &str = "\
 # nThread 1 nGpus 1 minBytes 33554432 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1
-#  Rank  0 Group  0 Pid   6899 on node-a device  0 [0000:04:00] NVIDIA H100 80GB HBM3
+#  Rank  0 Group  0 Pid   4711 on node-a device  0 [0000:1b:00] a GPU
 #                                                              out-of-place                       in-place
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
-    33554432       8388608     float     sum      -1   1059.9   31.66   59.36      0   1054.0   31.84   59.69      0
-    67108864      16777216     float     sum      -1   1261.6   53.20   99.74      0   1270.2   52.83   99.06    N/A
-   134217728      33554432     float     sum      -1    24361   81.24  152.32      3   1636.7   82.01  153.76      0
+    33554432       8388608     float     sum      -1   2100.5   15.97   29.95      0   2090.4   16.05   30.10      0
+    67108864      16777216     float     sum      -1   3000.2   22.37   41.94      0   3010.7   22.29   41.79    N/A
+   134217728      33554432     float     sum      -1    15000    8.95   16.78      3   5400.0   24.86   46.60      0
 # Out of bounds values : 1 FAILED
-# Avg bus bandwidth    : 70.742
+# Avg bus bandwidth    : 33.155
 ";
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
         );
         assert_eq!(
             (points[0].time_us, points[0].algorithm_gbs, points[0].bus_gbs),
-            (1059.9, 31.66, Some(59.36))
+            (2100.5, 15.97, Some(29.95))
         );
         assert_eq!(
             points.iter().map(|point| point.correct).collect::<Vec<_>>(),
@@ -105,15 +105,15 @@ mod tests {
 
     #[test]
     fn the_table_of_a_version_without_roots_is_read() {
-        let old = "    33554432   8388608   float     sum   1059.9   31.66   59.36  0e+00   1054.0   31.84   59.69  N/A\n";
-        assert_eq!(parse(old).unwrap()[0].bus_gbs, Some(59.36));
+        let old = "    33554432   8388608   float     sum   2100.5   15.97   29.95  0e+00   2090.4   16.05   30.10  N/A\n";
+        assert_eq!(parse(old).unwrap()[0].bus_gbs, Some(29.95));
     }
 
     #[test]
     fn lines_of_others_are_passed_over_and_nan_is_no_result() {
         let mixed = format!("10.0.0.1 joined\n2024-01-01 NCCL INFO\n{TABLE}1 more process has sent help\n");
         assert_eq!(parse(&mixed).unwrap().len(), 3);
-        let nan = TABLE.replace("31.66", "nan");
+        let nan = TABLE.replace("15.97", "nan");
         assert_eq!(parse(&nan), Err("the bandwidth of 33554432 bytes is nan".into()));
         assert_eq!(parse("").unwrap(), []);
     }
@@ -125,15 +125,15 @@ mod tests {
                 r#"{{"size":{size},"count":2,"type":"float","redop":"sum","root":"    -1",{which},"actual_iterations":20}}"#
             )
         };
-        let numbers = r#"{"time":1059.9,"alg_bw":31.66,"bus_bw":59.36,"nwrong":0.0}"#;
+        let numbers = r#"{"time":2100.5,"alg_bw":15.97,"bus_bw":29.95,"nwrong":0.0}"#;
         let alone =
             r#""out_of_place":null,"in_place":{"cpu_time":9.5,"alg_bw":1.5,"bus_bw":2.5,"nwrong":null}"#;
         let both = format!(r#""out_of_place":{numbers},"in_place":{numbers}"#);
         let report = format!(r#"{{"version":2,"results":[{},{}]}}"#, result(8, &both), result(16, alone));
         let points = parse(&report).unwrap();
-        assert_eq!((points[0].bus_gbs, points[0].correct), (Some(59.36), Some(true)));
+        assert_eq!((points[0].bus_gbs, points[0].correct), (Some(29.95), Some(true)));
         assert_eq!((points[1].time_us, points[1].correct), (9.5, None));
-        assert!(parse(&report.replace("59.36", "\"nan\"")).is_err());
+        assert!(parse(&report.replace("29.95", "\"nan\"")).is_err());
         assert!(parse(&report[..100]).unwrap_err().starts_with("its report is no JSON"));
     }
 }
