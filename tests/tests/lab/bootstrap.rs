@@ -8,7 +8,7 @@ use silkrail_tests::{
     cli::{self, Ran},
     machine::{Machine, PFS},
 };
-use testkit::Observe;
+use testkit::{Binaries, Observe};
 
 /// A machine without VFs, in shared mode; afterwards other tests find nothing of it but VFs.
 struct Bare(Machine);
@@ -109,6 +109,13 @@ fn one_file_takes_a_bare_node_to_exclusive_mode_with_fourteen_vfs_and_a_second_r
     let ready = machine.node.state_dir().join("ready.json");
     let mark: Value = serde_json::from_slice(&fs::read(&ready).unwrap()).unwrap();
     assert_eq!((&mark["rdmaMode"], &mark["vfs"]), (&json!("exclusive"), &json!(14)));
+
+    machine.node.run("modprobe", &["rdma_ucm"]);
+    let plugins = Binaries::find();
+    let doctor = format!("doctor --json {} --cni-bin {}", bare.state(), plugins.dir().display());
+    let report = cli::silkrail(&doctor).ended(0).json();
+    let ill = |finding: &&Value| finding["severity"] != "info";
+    assert_eq!(report["findings"].as_array().unwrap().iter().filter(ill).count(), 0, "{report:#}");
 
     // Inodes of VFs, times of files: whatever is made again has new ones.
     let traces = || {
