@@ -61,7 +61,8 @@ impl Kubelet {
         // Without their names pods are told by their UIDs.
         let _ = names.read();
         let mut pods = BTreeMap::new();
-        for entry in checkpoint.data.entries.unwrap_or_default() {
+        let entries = checkpoint.data.entries.unwrap_or_default().into_iter();
+        for entry in entries.filter(|entry| is_there(root, &entry.pod)) {
             let pod = name(&names, &entry.pod);
             for vf in ids(&entry.devices).filter_map(|id| id.parse().ok()) {
                 pods.insert(vf, (pod.clone(), entry.resource_name.clone()));
@@ -74,6 +75,12 @@ impl Kubelet {
         let (pod, resource) = self.pods.get(&vf)?;
         Some(User::Kubelet { pod: pod.clone(), resource: resource.clone() })
     }
+}
+
+/// The kubelet forgets the devices of a pod that is gone when it next gives some away. The pod's directory goes at once.
+fn is_there(root: &Path, pod: &str) -> bool {
+    let uid: Result<PodUid, _> = pod.parse();
+    uid.map_or(true, |uid| root.join("var/lib/kubelet/pods").join(uid.as_str()).try_exists().unwrap_or(true))
 }
 
 fn name(names: &PodNames, uid: &str) -> String {
@@ -111,6 +118,7 @@ mod tests {
         fs::create_dir_all(root.path().join("proc")).unwrap();
         fs::write(root.path().join("proc/stat"), format!("cpu 1 2\nbtime {btime}\n")).unwrap();
         fs::create_dir_all(root.path().join(format!("var/log/pods/train_job-0_{UID}"))).unwrap();
+        fs::create_dir_all(root.path().join(format!("var/lib/kubelet/pods/{UID}"))).unwrap();
         let kubelet = Kubelet::read(root.path());
         (root, kubelet)
     }
@@ -131,6 +139,13 @@ mod tests {
             assert_eq!(kubelet.of("0000:af:00.2".parse().unwrap()), Some(expected));
             assert_eq!(kubelet.of("0000:af:00.3".parse().unwrap()), None);
         }
+    }
+
+    #[test]
+    fn a_pod_that_is_gone_has_nothing_though_the_kubelet_has_not_forgotten_it() {
+        let (root, _) = node(&checkpoint(r#"["0000:af:00.2"]"#), 1);
+        fs::remove_dir(root.path().join(format!("var/lib/kubelet/pods/{UID}"))).unwrap();
+        assert_eq!(Kubelet::read(root.path()).unwrap().of("0000:af:00.2".parse().unwrap()), None);
     }
 
     #[test]
