@@ -122,7 +122,7 @@ fn plugins_are_installed_once_and_a_second_run_touches_nothing() {
     let report = node.install("--json").ended(0).json();
     assert_eq!(report["files"].as_array().unwrap().len(), NAMES.len());
     assert!(report["files"].as_array().unwrap().iter().all(|file| file["action"] == "install"), "{report}");
-    assert!(report["next"].to_string().contains("silkrail mode set"), "{report}");
+    assert!(report["next"].to_string().contains("silkrail apply"), "{report}");
     assert_eq!(node.names(), NAMES);
     let inodes: Vec<_> = NAMES.map(|name| fs::metadata(node.bin(name)).unwrap().ino()).into();
     assert!(
