@@ -35,6 +35,7 @@ pub(crate) fn pf(vfs: u32) -> Pf {
         num_vfs: vfs,
         autoprobe: Some(true),
         protections: Vec::new(),
+        users: Vec::new(),
         vfs: (0..vfs).map(|index| vf(index, true)).collect(),
     }
 }
