@@ -208,7 +208,8 @@ fn with_those_below(all: &[Link], mut open: Vec<u32>) -> BTreeSet<u32> {
 impl PfLink {
     fn of(name: LinkName, link: &Link) -> Self {
         let infiniband = link.hardware == rtnl::INFINIBAND;
-        Self { index: link.index, name, mac: link.mac, mtu: link.mtu, up: link.up, infiniband }
+        let permanent_mac = link.permanent_mac.filter(|mac| !mac.is_zero());
+        Self { index: link.index, name, mac: link.mac, permanent_mac, mtu: link.mtu, up: link.up, infiniband }
     }
 }
 

@@ -59,6 +59,10 @@ pub struct PfLink {
     pub name: LinkName,
     /// Its MAC address; InfiniBand has none.
     pub mac: Option<MacAddr>,
+    /// The MAC address that its card was made with, where the kernel knows it (since Linux 5.6): a bond gives all of its
+    /// members the same.
+    #[serde(skip)]
+    pub permanent_mac: Option<MacAddr>,
     /// Its MTU.
     pub mtu: u32,
     /// Whether it is administratively up.
