@@ -59,6 +59,22 @@ impl System {
         self.write(self.dir(function).join("driver/unbind"), &function.to_string())
     }
 
+    /// As [`System::probe`], also if the function is a VF that the kernel was told not to bind: with
+    /// `sriov_drivers_autoprobe` at 0 it lets no driver have one, whoever asks.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    pub fn probe_in_any_case(&self, function: PciAddress, has_rdma: bool) -> Result<(), HardwareError> {
+        let pf = match self.sysfs.pf_of(function)? {
+            Some(pf) if self.sysfs.autoprobe(pf)? == Some(false) => pf,
+            _ => return self.probe(function, has_rdma),
+        };
+        self.set_autoprobe(pf, true)?;
+        let bound = self.probe(function, has_rdma);
+        let restored = self.set_autoprobe(pf, false);
+        bound.and(restored)
+    }
+
     /// Binds a function to its driver, and waits until its devices are there.
     ///
     /// # Errors
@@ -268,6 +284,31 @@ mod tests {
             error.contains("write 4 to") && error.ends_with("sriov_numvfs: Device or resource busy"),
             "{error}"
         );
+    }
+
+    /// The script stands for the kernel: it binds a VF only while its PF allows it.
+    #[test]
+    fn a_vf_is_bound_also_if_the_kernel_was_told_not_to() {
+        let root = tempfile::tempdir().unwrap();
+        let system = system(root.path(), Duration::from_millis(200));
+        let (pf, vf) = (root.path().join("bus/pci/devices").join(PF), "0000:af:00.2");
+        let dir = root.path().join("bus/pci/devices").join(vf);
+        fs::create_dir_all(dir.join("net/eth7")).unwrap();
+        symlink(format!("../{PF}"), dir.join("physfn")).unwrap();
+        let autoprobe = pf.join("sriov_drivers_autoprobe");
+        fs::write(&autoprobe, "0").unwrap();
+        let script = format!(
+            "case $1 in */drivers_probe) [ $(cat {}) = 0 ] || ln -s ../../drivers/mlx5_core {}/driver;; \
+             *) printf %s \"$2\" > \"$1\";; esac\n",
+            autoprobe.display(),
+            dir.display()
+        );
+        fs::write(root.path().join("write"), script).unwrap();
+        let vf = vf.parse().unwrap();
+        assert!(matches!(system.probe(vf, false), Err(HardwareError::TimedOut { .. })));
+        system.probe_in_any_case(vf, false).unwrap();
+        assert_eq!(system.sysfs.driver(&Function::Pci(vf)).unwrap().as_deref(), Some("mlx5_core"));
+        assert_eq!(fs::read_to_string(autoprobe).unwrap(), "0", "it is as it was");
     }
 
     #[test]

@@ -147,7 +147,8 @@ pub(crate) struct WriteAttribute {
 
 impl WriteAttribute {
     pub(crate) fn run(&self, root: &Path) -> Result<Exit, Failure> {
-        bootstrap::write_attribute(&Sysfs::at(root.join("sys")), &self.path, &self.value)?;
+        bootstrap::write_attribute(&Sysfs::at(root.join("sys")), &self.path, &self.value)
+            .map_err(Failure::Attribute)?;
         Ok(Exit::Done)
     }
 }
