@@ -15,7 +15,7 @@ use inventory::Node;
 use plugin::State;
 use sysfs::Sysfs;
 
-pub(crate) use self::work::{Work, system};
+pub(crate) use self::work::{Work, alone, system};
 use crate::exit::{Exit, Failure};
 
 /// Make the node as its file says: RDMA mode, VFs, MTUs

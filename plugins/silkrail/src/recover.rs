@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use self::plan::{Function, Step};
 use crate::{
-    apply::system,
+    apply::{alone, system},
     exit::{Exit, Failure},
     host, json,
 };
@@ -74,7 +74,7 @@ Exit status:
   1   an error
   2   wrong usage, or no such function
   3   refused: it is in use, or the node depends on it
-  5   firmware did not answer in time
+  5   firmware or another run did not answer in time
   6   all was done, and it still does not work";
 
 /// How long a link may take to have its carrier.
@@ -99,6 +99,8 @@ impl Args {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
         host::is_the_nodes(root)?;
         let node = Node { root: root.to_owned(), state: State::at(&self.state_dir) };
+        // `silkrail apply` may be about to change the same function, or be at it.
+        let _alone = if self.yes { Some(alone(&node, Duration::from_secs(self.timeout))?) } else { None };
         let function = find(&node, &self.function)?;
         let steps = function.plan(self.by);
         let mut report = Report {
@@ -192,5 +194,39 @@ impl Report {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn who_recovers_waits_for_who_applies() {
+        let root = tempfile::tempdir().unwrap();
+        for process in ["self", "1"] {
+            let dir = root.path().join("proc").join(process).join("ns");
+            fs::create_dir_all(&dir).unwrap();
+            symlink("net:[1]", dir.join("net")).unwrap();
+        }
+        let state_dir = root.path().join("run");
+        let node = Node { root: root.path().to_owned(), state: State::at(&state_dir) };
+        let args = Args {
+            function: "eth0".into(),
+            by: None,
+            yes: true,
+            force_pf: false,
+            timeout: 1,
+            json: false,
+            state_dir,
+        };
+        let other = alone(&node, Duration::ZERO).unwrap();
+        let busy = args.run(root.path(), &mut Vec::new()).unwrap_err();
+        assert!(matches!(busy.exit(), Exit::TimedOut), "{busy}");
+        drop(other);
+        let free = args.run(root.path(), &mut Vec::new()).unwrap_err();
+        assert!(matches!(free, Failure::NoFunction { .. }), "{free}");
     }
 }

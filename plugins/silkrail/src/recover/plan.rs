@@ -145,8 +145,9 @@ impl Function {
             return Vec::new();
         }
         let begins_anew = steps.iter().any(|step| matches!(step, Step::Release | Step::Reset));
-        let lost = (self.vfs > 0 && begins_anew)
-            .then(|| format!("its {} VFs would go with its driver: silkrail apply makes them again", self.vfs));
+        let lost = (self.vfs > 0 && begins_anew).then(|| {
+            format!("its {} VFs would go with its driver: silkrail apply makes them again", self.vfs)
+        });
         let soft = self.protections.iter().cloned().chain(lost).filter(|_| !force);
         let hint = |why: String| format!("{why} (--force-pf does it all the same)");
         self.users.iter().cloned().chain(soft.map(hint)).collect()
