@@ -157,6 +157,23 @@ impl System {
         Ok(self.sysfs.links(&Function::Pci(function))?.into_iter().next())
     }
 
+    /// Whether an RDMA device is waited for. Firmware or a driver (ice, whose VFs are iavf's) may have none for VFs: then it is
+    /// waited for once, and not for each of them.
+    fn may_have_rdma(&self, pf: PciAddress, vf: u32) -> Result<bool, HardwareError> {
+        if self.sysfs.rdma_devices(&Function::Pci(pf))?.is_empty() {
+            return Ok(false);
+        }
+        for earlier in 0..vf {
+            let Some(earlier) = self.sysfs.vf(pf, earlier)?.map(Function::Pci) else { continue };
+            let has_none =
+                self.sysfs.rdma_devices(&earlier)?.is_empty() && self.sysfs.uverbs(&earlier)?.is_empty();
+            if has_none && !self.sysfs.links(&earlier)?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn missing_link(&self, function: PciAddress) -> HardwareError {
         sysfs::Error::NotFound { what: format!("link of {function}"), path: self.dir(function).join("net") }
             .into()
@@ -209,7 +226,7 @@ impl Hardware for System {
     }
 
     fn bind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError> {
-        let has_rdma = !self.sysfs.rdma_devices(&Function::Pci(pf))?.is_empty();
+        let has_rdma = self.may_have_rdma(pf, vf)?;
         self.probe(self.vf(pf, vf)?, has_rdma)
     }
 
@@ -309,6 +326,24 @@ mod tests {
         system.probe_in_any_case(vf, false).unwrap();
         assert_eq!(system.sysfs.driver(&Function::Pci(vf)).unwrap().as_deref(), Some("mlx5_core"));
         assert_eq!(fs::read_to_string(autoprobe).unwrap(), "0", "it is as it was");
+    }
+
+    #[test]
+    fn a_card_whose_vfs_have_no_rdma_is_waited_for_once() {
+        let root = tempfile::tempdir().unwrap();
+        let system = system(root.path(), Duration::ZERO);
+        let (pf, devices) = (PF.parse().unwrap(), root.path().join("bus/pci/devices"));
+        fs::create_dir_all(devices.join(PF).join("infiniband/irdma0")).unwrap();
+        for (index, vf) in ["0000:af:00.2", "0000:af:00.3"].iter().enumerate() {
+            fs::create_dir_all(devices.join(vf)).unwrap();
+            symlink(format!("../{vf}"), devices.join(PF).join(format!("virtfn{index}"))).unwrap();
+        }
+        let may = |vf| system.may_have_rdma(pf, vf).unwrap();
+        assert!(may(0) && may(1), "the first is not bound yet");
+        fs::create_dir_all(devices.join("0000:af:00.2/net/eth7")).unwrap();
+        assert!(may(0) && !may(1), "the first was bound, and has none");
+        fs::create_dir_all(devices.join("0000:af:00.2/infiniband_verbs/uverbs7")).unwrap();
+        assert!(may(1), "the first has one, in a pod");
     }
 
     #[test]
