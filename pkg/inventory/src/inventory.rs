@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 use addr::{LinkName, PciAddress};
 use plugin::State;
-use rtnl::{Handle, Link, VfSettings};
+use rtnl::{Handle, Kind, Link, VfSettings};
 use serde::Serialize;
 use sysfs::{Function, Sysfs};
 
@@ -199,7 +199,10 @@ fn with_those_below(all: &[Link], mut open: Vec<u32>) -> BTreeSet<u32> {
     while let Some(index) = open.pop() {
         if found.insert(index) {
             open.extend(all.iter().filter(|link| link.controller == Some(index)).map(|link| link.index));
-            open.extend(all.iter().find(|link| link.index == index).and_then(|link| link.parent));
+            // A veth's peer, which may be in another namespace, is nothing that it sits on.
+            let link = all.iter().find(|link| link.index == index);
+            let link = link.filter(|link| !matches!(&link.kind, Some(Kind::Other(kind)) if kind == "veth"));
+            open.extend(link.and_then(|link| link.parent));
         }
     }
     found
@@ -267,8 +270,10 @@ mod tests {
             assert!(with_those_below(&all, vec![from]).contains(&2), "{from}");
         }
         assert!(!with_those_below(&all, vec![4]).contains(&5));
-        // A circle ends: veth peers are each other's parents.
+        // A circle ends, should there be one.
         assert_eq!(with_those_below(&[link(7, Some(8), None), link(8, Some(7), None)], vec![7]).len(), 2);
+        let veth = Link { kind: Some(Kind::Other("veth".into())), ..link(9, Some(2), None) };
+        assert!(!with_those_below(&[veth], vec![9]).contains(&2), "2 is a link of another namespace");
     }
 
     #[test]
