@@ -187,7 +187,10 @@ fn the_node_is_made_before_whatever_runs_pods() {
     for service in ["network-pre.target", "containerd.service", "crio.service", "kubelet.service"] {
         assert!(before.split(' ').any(|other| other == service), "{service}");
     }
-    assert!(unit.contains("\nAfter=systemd-modules-load.service\n"));
+    let after = unit.lines().find_map(|line| line.strip_prefix("After=")).unwrap();
+    for other in ["local-fs.target", "systemd-modules-load.service"] {
+        assert!(after.split(' ').any(|unit| unit == other), "{other}");
+    }
 }
 
 #[test]
@@ -206,4 +209,33 @@ fn systemd_understands_every_unit() {
         let said = String::from_utf8_lossy(&verified.stderr).into_owned();
         assert!(verified.status.success() && said.is_empty(), "{}: {said}", file.display());
     }
+}
+
+/// Ubuntu's cloud-init has the network before `sysinit.target`, and systemd breaks a circle by leaving a job out.
+#[test]
+fn the_unit_makes_no_circle_with_a_network_that_comes_before_sysinit() {
+    let dir = tempfile::tempdir().unwrap();
+    let early = |order: &str| {
+        format!("[Unit]\nDefaultDependencies=no\n{order}[Service]\nType=oneshot\nExecStart=/bin/true\n")
+    };
+    let ours = conf::text("node/silkrail-node.service").replace("/usr/local/bin/silkrail apply", "/bin/true");
+    for (name, text) in [
+        ("silkrail-node.service", ours),
+        ("networkd-wait-online.service", early("After=network-pre.target\n")),
+        ("cloud-init.service", early("After=networkd-wait-online.service\nBefore=sysinit.target\n")),
+        (
+            "all.target",
+            "[Unit]\nWants=silkrail-node.service cloud-init.service networkd-wait-online.service sysinit.target\n"
+                .to_owned(),
+        ),
+    ] {
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    let verified = std::process::Command::new("systemd-analyze")
+        .args(["verify", "--man=no", "all.target"])
+        .env("SYSTEMD_UNIT_PATH", format!("{}:", dir.path().display()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&verified.stderr);
+    assert!(verified.status.success() && !said.contains("cycle"), "{said}");
 }

@@ -75,6 +75,17 @@ pub enum HardwareError {
         /// How long it was waited.
         limit: Duration,
     },
+    /// A function has no driver although the kernel was asked for one.
+    #[error(
+        "no driver has taken {function} within {} s: is its module loaded (modprobe), and does the kernel's log say why not?",
+        limit.as_secs()
+    )]
+    NoDriver {
+        /// The function.
+        function: PciAddress,
+        /// How long it was waited.
+        limit: Duration,
+    },
     /// The driver made fewer VFs than it was asked for.
     #[error("{wanted} VFs were asked for, and the driver made {made}: see what it says in the kernel's log")]
     Fewer {

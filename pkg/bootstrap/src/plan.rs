@@ -196,11 +196,11 @@ impl Task<'_> {
         }
         if pf.num_vfs > 0 && !self.consent.recreate {
             let ours = self.memory.is_some_and(|memory| memory.vfs == pf.num_vfs);
-            return match wanted {
-                0 if ours => None,
-                0 => Some(Refusal::NotOurs { have: pf.num_vfs }),
-                _ => Some(Refusal::NeedsRecreate { have: pf.num_vfs, wanted }),
-            };
+            match wanted {
+                0 if ours => {}
+                0 => return Some(Refusal::NotOurs { have: pf.num_vfs }),
+                _ => return Some(Refusal::NeedsRecreate { have: pf.num_vfs, wanted }),
+            }
         }
         let protected = !pf.protections.is_empty() && !self.consent.force;
         protected.then(|| Refusal::Protected(pf.protections.clone()))

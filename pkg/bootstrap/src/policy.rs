@@ -70,14 +70,34 @@ impl<'a> Policy<'a> {
     /// The PF's own hardware address: a MAC address, or the GUID of its RDMA device. Slots are the same in every node, so
     /// one does not stand for an address.
     fn seed(&self) -> Option<String> {
-        let mac = self.pf.link.as_ref().and_then(|link| link.mac);
+        // As long as the PF belongs to a bond, its MAC address is the bond's, and so is its neighbour's.
+        let mac = self.pf.link.as_ref().and_then(|link| link.permanent_mac.or(link.mac));
         mac.map(|mac| mac.to_string()).or_else(|| Some(format!("{:016x}", self.pf.guid?)))
+    }
+
+    /// Whether somebody has given the VF an address. For InfiniBand the kernel shows the PF's own MAC address there.
+    fn has_identity(&self, vf: &Vf) -> bool {
+        match self.pf.is_infiniband() {
+            true => vf.settings.as_ref().and_then(|shown| shown.node_guid).is_some_and(|guid| guid != 0),
+            false => vf.admin_mac().is_some(),
+        }
     }
 
     /// What of a VF that is there is other than it should be. A setting that the driver does not show cannot be compared.
     pub(crate) fn needed(&self, vf: &Vf) -> Need {
-        let Some(shown) = &vf.settings else { return Need { rebind: vf.lacks_guid(), ..Need::default() } };
+        let wanted = self.all(vf.index);
+        // A driver that takes a VF anew finds a GUID only if its PF gives it an address.
+        let lacks_guid = vf.lacks_guid() && (!self.identity(vf.index).is_empty() || self.has_identity(vf));
+        // In user space nothing reads an address before it opens the VF.
+        let is_read = vf.link.is_some() || vf.rdma.is_some();
+        let Some(shown) = &vf.settings else {
+            // A run that was killed may have made it, and nobody can see what is set.
+            let changes = if vf.driver.is_none() && self.pf.link.is_some() { wanted } else { Vec::new() };
+            return Need { rebind: false, changes };
+        };
         let is_shown = |change: &VfSettingsChange| match change {
+            // Nor can that be seen of a setting that the driver hides.
+            _ if vf.driver.is_none() => true,
             VfSettingsChange::Trust(_) => shown.trust.is_some(),
             VfSettingsChange::SpoofCheck(_) => shown.spoofchk.is_some(),
             VfSettingsChange::LinkState(_) => shown.link_state.is_some(),
@@ -85,13 +105,12 @@ impl<'a> Policy<'a> {
             VfSettingsChange::PortGuid(_) => shown.port_guid.is_some(),
             _ => true,
         };
-        let wanted = self.all(vf.index).into_iter();
         let changes: Vec<_> =
-            wanted.filter(|change| is_shown(change) && !change.is_in_place(shown)).collect();
+            wanted.into_iter().filter(|change| is_shown(change) && !change.is_in_place(shown)).collect();
         let renamed = |change: &VfSettingsChange| {
             use VfSettingsChange::{Mac, NodeGuid, PortGuid};
             matches!(change, Mac(_) | NodeGuid(_) | PortGuid(_))
         };
-        Need { rebind: vf.lacks_guid() || changes.iter().any(renamed), changes }
+        Need { rebind: is_read && (lacks_guid || changes.iter().any(renamed)), changes }
     }
 }

@@ -59,6 +59,22 @@ impl System {
         self.write(self.dir(function).join("driver/unbind"), &function.to_string())
     }
 
+    /// As [`System::probe`], also if the function is a VF that the kernel was told not to bind: with
+    /// `sriov_drivers_autoprobe` at 0 it lets no driver have one, whoever asks.
+    ///
+    /// # Errors
+    /// [`HardwareError`].
+    pub fn probe_in_any_case(&self, function: PciAddress, has_rdma: bool) -> Result<(), HardwareError> {
+        let pf = match self.sysfs.pf_of(function)? {
+            Some(pf) if self.sysfs.autoprobe(pf)? == Some(false) => pf,
+            _ => return self.probe(function, has_rdma),
+        };
+        self.set_autoprobe(pf, true)?;
+        let bound = self.probe(function, has_rdma);
+        let restored = self.set_autoprobe(pf, false);
+        bound.and(restored)
+    }
+
     /// Binds a function to its driver, and waits until its devices are there.
     ///
     /// # Errors
@@ -66,8 +82,7 @@ impl System {
     pub fn probe(&self, function: PciAddress, has_rdma: bool) -> Result<(), HardwareError> {
         self.write(self.sysfs.root().join("bus/pci/drivers_probe"), &function.to_string())?;
         if !self.wait(|| Ok(self.sysfs.driver(&Function::Pci(function))?.is_some()))? {
-            let what = format!("bind {function}: no driver takes it (is its module there?)");
-            return Err(HardwareError::TimedOut { what, limit: self.limit.min(DEVICES) });
+            return Err(HardwareError::NoDriver { function, limit: self.limit.min(DEVICES) });
         }
         self.wait(|| {
             let link = self.link(function)?.is_some();
@@ -142,6 +157,23 @@ impl System {
         Ok(self.sysfs.links(&Function::Pci(function))?.into_iter().next())
     }
 
+    /// Whether an RDMA device is waited for. Firmware or a driver (ice, whose VFs are iavf's) may have none for VFs: then it is
+    /// waited for once, and not for each of them.
+    fn may_have_rdma(&self, pf: PciAddress, vf: u32) -> Result<bool, HardwareError> {
+        if self.sysfs.rdma_devices(&Function::Pci(pf))?.is_empty() {
+            return Ok(false);
+        }
+        for earlier in 0..vf {
+            let Some(earlier) = self.sysfs.vf(pf, earlier)?.map(Function::Pci) else { continue };
+            let has_none =
+                self.sysfs.rdma_devices(&earlier)?.is_empty() && self.sysfs.uverbs(&earlier)?.is_empty();
+            if has_none && !self.sysfs.links(&earlier)?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn missing_link(&self, function: PciAddress) -> HardwareError {
         sysfs::Error::NotFound { what: format!("link of {function}"), path: self.dir(function).join("net") }
             .into()
@@ -194,7 +226,7 @@ impl Hardware for System {
     }
 
     fn bind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError> {
-        let has_rdma = !self.sysfs.rdma_devices(&Function::Pci(pf))?.is_empty();
+        let has_rdma = self.may_have_rdma(pf, vf)?;
         self.probe(self.vf(pf, vf)?, has_rdma)
     }
 
@@ -268,6 +300,50 @@ mod tests {
             error.contains("write 4 to") && error.ends_with("sriov_numvfs: Device or resource busy"),
             "{error}"
         );
+    }
+
+    /// The script stands for the kernel: it binds a VF only while its PF allows it.
+    #[test]
+    fn a_vf_is_bound_also_if_the_kernel_was_told_not_to() {
+        let root = tempfile::tempdir().unwrap();
+        let system = system(root.path(), Duration::from_millis(200));
+        let (pf, vf) = (root.path().join("bus/pci/devices").join(PF), "0000:af:00.2");
+        let dir = root.path().join("bus/pci/devices").join(vf);
+        fs::create_dir_all(dir.join("net/eth7")).unwrap();
+        symlink(format!("../{PF}"), dir.join("physfn")).unwrap();
+        let autoprobe = pf.join("sriov_drivers_autoprobe");
+        fs::write(&autoprobe, "0").unwrap();
+        let script = format!(
+            "case $1 in */drivers_probe) [ $(cat {}) = 0 ] || ln -s ../../drivers/mlx5_core {}/driver;; \
+             *) printf %s \"$2\" > \"$1\";; esac\n",
+            autoprobe.display(),
+            dir.display()
+        );
+        fs::write(root.path().join("write"), script).unwrap();
+        let vf = vf.parse().unwrap();
+        let error = system.probe(vf, false).unwrap_err();
+        assert!(matches!(&error, HardwareError::NoDriver { .. }) && !error.to_string().contains("firmware"));
+        system.probe_in_any_case(vf, false).unwrap();
+        assert_eq!(system.sysfs.driver(&Function::Pci(vf)).unwrap().as_deref(), Some("mlx5_core"));
+        assert_eq!(fs::read_to_string(autoprobe).unwrap(), "0", "it is as it was");
+    }
+
+    #[test]
+    fn a_card_whose_vfs_have_no_rdma_is_waited_for_once() {
+        let root = tempfile::tempdir().unwrap();
+        let system = system(root.path(), Duration::ZERO);
+        let (pf, devices) = (PF.parse().unwrap(), root.path().join("bus/pci/devices"));
+        fs::create_dir_all(devices.join(PF).join("infiniband/irdma0")).unwrap();
+        for (index, vf) in ["0000:af:00.2", "0000:af:00.3"].iter().enumerate() {
+            fs::create_dir_all(devices.join(vf)).unwrap();
+            symlink(format!("../{vf}"), devices.join(PF).join(format!("virtfn{index}"))).unwrap();
+        }
+        let may = |vf| system.may_have_rdma(pf, vf).unwrap();
+        assert!(may(0) && may(1), "the first is not bound yet");
+        fs::create_dir_all(devices.join("0000:af:00.2/net/eth7")).unwrap();
+        assert!(may(0) && !may(1), "the first was bound, and has none");
+        fs::create_dir_all(devices.join("0000:af:00.2/infiniband_verbs/uverbs7")).unwrap();
+        assert!(may(1), "the first has one, in a pod");
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(crate) fn pf(vfs: u32) -> Pf {
         index: 7,
         name: "ens6f0np0".parse().unwrap(),
         mac: "08:c0:eb:01:02:03".parse().ok(),
+        permanent_mac: "08:c0:eb:01:02:03".parse().ok(),
         mtu: 1500,
         up: true,
         infiniband: false,
@@ -35,6 +36,7 @@ pub(crate) fn pf(vfs: u32) -> Pf {
         num_vfs: vfs,
         autoprobe: Some(true),
         protections: Vec::new(),
+        users: Vec::new(),
         vfs: (0..vfs).map(|index| vf(index, true)).collect(),
     }
 }
@@ -388,7 +390,7 @@ fn vfs_without_a_driver_or_a_guid_are_mended_and_those_in_use_are_not_touched() 
 fn infiniband() -> Pf {
     let mut pf = pf(0);
     let link = pf.link.as_mut().unwrap();
-    (link.infiniband, link.mac) = (true, None);
+    (link.infiniband, link.mac, link.permanent_mac) = (true, None, None);
     pf
 }
 
@@ -446,4 +448,64 @@ fn a_plan_is_told_in_few_words() {
         "VFs 0-2: bind to the driver",
     ];
     assert_eq!(plan.pfs[0].summary(), expected);
+}
+
+/// A bond gives its members one MAC address; two PFs' VFs must not have the same.
+#[test]
+fn addresses_come_from_the_card_s_own_address_also_in_a_bond() {
+    let mut member = pf(0);
+    member.link.as_mut().unwrap().mac = "02:00:00:00:00:07".parse().ok();
+    let dir = tempfile::tempdir().unwrap();
+    let plan = planned(&Card::of(member), &file(1, ""), dir.path(), Consent::default());
+    let mac = stable_mac("08:c0:eb:01:02:03", 0).unwrap();
+    let expected = Step::Configure { vf: 0, change: VfSettingsChange::Mac(mac) };
+    assert!(plan.pfs[0].steps.contains(&expected), "{plan:?}");
+}
+
+/// Nothing gives such VFs a GUID, and binding them again and again would not.
+#[test]
+fn vfs_that_keep_their_addresses_are_not_bound_anew_for_a_guid() {
+    let card = Card::of(pf(2));
+    assert!(card.inventory().pfs[0].vfs.iter().all(Vf::lacks_guid));
+    let dir = tempfile::tempdir().unwrap();
+    let plan = planned(&card, &file(2, "    vf: {mac: keep}\n"), dir.path(), Consent::default());
+    assert!(plan.is_empty(), "{plan:?}");
+}
+
+/// study case V2: a driver that hides a setting must not hide that a killed run did not make it.
+#[test]
+fn a_vf_without_a_driver_gets_the_settings_that_its_pf_does_not_show() {
+    let wanted = file(1, "    vf: {trust: true, mac: keep}\n");
+    let trust = Step::Configure { vf: 0, change: VfSettingsChange::Trust(true) };
+    for hidden in [None, Some(VfSettings::default())] {
+        for (bound, expected) in [(false, true), (true, false)] {
+            let mut pf = pf(1);
+            pf.vfs = vec![Vf { settings: hidden.clone(), ..vf(0, bound) }];
+            let dir = tempfile::tempdir().unwrap();
+            let plan = planned(&Card::of(pf), &wanted, dir.path(), Consent::default());
+            assert_eq!(plan.pfs[0].steps.contains(&trust), expected, "{hidden:?}, bound: {bound}");
+        }
+    }
+}
+
+/// `drivers_probe` may find another driver than the one of user space that it had.
+#[test]
+fn a_vf_for_user_space_gets_its_address_and_keeps_its_driver() {
+    let mut pf = pf(1);
+    pf.vfs = vec![Vf { driver: Some("vfio-pci".into()), ..vf(0, false) }];
+    let dir = tempfile::tempdir().unwrap();
+    let steps = planned(&Card::of(pf), &file(1, ""), dir.path(), Consent::default()).pfs.remove(0).steps;
+    assert!(matches!(steps[..], [Step::Configure { vf: 0, change: VfSettingsChange::Mac(_) }]), "{steps:?}");
+}
+
+#[test]
+fn our_vfs_of_a_pf_that_the_node_depends_on_do_not_go_without_consent() {
+    let (card, dir) = (Card::of(pf(0)), tempfile::tempdir().unwrap());
+    apply(&card, &file(2, ""), dir.path(), Consent::default());
+    let why = Protection::DefaultRoute { link: "ens6f0np0".parse().unwrap() };
+    card.pf.lock().unwrap().protections = vec![why.clone()];
+    let plan = planned(&card, &file(0, ""), dir.path(), Consent::default());
+    assert_eq!(plan.pfs[0].refusal, Some(Refusal::Protected(vec![why])));
+    let forced = Consent { recreate: false, force: true };
+    assert!(planned(&card, &file(0, ""), dir.path(), forced).pfs[0].refusal.is_none());
 }

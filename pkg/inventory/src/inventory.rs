@@ -1,16 +1,16 @@
 //! Everything at once.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use addr::{LinkName, PciAddress};
 use plugin::State;
-use rtnl::{Handle, Link, VfSettings};
+use rtnl::{Handle, Kind, Link, VfSettings};
 use serde::Serialize;
 use sysfs::{Function, Sysfs};
 
 use crate::{
     Error, Ids, Pf, PfLink, Protection, Vf,
-    users::{Evidence, kernel_users},
+    users::{Evidence, Seen, kernel_users},
 };
 
 /// Where a node's files are.
@@ -77,16 +77,19 @@ struct Look<'a> {
 impl Look<'_> {
     fn pf(&self, pci: PciAddress) -> Result<Pf, Error> {
         let (sysfs, function) = (self.sysfs, Function::Pci(pci));
-        let link = match sysfs.pf_link(pci) {
-            Ok(name) => self.links.find(&name).map(|link| PfLink::of(name, link)),
+        let name = match sysfs.pf_link(pci) {
+            Ok(name) => Some(name),
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error.into()),
         };
-        let rdma = sysfs.rdma_devices(&function)?;
+        let (driver, rdma) = (sysfs.driver(&function)?, sysfs.rdma_devices(&function)?);
+        let seen = Seen { pci, driver: driver.as_deref(), link: name.as_ref(), rdma: &rdma };
+        let users = self.evidence.of_pf(&seen)?;
+        let link = name.and_then(|name| self.links.find(&name).map(|link| PfLink::of(name, link)));
         Ok(Pf {
             pci,
             ids: sysfs.pci_id(pci)?.map(Ids::from),
-            driver: sysfs.driver(&function)?,
+            driver,
             guid: self.guid(&rdma)?,
             total_vfs: sysfs.total_vfs(pci)?,
             num_vfs: sysfs.num_vfs(pci)?,
@@ -95,6 +98,7 @@ impl Look<'_> {
             vfs: self.vfs(pci, link.as_ref())?,
             link,
             rdma,
+            users,
         })
     }
 
@@ -107,7 +111,7 @@ impl Look<'_> {
     fn protections(&self, link: Option<&PfLink>, rdma: &[String]) -> Result<Vec<Protection>, Error> {
         let mut found = Vec::new();
         if let Some(PfLink { index, name, .. }) = link {
-            if self.links.default_route == Some(*index) {
+            if self.links.default_routes.contains(index) {
                 found.push(Protection::DefaultRoute { link: name.clone() });
             }
             if let Some(master) = self.sysfs.master(name)? {
@@ -166,13 +170,16 @@ impl Look<'_> {
 pub(crate) struct Links {
     handle: Handle,
     all: Vec<Link>,
-    default_route: Option<u32>,
+    /// What default routes lead over, and what is below that: the card below a VLAN, the members of a bond.
+    default_routes: BTreeSet<u32>,
 }
 
 impl Links {
     fn read() -> Result<Self, Error> {
         let handle = Handle::open()?;
-        Ok(Self { all: handle.links()?, default_route: handle.default_route_link()?, handle })
+        let all = handle.links()?;
+        let default_routes = with_those_below(&all, handle.default_route_links()?);
+        Ok(Self { all, default_routes, handle })
     }
 
     fn find(&self, name: &LinkName) -> Option<&Link> {
@@ -186,10 +193,26 @@ impl Links {
     }
 }
 
+/// These links, those that they sit on, and those that belong to them.
+fn with_those_below(all: &[Link], mut open: Vec<u32>) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    while let Some(index) = open.pop() {
+        if found.insert(index) {
+            open.extend(all.iter().filter(|link| link.controller == Some(index)).map(|link| link.index));
+            // A veth's peer, which may be in another namespace, is nothing that it sits on.
+            let link = all.iter().find(|link| link.index == index);
+            let link = link.filter(|link| !matches!(&link.kind, Some(Kind::Other(kind)) if kind == "veth"));
+            open.extend(link.and_then(|link| link.parent));
+        }
+    }
+    found
+}
+
 impl PfLink {
     fn of(name: LinkName, link: &Link) -> Self {
         let infiniband = link.hardware == rtnl::INFINIBAND;
-        Self { index: link.index, name, mac: link.mac, mtu: link.mtu, up: link.up, infiniband }
+        let permanent_mac = link.permanent_mac.filter(|mac| !mac.is_zero());
+        Self { index: link.index, name, mac: link.mac, permanent_mac, mtu: link.mtu, up: link.up, infiniband }
     }
 }
 
@@ -219,6 +242,51 @@ mod tests {
         assert_eq!((pf.total_vfs, pf.num_vfs, pf.autoprobe), (8, 2, Some(true)));
         assert_eq!(pf.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(pf.used_vfs().count(), 0);
+    }
+
+    fn link(index: u32, parent: Option<u32>, controller: Option<u32>) -> Link {
+        Link {
+            index,
+            name: format!("link{index}"),
+            altnames: Vec::new(),
+            kind: None,
+            hardware: rtnl::ETHERNET,
+            mac: None,
+            permanent_mac: None,
+            mtu: 1500,
+            up: true,
+            running: true,
+            parent,
+            controller,
+            device: None,
+        }
+    }
+
+    #[test]
+    fn a_default_route_over_a_vlan_or_a_bridge_leads_over_the_card_below() {
+        // 2: the card, 3: a VLAN on it, 4: a bridge that the VLAN belongs to, 5: another card.
+        let all = [link(2, None, None), link(3, Some(2), Some(4)), link(4, None, None), link(5, None, None)];
+        for from in [3, 4] {
+            assert!(with_those_below(&all, vec![from]).contains(&2), "{from}");
+        }
+        assert!(!with_those_below(&all, vec![4]).contains(&5));
+        // A circle ends, should there be one.
+        assert_eq!(with_those_below(&[link(7, Some(8), None), link(8, Some(7), None)], vec![7]).len(), 2);
+        let veth = Link { kind: Some(Kind::Other("veth".into())), ..link(9, Some(2), None) };
+        assert!(!with_those_below(&[veth], vec![9]).contains(&2), "2 is a link of another namespace");
+    }
+
+    #[test]
+    fn a_pf_whose_link_a_pod_has_is_used() {
+        let tree = Tree::new();
+        let mut expected = vec![User::LinkElsewhere { driver: "mlx5_core".into() }];
+        assert_eq!(read(&tree).users, expected);
+        fs::create_dir_all(tree.dir("0000:af:00.0").join("infiniband_verbs/uverbs0")).unwrap();
+        expected.push(User::RdmaElsewhere { uverbs: "uverbs0".into() });
+        assert_eq!(read(&tree).users, expected);
+        fs::create_dir_all(tree.dir("0000:af:00.0").join("infiniband/mlx5_0")).unwrap();
+        fs::create_dir_all(tree.dir("0000:af:00.0").join("net/silkrail-none9")).unwrap();
+        assert!(read(&tree).users.is_empty());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use addr::{LinkName, MacAddr, PciAddress};
 use serde::Serialize;
 
-use crate::Vf;
+use crate::{User, Vf};
 
 /// A PF: a physical network function of the node.
 #[derive(Debug, Clone, Serialize)]
@@ -32,6 +32,9 @@ pub struct Pf {
     pub autoprobe: Option<bool>,
     /// Why it should not be touched.
     pub protections: Vec<Protection>,
+    /// Who uses the PF itself. That the node has an address on its link is no use.
+    #[serde(rename = "usedBy")]
+    pub users: Vec<User>,
     /// Its VFs, in the order of their numbers.
     pub vfs: Vec<Vf>,
 }
@@ -56,6 +59,10 @@ pub struct PfLink {
     pub name: LinkName,
     /// Its MAC address; InfiniBand has none.
     pub mac: Option<MacAddr>,
+    /// The MAC address that its card was made with, where the kernel knows it (since Linux 5.6): a bond gives all of its
+    /// members the same.
+    #[serde(skip)]
+    pub permanent_mac: Option<MacAddr>,
     /// Its MTU.
     pub mtu: u32,
     /// Whether it is administratively up.

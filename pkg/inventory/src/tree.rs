@@ -9,8 +9,6 @@ use std::{
 use sysfs::Sysfs;
 use tempfile::TempDir;
 
-use crate::Vf;
-
 #[derive(Debug)]
 pub(crate) struct Tree(TempDir);
 
@@ -53,22 +51,5 @@ impl Tree {
         let link = self.dir(function).join("driver");
         let _ = fs::remove_file(&link);
         symlink(format!("../../drivers/{driver}"), link).unwrap();
-    }
-
-    /// A VF without any user.
-    pub(crate) fn vf(&self, pci: &str) -> Vf {
-        let function = sysfs::Function::Pci(pci.parse().unwrap());
-        Vf {
-            index: 0,
-            pci: pci.parse().unwrap(),
-            driver: self.sysfs().driver(&function).unwrap(),
-            link: None,
-            mac: None,
-            mtu: None,
-            rdma: None,
-            node_guid: None,
-            settings: None,
-            users: Vec::new(),
-        }
     }
 }

@@ -7,7 +7,7 @@ mod user_space;
 
 use std::{fmt, path::PathBuf};
 
-use addr::{Attachment, LinkName};
+use addr::{Attachment, LinkName, PciAddress};
 use serde::Serialize;
 use sysfs::{Function, Sysfs};
 
@@ -57,7 +57,7 @@ pub enum User {
         /// The process.
         process: String,
     },
-    /// A process has it in user space, by VFIO.
+    /// A process has it in user space, by VFIO or UIO.
     UserSpace {
         /// The process.
         process: String,
@@ -104,7 +104,7 @@ impl fmt::Display for User {
                 )
             }
             Self::Process { device, process } => write!(f, "{process} has RDMA device {device} open"),
-            Self::UserSpace { process } => write!(f, "{process} has it by VFIO"),
+            Self::UserSpace { process } => write!(f, "{process} has it in user space (VFIO, UIO)"),
             Self::Upper { link, upper } => write!(f, "{upper} sits on its link {link}"),
             Self::Address { link, address } => write!(f, "the node has {address} on its link {link}"),
             Self::Representor { link, master } => write!(f, "its representor {link} belongs to {master}"),
@@ -121,6 +121,14 @@ pub(crate) struct Evidence {
     user_space: UserSpace,
 }
 
+/// A function, as far as evidence is about it.
+pub(crate) struct Seen<'a> {
+    pub(crate) pci: PciAddress,
+    pub(crate) driver: Option<&'a str>,
+    pub(crate) link: Option<&'a LinkName>,
+    pub(crate) rdma: &'a [String],
+}
+
 impl Evidence {
     pub(crate) fn read(node: &Node) -> Result<Self, Error> {
         Ok(Self {
@@ -134,28 +142,45 @@ impl Evidence {
 
     /// All that says that somebody uses a VF.
     pub(crate) fn of(&self, vf: &Vf, links: &Links) -> Result<Vec<User>, Error> {
-        let mut users = self.claims.of(vf.pci);
-        users.extend(self.kubelet.of(vf.pci));
-        users.extend(self.elsewhere(vf)?);
-        users.extend(vf.rdma.iter().flat_map(|device| self.contexts.of(device)));
-        users.extend(self.user_space.of(&self.sysfs, vf)?);
-        if let Some(link) = &vf.link {
-            let uppers = self.sysfs.uppers(link)?;
-            users.extend(uppers.into_iter().map(|upper| User::Upper { link: link.clone(), upper }));
+        let rdma: Vec<String> = vf.rdma.iter().cloned().collect();
+        let (driver, link) = (vf.driver.as_deref(), vf.link.as_ref());
+        let mut users = self.of_function(&Seen { pci: vf.pci, driver, link, rdma: &rdma })?;
+        if let Some(link) = link {
             let addresses = links.addresses(link)?.into_iter();
             users.extend(addresses.map(|address| User::Address { link: link.clone(), address }));
         }
         Ok(users)
     }
 
-    /// What of a VF is not here but must be somewhere.
-    fn elsewhere(&self, vf: &Vf) -> Result<Vec<User>, Error> {
-        let mut found = Vec::new();
-        if let Some(driver) = vf.driver.as_ref().filter(|driver| vf.link.is_none() && makes_links(driver)) {
-            found.push(User::LinkElsewhere { driver: driver.clone() });
+    /// All that says that somebody uses a PF itself. A bond or bridge that it belongs to is told of as such.
+    pub(crate) fn of_pf(&self, pf: &Seen<'_>) -> Result<Vec<User>, Error> {
+        let master = pf.link.map(|link| self.sysfs.master(link)).transpose()?.flatten();
+        let mut users = self.of_function(pf)?;
+        users.retain(|user| !matches!(user, User::Upper { upper, .. } if Some(upper) == master.as_ref()));
+        Ok(users)
+    }
+
+    fn of_function(&self, seen: &Seen<'_>) -> Result<Vec<User>, Error> {
+        let mut users = self.claims.of(seen);
+        users.extend(self.kubelet.of(seen.pci));
+        users.extend(self.elsewhere(seen)?);
+        users.extend(seen.rdma.iter().flat_map(|device| self.contexts.of(device)));
+        users.extend(self.user_space.of(&self.sysfs, seen.pci, seen.driver)?);
+        if let Some(link) = seen.link {
+            let uppers = self.sysfs.uppers(link)?;
+            users.extend(uppers.into_iter().map(|upper| User::Upper { link: link.clone(), upper }));
         }
-        if vf.rdma.is_none() {
-            let uverbs = self.sysfs.uverbs(&Function::Pci(vf.pci))?;
+        Ok(users)
+    }
+
+    /// What of a function is not here but must be somewhere.
+    fn elsewhere(&self, seen: &Seen<'_>) -> Result<Vec<User>, Error> {
+        let mut found = Vec::new();
+        if let Some(driver) = seen.driver.filter(|driver| seen.link.is_none() && makes_links(driver)) {
+            found.push(User::LinkElsewhere { driver: driver.to_owned() });
+        }
+        if seen.rdma.is_empty() {
+            let uverbs = self.sysfs.uverbs(&Function::Pci(seen.pci))?;
             found.extend(uverbs.into_iter().map(|uverbs| User::RdmaElsewhere { uverbs }));
         }
         Ok(found)
@@ -164,5 +189,5 @@ impl Evidence {
 
 /// Drivers that hand a function to user space or to another driver make no link.
 fn makes_links(driver: &str) -> bool {
-    !matches!(driver, "vfio-pci" | "uio_pci_generic" | "igb_uio" | "pci-stub" | "mlx5_vfio_pci")
+    !driver.contains("vfio") && !matches!(driver, "uio_pci_generic" | "igb_uio" | "pci-stub")
 }

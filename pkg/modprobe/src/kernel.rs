@@ -79,7 +79,7 @@ impl Kernel {
         let image = fs::read_dir(&boot)
             .ok()?
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .find(|name| name.starts_with("initr") && name.contains(&self.release))?;
+            .find(|name| self.is_initramfs(name))?;
         let has = |program: &str| self.root.join(program).exists();
         let command = if has("usr/sbin/update-initramfs") {
             "update-initramfs -u"
@@ -89,6 +89,15 @@ impl Kernel {
             "your distribution's command"
         };
         Some(Initramfs { image: boot.join(image), command })
+    }
+
+    /// As Debian, Red Hat and SUSE call it. Beside it there may be that of kdump and copies of former ones, which are of no
+    /// use to the next boot.
+    fn is_initramfs(&self, name: &str) -> bool {
+        let release = &self.release;
+        [format!("initrd.img-{release}"), format!("initramfs-{release}.img"), format!("initrd-{release}")]
+            .iter()
+            .any(|known| known == name)
     }
 
     /// A line is `kernel/drivers/infiniband/core/ib_core.ko`, in modules.dep followed by `.xz` and what it needs.
@@ -137,6 +146,14 @@ mod tests {
     fn the_initramfs_of_this_kernel_is_named_with_the_command() {
         let (_root, without) = kernel(&[("boot/initrd.img-5.10.0-other", "")]);
         assert_eq!(without.initramfs_hint(), None);
+        let (_root, others) = kernel(&[
+            ("boot/initramfs-6.12.0-testkdump.img", ""),
+            ("boot/initrd.img-6.12.0-test.old-dkms", ""),
+            ("boot/initramfs-6.12.0-test2.img", ""),
+        ]);
+        assert_eq!(others.initramfs(), None);
+        let (_root, red_hat) = kernel(&[("boot/initramfs-6.12.0-test.img", "")]);
+        assert!(red_hat.initramfs().is_some());
         let (_root, debian) =
             kernel(&[("boot/initrd.img-6.12.0-test", ""), ("usr/sbin/update-initramfs", "")]);
         let hint = debian.initramfs_hint().unwrap();

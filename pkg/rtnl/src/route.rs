@@ -76,6 +76,37 @@ impl Handle {
         let main = |route: &Route| route.dst.prefix() == 0 && route.table.is_none_or(|t| t == MAIN_TABLE);
         Ok(self.routes()?.iter().find(|route| main(route)).map(|route| route.link))
     }
+
+    /// The indexes of the links that any default route of the main table leads over, IPv4 or IPv6, with all of its hops.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub fn default_route_links(&self) -> Result<Vec<u32>, Error> {
+        let message = Message::Route(GETROUTE, RouteMessage::default());
+        self.dump("list", &"routes", message, |links: &mut Vec<u32>, message| {
+            if let Message::Route(_, message) = message {
+                links.extend(default_links(&message));
+            }
+        })
+    }
+}
+
+/// The links of a default route of the main table; none of any other route.
+pub(crate) fn default_links(message: &RouteMessage) -> Vec<u32> {
+    let is_wanted = read(message)
+        .is_some_and(|route| route.dst.prefix() == 0 && route.table.is_none_or(|table| table == MAIN_TABLE));
+    if !is_wanted {
+        return Vec::new();
+    }
+    let mut links = Vec::new();
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Oif(index) => links.push(*index),
+            RouteAttribute::MultiPath(hops) => links.extend(hops.iter().map(|hop| hop.interface_index)),
+            _ => {}
+        }
+    }
+    links
 }
 
 pub(crate) fn message(route: &Route) -> RouteMessage {
@@ -158,5 +189,31 @@ fn ip(address: &RouteAddress) -> Option<IpAddr> {
         RouteAddress::Inet(v4) => Some((*v4).into()),
         RouteAddress::Inet6(v6) => Some((*v6).into()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_route::route::RouteNextHop;
+
+    use super::*;
+
+    #[test]
+    fn a_default_route_leads_over_each_of_its_hops() {
+        let hop = |index| {
+            let mut hop = RouteNextHop::default();
+            hop.interface_index = index;
+            hop
+        };
+        let mut route = RouteMessage::default();
+        route.header.kind = RouteType::Unicast;
+        route.header.address_family = AddressFamily::Inet6;
+        route.header.table = RouteHeader::RT_TABLE_MAIN;
+        route.attributes.push(RouteAttribute::MultiPath(vec![hop(3), hop(4)]));
+        assert_eq!(default_links(&route), [3, 4]);
+        route.attributes = vec![RouteAttribute::Oif(5)];
+        assert_eq!(default_links(&route), [5]);
+        route.header.table = 100;
+        assert!(default_links(&route).is_empty(), "pods' routes are in tables of their own");
     }
 }

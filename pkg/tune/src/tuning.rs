@@ -195,7 +195,11 @@ impl Tuning {
         let number = |name: String| name.strip_prefix("cpu")?.parse().ok();
         let mut cpus: Vec<u32> =
             self.names("sys/devices/system/cpu").into_iter().filter_map(number).collect();
-        cpus.retain(|cpu| self.root.join(format!("sys/devices/system/cpu/cpu{cpu}/cpufreq")).is_dir());
+        let dir = |cpu| self.root.join(format!("sys/devices/system/cpu/cpu{cpu}"));
+        // One that is off (SMT) shows its directory, and answers nothing. The first cannot be off, and need not say so.
+        let is_off =
+            |cpu| fs::read_to_string(dir(cpu).join("online")).is_ok_and(|online| online.trim() == "0");
+        cpus.retain(|cpu| dir(*cpu).join("cpufreq").is_dir() && !is_off(*cpu));
         cpus.sort_unstable();
         cpus
     }
@@ -366,6 +370,16 @@ mod tests {
         node.write("sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos", "0\n");
         let (changes, _) = Tuning::of(node.root()).compare(&profile).unwrap();
         assert!(changes.iter().any(|change| (&*change.from, &*change.to) == ("0", "106")), "{changes:?}");
+    }
+
+    /// The directory stands for the file of the kernel, which cannot be read either.
+    #[test]
+    fn a_cpu_that_is_off_has_no_governor() {
+        let node = Node::new();
+        fs::create_dir_all(node.root().join("sys/devices/system/cpu/cpu2/cpufreq/scaling_governor")).unwrap();
+        assert!(Tuning::of(node.root()).compare(&Profile::default()).is_err());
+        node.write("sys/devices/system/cpu/cpu2/online", "0\n");
+        Tuning::of(node.root()).compare(&Profile::default()).unwrap();
     }
 
     #[test]

@@ -15,7 +15,7 @@ use inventory::Node;
 use plugin::State;
 use sysfs::Sysfs;
 
-pub(crate) use self::work::{Work, system};
+pub(crate) use self::work::{Work, alone, system};
 use crate::exit::{Exit, Failure};
 
 /// Make the node as its file says: RDMA mode, VFs, MTUs
@@ -147,7 +147,8 @@ pub(crate) struct WriteAttribute {
 
 impl WriteAttribute {
     pub(crate) fn run(&self, root: &Path) -> Result<Exit, Failure> {
-        bootstrap::write_attribute(&Sysfs::at(root.join("sys")), &self.path, &self.value)?;
+        bootstrap::write_attribute(&Sysfs::at(root.join("sys")), &self.path, &self.value)
+            .map_err(Failure::Attribute)?;
         Ok(Exit::Done)
     }
 }

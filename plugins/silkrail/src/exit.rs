@@ -112,6 +112,9 @@ pub(crate) enum Failure {
     Incomparable(#[from] ::check::compare::Incomparable),
     #[error("{0} is named twice")]
     NodeTwice(String),
+    /// Whoever had it written says which.
+    #[error("the kernel's answer: {0}")]
+    Attribute(#[source] io::Error),
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use self::plan::{Function, Step};
 use crate::{
-    apply::system,
+    apply::{alone, system},
     exit::{Exit, Failure},
     host, json,
 };
@@ -25,7 +25,8 @@ use crate::{
 ///
 /// Chooses what is gentlest: a driver for a function that has none, a link that goes up, a link that goes down and up. A
 /// new start of the driver, or a reset of the function, only if it is asked for. Nothing is done to what is in use: pods,
-/// processes that have the RDMA device open, VFs of a PF. No route is guessed, no module unloaded, no cache dropped.
+/// processes that have the RDMA device open, VFs of a PF. A PF whose driver begins anew loses its VFs, so that needs
+/// --force-pf; afterwards `silkrail apply` makes them. No route is guessed, no module unloaded, no cache dropped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -73,7 +74,7 @@ Exit status:
   1   an error
   2   wrong usage, or no such function
   3   refused: it is in use, or the node depends on it
-  5   firmware did not answer in time
+  5   firmware or another run did not answer in time
   6   all was done, and it still does not work";
 
 /// How long a link may take to have its carrier.
@@ -98,7 +99,9 @@ impl Args {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
         host::is_the_nodes(root)?;
         let node = Node { root: root.to_owned(), state: State::at(&self.state_dir) };
-        let function = self.find(&node)?;
+        // `silkrail apply` may be about to change the same function, or be at it.
+        let _alone = if self.yes { Some(alone(&node, Duration::from_secs(self.timeout))?) } else { None };
+        let function = find(&node, &self.function)?;
         let steps = function.plan(self.by);
         let mut report = Report {
             function: function.name(),
@@ -111,28 +114,23 @@ impl Args {
         if self.yes && report.refused.is_empty() && !report.steps.is_empty() {
             self.make(&node, &function, &report.steps)?;
             report.done = true;
-            report.left = self.wait(&node)?;
+            report.left = Self::wait(&node, &function)?;
         }
         report.print(self.json, out)?;
         Ok(report.exit())
     }
 
-    /// What is wrong afterwards. A carrier takes its time.
-    fn wait(&self, node: &Node) -> Result<Vec<String>, Failure> {
+    /// What is wrong afterwards. A carrier takes its time. A driver that begins anew gives other names at first: a
+    /// function is still known by its address.
+    fn wait(node: &Node, function: &Function) -> Result<Vec<String>, Failure> {
         let until = Instant::now() + CARRIER;
         loop {
-            let wrong = self.find(node)?.wrong();
+            let wrong = find(node, &function.pci.to_string())?.wrong();
             if wrong.is_empty() || Instant::now() >= until {
                 return Ok(wrong);
             }
             thread::sleep(Duration::from_millis(100));
         }
-    }
-
-    fn find(&self, node: &Node) -> Result<Function, Failure> {
-        let inventory = Inventory::read(node)?;
-        Function::find(&inventory, &self.function, &Handle::open()?)
-            .ok_or_else(|| Failure::NoFunction { wanted: self.function.clone() })
     }
 
     fn make(&self, node: &Node, function: &Function, steps: &[Step]) -> Result<(), Failure> {
@@ -143,11 +141,17 @@ impl Args {
                 Step::Down | Step::Up => function.set_up(&system, *step == Step::Up)?,
                 Step::Release => system.release(function.pci)?,
                 Step::Reset => system.reset(function.pci)?,
-                Step::Bind => system.probe(function.pci, function.should_have_rdma)?,
+                Step::Bind => system.probe_in_any_case(function.pci, function.should_have_rdma)?,
             }
         }
         Ok(())
     }
+}
+
+fn find(node: &Node, name: &str) -> Result<Function, Failure> {
+    let inventory = Inventory::read(node)?;
+    Function::find(&inventory, name, &Handle::open()?)
+        .ok_or_else(|| Failure::NoFunction { wanted: name.to_owned() })
 }
 
 impl Report {
@@ -190,5 +194,39 @@ impl Report {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn who_recovers_waits_for_who_applies() {
+        let root = tempfile::tempdir().unwrap();
+        for process in ["self", "1"] {
+            let dir = root.path().join("proc").join(process).join("ns");
+            fs::create_dir_all(&dir).unwrap();
+            symlink("net:[1]", dir.join("net")).unwrap();
+        }
+        let state_dir = root.path().join("run");
+        let node = Node { root: root.path().to_owned(), state: State::at(&state_dir) };
+        let args = Args {
+            function: "eth0".into(),
+            by: None,
+            yes: true,
+            force_pf: false,
+            timeout: 1,
+            json: false,
+            state_dir,
+        };
+        let other = alone(&node, Duration::ZERO).unwrap();
+        let busy = args.run(root.path(), &mut Vec::new()).unwrap_err();
+        assert!(matches!(busy.exit(), Exit::TimedOut), "{busy}");
+        drop(other);
+        let free = args.run(root.path(), &mut Vec::new()).unwrap_err();
+        assert!(matches!(free, Failure::NoFunction { .. }), "{free}");
     }
 }

@@ -1,6 +1,6 @@
 //! PFs and their VFs.
 
-use crate::{Facts, Finding, Id, Known, facts::functions::Function};
+use crate::{Facts, Finding, Id, Known, Severity, facts::functions::Function};
 
 const NO_DRIVER: Id = Id::new("vf-without-driver", "A VF is bound to no driver");
 const NO_RDMA: Id = Id::new("vf-without-rdma", "A VF has no RDMA device, though its PF has one");
@@ -72,13 +72,15 @@ fn vf(vf: &Function, pf: &Function) -> Option<Finding> {
                 )),
         );
     };
-    // In a pod, it has uverbs and no device here. For a virtual machine it is bound to vfio.
+    // In a pod, it has uverbs and no device here. For a virtual machine or DPDK it is bound to vfio or uio.
     let has_rdma = !vf.rdma.is_empty() || !vf.uverbs.is_empty();
     let pf_has = !pf.rdma.is_empty() || !pf.uverbs.is_empty();
-    if has_rdma || !pf_has || driver.starts_with("vfio") {
+    if has_rdma || !pf_has || driver.contains("vfio") || driver.contains("uio") {
         return None;
     }
-    let finding = NO_RDMA.error(&vf.address, "the VF has no RDMA device, though its PF has one");
+    // The kernel's iavf has no RDMA for the VFs of ice: then nothing is wrong with the node.
+    let severity = if pf.driver.as_deref() == Some(driver) { Severity::Error } else { Severity::Info };
+    let finding = NO_RDMA.found(severity, &vf.address, "the VF has no RDMA device, though its PF has one");
     Some(finding.because(format!("driver {driver}; PF {}: {}", pf.address, pf.rdma.join(", "))).fix(
         "switch RDMA on for VFs (firmware, or devlink dev param … enable_roce), and bind its driver anew",
     ))
@@ -87,7 +89,8 @@ fn vf(vf: &Function, pf: &Function) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::with;
-    use crate::Known;
+    use super::vf;
+    use crate::{Known, Severity, facts::functions::Function};
 
     #[test]
     fn a_vf_wants_a_driver_and_an_rdma_device() {
@@ -105,7 +108,15 @@ mod tests {
             })
         };
         assert_eq!(without("iavf"), ["vf-without-rdma 0000:af:00.1"]);
-        assert!(without("vfio-pci").is_empty());
+        for driver in ["vfio-pci", "mlx5_vfio_pci", "igb_uio", "uio_pci_generic"] {
+            assert!(without(driver).is_empty(), "{driver}");
+        }
+        let severity = |driver: &str| {
+            let of_pf =
+                Function { driver: Some("ice".into()), rdma: vec!["irdma0".into()], ..Function::default() };
+            vf(&Function { driver: Some(driver.into()), ..Function::default() }, &of_pf).unwrap().severity
+        };
+        assert_eq!((severity("iavf"), severity("ice")), (Severity::Info, Severity::Error));
         let elsewhere = with(|facts| facts.functions[2].rdma.clear());
         assert_eq!(elsewhere, ["device-elsewhere 0000:af:00.1"], "it is in a pod: it has one");
     }

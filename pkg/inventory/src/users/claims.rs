@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 
 use addr::{Attachment, PciAddress};
-use netns::Living;
+use netns::{Living, NetNsId};
 use plugin::{
     claim::{self, Part},
     upgrade::GoState,
 };
+use podmap::Entry;
 
-use super::User;
+use super::{Seen, User};
 use crate::{Error, Node};
 
 /// Who has claimed which VF.
 pub(crate) struct Claims {
     ours: BTreeMap<PciAddress, Attachment>,
+    /// Pods of the pod map: those whose interface sits on a link have no claim.
+    entries: Vec<Entry>,
     go: GoState,
 }
 
@@ -23,18 +26,45 @@ impl Claims {
     pub(crate) fn read(node: &Node) -> Result<Self, Error> {
         let (claims, _) = claim::list(&node.state, Part::Vf)?;
         // Nobody can be judged dead from inside a container: then everybody lives.
-        let living = if claims.is_empty() { None } else { Living::look(&node.root).ok() };
+        let entries: Vec<Entry> =
+            node.state.podmap().read_all().map_err(plugin::Error::from)?.into_iter().flatten().collect();
+        let is_nobody = claims.is_empty() && entries.is_empty();
+        let living = if is_nobody { None } else { Living::look(&node.root).ok() };
+        let entries = entries.into_iter().filter(|entry| !is_dead(entry, living.as_ref())).collect();
         let claims = claims.iter().filter(|claim| claim.death(living.as_ref()).is_none());
         let ours = claims.filter_map(|claim| Some((claim.device().1.pci()?, claim.owner().clone())));
-        Ok(Self { ours: ours.collect(), go: GoState::below(&node.root) })
+        Ok(Self { ours: ours.collect(), entries, go: GoState::below(&node.root) })
     }
 
-    pub(crate) fn of(&self, vf: PciAddress) -> Vec<User> {
-        let ours = self.ours.get(&vf).map(|attachment| User::Attachment { attachment: attachment.clone() });
-        let theirs = self.go.allocation(vf).filter(|allocation| allocation.lives());
+    pub(crate) fn of(&self, seen: &Seen<'_>) -> Vec<User> {
+        let claimed = self.ours.get(&seen.pci).cloned();
+        let mapped = self.entries.iter().filter(|entry| is_on(entry, seen)).filter_map(attachment);
+        let mut ours: Vec<Attachment> = claimed.into_iter().chain(mapped).collect();
+        ours.sort();
+        ours.dedup();
+        let ours = ours.into_iter().map(|attachment| User::Attachment { attachment });
+        let theirs = self.go.allocation(seen.pci).filter(|allocation| allocation.lives());
         let theirs = theirs.map(|allocation| User::GoPlugin { netns: allocation.netns().to_owned() });
-        ours.into_iter().chain(theirs).collect()
+        ours.chain(theirs).collect()
     }
+}
+
+fn is_dead(entry: &Entry, living: Option<&Living>) -> bool {
+    let container = &entry.container;
+    let id = NetNsId { dev: container.netns_dev, ino: container.netns_ino };
+    living.is_some_and(|living| living.death(&container.netns_path, id).is_some())
+}
+
+/// Whether a pod has the function, or an interface on its link: a macvlan in a pod shows nowhere on the node.
+fn is_on(entry: &Entry, seen: &Seen<'_>) -> bool {
+    let rdma = &entry.rdma;
+    // The master of a VF is its PF.
+    let master = rdma.master.as_deref().filter(|_| rdma.vf_index.is_none());
+    rdma.pci == Some(seen.pci) || (master.is_some() && master == seen.link.map(|link| link.as_str()))
+}
+
+fn attachment(entry: &Entry) -> Option<Attachment> {
+    format!("{}@{}", entry.container.sandbox_id, entry.network.ifname).parse().ok()
 }
 
 #[cfg(test)]
@@ -44,6 +74,29 @@ mod tests {
     use plugin::State;
 
     use super::*;
+
+    fn seen(pci: PciAddress) -> Seen<'static> {
+        Seen { pci, driver: None, link: None, rdma: &[] }
+    }
+
+    #[test]
+    fn a_pod_whose_interface_sits_on_a_link_uses_its_function() {
+        let root = tempfile::tempdir().unwrap();
+        let node = Node { root: root.path().to_owned(), state: State::at(root.path().join("run")) };
+        let (pod, vfs): (Attachment, Attachment) = ("a@net1".parse().unwrap(), "b@net1".parse().unwrap());
+        let mut entry = Entry::new("macvlan", pod.clone());
+        entry.rdma.master = Some("ens6f0np0".into());
+        node.state.podmap().write(&pod, &entry).unwrap();
+        let mut of_vf = Entry::new("sriov", vfs.clone());
+        of_vf.rdma.master = Some("ens6f0np0".into());
+        of_vf.rdma.vf_index = Some(0);
+        node.state.podmap().write(&vfs, &of_vf).unwrap();
+        let link = "ens6f0np0".parse().unwrap();
+        let pf = Seen { link: Some(&link), ..seen("0000:af:00.0".parse().unwrap()) };
+        let claims = Claims::read(&node).unwrap();
+        assert_eq!(claims.of(&pf), [User::Attachment { attachment: pod }], "a VF's pod is the VF's user");
+        assert!(claims.of(&seen("0000:af:00.0".parse().unwrap())).is_empty());
+    }
 
     /// study case V7. This thread's own namespace would count as none: the node's is no pod's.
     #[test]
@@ -60,7 +113,7 @@ mod tests {
             std::thread::yield_now();
         }
         fs::write(dir.join(vf.to_string()), &netns).unwrap();
-        let users = || Claims::read(&node).unwrap().of(vf);
+        let users = || Claims::read(&node).unwrap().of(&seen(vf));
         assert_eq!(users(), [User::GoPlugin { netns: netns.clone().into() }]);
         pod.kill().unwrap();
         pod.wait().unwrap();

@@ -1,14 +1,15 @@
-//! VFs that a process has by VFIO.
+//! Functions that a process has by VFIO or UIO.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use sysfs::Sysfs;
+use addr::PciAddress;
+use sysfs::{Function, Sysfs};
 
 use super::User;
-use crate::{Error, Vf};
+use crate::Error;
 
 /// The node's processes, of which some may have a VF open.
 #[derive(Debug)]
@@ -21,17 +22,35 @@ impl UserSpace {
         Self { root: root.to_owned() }
     }
 
-    /// The processes that have the VF's IOMMU group open.
-    pub(crate) fn of(&self, sysfs: &Sysfs, vf: &Vf) -> Result<Vec<User>, Error> {
-        if !vf.driver.as_deref().is_some_and(|driver| driver.contains("vfio")) {
+    /// The processes that have the function's IOMMU group open, or the device itself.
+    pub(crate) fn of(
+        &self,
+        sysfs: &Sysfs,
+        function: PciAddress,
+        driver: Option<&str>,
+    ) -> Result<Vec<User>, Error> {
+        if !driver.is_some_and(|driver| driver.contains("vfio") || driver.contains("uio")) {
             return Ok(Vec::new());
         }
-        let Some(group) = sysfs.iommu_group(vf.pci)? else { return Ok(Vec::new()) };
-        let file = Path::new("/dev/vfio").join(group);
+        let files = files(sysfs, function)?;
         let processes = numbers(&self.root.join("proc")).into_iter();
-        let holders = processes.filter(|number| has_open(&self.root, *number, &file));
+        let holders = processes.filter(|number| has_open(&self.root, *number, &files));
         Ok(holders.map(|number| User::UserSpace { process: process(&self.root, number) }).collect())
     }
+}
+
+/// What a process opens: the group, also without an IOMMU; or, since Linux 6.6, the device; or that of UIO.
+fn files(sysfs: &Sysfs, function: PciAddress) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    if let Some(group) = sysfs.iommu_group(function)? {
+        files.extend(["", "noiommu-"].map(|before| Path::new("/dev/vfio").join(format!("{before}{group}"))));
+    }
+    let dir = sysfs.dir(&Function::Pci(function));
+    for (class, nodes) in [("vfio-dev", "/dev/vfio/devices"), ("uio", "/dev")] {
+        let names = fs::read_dir(dir.join(class)).into_iter().flatten().flatten();
+        files.extend(names.map(|name| Path::new(nodes).join(name.file_name())));
+    }
+    Ok(files)
 }
 
 fn numbers(proc: &Path) -> Vec<u32> {
@@ -43,9 +62,9 @@ fn numbers(proc: &Path) -> Vec<u32> {
 }
 
 /// A process that ends meanwhile has nothing open.
-fn has_open(root: &Path, number: u32, file: &Path) -> bool {
+fn has_open(root: &Path, number: u32, files: &[PathBuf]) -> bool {
     let open = fs::read_dir(root.join(format!("proc/{number}/fd"))).into_iter().flatten().flatten();
-    open.into_iter().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == file))
+    open.into_iter().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| files.contains(&target)))
 }
 
 /// A process in words: `train.py (pid 4711)`.
@@ -73,11 +92,33 @@ mod tests {
         fs::create_dir_all(root.join("proc/42/fd")).unwrap();
         fs::write(root.join("proc/42/comm"), "qemu\n").unwrap();
         symlink("../../kernel/iommu_groups/17", tree.dir("0000:af:00.2").join("iommu_group")).unwrap();
-        let users = || UserSpace::at(root).of(&sysfs, &tree.vf("0000:af:00.2")).unwrap();
+        let vf: PciAddress = "0000:af:00.2".parse().unwrap();
+        let users = || UserSpace::at(root).of(&sysfs, vf, Some("vfio-pci")).unwrap();
         assert!(users().is_empty(), "bound, but nobody has it");
         symlink("/dev/vfio/17", root.join("proc/42/fd/5")).unwrap();
         assert_eq!(users(), [User::UserSpace { process: "qemu (pid 42)".into() }]);
-        tree.bind("0000:af:00.2", "mlx5_core");
-        assert!(UserSpace::at(root).of(&sysfs, &tree.vf("0000:af:00.2")).unwrap().is_empty());
+        assert!(UserSpace::at(root).of(&sysfs, vf, Some("mlx5_core")).unwrap().is_empty());
+    }
+
+    #[test]
+    fn who_has_the_device_open_without_its_group_uses_the_vf() {
+        let tree = Tree::new();
+        let (root, sysfs) = (tree.root(), tree.sysfs());
+        let vf: PciAddress = "0000:af:00.2".parse().unwrap();
+        symlink("../../kernel/iommu_groups/17", tree.dir("0000:af:00.2").join("iommu_group")).unwrap();
+        fs::create_dir_all(tree.dir("0000:af:00.2").join("vfio-dev/vfio3")).unwrap();
+        fs::create_dir_all(tree.dir("0000:af:00.2").join("uio/uio5")).unwrap();
+        fs::create_dir_all(root.join("proc/42/fd")).unwrap();
+        for (driver, file) in [
+            ("vfio-pci", "/dev/vfio/devices/vfio3"),
+            ("vfio-pci", "/dev/vfio/noiommu-17"),
+            ("igb_uio", "/dev/uio5"),
+        ] {
+            let descriptor = root.join("proc/42/fd/5");
+            symlink(file, &descriptor).unwrap();
+            let users = UserSpace::at(root).of(&sysfs, vf, Some(driver)).unwrap();
+            assert_eq!(users, [User::UserSpace { process: "pid 42".into() }], "{file}");
+            fs::remove_file(descriptor).unwrap();
+        }
     }
 }

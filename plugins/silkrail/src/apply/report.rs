@@ -83,7 +83,8 @@ impl Report {
     }
 
     fn has_changed(&self) -> bool {
-        let mode = self.rdma_mode.as_ref().is_some_and(|mode| mode.done.is_some());
+        let is_mode = |mode: &ModeReport| mode.done.is_some() || (self.dry_run && !mode.is_right());
+        let mode = self.rdma_mode.as_ref().is_some_and(is_mode);
         mode || self.plan.pfs.iter().any(|pf| !pf.steps.is_empty())
     }
 
@@ -127,9 +128,7 @@ impl Report {
         for pf in self.left.pfs.iter().filter(|pf| !pf.steps.is_empty()) {
             writeln!(out, "{} ({}): still to be done: {}", pf.name, pf.pci, pf.summary().join("; "))?;
         }
-        if self.dry_run
-            && (self.has_changed() || self.rdma_mode.as_ref().is_some_and(|mode| !mode.is_right()))
-        {
+        if self.dry_run && self.has_changed() {
             writeln!(out, "Nothing was done. To do it, run it again without --dry-run.")?;
         }
         if !self.dry_run && self.has_changed() && self.is_right() {
@@ -165,4 +164,21 @@ fn failures<S: Serializer>(failures: &[bootstrap::Failure], to: S) -> Result<S::
     to.collect_seq(failures.iter().map(|failure| {
         serde_json::json!({"pci": failure.pci, "step": failure.step, "why": failure.why.to_string()})
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use NetnsMode::{Exclusive, Shared};
+
+    #[test]
+    fn a_dry_run_that_would_change_only_the_mode_says_so_by_its_exit_status() {
+        let report = |wanted| {
+            let mode = ModeReport { wanted, now: Some(Shared), next_boot: Shared, done: None };
+            Report { dry_run: true, rdma_mode: Some(mode), ..Report::default() }
+        };
+        assert_eq!(report(Exclusive).exit(true), Exit::Changed);
+        assert_eq!(report(Exclusive).exit(false), Exit::Done);
+        assert_eq!(report(Shared).exit(true), Exit::Done);
+    }
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     path::{Path, PathBuf},
     sync::Mutex,
     time::{Duration, Instant},
@@ -37,7 +37,7 @@ pub(crate) struct Work<'a> {
 impl Work<'_> {
     pub(crate) fn run(&self) -> Result<Report, Failure> {
         host::is_the_nodes(&self.node.root)?;
-        let _alone = if self.dry_run { None } else { Some(self.lock()?) };
+        let _alone = if self.dry_run { None } else { Some(alone(&self.node, self.limit)?) };
         let plan = self.plan()?;
         if self.dry_run {
             return Ok(Report { dry_run: true, rdma_mode: self.mode()?, plan, ..Report::default() });
@@ -48,17 +48,6 @@ impl Work<'_> {
         let report = Report { dry_run: false, rdma_mode, plan, failures, left };
         self.announce(&report)?;
         Ok(report)
-    }
-
-    /// Another run may be at work for as long as its firmware takes.
-    fn lock(&self) -> Result<std::fs::File, Failure> {
-        let dir = self.node.state.root();
-        statefile::make_dir(dir, 0o755)?;
-        let path = dir.join("bootstrap.lock");
-        let io = |source| statefile::Error::Io { operation: "open", path: path.clone(), source };
-        let file = OpenOptions::new().create(true).append(true).open(&path).map_err(io)?;
-        statefile::lock(&file, &path, Instant::now() + self.limit)?;
-        Ok(file)
     }
 
     fn memory(&self) -> PathBuf {
@@ -124,6 +113,17 @@ impl Work<'_> {
         };
         Ok(ready.announce(self.node.state.root())?)
     }
+}
+
+/// Whoever changes functions is alone as long as this is open. Another run may be at work for as long as its firmware takes.
+pub(crate) fn alone(node: &Node, limit: Duration) -> Result<File, Failure> {
+    let dir = node.state.root();
+    statefile::make_dir(dir, 0o755)?;
+    let path = dir.join("bootstrap.lock");
+    let io = |source| statefile::Error::Io { operation: "open", path: path.clone(), source };
+    let file = OpenOptions::new().create(true).append(true).open(&path).map_err(io)?;
+    statefile::lock(&file, &path, Instant::now() + limit)?;
+    Ok(file)
 }
 
 /// The node's hardware, for which every attribute is written by a process of its own.

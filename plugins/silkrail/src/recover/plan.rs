@@ -4,7 +4,7 @@ use std::fmt;
 
 use addr::{LinkName, PciAddress};
 use bootstrap::System;
-use inventory::{Inventory, Pf, Vf};
+use inventory::{Inventory, Pf, User, Vf};
 use rtnl::{Handle, Link};
 use serde::{Serialize, Serializer};
 
@@ -21,6 +21,8 @@ pub(super) struct Function {
     /// Who uses it, or what is below it.
     users: Vec<String>,
     protections: Vec<String>,
+    /// How many VFs its driver would take away.
+    vfs: u32,
     lacks_guid: bool,
 }
 
@@ -56,14 +58,20 @@ impl Function {
         let in_use = pf.used_vfs().flat_map(|vf| {
             vf.users.iter().map(move |user| format!("VF {} ({}) is in use: {user}", vf.index, vf.pci))
         });
+        // A link that is not here is in a pod, or the driver has failed to make it.
+        let is_elsewhere =
+            |user: &&User| matches!(user, User::LinkElsewhere { .. } | User::RdmaElsewhere { .. });
+        let (elsewhere, own): (Vec<_>, Vec<_>) = pf.users.iter().partition(is_elsewhere);
+        let protections = pf.protections.iter().map(ToString::to_string);
         Self {
             pci: pf.pci,
             link: pf.link.as_ref().and_then(|link| found(links, &link.name)),
             driver: pf.driver.clone(),
             has_rdma: !pf.rdma.is_empty(),
             should_have_rdma: !pf.rdma.is_empty(),
-            users: in_use.collect(),
-            protections: pf.protections.iter().map(ToString::to_string).collect(),
+            users: own.iter().map(ToString::to_string).chain(in_use).collect(),
+            protections: protections.chain(elsewhere.iter().map(ToString::to_string)).collect(),
+            vfs: pf.num_vfs,
             lacks_guid: false,
         }
     }
@@ -77,6 +85,7 @@ impl Function {
             should_have_rdma: !pf.rdma.is_empty(),
             users: vf.users.iter().map(ToString::to_string).collect(),
             protections: Vec::new(),
+            vfs: 0,
             lacks_guid: vf.lacks_guid(),
         }
     }
@@ -135,9 +144,13 @@ impl Function {
         if !steps.iter().any(|step| matches!(step, Step::Down | Step::Release | Step::Reset)) {
             return Vec::new();
         }
-        let protections = self.protections.iter().filter(|_| !force);
-        let hint = |why: &String| format!("{why} (--force-pf does it all the same)");
-        self.users.iter().cloned().chain(protections.map(hint)).collect()
+        let begins_anew = steps.iter().any(|step| matches!(step, Step::Release | Step::Reset));
+        let lost = (self.vfs > 0 && begins_anew).then(|| {
+            format!("its {} VFs would go with its driver: silkrail apply makes them again", self.vfs)
+        });
+        let soft = self.protections.iter().cloned().chain(lost).filter(|_| !force);
+        let hint = |why: String| format!("{why} (--force-pf does it all the same)");
+        self.users.iter().cloned().chain(soft.map(hint)).collect()
     }
 
     /// Sets its link up or down; its driver may have given it another name by now.
@@ -170,5 +183,53 @@ impl fmt::Display for Step {
 impl Serialize for Step {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use inventory::Ids;
+
+    use super::*;
+
+    fn pf(users: Vec<User>, num_vfs: u32) -> Function {
+        let pf = Pf {
+            pci: "0000:af:00.0".parse().unwrap(),
+            ids: None::<Ids>,
+            driver: Some("mlx5_core".into()),
+            link: None,
+            rdma: Vec::new(),
+            guid: None,
+            total_vfs: 8,
+            num_vfs,
+            autoprobe: Some(true),
+            protections: Vec::new(),
+            users,
+            vfs: Vec::new(),
+        };
+        Function::of_pf(&pf, &Handle::open().unwrap())
+    }
+
+    /// A host-device plugin gives pods whole PFs.
+    #[test]
+    fn a_pf_that_a_pod_has_is_left_alone() {
+        let elsewhere = pf(vec![User::LinkElsewhere { driver: "mlx5_core".into() }], 0);
+        let steps = elsewhere.plan(None);
+        assert!(steps.contains(&Step::Release), "nothing gentler is left: {steps:?}");
+        assert!(elsewhere.in_the_way(&steps, false)[0].contains("--force-pf"));
+        assert!(elsewhere.in_the_way(&steps, true).is_empty(), "its driver may have failed to make the link");
+        let open = User::Process { device: "mlx5_0".into(), process: "train.py (pid 7)".into() };
+        let open = pf(vec![open], 0);
+        for force in [false, true] {
+            assert_eq!(open.in_the_way(&open.plan(Some(Way::Reset)), force).len(), 1, "force: {force}");
+        }
+    }
+
+    #[test]
+    fn a_pf_whose_driver_begins_anew_loses_its_vfs() {
+        let pf = pf(Vec::new(), 8);
+        let why = pf.in_the_way(&pf.plan(Some(Way::Rebind)), false);
+        assert!(why[0].starts_with("its 8 VFs would go with its driver"), "{why:?}");
+        assert!(pf.in_the_way(&pf.plan(Some(Way::Bounce)), false).is_empty());
     }
 }

@@ -32,7 +32,8 @@ pub(super) fn list(inventory: &Inventory, as_json: bool, out: &mut dyn Write) ->
 fn of_pf(pf: &Pf) -> [String; 8] {
     let link = pf.link.as_ref();
     let vfs = if pf.total_vfs > 0 { format!("{}/{}", pf.num_vfs, pf.total_vfs) } else { String::new() };
-    let protections: Vec<_> = pf.protections.iter().map(ToString::to_string).collect();
+    let users = pf.users.iter().map(ToString::to_string);
+    let protections: Vec<_> = pf.protections.iter().map(ToString::to_string).chain(users).collect();
     [
         pf.name(),
         vfs,
