@@ -23,6 +23,10 @@ pub struct Consent {
 pub struct Plan {
     /// For each PF that the file names, in the order of their addresses.
     pub pfs: Vec<PfPlan>,
+    /// What the file names and the node does not have. The others are made all the same: a node that has lost one of
+    /// eight rails must not come up in the wrong mode and without the VFs of the other seven.
+    #[serde(skip)]
+    pub missing: Vec<String>,
 }
 
 /// What is to be done with a PF.
@@ -90,7 +94,7 @@ fn of(vfs: &[u32]) -> String {
 impl Plan {
     /// Whether all is as it should be.
     pub fn is_empty(&self) -> bool {
-        self.pfs.iter().all(|pf| pf.steps.is_empty() && pf.refusal.is_none())
+        self.missing.is_empty() && self.pfs.iter().all(|pf| pf.steps.is_empty() && pf.refusal.is_none())
     }
 
     /// Why PFs are not changed.
@@ -102,13 +106,14 @@ impl Plan {
 /// Plans how a node becomes as its file says. `remembered` is what is known of PFs from this boot.
 ///
 /// # Errors
-/// [`InvalidNodeFile::Content`] if the file speaks of a PF that is not there, or twice of one.
+/// [`InvalidNodeFile::Content`] if the file speaks twice of a PF, or has too few GUIDs for one.
 pub fn plan(
     file: &NodeFile,
     inventory: &Inventory,
     remembered: &BTreeMap<PciAddress, Memory>,
     consent: Consent,
 ) -> Result<Plan, InvalidNodeFile> {
+    let mut missing = Vec::new();
     let mut chosen: BTreeMap<PciAddress, (usize, &Pf, &PfSettings)> = BTreeMap::new();
     for (number, settings) in file.pfs.iter().enumerate() {
         let wrong = |what| InvalidNodeFile::Content { path: format!("pfs[{number}].match"), what };
@@ -117,7 +122,7 @@ pub fn plan(
             let there: Vec<_> =
                 inventory.pfs.iter().map(|pf| format!("{} ({})", pf.name(), pf.pci)).collect();
             let what = format!("{} matches no PF; there are: {}", settings.matches, there.join(", "));
-            return Err(wrong(what));
+            missing.push(wrong(what).to_string());
         }
         for pf in found {
             if let Some((other, ..)) = chosen.insert(pf.pci, (number, pf, settings)) {
@@ -132,7 +137,7 @@ pub fn plan(
             .map_err(|what| InvalidNodeFile::Content { path: format!("pfs[{number}].vf.guid"), what })?;
         pfs.push(Task { pf, settings, policy, memory: remembered.get(&pf.pci), consent }.plan());
     }
-    Ok(Plan { pfs })
+    Ok(Plan { pfs, missing })
 }
 
 /// A PF, and what it should be like.
@@ -182,8 +187,11 @@ impl Task<'_> {
         if self.settings.externally_managed {
             return self.external();
         }
+        let protected = !pf.protections.is_empty() && !self.consent.force;
+        let protected = protected.then(|| Refusal::Protected(pf.protections.clone()));
         if pf.num_vfs == wanted {
-            return None;
+            // Some drivers reset a PF whose MTU changes, and the switch may not take as much.
+            return protected.filter(|_| self.changes_mtu());
         }
         if pf.total_vfs == 0 {
             return Some(Refusal::NoSriov { driver: pf.driver.clone() });
@@ -202,8 +210,12 @@ impl Task<'_> {
                 _ => return Some(Refusal::NeedsRecreate { have: pf.num_vfs, wanted }),
             }
         }
-        let protected = !pf.protections.is_empty() && !self.consent.force;
-        protected.then(|| Refusal::Protected(pf.protections.clone()))
+        protected
+    }
+
+    fn changes_mtu(&self) -> bool {
+        let is = self.pf.link.as_ref().map(|link| link.mtu);
+        self.settings.mtu.zip(is).is_some_and(|(wanted, is)| wanted != is)
     }
 
     /// Of a PF that others manage nothing is changed. It need not be exactly so, but must do.

@@ -3,7 +3,7 @@
 use inventory::{Pf, Vf};
 use rtnl::VfSettingsChange;
 
-use crate::{GuidPolicy, MacPolicy, NodeFile, PfSettings, stable_guid, stable_mac};
+use crate::{GuidPolicy, LinkState, MacPolicy, NodeFile, PfSettings, stable_guid, stable_mac};
 
 /// What is to be done with a VF that is there.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,9 @@ impl<'a> Policy<'a> {
         changes.extend(own.trust.map(VfSettingsChange::Trust));
         changes.extend(own.spoof_check.map(VfSettingsChange::SpoofCheck));
         changes.extend(self.identity(vf));
-        changes.extend(own.link_state.map(|state| VfSettingsChange::LinkState(state.number())));
+        // Ports of InfiniBand VFs are down until somebody says that they follow the PF's.
+        let link_state = own.link_state.or(self.pf.is_infiniband().then_some(LinkState::Auto));
+        changes.extend(link_state.map(|state| VfSettingsChange::LinkState(state.number())));
         changes
     }
 

@@ -96,7 +96,7 @@ impl fmt::Display for Refusal {
                 let why: Vec<_> = why.iter().map(ToString::to_string).collect();
                 write!(
                     f,
-                    "the node itself may depend on it: {}; some drivers reset a PF that gets VFs (--force-pf, or \
+                    "the node itself may depend on it: {}; some drivers reset a PF that gets VFs or another MTU (--force-pf, or \
                      `force: true` in the node file, does it all the same)",
                     why.join("; ")
                 )

@@ -347,6 +347,9 @@ fn a_pf_that_the_node_depends_on_is_protected() {
         let consent = Consent { recreate: false, force };
         assert!(planned(&Card::of(protected()), &file, dir.path(), consent).pfs[0].refusal.is_none());
     }
+    let mtu = file(2, "    mtu: 9000\n");
+    let with_vfs = Pf { protections: vec![why.clone()], ..pf(2) };
+    assert_eq!(refusal(with_vfs, &mtu, Consent::default()), Refusal::Protected(vec![why.clone()]));
     // With its VFs there, nothing endangers it.
     let there = Pf { protections: vec![why.clone()], ..pf(2) };
     assert!(planned(&Card::of(there), &file(2, ""), dir.path(), Consent::default()).pfs[0].refusal.is_none());
@@ -362,8 +365,12 @@ fn a_file_that_speaks_twice_of_a_pf_or_of_none_is_wrong() {
     };
     let twice = "pfs:\n  - {match: {link: ens6f0np0}, vfs: 1}\n  - {match: {vendor: 15b3}, vfs: 2}\n";
     assert_eq!(error(twice), "pfs[1].match: PF 0000:af:00.0 is matched by pfs[0] too");
-    let none = "pfs:\n  - {match: {link: eth9}, vfs: 1}\n";
-    assert_eq!(error(none), "pfs[0].match: {link: eth9} matches no PF; there are: ens6f0np0 (0000:af:00.0)");
+    // The others are made all the same.
+    let text = format!("pfs:\n  - {{match: {{link: eth9}}, vfs: 1}}\n  - {{match: {{pci: {PF}}}, vfs: 1}}\n");
+    let some =
+        plan(&NodeFile::parse(&text).unwrap(), &inventory, &BTreeMap::new(), Consent::default()).unwrap();
+    let expected = "pfs[0].match: {link: eth9} matches no PF; there are: ens6f0np0 (0000:af:00.0)";
+    assert_eq!((some.missing, some.pfs[0].steps.is_empty()), (vec![expected.to_owned()], false));
     let optional = NodeFile::parse("pfs:\n  - {match: {link: eth9}, vfs: 1, optional: true}\n").unwrap();
     assert!(plan(&optional, &inventory, &BTreeMap::new(), Consent::default()).unwrap().is_empty());
 }

@@ -170,7 +170,8 @@ impl Tuning {
         if profile.multi_rail {
             all.push(sysctl("net.ipv4.conf.all.arp_ignore", Wanted::AtLeast(1)));
             all.push(sysctl("net.ipv4.conf.all.arp_announce", Wanted::AtLeast(2)));
-            all.push(sysctl("net.ipv4.conf.all.rp_filter", Wanted::Is("2".into())));
+            // 0 is looser still.
+            all.push(sysctl("net.ipv4.conf.all.rp_filter", Wanted::InsteadOf("1", "2")));
         }
         if !profile.governor.is_empty() {
             let of = |cpu| (Knob::Governor { cpu }, Wanted::Is(profile.governor.clone()));
@@ -236,6 +237,8 @@ impl Tuning {
 /// What a setting should be.
 enum Wanted {
     Is(String),
+    /// Only where it is the first, it should be the second.
+    InsteadOf(&'static str, &'static str),
     AtLeast(u64),
 }
 
@@ -243,6 +246,7 @@ impl Wanted {
     fn is_met(&self, value: &str) -> bool {
         match self {
             Self::Is(wanted) => wanted == value,
+            Self::InsteadOf(wrong, _) => *wrong != value,
             Self::AtLeast(least) => value.parse().is_ok_and(|value: u64| value >= *least),
         }
     }
@@ -250,6 +254,7 @@ impl Wanted {
     fn text(&self) -> String {
         match self {
             Self::Is(wanted) => wanted.clone(),
+            Self::InsteadOf(_, wanted) => (*wanted).to_owned(),
             Self::AtLeast(least) => least.to_string(),
         }
     }

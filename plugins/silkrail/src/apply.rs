@@ -85,7 +85,7 @@ A node file:
 Exit status:
   0   the node is as the file says
   1   an error; what was done stays, and the next run goes on from there
-  2   wrong usage, a wrong file, or more VFs than the card has
+  2   wrong usage, a wrong file, or more PFs or VFs than there are; the other PFs are made all the same
   3   refused: VFs are in use, would have to be recreated, or the node depends on the PF
   4   not supported: no RDMA or no SR-IOV
   5   firmware or another run did not answer in time

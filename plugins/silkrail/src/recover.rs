@@ -23,7 +23,7 @@ use crate::{
 
 /// Bring a PF or VF back to work: plan first, then with --yes
 ///
-/// Chooses what is gentlest: a driver for a function that has none, a link that goes up, a link that goes down and up. A
+/// Chooses what is gentlest: a driver for a function that has none, a link that goes up. A link that goes down and up, a
 /// new start of the driver, or a reset of the function, only if it is asked for. Nothing is done to what is in use: pods,
 /// processes that have the RDMA device open, VFs of a PF. A PF whose driver begins anew loses its VFs, so that needs
 /// --force-pf; afterwards `silkrail apply` makes them. No route is guessed, no module unloaded, no cache dropped.

@@ -11,6 +11,7 @@ use plugin::State;
 use crate::{
     apply::How,
     exit::{Exit, Failure},
+    host,
 };
 
 /// List, create and delete the node's VFs
@@ -72,6 +73,7 @@ impl Command {
         match self {
             Self::List { json, state_dir } => {
                 let node = Node { root: root.to_owned(), state: State::at(state_dir) };
+                host::is_not_elsewhere(root)?;
                 list::list(&Inventory::read(&node)?, *json, out)
             }
             Self::Create { pf, count, keep_mac, how } => {

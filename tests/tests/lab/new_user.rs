@@ -144,7 +144,7 @@ fn from_an_empty_machine_to_a_working_chain_by_the_readme_alone() {
     // The file names the PF of somebody else's node, and says so when it is applied.
     let somebody_elses =
         Command::new("/usr/local/bin/silkrail").args(["apply", "--dry-run"]).output().unwrap();
-    let said = String::from_utf8(somebody_elses.stderr).unwrap();
+    let said = String::from_utf8(somebody_elses.stdout).unwrap();
     assert!(
         said.contains("matches no PF; there are: eth0") && somebody_elses.status.code() == Some(2),
         "{said}"

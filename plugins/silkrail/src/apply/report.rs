@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use bootstrap::{HardwareError, PfPlan, Plan};
+use bootstrap::{HardwareError, PfPlan, Plan, Refusal};
 use rdma::NetnsMode;
 use serde::{Serialize, Serializer};
 
@@ -22,6 +22,8 @@ pub(crate) struct Report {
     /// What was to be done.
     #[serde(rename = "pfs")]
     pub(super) plan: Plan,
+    /// What the file names and the node does not have.
+    pub(super) missing: Vec<String>,
     /// What failed.
     #[serde(serialize_with = "failures")]
     pub(super) failures: Vec<bootstrap::Failure>,
@@ -73,6 +75,7 @@ impl Report {
     pub(super) fn is_right(&self) -> bool {
         self.failures.is_empty()
             && self.plan.refusals().next().is_none()
+            && self.missing.is_empty()
             && self.left.is_empty()
             && !self.needs_reboot()
     }
@@ -99,12 +102,14 @@ impl Report {
         if !self.failures.is_empty() {
             return Exit::Failed;
         }
-        if let Some(refusal) = self.plan.refusals().next() {
-            return match refusal {
-                refusal if refusal.is_wrong() => Exit::Wrong,
-                refusal if refusal.is_unsupported() => Exit::Unsupported,
-                _ => Exit::Refused,
-            };
+        if !self.missing.is_empty() || self.plan.refusals().any(Refusal::is_wrong) {
+            return Exit::Wrong;
+        }
+        if self.plan.refusals().any(|refusal| !refusal.is_unsupported()) {
+            return Exit::Refused;
+        }
+        if self.plan.refusals().next().is_some() {
+            return Exit::Unsupported;
         }
         if !self.left.is_empty() {
             return Exit::Failed;
@@ -121,6 +126,9 @@ impl Report {
         }
         if let Some(mode) = &self.rdma_mode {
             mode.print(self.dry_run, out)?;
+        }
+        for missing in &self.missing {
+            writeln!(out, "{missing}")?;
         }
         for pf in &self.plan.pfs {
             self.print_pf(pf, out)?;

@@ -40,12 +40,14 @@ impl Work<'_> {
         let _alone = if self.dry_run { None } else { Some(alone(&self.node, self.limit)?) };
         let plan = self.plan()?;
         if self.dry_run {
-            return Ok(Report { dry_run: true, rdma_mode: self.mode()?, plan, ..Report::default() });
+            let missing = plan.missing.clone();
+            return Ok(Report { dry_run: true, rdma_mode: self.mode()?, plan, missing, ..Report::default() });
         }
         let rdma_mode = self.ensure_mode(&plan)?;
         let failures = self.make(&plan)?;
         let left = if plan.is_empty() { Plan::default() } else { self.plan()? };
-        let report = Report { dry_run: false, rdma_mode, plan, failures, left };
+        let missing = plan.missing.clone();
+        let report = Report { dry_run: false, rdma_mode, plan, missing, failures, left };
         self.announce(&report)?;
         Ok(report)
     }
@@ -104,10 +106,14 @@ impl Work<'_> {
     /// Says to whoever waits for it that the node is as the file says.
     fn announce(&self, report: &Report) -> Result<(), Failure> {
         let Some(config_hash) = self.mark.clone().filter(|_| report.is_right()) else { return Ok(()) };
+        let rdma_mode = mode::state(&self.node.root)?.mode;
+        if self.file.rdma_mode.is_some_and(|wanted| rdma_mode != Some(wanted)) {
+            return Ok(()); // ib_core is not loaded yet
+        }
         let ready = Ready {
             boot_id: journal::boot_id()?.to_owned(),
             config_hash,
-            rdma_mode: mode::state(&self.node.root)?.mode,
+            rdma_mode,
             pfs: report.plan.pfs.len(),
             vfs: report.plan.pfs.iter().map(|pf| pf.vfs).sum(),
         };

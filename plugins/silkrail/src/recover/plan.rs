@@ -102,7 +102,7 @@ impl Function {
         }
         match &self.link {
             Some(link) if !link.up => wrong.push("its link is down".into()),
-            Some(link) if !link.running => wrong.push("its link is up and has no carrier".into()),
+            Some(link) if !link.running => wrong.push("its link is up and has no carrier: see the cable, the switch and dmesg (--by bounce takes it down and up)".into()),
             Some(_) => {}
             None if self.driver.is_some() => wrong.push("it has no link here".into()),
             None => {}
@@ -132,7 +132,8 @@ impl Function {
             (Some(Way::Reset), _) => rebind(true),
             (None, _) if !bound => vec![Step::Bind, Step::Up],
             (None, Some(link)) if !link.up => vec![Step::Up],
-            (None, Some(link)) if !link.running => vec![Step::Down, Step::Up],
+            // Down and up again would cost it its routes, and rarely brings a carrier.
+            (None, Some(link)) if !link.running => Vec::new(),
             (None, _) if !self.wrong().is_empty() => rebind(false),
             (None, _) => Vec::new(),
         }
