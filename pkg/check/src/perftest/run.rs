@@ -12,6 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::{
+    sys::signal::{self, Signal},
+    unistd::Pid,
+};
+
 use super::Arguments;
 use crate::{Error, Kind, Operation, error::io};
 
@@ -140,6 +145,22 @@ impl Running {
         self.child.id()
     }
 
+    /// Asks it to end, and waits so long for that; then it is killed.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn terminate(mut self, within: Duration) -> Result<(), Error> {
+        if let Ok(pid) = self.child.id().try_into() {
+            // It has not been waited for, so the number is still its own.
+            let _ = signal::kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        let deadline = Instant::now() + within;
+        while !self.has_ended()? && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
     /// Ends it, if it has not ended, and has what it printed.
     ///
     /// # Errors
@@ -166,6 +187,13 @@ impl Output {
     /// Whether it ended well.
     pub fn is_success(&self) -> bool {
         self.status.success()
+    }
+
+    /// Whether it does not know the option for the report: perftest before 4.5, like Ubuntu 22.04's 4.4, has the table
+    /// only.
+    pub fn has_no_report(&self) -> bool {
+        let is = |line: &str| line.contains("unrecognized option") && line.contains("out_json");
+        !self.is_success() && self.complaints.lines().any(is)
     }
 
     /// What it complained of, in one line.
