@@ -208,7 +208,7 @@ impl<'a> Agent<'a> {
     ) -> Result<Reply, Error> {
         test.check()?;
         let program = self.node.launcher.find(test.kind, test.operation)?;
-        let selected = self.node.select(wanted, gid.or(Some(wire.peer())))?;
+        let selected = self.node.select(wanted, gid.or(Some(wire.peer())), wire.local())?;
         let session = Session::new(self.node, program, test, &selected);
         let (mut running, tcp_port) = session.serve(self.settings.first_port)?;
         wire.send(&Reply::Ready { tcp_port, end: Box::new(session.end()) })?;

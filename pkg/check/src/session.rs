@@ -42,9 +42,14 @@ pub struct Node {
 }
 
 impl Node {
-    /// The port for a test with `peer`.
-    pub(crate) fn select(&self, wanted: &Wanted, peer: Option<IpAddr>) -> Result<Selected, Error> {
-        select(&node::ports(&self.sysfs)?, wanted, peer)
+    /// The port for a test with `peer`, of which we know by a connection to our address `local`.
+    pub(crate) fn select(
+        &self,
+        wanted: &Wanted,
+        peer: Option<IpAddr>,
+        local: Option<IpAddr>,
+    ) -> Result<Selected, Error> {
+        select(&node::ports(&self.sysfs)?, wanted, peer, local)
     }
 }
 

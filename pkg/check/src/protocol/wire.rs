@@ -46,6 +46,11 @@ impl Wire {
         self.peer.ip().to_canonical()
     }
 
+    /// Our address of the connection.
+    pub(crate) fn local(&self) -> Option<IpAddr> {
+        Some(self.stream.local_addr().ok()?.ip().to_canonical())
+    }
+
     /// Sends a value as one line.
     ///
     /// # Errors
