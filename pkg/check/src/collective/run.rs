@@ -90,6 +90,16 @@ mod tests {
     }
 
     #[test]
+    fn much_that_is_said_after_the_table_does_not_hide_it() {
+        let (_dir, node) = node(
+            "echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
+            echo '  33554432 8388608 float sum -1 2100.5 15.97 29.95 0 2090.4 16.05 30.10 0'
+            yes 'node-a:4711:4711 [0] NCCL INFO comm 0x55d0 rank 0 nranks 1000 - Destroy COMPLETE' | head -n 3000",
+        );
+        assert!(run(&plan(Library::Nccl), &node, Duration::from_secs(60)).is_ok());
+    }
+
+    #[test]
     fn wrong_data_is_a_result_though_the_program_fails() {
         let (_dir, node) = node(
             "echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
