@@ -112,6 +112,8 @@ pub(crate) enum Failure {
     Incomparable(#[from] ::check::compare::Incomparable),
     #[error("{0} is named twice")]
     NodeTwice(String),
+    #[error("{0} is this node for each node ({1}); name it by an address that the others reach it by")]
+    Loopback(String, std::net::IpAddr),
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
 }
