@@ -140,8 +140,9 @@ mod tests {
     #[test]
     fn the_rail_of_the_peer_is_found() {
         let ports = [port("mlx5_0", "10.0.0.1/24"), port("mlx5_1", "10.0.1.1/24")];
-        let device =
-            |peer: &str| select(&ports, &Wanted::default(), peer.parse().ok(), None).unwrap().device.to_string();
+        let device = |peer: &str| {
+            select(&ports, &Wanted::default(), peer.parse().ok(), None).unwrap().device.to_string()
+        };
         assert_eq!(
             [device("10.0.1.2"), device("10.0.0.2"), device("8.8.8.8")],
             ["mlx5_1", "mlx5_0", "mlx5_0"]
@@ -173,7 +174,9 @@ mod tests {
         let index = Wanted { gid_index: Some(9), ..wanted("mlx5_0") };
         let error = select(&ports, &index, peer, None).unwrap_err().to_string();
         assert_eq!(error, "no usable RDMA port: port 1 of RDMA device mlx5_0 has no GID 9");
-        assert!(select(&[], &Wanted::default(), None, None).unwrap_err().to_string().ends_with("none is here"));
+        assert!(
+            select(&[], &Wanted::default(), None, None).unwrap_err().to_string().ends_with("none is here")
+        );
     }
 
     #[test]

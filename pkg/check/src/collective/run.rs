@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn an_mpirun_that_is_too_slow_may_clean_up() {
-        let (dir, slow) = node("trap 'touch $0.clean; exit 1' TERM; touch $0.ready; while :; do sleep 0.05; done");
+        let (dir, slow) =
+            node("trap 'touch $0.clean; exit 1' TERM; touch $0.ready; while :; do sleep 0.05; done");
         // Time enough to set the trap.
         let within = Duration::from_secs(2);
         assert!(matches!(run(&plan(Library::Nccl), &slow, within), Err(Error::TimedOut { .. })));

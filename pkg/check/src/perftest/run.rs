@@ -243,7 +243,11 @@ impl Tail {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let end = &kept[kept.len().saturating_sub(KEPT)..];
         // A line without its beginning could be taken for another.
-        let cut = if kept.len() < KEPT { 0 } else { end.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1) };
+        let cut = if kept.len() < KEPT {
+            0
+        } else {
+            end.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+        };
         String::from_utf8_lossy(&end[cut..]).into_owned()
     }
 }
