@@ -117,6 +117,8 @@ mod tests {
         );
         let error = run(&plan(Library::Nccl), &node, Duration::from_secs(60)).unwrap_err().to_string();
         assert!(error.contains("MPI=1"), "{error}");
+        let few = "# a table\n 8 2 float sum -1 25.5 0.00 0.00 0 25.4 0.00 0.00 0\n";
+        assert!(parse(Library::Nccl, crate::collective::Collective::AllReduce, few).is_ok());
     }
 
     #[test]
