@@ -4,7 +4,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     os::fd::AsFd,
     sync::atomic::{AtomicUsize, Ordering},
-    sync::{Mutex, TryLockError},
+    sync::{Mutex, MutexGuard, TryLockError},
     thread,
     time::{Duration, Instant},
 };
@@ -32,6 +32,10 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// How often whoever waits for a test of two agents hears that it is under way.
 const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// How long the test before may still be cleaning up: a client that fails leaves its server's process behind for a moment,
+/// and in a mesh the next client comes at once.
+const CLEANING: Duration = Duration::from_secs(3);
 
 /// So many connections at once; the rest wait in the kernel's queue.
 const CONNECTIONS: usize = 16;
@@ -156,11 +160,7 @@ impl<'a> Agent<'a> {
     }
 
     fn answer(&self, wire: &mut Wire, request: Request, log: &dyn Fn(&str)) -> Result<Reply, Error> {
-        let _one = match self.busy.try_lock() {
-            Ok(one) => one,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(busy()),
-        };
+        let Some(_one) = self.one()? else { return Ok(busy()) };
         let held = self.settings.governors.as_ref().map(Governors::hold).transpose()?;
         if let Some(Done::Without(why)) = held.as_ref().map(|held| &held.done) {
             log(&format!("the governor stays as it is: {why}"));
@@ -184,6 +184,20 @@ impl<'a> Agent<'a> {
         }
     }
 
+    /// The right to have a test; `None` if another has it, and not only for a moment.
+    fn one(&self) -> Result<Option<MutexGuard<'_, ()>>, Error> {
+        let deadline = Instant::now() + CLEANING;
+        loop {
+            match self.busy.try_lock() {
+                Ok(one) => return Ok(Some(one)),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(Some(poisoned.into_inner())),
+                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return Ok(None),
+                Err(TryLockError::WouldBlock) => thread::sleep(TICK),
+            }
+            self.node.interrupt.check()?;
+        }
+    }
+
     /// The server's part of a test. The process ends with it, however it ends.
     fn serve_test(
         &self,
@@ -194,7 +208,7 @@ impl<'a> Agent<'a> {
     ) -> Result<Reply, Error> {
         test.check()?;
         let program = self.node.launcher.find(test.kind, test.operation)?;
-        let selected = self.node.select(wanted, gid.or(Some(wire.peer())))?;
+        let selected = self.node.select(wanted, gid.or(Some(wire.peer())), wire.local())?;
         let session = Session::new(self.node, program, test, &selected);
         let (mut running, tcp_port) = session.serve(self.settings.first_port)?;
         wire.send(&Reply::Ready { tcp_port, end: Box::new(session.end()) })?;

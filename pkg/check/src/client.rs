@@ -100,7 +100,7 @@ impl<'a> Client<'a> {
     fn measure_once(&mut self, order: &Order) -> Result<Record, Error> {
         let program = self.node.launcher.find(order.test.kind, order.test.operation)?;
         let peer = self.wire.peer();
-        let selected = self.node.select(&order.wanted, Some(peer))?;
+        let selected = self.node.select(&order.wanted, Some(peer), self.wire.local())?;
         let gid = selected.gid.as_ref().map(|gid| gid::address(gid.entry.gid));
         self.wire.send(&Request::Test { test: order.test, wanted: order.peer_wanted.clone(), gid })?;
         let (tcp_port, theirs) = match self.receive(PREPARING)? {
@@ -108,7 +108,7 @@ impl<'a> Client<'a> {
             _ => return Err(self.wire.protocol("it is not ready")),
         };
         // Now that their GID is known, there may be a better one for it.
-        let selected = self.node.select(&order.wanted, theirs.gid.or(Some(peer)))?;
+        let selected = self.node.select(&order.wanted, theirs.gid.or(Some(peer)), self.wire.local())?;
         let session = Session::new(self.node, program, &order.test, &selected);
         let output = session.run(peer, tcp_port)?;
         self.wire.send(&Request::Finished)?;

@@ -30,7 +30,7 @@ pub struct Comparison {
 pub enum Incomparable {
     /// They are of different tests.
     #[error(
-        "results {0} and {1} are of different tests: kind, operation, size, or ports differ; compare them with --any"
+        "results {0} and {1} are of different tests: kind, operation, size, queue pairs, or ports differ; compare them with --any"
     )]
     Different(u64, u64),
     /// There are not two of the same test.
@@ -124,6 +124,9 @@ mod tests {
         let mut other = record(1.0);
         other.server.node = "node-c".into();
         assert_eq!(compare(&record(1.0), &other, 10.0, false), Err(Incomparable::Different(0, 0)));
+        let mut one = record(1.0);
+        one.test.queue_pairs = crate::QueuePairs::ONE;
+        assert_eq!(compare(&record(9.0), &one, 10.0, false), Err(Incomparable::Different(0, 0)));
         assert!(compare(&record(1.0), &other, 10.0, true).is_ok());
         assert!(compare(&record(1.0), &latency(1.0), 10.0, true).is_err());
     }

@@ -22,6 +22,7 @@ pub fn text(records: &[Record]) -> String {
 fn add(exposition: &mut Exposition, record: &Record) {
     let (port, peer_port, size) =
         (record.client.port.to_string(), record.server.port.to_string(), record.test.size.to_string());
+    let queue_pairs = record.test.queue_pairs.to_string();
     let labels = Labels::of([
         ("operation", record.test.operation.name()),
         ("size", &size),
@@ -31,6 +32,7 @@ fn add(exposition: &mut Exposition, record: &Record) {
         ("peer_node", record.server.node.as_str()),
         ("peer_device", record.server.device.as_str()),
         ("peer_port", &peer_port),
+        ("queue_pairs", &queue_pairs),
     ]);
     let mut gauge = |name, help, value: Option<f64>| {
         if let Some(value) = value {
@@ -89,8 +91,10 @@ mod tests {
     fn the_last_result_of_each_test_is_there_once() {
         let mut other = record(50.0);
         other.server.node = "node \"c\"\\".into();
-        let text = text(&[record(94.0), record(95.5), other]);
-        let labels = "operation=\"write\",size=\"65536\",node=\"node-a\",device=\"mlx5_0\",port=\"1\",peer_node=\"node-b\",peer_device=\"mlx5_0\",peer_port=\"1\"";
+        let mut one = record(60.0);
+        one.test.queue_pairs = crate::QueuePairs::ONE;
+        let text = text(&[record(94.0), record(95.5), other, one]);
+        let labels = "operation=\"write\",size=\"65536\",node=\"node-a\",device=\"mlx5_0\",port=\"1\",peer_node=\"node-b\",peer_device=\"mlx5_0\",peer_port=\"1\",queue_pairs=\"8\"";
         let line = format!("silkrail_check_bandwidth_bits_per_second{{{labels}}} 95500000000\n");
         assert!(text.contains(&line), "{text}");
         assert!(

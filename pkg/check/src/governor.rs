@@ -25,12 +25,16 @@ const BUSY: Duration = Duration::from_secs(10);
 pub struct Governors {
     cpus: PathBuf,
     note: PathBuf,
+    boot: PathBuf,
 }
 
 /// What they were, by CPU.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Note {
     governors: BTreeMap<u32, String>,
+    /// Since which boot: after another one they are not ours any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    boot: Option<String>,
 }
 
 /// What was done.
@@ -58,6 +62,7 @@ impl Governors {
         Self {
             cpus: root.join("sys/devices/system/cpu"),
             note: root.join("var/lib/silkrail/check/governor.json"),
+            boot: root.join("proc/sys/kernel/random/boot_id"),
         }
     }
 
@@ -79,9 +84,10 @@ impl Governors {
         } else if others.is_empty() {
             Done::Changed(0)
         } else {
-            let note = serde_json::to_vec(&Note { governors: others.clone() })
-                .map_err(|e| io("write down the governors")(e.into()))?;
-            statefile::replace(&self.note, 0o600, &note)?;
+            // Of CPUs that are offline there may be something left.
+            let mut governors = self.note()?.map(|note| note.governors).unwrap_or_default();
+            governors.extend(others.clone());
+            self.write_down(governors)?;
             let refused: Vec<String> =
                 others.keys().filter_map(|cpu| self.set(*cpu, PERFORMANCE).err()).collect();
             if refused.is_empty() { Done::Changed(others.len()) } else { Done::Without(refused.join("; ")) }
@@ -111,15 +117,37 @@ impl Governors {
         Ok(file)
     }
 
-    fn give_back(&self) -> Result<Option<usize>, Error> {
+    fn note(&self) -> Result<Option<Note>, Error> {
         let Some(text) = statefile::read(&self.note)? else { return Ok(None) };
-        let note: Note = serde_json::from_slice(&text).map_err(|e| Error::Malformed {
+        let note = serde_json::from_slice(&text).map_err(|e| Error::Malformed {
             path: self.note.clone(),
             why: format!("{e}; remove it when the governors are right"),
         })?;
+        Ok(Some(note))
+    }
+
+    fn write_down(&self, governors: BTreeMap<u32, String>) -> Result<(), Error> {
+        let note = serde_json::to_vec(&Note { governors, boot: self.boot() })
+            .map_err(|e| io("write down the governors")(e.into()))?;
+        Ok(statefile::replace(&self.note, 0o600, &note)?)
+    }
+
+    fn boot(&self) -> Option<String> {
+        Some(fs::read_to_string(&self.boot).ok()?.trim().to_owned())
+    }
+
+    fn give_back(&self) -> Result<Option<usize>, Error> {
+        let Some(note) = self.note()? else { return Ok(None) };
+        if note.boot.is_some() && note.boot != self.boot() {
+            // What they are now is what the system has set when it started.
+            statefile::remove(&self.note)?;
+            return Ok(None);
+        }
+        // A CPU that is offline takes no governor (EBUSY), and comes back with the one it had: ours.
+        let (offline, online): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            note.governors.into_iter().partition(|(cpu, _)| self.is_offline(*cpu));
         let mut refused = Vec::new();
-        for (cpu, governor) in &note.governors {
-            // A CPU that was taken offline meanwhile comes back with the default.
+        for (cpu, governor) in &online {
             if self.file(*cpu).exists() && is_name(governor) {
                 refused.extend(self.set(*cpu, governor).err());
             }
@@ -128,8 +156,17 @@ impl Governors {
             let source = std::io::Error::other(refused.join("; "));
             return Err(io("give the governors back")(source));
         }
-        statefile::remove(&self.note)?;
-        Ok(Some(note.governors.len()))
+        if offline.is_empty() {
+            statefile::remove(&self.note)?;
+        } else {
+            self.write_down(offline)?;
+        }
+        Ok(Some(online.len()))
+    }
+
+    fn is_offline(&self, cpu: u32) -> bool {
+        let online = self.cpus.join(format!("cpu{cpu}/online"));
+        fs::read_to_string(online).is_ok_and(|text| text.trim() == "0")
     }
 
     /// The governor of each CPU that has one.
@@ -227,6 +264,38 @@ mod tests {
         kill(governors.hold().unwrap());
         drop(governors.hold().unwrap());
         assert_eq!(now(&governors), BEFORE, "the first run's note is not lost to the second");
+    }
+
+    #[test]
+    fn what_was_left_before_a_boot_is_given_to_nobody() {
+        let (_root, governors) = node();
+        fs::create_dir_all(governors.boot.parent().unwrap()).unwrap();
+        fs::write(&governors.boot, "the first\n").unwrap();
+        let held = governors.hold().unwrap();
+        let note = fs::read(&governors.note).unwrap();
+        held.give_back().unwrap();
+        fs::write(&governors.note, note).unwrap();
+        fs::write(&governors.boot, "the second\n").unwrap();
+        fs::write(governors.file(0), "ondemand").unwrap();
+        assert_eq!(governors.restore().unwrap(), None);
+        assert_eq!(now(&governors), ["ondemand", "schedutil", "performance"]);
+        assert!(!governors.note.exists());
+    }
+
+    #[test]
+    fn a_cpu_that_is_offline_has_its_governor_back_when_it_returns() {
+        let (_root, governors) = node();
+        let online = governors.cpus.join("cpu1/online");
+        let held = governors.hold().unwrap();
+        fs::write(&online, "0\n").unwrap();
+        held.give_back().unwrap();
+        // Not to be written: the kernel says EBUSY.
+        assert_eq!(now(&governors), ["powersave", "performance", "performance"]);
+        drop(governors.hold().unwrap());
+        fs::write(&online, "1\n").unwrap();
+        assert_eq!(governors.restore().unwrap(), Some(1));
+        assert_eq!(now(&governors), BEFORE);
+        assert!(!governors.note.exists());
     }
 
     #[test]

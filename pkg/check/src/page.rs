@@ -117,7 +117,11 @@ fn row(record: &Record) -> String {
 }
 
 fn test(record: &Record) -> String {
-    format!("{} by {}, {} bytes", record.test.kind, record.test.operation, record.test.size)
+    let queue_pairs = match record.test.kind {
+        Kind::Bandwidth => format!(", {} queue pairs", record.test.queue_pairs),
+        Kind::Latency => String::new(),
+    };
+    format!("{} by {}, {} bytes{queue_pairs}", record.test.kind, record.test.operation, record.test.size)
 }
 
 fn tip(record: &Record) -> String {

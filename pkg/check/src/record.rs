@@ -109,9 +109,9 @@ impl Record {
     }
 
     /// What results have in common that can be compared.
-    pub fn series(&self) -> (Kind, Operation, u32, String, String) {
-        let Test { kind, operation, size, .. } = self.test;
-        (kind, operation, size.get(), self.client.name(), self.server.name())
+    pub fn series(&self) -> (Kind, Operation, u32, u16, String, String) {
+        let Test { kind, operation, size, queue_pairs, .. } = self.test;
+        (kind, operation, size.get(), queue_pairs.get(), self.client.name(), self.server.name())
     }
 }
 

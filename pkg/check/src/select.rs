@@ -27,17 +27,24 @@ pub struct Selected {
 const INFINIBAND: u8 = 1;
 
 /// The best of the ports for traffic to `peer`, among those that fit what is wanted: the port whose GID is the best
-/// ([`gid::choose`]), and of equals the first.
+/// ([`gid::choose`]); of equals the one that has `local`, this end's address of the connection, and then the first. Rails in
+/// one subnet, or each in one of its own behind a router, are all equal: who names a rail's address means that rail.
 ///
 /// # Errors
 /// [`Error::NoPort`], [`Error::NoGid`]: of the port that was asked for, or of the first.
-pub fn select(ports: &[Port], wanted: &Wanted, peer: Option<IpAddr>) -> Result<Selected, Error> {
-    let mut best: Option<(u8, Selected)> = None;
+pub fn select(
+    ports: &[Port],
+    wanted: &Wanted,
+    peer: Option<IpAddr>,
+    local: Option<IpAddr>,
+) -> Result<Selected, Error> {
+    let mut best: Option<((u8, bool), Selected)> = None;
     let mut why_not = None;
     for port in ports.iter().filter(|port| fits(port, wanted)) {
         match usable(port, wanted, peer) {
             Ok(found) => {
                 let rank = found.gid.as_ref().map_or(INFINIBAND, |gid| gid.rank);
+                let rank = (rank, !local.is_some_and(|local| has(port, local)));
                 if best.as_ref().is_none_or(|(least, _)| rank < *least) {
                     best = Some((rank, found));
                 }
@@ -46,6 +53,10 @@ pub fn select(ports: &[Port], wanted: &Wanted, peer: Option<IpAddr>) -> Result<S
         }
     }
     best.map(|(_, found)| found).ok_or_else(|| why_not.unwrap_or_else(|| none_fits(ports, wanted)))
+}
+
+fn has(port: &Port, address: IpAddr) -> bool {
+    port.gids.iter().any(|entry| entry.ours && gid::address(entry.gid) == address)
 }
 
 fn fits(port: &Port, wanted: &Wanted) -> bool {
@@ -129,8 +140,9 @@ mod tests {
     #[test]
     fn the_rail_of_the_peer_is_found() {
         let ports = [port("mlx5_0", "10.0.0.1/24"), port("mlx5_1", "10.0.1.1/24")];
-        let device =
-            |peer: &str| select(&ports, &Wanted::default(), peer.parse().ok()).unwrap().device.to_string();
+        let device = |peer: &str| {
+            select(&ports, &Wanted::default(), peer.parse().ok(), None).unwrap().device.to_string()
+        };
         assert_eq!(
             [device("10.0.1.2"), device("10.0.0.2"), device("8.8.8.8")],
             ["mlx5_1", "mlx5_0", "mlx5_0"]
@@ -138,24 +150,41 @@ mod tests {
     }
 
     #[test]
+    fn of_equal_rails_the_one_is_taken_whose_address_was_called() {
+        let device = |ports: &[Port], peer: &str, local: &str| {
+            let found = select(ports, &Wanted::default(), peer.parse().ok(), local.parse().ok());
+            found.unwrap().device.to_string()
+        };
+        let one_subnet = [port("mlx5_0", "10.0.0.1/16"), port("mlx5_1", "10.0.1.1/16")];
+        assert_eq!(device(&one_subnet, "10.0.0.2", "10.0.1.1"), "mlx5_1");
+        assert_eq!(device(&one_subnet, "10.0.0.2", "192.0.2.1"), "mlx5_0");
+        let routed = [port("mlx5_0", "10.0.0.1/31"), port("mlx5_1", "10.1.0.1/31")];
+        assert_eq!(device(&routed, "10.1.0.3", "10.1.0.1"), "mlx5_1");
+        // A better GID goes before.
+        assert_eq!(device(&routed, "10.0.0.0", "10.1.0.1"), "mlx5_0");
+    }
+
+    #[test]
     fn what_is_wanted_is_taken_or_refused() {
         let ports = [port("mlx5_0", "10.0.0.1/24"), port("mlx5_1", "10.0.1.1/24")];
         let peer = "10.0.0.2".parse().ok();
-        assert_eq!(select(&ports, &wanted("mlx5_1"), peer).unwrap().device.as_str(), "mlx5_1");
-        let error = select(&ports, &wanted("mlx5_7"), peer).unwrap_err().to_string();
+        assert_eq!(select(&ports, &wanted("mlx5_1"), peer, None).unwrap().device.as_str(), "mlx5_1");
+        let error = select(&ports, &wanted("mlx5_7"), peer, None).unwrap_err().to_string();
         assert_eq!(error, "no usable RDMA port: no RDMA device mlx5_7; here are mlx5_0/1, mlx5_1/1");
         let index = Wanted { gid_index: Some(9), ..wanted("mlx5_0") };
-        let error = select(&ports, &index, peer).unwrap_err().to_string();
+        let error = select(&ports, &index, peer, None).unwrap_err().to_string();
         assert_eq!(error, "no usable RDMA port: port 1 of RDMA device mlx5_0 has no GID 9");
-        assert!(select(&[], &Wanted::default(), None).unwrap_err().to_string().ends_with("none is here"));
+        assert!(
+            select(&[], &Wanted::default(), None, None).unwrap_err().to_string().ends_with("none is here")
+        );
     }
 
     #[test]
     fn a_port_without_a_link_is_passed_over_and_named() {
         let mut ports = vec![port("mlx5_0", "10.0.0.1/24"), port("mlx5_1", "10.0.1.1/24")];
         ports[0].state = PortState::Down;
-        assert_eq!(select(&ports, &Wanted::default(), None).unwrap().device.as_str(), "mlx5_1");
-        let error = select(&ports, &wanted("mlx5_0"), None).unwrap_err().to_string();
+        assert_eq!(select(&ports, &Wanted::default(), None, None).unwrap().device.as_str(), "mlx5_1");
+        let error = select(&ports, &wanted("mlx5_0"), None, None).unwrap_err().to_string();
         assert!(error.contains("mlx5_0 is Down, not Active"), "{error}");
     }
 
@@ -163,6 +192,6 @@ mod tests {
     fn infiniband_needs_no_gid() {
         let mut infiniband = port("mlx5_0", "10.0.0.1/24");
         (infiniband.layer, infiniband.gids) = (LinkLayer::InfiniBand, Vec::new());
-        assert_eq!(select(&[infiniband], &Wanted::default(), None).unwrap().gid, None);
+        assert_eq!(select(&[infiniband], &Wanted::default(), None, None).unwrap().gid, None);
     }
 }

@@ -26,12 +26,13 @@ const BUSY: Duration = Duration::from_secs(10);
 pub struct Store {
     dir: PathBuf,
     most: usize,
+    longest: u64,
 }
 
 impl Store {
     /// Where a node keeps them, below its root directory.
     pub fn below(root: &Path) -> Self {
-        Self { dir: root.join("var/lib/silkrail/check"), most: MOST }
+        Self { dir: root.join("var/lib/silkrail/check"), most: MOST, longest: LONGEST }
     }
 
     /// The directory.
@@ -90,14 +91,30 @@ impl Store {
         for (record, id) in records.iter_mut().zip(last.saturating_add(1)..) {
             record.id = id;
         }
-        if kept.len() + records.len() > self.most {
+        let length = file.metadata().map_or(0, |meta| meta.len());
+        let added = u64::try_from(lines(records).len()).unwrap_or(u64::MAX);
+        // A byte more, if the last line is torn.
+        if kept.len() + records.len() > self.most || length.saturating_add(added) >= self.longest {
             kept.extend_from_slice(records);
-            let newest = kept.len().saturating_sub(self.most * 4 / 5);
-            return Ok(statefile::replace(&self.path(), 0o644, &lines(&kept[newest..]))?);
+            return Ok(statefile::replace(&self.path(), 0o644, &self.newest(&kept))?);
         }
         let mut text = if self.is_torn(&mut file)? { b"\n".to_vec() } else { Vec::new() };
         text.extend(lines(records));
         file.write_all(&text).map_err(io(format!("write {}", self.path().display())))
+    }
+
+    /// The newest results: four fifths of what may be kept, in number and in bytes. A peer's counters are as long as it says.
+    fn newest(&self, records: &[Record]) -> Vec<u8> {
+        let mut room = self.longest / 5 * 4;
+        let kept =
+            records.iter().rev().take(self.most * 4 / 5).map(|record| lines(std::slice::from_ref(record)));
+        let fits = |line: &Vec<u8>| {
+            let left = u64::try_from(line.len()).ok().and_then(|length| room.checked_sub(length));
+            left.inspect(|left| room = *left).is_some()
+        };
+        let mut newest: Vec<Vec<u8>> = kept.take_while(fits).collect();
+        newest.reverse();
+        newest.concat()
     }
 
     /// Whether the last line has no end.
@@ -113,9 +130,9 @@ impl Store {
 
     fn records(&self, file: &mut File) -> Result<Vec<Record>, Error> {
         let mut text = Vec::new();
-        let read = file.take(LONGEST + 1).read_to_end(&mut text);
+        let read = file.take(self.longest + 1).read_to_end(&mut text);
         let length = read.map_err(io(format!("read {}", self.path().display())))?;
-        if u64::try_from(length).is_ok_and(|length| length > LONGEST) {
+        if u64::try_from(length).is_ok_and(|length| length > self.longest) {
             return Err(Error::Malformed {
                 path: self.path(),
                 why: "is too long to be a history of ours".into(),
@@ -207,6 +224,18 @@ mod tests {
         let read = store.read().unwrap();
         assert_eq!(read.last().unwrap().id, 25, "numbers are not used twice");
         assert!(read.len() >= 8);
+    }
+
+    #[test]
+    fn the_oldest_go_when_they_are_too_long() {
+        let (_root, store) = store();
+        let store = Store { most: MOST, longest: 10_000, ..store };
+        for number in 1..30 {
+            store.append(&mut record(1.0)).unwrap();
+            assert_eq!(store.read().unwrap().last().unwrap().id, number);
+        }
+        let kept = store.read().unwrap().len();
+        assert!((5..29).contains(&kept), "{kept}");
     }
 
     #[test]

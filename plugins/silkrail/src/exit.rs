@@ -115,6 +115,8 @@ pub(crate) enum Failure {
     /// Whoever had it written says which.
     #[error("the kernel's answer: {0}")]
     Attribute(#[source] io::Error),
+    #[error("{0} is this node for each node ({1}); name it by an address that the others reach it by")]
+    Loopback(String, std::net::IpAddr),
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
 }

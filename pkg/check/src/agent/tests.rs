@@ -137,3 +137,28 @@ fn without_a_token_only_this_node_is_listened_to() {
         );
     }
 }
+
+#[test]
+fn busy_is_who_has_a_test_and_not_who_cleans_up_after_one() {
+    let node = Node {
+        launcher: Launcher { path: "/nonexistent".into(), wrapper: Vec::new() },
+        sysfs: Sysfs::system(),
+        interrupt: Interrupt::never(),
+    };
+    let settings = Settings { token: None, wanted: Wanted::default(), first_port: 18515, governors: None };
+    let agent = Agent::listen("127.0.0.1:0".parse().unwrap(), settings, &node).unwrap();
+    let address = agent.address().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| agent.serve(&|_| ()).unwrap());
+        let mut stream = connect(address);
+        let under_way = agent.busy.lock().unwrap();
+        say(&mut stream, &test(|_| ()));
+        assert_eq!(answer(&mut stream)["reason"], "busy");
+        say(&mut stream, &test(|_| ()));
+        thread::sleep(Duration::from_millis(300));
+        drop(under_way);
+        assert_eq!(answer(&mut stream)["reason"], "failed", "it is asked for perftest");
+        drop(stream);
+        node.interrupt.request();
+    });
+}

@@ -48,6 +48,12 @@ impl Curve {
         largest.map(Point::gbs).fold(0.0, f64::max)
     }
 
+    /// Whether the largest sizes have a bandwidth, but none on the bus. Of a few bytes both are too small to be printed.
+    pub(super) fn has_no_bus(&self) -> bool {
+        let alone = |point: &Point| point.bus_gbs == Some(0.0) && point.algorithm_gbs > 0.1;
+        self.plateau_gbs() == 0.0 && self.points.iter().rev().take(3).any(alone)
+    }
+
     /// Whether data was wrong somewhere.
     pub fn is_wrong(&self) -> bool {
         self.points.iter().any(|point| point.correct == Some(false))

@@ -35,7 +35,13 @@ pub fn parse(library: Library, collective: Collective, printed: &str) -> Result<
     if points.is_empty() {
         return Err(unusable("it printed no result".into()));
     }
-    Ok(Curve { library, collective, points })
+    let curve = Curve { library, collective, points };
+    if curve.has_no_bus() {
+        // A process that is alone has no bus: nccl-tests without MPI measure each GPU by itself.
+        let why = "the bandwidth of the largest messages is 0; was it built with MPI=1, and did all processes find each other?";
+        return Err(unusable(why.into()));
+    }
+    Ok(curve)
 }
 
 fn invalid(value: &str, expected: &'static str) -> Invalid {

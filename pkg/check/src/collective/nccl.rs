@@ -43,7 +43,19 @@ fn of_report(result: &Value) -> Result<Point, String> {
 /// once or twice. Old versions have no root: so the first number with a point is the time.
 fn table(text: &str) -> Result<Vec<Point>, String> {
     let rows = text.lines().map(str::trim).filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
-    rows.filter_map(|row| of_row(row).transpose()).collect()
+    let mut points: Vec<Point> = rows.filter_map(|row| of_row(row).transpose()).collect::<Result<_, _>>()?;
+    // Before 2.13 the column is the largest difference, which rounding makes: how many were out of bounds is told below.
+    if text.lines().any(is_head_with_error) {
+        let beyond = text.lines().find_map(|line| line.trim().strip_prefix("# Out of bounds values :"));
+        let correct = beyond.and_then(|text| Some(text.split_whitespace().next()?.parse::<u64>().ok()? == 0));
+        points.iter_mut().for_each(|point| point.correct = correct);
+    }
+    Ok(points)
+}
+
+fn is_head_with_error(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    line.trim().starts_with('#') && ["size", "busbw", "error"].iter().all(|word| words.contains(word))
 }
 
 fn of_row(row: &str) -> Result<Option<Point>, String> {
@@ -116,6 +128,20 @@ mod tests {
         let nan = TABLE.replace("15.97", "nan");
         assert_eq!(parse(&nan), Err("the bandwidth of 33554432 bytes is nan".into()));
         assert_eq!(parse("").unwrap(), []);
+    }
+
+    #[test]
+    fn rounding_is_no_wrong_data_in_tables_of_old() {
+        let old = |beyond: &str| {
+            format!(
+                "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n\
+                33554432 8388608 float sum 2100.5 15.97 29.95 2e-07 2090.4 16.05 30.10 2e-07\n{beyond}"
+            )
+        };
+        let correct = |text: &str| parse(&old(text)).unwrap()[0].correct;
+        assert_eq!(correct("# Out of bounds values : 0 OK\n"), Some(true));
+        assert_eq!(correct("# Out of bounds values : 3 FAILED\n"), Some(false));
+        assert_eq!(correct(""), None);
     }
 
     #[test]

@@ -177,6 +177,13 @@ impl Plan {
         words
     }
 
+    /// As a line for a shell: no word has a sign that a shell knows, but one may be empty.
+    pub fn command(&self) -> String {
+        let quoted = |word: String| if word.is_empty() { "''".to_owned() } else { word };
+        let words = self.mpirun().into_iter().map(quoted);
+        std::iter::once("mpirun".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    }
+
     /// The environment, as options of `mpirun`.
     pub(super) fn variables(&self) -> Vec<String> {
         let of = |variable: &Variable| match (self.library, variable.as_str().split_once('=')) {
@@ -257,6 +264,12 @@ pub(super) mod tests {
         assert_eq!(plan.mpirun().join(" "), expected);
         let gather = Plan { collective: Collective::AllGather, ..plan };
         assert!(!gather.program().contains(&"-o".into()), "nothing is reduced");
+    }
+
+    #[test]
+    fn a_variable_without_a_value_is_a_word_of_the_command() {
+        let plan = Plan { environment: vec!["A=".parse().unwrap()], ..plan(Library::Hccl) };
+        assert!(plan.command().contains("-genv A '' /opt"), "{}", plan.command());
     }
 
     #[test]

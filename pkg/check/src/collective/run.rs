@@ -11,6 +11,9 @@ use crate::{
     session::{Node, TICK},
 };
 
+/// How long `mpirun` may take to end what it has started on the nodes.
+const CLEANING: Duration = Duration::from_secs(10);
+
 /// Runs the plan and understands what it prints.
 ///
 /// # Errors
@@ -21,17 +24,26 @@ pub fn run(plan: &Plan, node: &Node, within: Duration) -> Result<Curve, Error> {
     let mut running = node.launcher.named("mpirun").ok_or(missing)?.start_with(plan.mpirun())?;
     let deadline = Instant::now() + within;
     while !running.has_ended()? {
-        node.interrupt.check()?;
-        if Instant::now() >= deadline {
-            return Err(Error::TimedOut { what: "mpirun".into(), seconds: within.as_secs() });
+        let stopped = if Instant::now() >= deadline {
+            Some(Error::TimedOut { what: "mpirun".into(), seconds: within.as_secs() })
+        } else {
+            node.interrupt.check().err()
+        };
+        if let Some(why) = stopped {
+            // Killed, it would leave the processes of all nodes behind, on their GPUs.
+            running.terminate(CLEANING)?;
+            return Err(why);
         }
         thread::sleep(TICK);
     }
     let output = running.end()?;
-    if !output.is_success() {
-        return Err(output.failure());
+    let curve = parse(plan.library, plan.collective, &output.printed);
+    match curve {
+        // The programs end with a failure if data was wrong; that is a result.
+        Ok(curve) if output.is_success() || curve.is_wrong() => Ok(curve),
+        _ if !output.is_success() => Err(output.failure()),
+        other => other,
     }
-    parse(plan.library, plan.collective, &output.printed)
 }
 
 #[cfg(test)]
@@ -75,6 +87,48 @@ mod tests {
         fs::remove_file(dir.path().join("mpirun")).unwrap();
         let error = run(&plan(Library::Hccl), &node, Duration::from_secs(60)).unwrap_err().to_string();
         assert!(error.starts_with("mpirun: not found in PATH"), "{error}");
+    }
+
+    #[test]
+    fn much_that_is_said_after_the_table_does_not_hide_it() {
+        let (_dir, node) = node(
+            "echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
+            echo '  33554432 8388608 float sum -1 2100.5 15.97 29.95 0 2090.4 16.05 30.10 0'
+            yes 'node-a:4711:4711 [0] NCCL INFO comm 0x55d0 rank 0 nranks 1000 - Destroy COMPLETE' | head -n 3000",
+        );
+        assert!(run(&plan(Library::Nccl), &node, Duration::from_secs(60)).is_ok());
+    }
+
+    #[test]
+    fn wrong_data_is_a_result_though_the_program_fails() {
+        let (_dir, node) = node(
+            "echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
+            echo '  33554432 8388608 float sum -1 2100.5 15.97 29.95 7 2090.4 16.05 30.10 0'
+            exit 1",
+        );
+        assert!(run(&plan(Library::Nccl), &node, Duration::from_secs(60)).unwrap().is_wrong());
+    }
+
+    #[test]
+    fn processes_that_are_each_alone_are_no_result() {
+        let (_dir, node) = node(
+            "echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
+            echo '  33554432 8388608 float sum -1 50.5 664.44 0.00 0 0.40 83886.08 0.00 0'",
+        );
+        let error = run(&plan(Library::Nccl), &node, Duration::from_secs(60)).unwrap_err().to_string();
+        assert!(error.contains("MPI=1"), "{error}");
+        let few = "# a table\n 8 2 float sum -1 25.5 0.00 0.00 0 25.4 0.00 0.00 0\n";
+        assert!(parse(Library::Nccl, crate::collective::Collective::AllReduce, few).is_ok());
+    }
+
+    #[test]
+    fn an_mpirun_that_is_too_slow_may_clean_up() {
+        let (dir, slow) =
+            node("trap 'touch $0.clean; exit 1' TERM; touch $0.ready; while :; do sleep 0.05; done");
+        // Time enough to set the trap.
+        let within = Duration::from_secs(2);
+        assert!(matches!(run(&plan(Library::Nccl), &slow, within), Err(Error::TimedOut { .. })));
+        assert!(dir.path().join("mpirun.ready").exists() && dir.path().join("mpirun.clean").exists());
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct Arguments<'a> {
     pub tcp_port: u16,
     /// Which end.
     pub role: Role,
+    /// Whether a client is to write the report too.
+    pub report: bool,
 }
 
 impl Arguments<'_> {
@@ -50,9 +52,11 @@ impl Arguments<'_> {
             list.push("--report_gbits".into());
         }
         if let Role::Client(address) = self.role {
-            // In front of the table, in the same pipe: no file that could be in somebody's way.
-            list.push("--out_json".into());
-            list.push("--out_json_file=/dev/stdout".into());
+            if self.report {
+                // In front of the table, in the same pipe: no file that could be in somebody's way.
+                list.push("--out_json".into());
+                list.push("--out_json_file=/dev/stdout".into());
+            }
             list.push(address.to_string());
         }
         list
@@ -83,6 +87,7 @@ mod tests {
                 gid_index: Some(3),
                 tcp_port: 18515,
                 role: Role::Server,
+                report: true,
             };
             let client =
                 Arguments { role: Role::Client("10.0.0.1".parse().unwrap()), ..server.clone() }.list();

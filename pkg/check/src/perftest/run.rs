@@ -12,11 +12,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::{
+    sys::signal::{self, Signal},
+    unistd::Pid,
+};
+
 use super::Arguments;
 use crate::{Error, Kind, Operation, error::io};
 
-/// As much of each stream is kept: its end.
-const KEPT: usize = 64 << 10;
+/// As much of each stream is kept: its end. A thousand ranks with `NCCL_DEBUG=INFO` say much after the table.
+const KEPT: usize = 4 << 20;
 
 /// How long the pipes of a process that is gone are waited for: somebody else may hold them.
 const PIPES: Duration = Duration::from_millis(500);
@@ -140,6 +145,22 @@ impl Running {
         self.child.id()
     }
 
+    /// Asks it to end, and waits so long for that; then it is killed.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn terminate(mut self, within: Duration) -> Result<(), Error> {
+        if let Ok(pid) = self.child.id().try_into() {
+            // It has not been waited for, so the number is still its own.
+            let _ = signal::kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        let deadline = Instant::now() + within;
+        while !self.has_ended()? && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
     /// Ends it, if it has not ended, and has what it printed.
     ///
     /// # Errors
@@ -166,6 +187,13 @@ impl Output {
     /// Whether it ended well.
     pub fn is_success(&self) -> bool {
         self.status.success()
+    }
+
+    /// Whether it does not know the option for the report: perftest before 4.5, like Ubuntu 22.04's 4.4, has the table
+    /// only.
+    pub fn has_no_report(&self) -> bool {
+        let is = |line: &str| line.contains("unrecognized option") && line.contains("out_json");
+        !self.is_success() && self.complaints.lines().any(is)
     }
 
     /// What it complained of, in one line.
@@ -213,7 +241,14 @@ impl Tail {
             }
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&kept).into_owned()
+        let end = &kept[kept.len().saturating_sub(KEPT)..];
+        // A line without its beginning could be taken for another.
+        let cut = if kept.len() < KEPT {
+            0
+        } else {
+            end.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+        };
+        String::from_utf8_lossy(&end[cut..]).into_owned()
     }
 }
 
@@ -222,8 +257,11 @@ fn copy(mut from: impl Read, to: &Mutex<Vec<u8>>) {
     while let Ok(read @ 1..) = from.read(&mut piece) {
         let mut kept = to.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(&piece[..read]);
-        let excess = kept.len().saturating_sub(KEPT);
-        kept.drain(..excess);
+        // Not with each piece: it moves all the rest.
+        if kept.len() > 2 * KEPT {
+            let excess = kept.len() - KEPT;
+            kept.drain(..excess);
+        }
     }
 }
 
@@ -275,12 +313,13 @@ mod tests {
     fn much_output_is_read_and_its_end_kept() {
         let launcher = launcher("");
         let mut running =
-            shell(&launcher, "yes 0123456789 | head -c 1000000; echo end; echo complaint >&2; exit 3");
+            shell(&launcher, "yes 0123456789 | head -c 10000000; echo; echo end; echo complaint >&2; exit 3");
         while !running.has_ended().unwrap() {
             thread::yield_now();
         }
         let output = running.end().unwrap();
         assert!(output.printed.len() <= KEPT && output.printed.ends_with("end\n"));
+        assert!(output.printed.lines().all(|line| "0123456789".starts_with(line) || line == "end"));
         assert!(!output.is_success());
         assert_eq!(output.failure().to_string(), "ib_write_bw failed (exit status: 3): complaint");
     }

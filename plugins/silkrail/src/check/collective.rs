@@ -145,7 +145,7 @@ impl Common {
             return Ok(Exit::Done);
         }
         if !self.run {
-            writeln!(out, "mpirun {}", plan.mpirun().join(" "))?;
+            writeln!(out, "{}", plan.command())?;
             return Ok(Exit::Done);
         }
         let node = super::node(root)?;

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     io::Write,
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -112,15 +113,7 @@ impl Args {
     }
 
     fn plan(&self) -> Result<Plan, Failure> {
-        let mut agents = Vec::new();
-        let mut seen = BTreeSet::new();
-        for host in &self.hosts {
-            let address = resolve(host)?;
-            if !seen.insert(address) {
-                return Err(Failure::NodeTwice(host.clone()));
-            }
-            agents.push((host.clone(), address));
-        }
+        let agents = agents(&self.hosts)?;
         let kind = if self.latency { Kind::Latency } else { Kind::Bandwidth };
         let size = self.size.unwrap_or(if self.latency { Size::EIGHT } else { Size::USUAL });
         let queue_pairs = if self.latency { QueuePairs::ONE } else { self.qps };
@@ -133,7 +126,24 @@ impl Args {
     }
 }
 
-fn told(pair: &Pair, agents: &[(String, std::net::SocketAddr)]) -> String {
+fn agents(hosts: &[String]) -> Result<Vec<(String, SocketAddr)>, Failure> {
+    let mut agents = Vec::new();
+    let mut seen = BTreeSet::new();
+    for host in hosts {
+        let address = resolve(host)?;
+        if !seen.insert(address) {
+            return Err(Failure::NodeTwice(host.clone()));
+        }
+        // Debian gives a node's own name 127.0.1.1 in /etc/hosts.
+        if address.ip().is_loopback() {
+            return Err(Failure::Loopback(host.clone(), address.ip()));
+        }
+        agents.push((host.clone(), address));
+    }
+    Ok(agents)
+}
+
+fn told(pair: &Pair, agents: &[(String, SocketAddr)]) -> String {
     let (client, server) = (&agents[pair.client].0, &agents[pair.server].0);
     match (&pair.record, &pair.error) {
         (Some(record), _) => format!("{client} to {server}: {}", print::value(record)),
@@ -187,4 +197,19 @@ fn unit(mesh: &Mesh) -> &'static str {
     let latency =
         mesh.pairs.iter().flat_map(|pair| &pair.record).any(|record| record.test.kind == Kind::Latency);
     if latency { "us" } else { "Gb/s" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_of_a_mesh_has_an_address_that_others_reach_and_is_named_once() {
+        let of = |hosts: &[&str]| agents(&hosts.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(of(&["192.0.2.1", "192.0.2.2"]).unwrap().len(), 2);
+        assert!(matches!(of(&["192.0.2.1", "192.0.2.1:18514"]), Err(Failure::NodeTwice(_))));
+        for own in ["127.0.0.1", "127.0.1.1:99"] {
+            assert!(matches!(of(&["192.0.2.1", own]), Err(Failure::Loopback(..))), "{own}");
+        }
+    }
 }
