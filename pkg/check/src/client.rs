@@ -175,7 +175,8 @@ fn record(order: &Order, output: &Output, client: End, server: End) -> Result<Re
             Error::Unusable { program, why: why.to_string(), said: plain(&said, 400) }
         }
     })?;
-    let verdict = judge(kind, &measurement, order.limit, [client.speed_mbps, server.speed_mbps]);
+    let verdict =
+        judge(kind, order.test.size.get(), &measurement, order.limit, [client.speed_mbps, server.speed_mbps]);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Ok(Record { id: 0, time, test: order.test, measurement, verdict, client, server })
 }

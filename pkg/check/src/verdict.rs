@@ -10,6 +10,9 @@ use crate::{Kind, perftest::Measurement};
 /// a wrong PCIe width or without flow control loses more than half.
 pub const THRESHOLD_PERCENT: f64 = 80.0;
 
+/// Messages of fewer bytes fill no link, however good it is: what a card can start in a second is what counts.
+const FILLING: u32 = 65_536;
+
 /// What is enough, as the user says; where nothing is said, [`THRESHOLD_PERCENT`] of the slower port's speed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -38,9 +41,21 @@ pub struct Verdict {
     pub why: crate::label::Label,
 }
 
-/// Judges a measurement by a limit and the speeds of the two ports, in Mb/s.
-pub fn judge(kind: Kind, measured: &Measurement, limit: Limit, speeds: [Option<u64>; 2]) -> Verdict {
+/// Judges what was measured with messages of `size` bytes by a limit and the speeds of the two ports, in Mb/s.
+pub fn judge(
+    kind: Kind,
+    size: u32,
+    measured: &Measurement,
+    limit: Limit,
+    speeds: [Option<u64>; 2],
+) -> Verdict {
     match kind {
+        Kind::Bandwidth if size < FILLING && limit.percent.is_none() && limit.min_gbps.is_none() => {
+            let why = format!(
+                "no verdict: messages of less than {FILLING} bytes need not fill a link; say what is enough with --min-gbps"
+            );
+            Verdict { passed: None, expected: None, why: why.into() }
+        }
         Kind::Bandwidth => {
             bandwidth(measured.bandwidth.map_or(0.0, |found| found.average_gbps), limit, speeds)
         }
@@ -90,7 +105,16 @@ mod tests {
 
     fn of(average_gbps: f64, limit: Limit, speeds: [Option<u64>; 2]) -> Verdict {
         let bandwidth = Some(Bandwidth { average_gbps, ..Bandwidth::default() });
-        judge(Kind::Bandwidth, &Measurement { bandwidth, ..Measurement::default() }, limit, speeds)
+        judge(Kind::Bandwidth, FILLING, &Measurement { bandwidth, ..Measurement::default() }, limit, speeds)
+    }
+
+    #[test]
+    fn small_messages_are_judged_only_by_what_the_user_says() {
+        let measured = Measurement::default();
+        let of = |size, limit| judge(Kind::Bandwidth, size, &measured, limit, [Some(100_000); 2]).passed;
+        assert_eq!(of(FILLING - 1, Limit::default()), None);
+        assert_eq!(of(FILLING, Limit::default()), Some(false));
+        assert_eq!(of(2, Limit { min_gbps: Some(0.1), ..Limit::default() }), Some(false));
     }
 
     #[test]
@@ -126,7 +150,7 @@ mod tests {
         let latency = Some(Latency { average_us: 2.0, ..Latency::default() });
         let measured = Measurement { latency, ..Measurement::default() };
         let of = |max_us| {
-            judge(Kind::Latency, &measured, Limit { max_us, ..Limit::default() }, [None, None]).passed
+            judge(Kind::Latency, 2, &measured, Limit { max_us, ..Limit::default() }, [None, None]).passed
         };
         assert_eq!([of(None), of(Some(2.0)), of(Some(1.9))], [None, Some(true), Some(false)]);
     }

@@ -23,6 +23,9 @@ use crate::{Error, Kind, Operation, error::io};
 /// As much of each stream is kept: its end. A thousand ranks with `NCCL_DEBUG=INFO` say much after the table.
 const KEPT: usize = 4 << 20;
 
+/// How long a process that was killed may take to end.
+const UNKILLABLE: Duration = Duration::from_secs(10);
+
 /// How long the pipes of a process that is gone are waited for: somebody else may hold them.
 const PIPES: Duration = Duration::from_millis(500);
 
@@ -169,17 +172,36 @@ impl Running {
         if !self.has_ended()? {
             let _ = self.child.kill();
         }
-        let status = self.child.wait().map_err(io(format!("wait for {}", self.program)))?;
+        let status = self.reap()?;
         let deadline = Instant::now() + PIPES;
         let [printed, complaints] = self.streams.each_mut().map(|stream| stream.text(deadline));
         Ok(Output { program: self.program, status, printed, complaints })
     }
 }
 
+impl Running {
+    /// How it ended. One that hangs in its NIC's firmware cannot even be killed; nobody waits for it for ever.
+    fn reap(&mut self) -> Result<ExitStatus, Error> {
+        let until = Instant::now() + UNKILLABLE;
+        loop {
+            let ended = self.child.try_wait().map_err(io(format!("wait for {}", self.program)))?;
+            match ended {
+                Some(status) => return Ok(status),
+                None if Instant::now() >= until => {
+                    let what = "it was killed and does not end: is the firmware of its NIC hung?";
+                    let why = std::io::Error::new(std::io::ErrorKind::TimedOut, what);
+                    return Err(io(format!("wait for {} (pid {})", self.program, self.child.id()))(why));
+                }
+                None => thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.reap();
     }
 }
 

@@ -115,7 +115,7 @@ Examples:
   silkrail check bw 10.1.70.2 --op read --device mlx5_1 --governor performance --threshold 90
   silkrail check bw 10.1.70.2 --sweep 2..8M --duration 2 --json | jq '.[] | [.size, .bandwidth.averageGbps]'
 
-Without --min-gbps at least 80 % of the slower port's speed are expected. If a speed is unknown there is no verdict.";
+Without --min-gbps at least 80 % of the slower port's speed are expected, of messages of 64 KiB and more. If a speed is unknown there is no verdict.";
 
 const LAT_EXAMPLES: &str = "\
 Examples:
