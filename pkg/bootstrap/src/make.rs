@@ -61,9 +61,21 @@ impl Work<'_> {
         self.remember(false).map_err(|why| self.failure(None, why))?;
         for step in &self.pf.steps {
             (self.progress)(self.pf, *step);
-            self.step(*step).map_err(|error| self.failure(Some(*step), error.into()))?;
+            if let Err(error) = self.step(*step) {
+                self.give_back(*step, &error);
+                return Err(self.failure(Some(*step), error.into()));
+            }
         }
         self.remember(true).map_err(|why| self.failure(None, why))
+    }
+
+    /// Without VFs the kernel may bind new ones again: somebody may make them by hand now. Not while firmware is still at
+    /// work: its VFs would be bound before they have an address, and the next run finishes.
+    fn give_back(&self, step: Step, error: &HardwareError) {
+        let still_at_work = matches!(error, HardwareError::TimedOut { .. });
+        if matches!(step, Step::CreateVfs { .. }) && self.pf.autoprobe && !still_at_work {
+            let _ = self.hardware.set_autoprobe(self.pf.pci, true);
+        }
     }
 
     fn failure(&self, step: Option<Step>, why: Why) -> Failure {

@@ -1,15 +1,16 @@
 //! Everything at once.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::path::PathBuf;
 
 use addr::{LinkName, PciAddress};
 use plugin::State;
-use rtnl::{Handle, Kind, Link, VfSettings};
+use rtnl::{Link, VfSettings};
 use serde::Serialize;
 use sysfs::{Function, Sysfs};
 
 use crate::{
     Error, Ids, Pf, PfLink, Protection, Vf,
+    links::Links,
     users::{Evidence, Seen, kernel_users},
 };
 
@@ -166,48 +167,6 @@ impl Look<'_> {
     }
 }
 
-/// The links of the namespace, read once.
-pub(crate) struct Links {
-    handle: Handle,
-    all: Vec<Link>,
-    /// What default routes lead over, and what is below that: the card below a VLAN, the members of a bond.
-    default_routes: BTreeSet<u32>,
-}
-
-impl Links {
-    fn read() -> Result<Self, Error> {
-        let handle = Handle::open()?;
-        let all = handle.links()?;
-        let default_routes = with_those_below(&all, handle.default_route_links()?);
-        Ok(Self { all, default_routes, handle })
-    }
-
-    fn find(&self, name: &LinkName) -> Option<&Link> {
-        self.all.iter().find(|link| link.name == name.as_str())
-    }
-
-    /// The addresses that somebody gave a link.
-    pub(crate) fn addresses(&self, name: &LinkName) -> Result<Vec<String>, Error> {
-        let Some(link) = self.find(name) else { return Ok(Vec::new()) };
-        Ok(self.handle.addresses(link.index)?.iter().map(ToString::to_string).collect())
-    }
-}
-
-/// These links, those that they sit on, and those that belong to them.
-fn with_those_below(all: &[Link], mut open: Vec<u32>) -> BTreeSet<u32> {
-    let mut found = BTreeSet::new();
-    while let Some(index) = open.pop() {
-        if found.insert(index) {
-            open.extend(all.iter().filter(|link| link.controller == Some(index)).map(|link| link.index));
-            // A veth's peer, which may be in another namespace, is nothing that it sits on.
-            let link = all.iter().find(|link| link.index == index);
-            let link = link.filter(|link| !matches!(&link.kind, Some(Kind::Other(kind)) if kind == "veth"));
-            open.extend(link.and_then(|link| link.parent));
-        }
-    }
-    found
-}
-
 impl PfLink {
     fn of(name: LinkName, link: &Link) -> Self {
         let infiniband = link.hardware == rtnl::INFINIBAND;
@@ -242,38 +201,6 @@ mod tests {
         assert_eq!((pf.total_vfs, pf.num_vfs, pf.autoprobe), (8, 2, Some(true)));
         assert_eq!(pf.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(pf.used_vfs().count(), 0);
-    }
-
-    fn link(index: u32, parent: Option<u32>, controller: Option<u32>) -> Link {
-        Link {
-            index,
-            name: format!("link{index}"),
-            altnames: Vec::new(),
-            kind: None,
-            hardware: rtnl::ETHERNET,
-            mac: None,
-            permanent_mac: None,
-            mtu: 1500,
-            up: true,
-            running: true,
-            parent,
-            controller,
-            device: None,
-        }
-    }
-
-    #[test]
-    fn a_default_route_over_a_vlan_or_a_bridge_leads_over_the_card_below() {
-        // 2: the card, 3: a VLAN on it, 4: a bridge that the VLAN belongs to, 5: another card.
-        let all = [link(2, None, None), link(3, Some(2), Some(4)), link(4, None, None), link(5, None, None)];
-        for from in [3, 4] {
-            assert!(with_those_below(&all, vec![from]).contains(&2), "{from}");
-        }
-        assert!(!with_those_below(&all, vec![4]).contains(&5));
-        // A circle ends, should there be one.
-        assert_eq!(with_those_below(&[link(7, Some(8), None), link(8, Some(7), None)], vec![7]).len(), 2);
-        let veth = Link { kind: Some(Kind::Other("veth".into())), ..link(9, Some(2), None) };
-        assert!(!with_those_below(&[veth], vec![9]).contains(&2), "2 is a link of another namespace");
     }
 
     #[test]

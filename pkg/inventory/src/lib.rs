@@ -7,6 +7,7 @@
 
 mod error;
 mod inventory;
+mod links;
 mod pf;
 #[cfg(test)]
 mod tree;

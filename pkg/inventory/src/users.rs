@@ -17,7 +17,7 @@ pub(crate) use self::{
     rdma::{Contexts, kernel_users},
     user_space::UserSpace,
 };
-use crate::{Error, Node, Vf, inventory::Links};
+use crate::{Error, Node, Vf, links::Links};
 
 /// Evidence that somebody uses a VF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

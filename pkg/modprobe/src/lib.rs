@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-mod durable;
 mod kernel;
 mod modprobe;
 mod next_boot;

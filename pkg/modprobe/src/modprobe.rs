@@ -16,8 +16,6 @@ use std::{
 use rdma::NetnsMode;
 use serde::Serialize;
 
-use crate::durable;
-
 const DIR: &str = "etc/modprobe.d";
 const FILE: &str = "ib_core.conf";
 const KEY: &str = "netns_mode=";
@@ -117,7 +115,7 @@ impl Modprobe {
         let lock = File::open(&dir).map_err(failed("open", &dir))?;
         statefile::lock(&lock, &dir, Instant::now() + PATIENCE)?;
         let text = edited(&own(&file)?, mode); // as it is now that nobody else writes
-        durable::replace(&file, &text).map_err(failed("write", &file))?;
+        statefile::replace_durably(&file, 0o644, text.as_bytes()).map_err(failed("write", &file))?;
         Ok(true)
     }
 }

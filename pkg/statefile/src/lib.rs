@@ -2,16 +2,18 @@
 //!
 //! A plugin may be killed between any two system calls, and others may run beside it. So a file is written
 //! under no name and then linked to its own ([`create()`]), or written under another name and then renamed
-//! ([`replace`]). Nothing is synced to the disk: state lives in `/run`, and what a power cut would lose
-//! describes a node that is gone with it.
+//! ([`replace`]). Nothing of that is synced to the disk: state lives in `/run`, and what a power cut would lose
+//! describes a node that is gone with it. What outlives boots is written by [`replace_durably`].
 
 #![forbid(unsafe_code)]
 
 mod create;
+mod durable;
 mod lock;
 mod read;
 
 pub use create::{create, make_dir, replace};
+pub use durable::replace_durably;
 pub use lock::lock;
 pub use read::{Content, former_name, open, read, remove, set_aside, was_set_aside};
 

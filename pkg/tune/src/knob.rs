@@ -113,7 +113,8 @@ fn write_drop_in(path: &Path, value: &str) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir)?;
     }
-    fs::write(path, format!("# Made by `silkrail tune apply`.\n[Service]\nLimitMEMLOCK={value}\n"))
+    let text = format!("# Made by `silkrail tune apply`.\n[Service]\nLimitMEMLOCK={value}\n");
+    statefile::replace_durably(path, 0o644, text.as_bytes())
 }
 
 impl fmt::Display for Knob {

@@ -12,6 +12,7 @@ mod knob;
 mod memory;
 mod profile;
 mod tuning;
+mod wanted;
 
 pub use change::{Change, Outcome};
 pub use knob::Knob;

@@ -1,10 +1,19 @@
 //! What settings were before.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Change;
+use crate::{Change, Error};
+
+const DIR: &str = "var/lib/silkrail";
+
+/// How long another `silkrail tune` may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What was changed, the oldest first. It outlives boots: files do, and who sets the rest again at each boot does not want
 /// to forget what it was.
@@ -17,17 +26,17 @@ pub struct Memory {
 
 impl Memory {
     pub(crate) fn path(root: &Path) -> PathBuf {
-        root.join("var/lib/silkrail/tune.json")
+        root.join(DIR).join("tune.json")
     }
 
     /// What is remembered on a node.
     ///
     /// # Errors
     /// If the file cannot be read, or is none of ours.
-    pub fn read(root: &Path) -> Result<Self, crate::Error> {
+    pub fn read(root: &Path) -> Result<Self, Error> {
         let path = Self::path(root);
         let Some(bytes) = statefile::read(&path)? else { return Ok(Self::default()) };
-        serde_json::from_slice(&bytes).map_err(|source| crate::Error::Memory { path, source })
+        serde_json::from_slice(&bytes).map_err(|source| Error::Memory { path, source })
     }
 
     /// Remembers a change that is about to be made. What a setting was before the first of several stays.
@@ -42,15 +51,23 @@ impl Memory {
         }
     }
 
-    pub(crate) fn write(&self, root: &Path) -> Result<(), statefile::Error> {
+    /// Keeps others from changing settings for as long as the file lives.
+    pub(crate) fn lock(root: &Path) -> Result<File, Error> {
+        let dir = root.join(DIR);
+        statefile::make_dir(&dir, 0o755)?;
+        let file = File::open(&dir).map_err(|source| Error::Io { path: dir.clone(), source })?;
+        statefile::lock(&file, &dir, Instant::now() + PATIENCE)?;
+        Ok(file)
+    }
+
+    /// On the disk: the changes outlive boots, and so must what settings were before.
+    pub(crate) fn write(&self, root: &Path) -> Result<(), Error> {
         let path = Self::path(root);
         if self.changes.is_empty() {
-            return statefile::remove(&path);
-        }
-        if let Some(dir) = path.parent() {
-            statefile::make_dir(dir, 0o755)?;
+            return Ok(statefile::remove(&path)?);
         }
         // Texts always have a JSON.
-        statefile::replace(&path, 0o600, &serde_json::to_vec_pretty(self).unwrap_or_default())
+        let content = serde_json::to_vec_pretty(self).unwrap_or_default();
+        statefile::replace_durably(&path, 0o600, &content).map_err(|source| Error::Io { path, source })
     }
 }

@@ -5,13 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Change, Knob, Memory, Outcome, Profile};
+use crate::{Change, Knob, Memory, Outcome, Profile, wanted};
 
 /// Where sysctls are kept for the next boot.
 const SYSCTLS: &str = "etc/sysctl.d/90-silkrail.conf";
-
-/// The runtimes whose containers may pin memory.
-const RUNTIMES: [&str; 7] = ["containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-server", "rke2-agent"];
 
 /// The settings of a node.
 #[derive(Debug)]
@@ -63,7 +60,7 @@ impl Tuning {
     /// [`Error::Read`].
     pub fn compare(&self, profile: &Profile) -> Result<(Vec<Change>, Vec<Knob>), Error> {
         let (mut changes, mut absent) = (Vec::new(), Vec::new());
-        for (knob, wanted) in self.wanted(profile) {
+        for (knob, wanted) in wanted::of(profile, &self.root) {
             let from = knob.read(&self.root).map_err(|source| Error::Read { knob: knob.clone(), source })?;
             match from {
                 None => absent.push(knob),
@@ -79,6 +76,7 @@ impl Tuning {
     /// # Errors
     /// If what was changed cannot be remembered; then it is not changed.
     pub fn make(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, Error> {
+        let _alone = Memory::lock(&self.root)?;
         let mut memory = Memory::read(&self.root)?;
         let mut outcomes = Vec::new();
         for change in changes {
@@ -96,6 +94,7 @@ impl Tuning {
     /// # Errors
     /// If it is not known what was changed, or cannot be forgotten.
     pub fn take_back(&self) -> Result<Vec<Outcome>, Error> {
+        let _alone = Memory::lock(&self.root)?;
         let mut memory = Memory::read(&self.root)?;
         let mut outcomes = Vec::new();
         for change in std::mem::take(&mut memory.changes).into_iter().rev() {
@@ -150,113 +149,7 @@ impl Tuning {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir).map_err(failed)?;
         }
-        Ok(statefile::replace(&path, 0o644, text.as_bytes())?)
-    }
-
-    /// The settings that a profile speaks of.
-    fn wanted(&self, profile: &Profile) -> Vec<(Knob, Wanted)> {
-        let sysctl = |name: &str, wanted| (Knob::Sysctl { name: name.into() }, wanted);
-        let mut all = Vec::new();
-        if profile.numa_balancing_off {
-            all.push(sysctl("kernel.numa_balancing", Wanted::Is("0".into())));
-        }
-        for family in ["ipv4", "ipv6"] {
-            // The kernel begins to forget at the first, and refuses at the last.
-            for (number, parts) in [(1, 4), (2, 2), (3, 1)] {
-                let name = format!("net.{family}.neigh.default.gc_thresh{number}");
-                all.push(sysctl(&name, Wanted::AtLeast(u64::from(profile.neighbours / parts))));
-            }
-        }
-        if profile.multi_rail {
-            all.push(sysctl("net.ipv4.conf.all.arp_ignore", Wanted::AtLeast(1)));
-            all.push(sysctl("net.ipv4.conf.all.arp_announce", Wanted::AtLeast(2)));
-            // 0 is looser still.
-            all.push(sysctl("net.ipv4.conf.all.rp_filter", Wanted::InsteadOf("1", "2")));
-        }
-        if !profile.governor.is_empty() {
-            let of = |cpu| (Knob::Governor { cpu }, Wanted::Is(profile.governor.clone()));
-            all.extend(self.cpus().into_iter().map(of));
-        }
-        if let Some(tos) = profile.roce_tos {
-            let of = |(device, port)| (Knob::RoceTos { device, port }, Wanted::Is(tos.to_string()));
-            all.extend(self.ports().into_iter().map(of));
-        }
-        if profile.memlock {
-            let there = RUNTIMES.into_iter().filter(|service| self.has_service(service));
-            all.extend(
-                there.map(|service| {
-                    (Knob::Memlock { service: service.into() }, Wanted::Is("infinity".into()))
-                }),
-            );
-        }
-        all
-    }
-
-    fn cpus(&self) -> Vec<u32> {
-        let number = |name: String| name.strip_prefix("cpu")?.parse().ok();
-        let mut cpus: Vec<u32> =
-            self.names("sys/devices/system/cpu").into_iter().filter_map(number).collect();
-        let dir = |cpu| self.root.join(format!("sys/devices/system/cpu/cpu{cpu}"));
-        // One that is off (SMT) shows its directory, and answers nothing. The first cannot be off, and need not say so.
-        let is_off =
-            |cpu| fs::read_to_string(dir(cpu).join("online")).is_ok_and(|online| online.trim() == "0");
-        cpus.retain(|cpu| dir(*cpu).join("cpufreq").is_dir() && !is_off(*cpu));
-        cpus.sort_unstable();
-        cpus
-    }
-
-    fn ports(&self) -> Vec<(String, u32)> {
-        let mut all = Vec::new();
-        for device in self.names("sys/class/infiniband") {
-            let ports = self.names(&format!("sys/class/infiniband/{device}/ports"));
-            all.extend(ports.iter().filter_map(|port| Some((device.clone(), port.parse().ok()?))));
-        }
-        all.sort_unstable();
-        all
-    }
-
-    /// A service that allows it already, in its own file, needs no other.
-    fn has_service(&self, service: &str) -> bool {
-        let dirs = [
-            "etc/systemd/system",
-            "usr/lib/systemd/system",
-            "lib/systemd/system",
-            "usr/local/lib/systemd/system",
-        ];
-        let file = dirs.iter().map(|dir| self.root.join(dir).join(format!("{service}.service")));
-        let text = file.into_iter().find_map(|path| fs::read_to_string(path).ok());
-        text.is_some_and(|text| !text.lines().any(|line| line.trim() == "LimitMEMLOCK=infinity"))
-    }
-
-    fn names(&self, dir: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.root.join(dir)).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
-    }
-}
-
-/// What a setting should be.
-enum Wanted {
-    Is(String),
-    /// Only where it is the first, it should be the second.
-    InsteadOf(&'static str, &'static str),
-    AtLeast(u64),
-}
-
-impl Wanted {
-    fn is_met(&self, value: &str) -> bool {
-        match self {
-            Self::Is(wanted) => wanted == value,
-            Self::InsteadOf(wrong, _) => *wrong != value,
-            Self::AtLeast(least) => value.parse().is_ok_and(|value: u64| value >= *least),
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::Is(wanted) => wanted.clone(),
-            Self::InsteadOf(_, wanted) => (*wanted).to_owned(),
-            Self::AtLeast(least) => least.to_string(),
-        }
+        statefile::replace_durably(&path, 0o644, text.as_bytes()).map_err(failed)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Replacing a file so that a crash at any moment leaves the old one or the new one.
+//! Replacing a file that outlives boots, so that a power cut at any moment leaves the old one or the new one.
 
 use std::{
     ffi::OsString,
@@ -8,13 +8,14 @@ use std::{
     path::Path,
 };
 
-const MODE: u32 = 0o644;
-
-/// Makes `path` hold `text`, on the disk.
+/// Makes `path` hold `content`, on the disk, whatever it held before.
 ///
 /// The caller holds a lock: the temporary file has a fixed name, so that what a killed process left of it is
 /// removed by the next one.
-pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+///
+/// # Errors
+/// The kernel's answer; the former content is then untouched.
+pub fn replace_durably(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -24,10 +25,10 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&temporary)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
     let written = file
-        .set_permissions(fs::Permissions::from_mode(MODE)) // whatever the umask
-        .and_then(|()| file.write_all(text.as_bytes()))
+        .set_permissions(fs::Permissions::from_mode(mode)) // whatever the umask
+        .and_then(|()| file.write_all(content))
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
@@ -47,9 +48,9 @@ mod tests {
         let path = dir.path().join("ib_core.conf");
         fs::write(&path, "old\n").unwrap();
         fs::write(dir.path().join(".ib_core.conf.silkrail"), "half a fi").unwrap();
-        replace(&path, "new\n").unwrap();
+        replace_durably(&path, 0o644, b"new\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }
