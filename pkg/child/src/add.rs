@@ -63,8 +63,9 @@ impl<K: Kind> Addition<'_, '_, K> {
     /// The addresses: the IPAM plugin's, or the chain's.
     fn addresses(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
         match Delegated::of(self.request)? {
-            Some(call) => journal
-                .make(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node.builtin_ipam)?)),
+            Some(call) => {
+                journal.make(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node)?))
+            }
             None => Ok(self.conf.chained.clone().unwrap_or_default()),
         }
     }

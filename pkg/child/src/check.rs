@@ -15,7 +15,7 @@ pub(crate) fn check<K: Kind>(
     let conf = Conf::of(kind, &request.common)?;
     let node = Node::of(&request.common, builtin_ipam)?;
     let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
-    delegate::check(request, builtin_ipam)?;
+    delegate::check(request, &node)?;
     let prev =
         request.common.conf.prev_result()?.ok_or_else(|| CniError::config("required prevResult missing"))?;
     let described = described(request, &prev)?;

@@ -78,7 +78,7 @@ impl<K: Kind> Plugin for Child<K> {
         }
         // An attachment of the Go plugin, or one whose journal is lost.
         let removed = link::remove_unknown::<K>(&node, request);
-        delegate::del(request, self.builtin_ipam)?;
+        delegate::del(request, &node)?;
         Ok(removed?)
     }
 
@@ -93,7 +93,7 @@ impl<K: Kind> Plugin for Child<K> {
         let node = Node::of(&request.common, self.builtin_ipam)?;
         let collected = attachment::collect::<Change>(&node, self, &request.common, &request.valid);
         let kept = attachment::of_network(&node, self, &request.common.conf.name)?;
-        delegate::gc(request, &kept, self.builtin_ipam)?;
+        delegate::gc(request, &kept, &node)?;
         Ok(collected?)
     }
 
@@ -106,7 +106,7 @@ impl<K: Kind> Plugin for Child<K> {
                 .and_then(|parent| Sharing::find(&node, &parent, conf.settings.rdma).map(drop));
             ready.map_err(|e| Error { code: cni::Code::NOT_AVAILABLE, ..e.into() })?;
         }
-        delegate::status(request, self.builtin_ipam)
+        delegate::status(request, &node)
     }
 }
 

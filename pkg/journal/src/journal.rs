@@ -153,7 +153,7 @@ impl<C: Change> Journal<C> {
         Ok(written.map_err(io)?)
     }
 
-    /// Does `body`, all or nothing: if it fails, what it noted is taken back.
+    /// Does `body`, all or nothing: if it fails, `turn_back` is called, and what it noted is taken back.
     ///
     /// # Errors
     /// What `body` failed with, and what could not be taken back.
@@ -161,9 +161,11 @@ impl<C: Change> Journal<C> {
         mut self,
         node: &C::Node,
         body: impl FnOnce(&mut Self) -> Result<T, E>,
+        turn_back: impl FnOnce(),
     ) -> Result<T, Failed<E>> {
         let done = body(&mut self).and_then(|value| self.complete().map(|()| value).map_err(E::from));
         done.map_err(|cause| {
+            turn_back();
             let left = self.revert(node).err().unwrap_or_default();
             Failed { cause, left }
         })

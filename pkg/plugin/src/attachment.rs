@@ -1,9 +1,6 @@
 //! Beginning an attachment's journal, taking attachments back, collecting lost ones.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{path::Path, time::Duration};
 
 use addr::{Attachment, LinkName};
 use cni::{Add, Common, Plugin};
@@ -17,8 +14,7 @@ use crate::{
     journals::{self, Named},
 };
 
-/// How long a call waits for another one that is at work on the same attachment. Runtimes give a call about
-/// two minutes.
+/// How long a call waits for another one that is at work on the same attachment.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A change that any of our plugins makes: on a node, failing as plugins fail.
@@ -83,7 +79,7 @@ pub fn begin<C: NodeChange>(node: &Node, beginning: &Beginning<'_>) -> Result<Jo
 }
 
 fn make_room<C: NodeChange>(node: &Node, path: &Path, new: &Head) -> Result<(), Error> {
-    let Some(old) = open::<C>(path)? else { return Ok(()) };
+    let Some(old) = open::<C>(node, path)? else { return Ok(()) };
     if old.is_complete() && !old.is_from_another_boot()? && lives(old.head(), new)? {
         let head = Box::new(old.head().clone());
         return Err(journal::Error::Exists { path: path.to_owned(), head }.into());
@@ -126,7 +122,7 @@ pub fn holder(
 /// # Errors
 /// What is left.
 pub fn take_back<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
-    let Some(journal) = open::<C>(&node.state.journal(attachment, plugin))? else { return Ok(false) };
+    let Some(journal) = open::<C>(node, &node.state.journal(attachment, plugin))? else { return Ok(false) };
     let told_everything = journal.is_complete();
     take_back_journal(node, journal)?;
     Ok(told_everything)
@@ -143,7 +139,7 @@ pub fn take_back_judged<C: NodeChange>(
     attachment: &Attachment,
     inode: u64,
 ) -> Result<(), Error> {
-    match open::<C>(&node.state.journal(attachment, plugin))? {
+    match open::<C>(node, &node.state.journal(attachment, plugin))? {
         Some(journal) if journal.inode()? == inode => take_back_journal(node, journal),
         _ => Ok(()),
     }
@@ -158,7 +154,7 @@ pub fn find<C: NodeChange>(
     plugin: &str,
     attachment: &Attachment,
 ) -> Result<Option<Journal<C>>, Error> {
-    open(&node.state.journal(attachment, plugin))
+    open(node, &node.state.journal(attachment, plugin))
 }
 
 /// Runs an ADD's changes, all or nothing.
@@ -170,7 +166,7 @@ pub fn all_or_nothing<C: NodeChange, T>(
     node: &Node,
     body: impl FnOnce(&mut Journal<C>) -> Result<T, Error>,
 ) -> Result<T, cni::Error> {
-    journal.all_or_nothing(node, body).map_err(crate::error::failed)
+    journal.all_or_nothing(node, body, || node.budget.turn_back()).map_err(crate::error::failed)
 }
 
 /// Takes back every attachment of a network that is not listed as valid, and goes on past failures.
@@ -184,9 +180,12 @@ pub fn collect<C: NodeChange>(
     valid: &[Attachment],
 ) -> Result<(), Error> {
     let mut failures = Vec::new();
-    let present = of_network(node, plugin, &common.conf.name)?;
-    for attachment in present.into_iter().filter(|attachment| !valid.contains(attachment)) {
-        if let Err(error) = collect_one::<C>(node, plugin.name(), &common.conf.name, &attachment) {
+    let mut present = of_network(node, plugin, &common.conf.name)?;
+    present.retain(|attachment| !valid.contains(attachment));
+    for (done, attachment) in present.iter().enumerate() {
+        // One share is for what comes after: what has no journal, and the IPAM plugin.
+        let _share = node.budget.share(present.len() - done + 1);
+        if let Err(error) = collect_one::<C>(node, plugin.name(), &common.conf.name, attachment) {
             failures.push(format!("{attachment}: {error}"));
         }
     }
@@ -228,8 +227,9 @@ fn collect_one<C: NodeChange>(
 
 /// Opens a journal. One that cannot be understood is moved out of the way and counts as none: DEL must not
 /// fail for ever because of it.
-fn open<C: NodeChange>(path: &Path) -> Result<Option<Journal<C>>, Error> {
-    match Journal::open(path, Instant::now() + PATIENCE) {
+fn open<C: NodeChange>(node: &Node, path: &Path) -> Result<Option<Journal<C>>, Error> {
+    let deadline = node.budget.until("another call about the attachment", PATIENCE);
+    match Journal::open(path, deadline.at()) {
         Err(error @ journal::Error::SetAside { .. }) => {
             warn!(%error, "a journal cannot be read");
             Ok(None)

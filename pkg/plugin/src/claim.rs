@@ -8,7 +8,7 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use addr::Attachment;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use sysfs::Function;
 use tracing::{info, warn};
 
-use crate::{Error, Node, State, journals::paths};
+use crate::{Budget, Error, Node, State, journals::paths};
 
 /// How long another process may hold a claims directory's lock. It normally does for microseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -126,7 +126,7 @@ impl Claim {
     /// Removes this very claim. The directory's lock keeps others from removing one that was made in its
     /// place between the look and the removal.
     fn remove(&self, node: &Node) -> Result<(), Error> {
-        self.remove_if(&node.state, || Ok(true)).map(drop)
+        self.remove_if(&node.state, &node.budget, || Ok(true)).map(drop)
     }
 
     /// Removes this very claim if it `may` go, which is asked under the lock. Returns whether it is gone.
@@ -136,9 +136,10 @@ impl Claim {
     pub(crate) fn remove_if(
         &self,
         state: &State,
+        budget: &Budget,
         may: impl FnOnce() -> Result<bool, Error>,
     ) -> Result<bool, Error> {
-        let Some(_lock) = lock(state, self.part)? else { return Ok(true) };
+        let Some(_lock) = lock(state, budget, self.part)? else { return Ok(true) };
         let path = path(state, self.part, &self.function);
         match look(&path)? {
             Some(Ok(present)) if present == *self => {}
@@ -233,7 +234,7 @@ fn read(node: &Node, part: Part, function: &Function) -> Result<Option<Claim>, E
         Some(Ok(claim)) => return Ok(Some(claim)),
         Some(Err(_)) => {}
     }
-    let Some(_lock) = lock(&node.state, part)? else { return Ok(None) };
+    let Some(_lock) = lock(&node.state, &node.budget, part)? else { return Ok(None) };
     // Another process may have been faster, and a new claim be in its place.
     match look(&path)? {
         Some(Err(error)) => {
@@ -255,14 +256,14 @@ fn look(path: &Path) -> Result<Option<Result<Claim, String>>, Error> {
 }
 
 /// Keeps others from removing a claim; `None` if there is no directory of claims.
-fn lock(state: &State, part: Part) -> Result<Option<File>, Error> {
+fn lock(state: &State, budget: &Budget, part: Part) -> Result<Option<File>, Error> {
     let dir = state.root().join(part.dir());
     let io = |source| statefile::Error::Io { operation: "open", path: dir.clone(), source };
     let directory = match File::open(&dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(io)?,
     };
-    statefile::lock(&directory, &dir, Instant::now() + PATIENCE)?;
+    statefile::lock(&directory, &dir, budget.until("the claims of devices", PATIENCE).at())?;
     Ok(Some(directory))
 }
 

@@ -1,6 +1,7 @@
 //! What the plugins share.
 //!
-//! [`Node`] and [`Pod`] are the two sides of an attachment: where it is made and where it goes.
+//! [`Node`] and [`Pod`] are the two sides of an attachment: where it is made and where it goes; [`Budget`] is how
+//! long that may take.
 //! [`attachment`] begins, takes back and collects journals; [`delegate`] calls the IPAM plugin;
 //! [`claim`] says whose a device is; [`lost`] finds what no journal tells of; [`interface`] gives a pod's link its
 //! addresses and routes; [`entry`] fills the pod map; [`upgrade`] reads what the Go plugins left; [`Error`] is where a
@@ -9,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attachment;
+mod budget;
 pub mod claim;
 pub mod delegate;
 pub mod entry;
@@ -25,6 +27,7 @@ mod run;
 mod state;
 pub mod upgrade;
 
+pub use budget::{Budget, Deadline, Share, seconds};
 pub use error::Error;
 pub use journaled::Journaled;
 pub use mac::mac;

@@ -20,7 +20,7 @@ use podmap::Container;
 use tracing::info;
 
 use crate::{
-    Error, State,
+    Budget, Error, State,
     claim::{self, Claim, Part},
     journals,
 };
@@ -262,7 +262,7 @@ fn store(state: &State) -> Result<Option<LocalStore>, Error> {
 }
 
 fn release_device(state: &State, claim: &Claim) -> Result<bool, Error> {
-    claim.remove_if(state, || Ok(!journals::tell_of(state, claim.owner())?))
+    claim.remove_if(state, &Budget::of_call(), || Ok(!journals::tell_of(state, claim.owner())?))
 }
 
 fn release_address(state: &State, address: IpAddr, owner: &Attachment) -> Result<bool, Error> {

@@ -6,7 +6,7 @@ use cni::{Common, Plugin};
 use rtnl::Handle;
 use sysfs::Sysfs;
 
-use crate::{Error, State, upgrade::GoState};
+use crate::{Budget, Error, State, upgrade::GoState};
 
 /// The node's side of a call: its links, its devices, our state.
 pub struct Node {
@@ -20,6 +20,8 @@ pub struct Node {
     pub sysfs: Sysfs,
     /// The IPAM plugin that is part of this executable.
     pub builtin_ipam: &'static dyn Plugin,
+    /// How long the call may take.
+    pub budget: Budget,
     links: OnceCell<Handle>,
 }
 
@@ -40,6 +42,7 @@ impl Node {
             cni_path,
             sysfs: Sysfs::system(),
             builtin_ipam,
+            budget: Budget::of_call(),
             links: OnceCell::new(),
         }
     }

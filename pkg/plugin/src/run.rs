@@ -7,12 +7,15 @@ use std::{
     process::ExitCode,
 };
 
-use cni::{Code, Error, Outcome, Plugin, Streams, Version};
+use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Outcome, Plugin, Status, Streams, Verb, Version};
 
-use crate::log;
+use crate::{Budget, log};
 
 /// Serves the call the process was started for, and returns its exit code.
 pub fn run(plugin: &dyn Plugin) -> ExitCode {
+    let command = env::var("CNI_COMMAND").unwrap_or_default();
+    // What is no verb takes no time.
+    let budget = Budget::begin(Verb::from_command(&command).unwrap_or(Verb::Version));
     panic::set_hook(Box::new(report_panic));
     log::start(plugin.name());
     let streams = Streams {
@@ -21,9 +24,45 @@ pub fn run(plugin: &dyn Plugin) -> ExitCode {
         stdout: &mut io::stdout(),
         stderr: &mut io::stderr(),
     };
-    match cni::serve(plugin, streams) {
+    match cni::serve(&Budgeted { plugin, budget }, streams) {
         Outcome::Success => ExitCode::SUCCESS,
         Outcome::Failure => ExitCode::FAILURE,
+    }
+}
+
+/// A plugin whose errors say what the call's time went into, where that is why it failed.
+struct Budgeted<'a> {
+    plugin: &'a dyn Plugin,
+    budget: Budget,
+}
+
+impl Plugin for Budgeted<'_> {
+    fn name(&self) -> &'static str {
+        self.plugin.name()
+    }
+
+    fn about(&self) -> Option<String> {
+        self.plugin.about()
+    }
+
+    fn add(&self, request: &Add<'_>) -> Result<AddResult, Error> {
+        self.plugin.add(request).map_err(|error| self.budget.explain(error))
+    }
+
+    fn del(&self, request: &Del<'_>) -> Result<(), Error> {
+        self.plugin.del(request).map_err(|error| self.budget.explain(error))
+    }
+
+    fn check(&self, request: &Check<'_>) -> Result<(), Error> {
+        self.plugin.check(request).map_err(|error| self.budget.explain(error))
+    }
+
+    fn gc(&self, request: &Gc<'_>) -> Result<(), Error> {
+        self.plugin.gc(request).map_err(|error| self.budget.explain(error))
+    }
+
+    fn status(&self, request: &Status<'_>) -> Result<(), Error> {
+        self.plugin.status(request).map_err(|error| self.budget.explain(error))
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "what a failing test was about")]
 
 mod aside;
+mod budget;
 mod check;
 mod collection;
 mod damage;

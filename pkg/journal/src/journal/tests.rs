@@ -83,12 +83,17 @@ fn a_failing_add_leaves_nothing() {
     let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
     let path = dir.path().join("j");
     let journal = Journal::create(&path, head()).unwrap();
-    let failed = journal.all_or_nothing::<(), Error>(&node, |journal| {
+    let body = |journal: &mut Journal<_>| {
         put(journal, &node, "a")?;
         put(journal, &node, "b")?;
-        assert_eq!(node.present.borrow().len(), 2);
         Err(Error::Injected)
+    };
+    let mut turned_back = false;
+    let failed = journal.all_or_nothing::<(), Error>(&node, body, || {
+        turned_back = true;
+        assert_eq!(node.present.borrow().len(), 2);
     });
+    assert!(turned_back, "who takes back is told before");
     assert!(failed.unwrap_err().left.is_empty());
     assert!(node.present.borrow().is_empty());
     assert!(!path.exists());

@@ -62,7 +62,7 @@ impl Delegated {
             own_netns_allowed: false,
             common,
         };
-        Ok(super::del(&request, node.builtin_ipam)?)
+        Ok(super::del(&request, node)?)
     }
 }
 

@@ -1,13 +1,14 @@
 //! GC of the IPAM plugin: what is not valid any more, but for what a link is left of.
 
 use addr::Attachment;
-use cni::{Common, Error, Gc, NetConf, Plugin, Verb};
+use cni::{Common, Error, Gc, NetConf, Verb};
 use serde_json::{Value, json};
 
 use super::{
     exec::{self, Call},
     find::{self, Delegate},
 };
+use crate::Node;
 
 /// The keys of the list: the specification's, and the one that libcni used for a while.
 const KEYS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
@@ -17,10 +18,10 @@ const KEYS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
 ///
 /// # Errors
 /// What is left, in the delegate's words.
-pub fn gc(request: &Gc<'_>, kept: &[Attachment], builtin: &'static dyn Plugin) -> Result<(), Error> {
+pub fn gc(request: &Gc<'_>, kept: &[Attachment], node: &Node) -> Result<(), Error> {
     let also: Vec<_> = kept.iter().filter(|kept| !request.valid.contains(kept)).cloned().collect();
     if also.is_empty() {
-        return call(request, builtin);
+        return call(request, node);
     }
     let stdin = with(request.common.stdin, &also)?;
     let common = Common {
@@ -29,14 +30,16 @@ pub fn gc(request: &Gc<'_>, kept: &[Attachment], builtin: &'static dyn Plugin) -
         cni_path: request.common.cni_path.clone(),
         stdin: &stdin,
     };
-    call(&Gc { valid: [request.valid.clone(), also].concat(), common }, builtin)
+    call(&Gc { valid: [request.valid.clone(), also].concat(), common }, node)
 }
 
-fn call(request: &Gc<'_>, builtin: &'static dyn Plugin) -> Result<(), Error> {
-    match find::find(&request.common, builtin)? {
+fn call(request: &Gc<'_>, node: &Node) -> Result<(), Error> {
+    match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => Ok(()),
         Delegate::Builtin(plugin) => plugin.gc(request),
-        Delegate::Executable(path) => exec::run(&path, &Call::new(Verb::Gc, &request.common)).map(drop),
+        Delegate::Executable(path) => {
+            exec::run(&path, &Call::new(Verb::Gc, &request.common), &node.budget).map(drop)
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use addr::Attachment;
@@ -20,8 +20,13 @@ use nix::{
 };
 use serde_json::Value;
 
-/// How long a delegate may take. Runtimes give a call about two minutes, and a failing ADD calls it once more.
-const PATIENCE: Duration = Duration::from_secs(40);
+use crate::{Budget, Deadline, seconds};
+
+/// How long a delegate may take. whereabouts allows itself two minutes for an ADD and one for a DEL, Spiderpool's agent
+/// is given 100 s; what is less would kill them before they have given up by themselves.
+fn patience(verb: Verb) -> Duration {
+    Duration::from_secs(if verb == Verb::Add { 110 } else { 60 })
+}
 
 /// No result is longer.
 const LIMIT: u64 = 1 << 20;
@@ -59,15 +64,15 @@ impl<'a> Call<'a> {
 ///
 /// # Errors
 /// The delegate's error object; or that it could not be run, printed none, or took too long.
-pub(super) fn run(path: &Path, call: &Call<'_>) -> Result<Vec<u8>, Error> {
+pub(super) fn run(path: &Path, call: &Call<'_>, budget: &Budget) -> Result<Vec<u8>, Error> {
     let failed = |what: &str, e: io::Error| Error::new(Code::IO, format!("{what} {}: {e}", path.display()));
-    let mut child = spawn(path, call).map_err(|e| failed("run", e))?;
-    let (status, printed) = feed(&mut child, call.stdin, path)?.map_err(|e| failed("talk to", e))?;
+    let deadline = budget.until("the IPAM plugin", patience(call.verb));
+    let mut child = spawn(path, call, &deadline).map_err(|e| failed("run", e))?;
+    let (status, printed) = feed(&mut child, call, path, &deadline)?.map_err(|e| failed("talk to", e))?;
     if status.success() { Ok(printed) } else { Err(refusal(path, status, &printed)) }
 }
 
-fn spawn(path: &Path, call: &Call<'_>) -> io::Result<Child> {
-    let started = Instant::now();
+fn spawn(path: &Path, call: &Call<'_>, deadline: &Deadline<'_>) -> io::Result<Child> {
     loop {
         let spawned = Command::new(path)
             .env("CNI_COMMAND", call.verb.as_str())
@@ -78,7 +83,11 @@ fn spawn(path: &Path, call: &Call<'_>) -> io::Result<Child> {
             .spawn();
         match spawned {
             // The file is open for writing: somebody is installing a new version.
-            Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && started.elapsed() < BUSY => {
+            Err(e)
+                if e.kind() == io::ErrorKind::ExecutableFileBusy
+                    && deadline.waited() < BUSY
+                    && !deadline.has_passed() =>
+            {
                 thread::sleep(Duration::from_millis(50));
             }
             spawned => return spawned,
@@ -89,8 +98,8 @@ fn spawn(path: &Path, call: &Call<'_>) -> io::Result<Child> {
 type Printed = io::Result<(ExitStatus, Vec<u8>)>;
 
 /// Writes the configuration, reads the answer and waits for the end; all of it ends at a deadline.
-fn feed(child: &mut Child, stdin: &[u8], path: &Path) -> Result<Printed, Error> {
-    let (input, output, stdin) = (child.stdin.take(), child.stdout.take(), stdin.to_vec());
+fn feed(child: &mut Child, call: &Call<'_>, path: &Path, deadline: &Deadline<'_>) -> Result<Printed, Error> {
+    let (input, output, stdin) = (child.stdin.take(), child.stdout.take(), call.stdin.to_vec());
     // Nobody waits for these threads: what the delegate has started may hold the pipes open.
     thread::spawn(move || {
         // A delegate that does not read its configuration is not ours to judge.
@@ -98,7 +107,6 @@ fn feed(child: &mut Child, stdin: &[u8], path: &Path) -> Result<Printed, Error> 
     });
     let (sender, answer) = mpsc::channel();
     thread::spawn(move || read_all(output, &sender));
-    let deadline = Instant::now() + PATIENCE;
     let mut printed = Vec::new();
     let mut open = true;
     loop {
@@ -118,14 +126,18 @@ fn feed(child: &mut Child, stdin: &[u8], path: &Path) -> Result<Printed, Error> 
                 }
                 return Ok(Ok((status, printed)));
             }
-            Ok(None) if Instant::now() < deadline => {}
+            Ok(None) if !deadline.has_passed() => {}
             Ok(None) => break,
             Err(error) => return Ok(Err(error)),
         }
     }
     end(child);
-    let msg = format!("{} did not end within {PATIENCE:?} and was killed", path.display());
-    Err(Error::new(Code::TRY_AGAIN, msg))
+    let (verb, waited) = (call.verb.as_str(), seconds(deadline.waited()));
+    let msg =
+        format!("the IPAM plugin {} did not end its {verb} within {waited} and was killed", path.display());
+    let details =
+        "it says nothing of why: see its own log, and whether what it asks (an API server, an agent) answers";
+    Err(Error::new(Code::TRY_AGAIN, msg).with_details(details))
 }
 
 fn read_all(output: Option<ChildStdout>, sender: &mpsc::Sender<Vec<u8>>) {

@@ -5,24 +5,25 @@ mod collect;
 mod exec;
 mod find;
 
-use cni::{Add, AddResult, Check, Code, Common, Del, Error, Plugin, Status, Verb};
+use cni::{Add, AddResult, Check, Code, Common, Del, Error, Status, Verb};
 
 pub use change::Delegated;
 pub use collect::gc;
 
 use self::{exec::Call, find::Delegate};
+use crate::Node;
 
 /// Asks the IPAM plugin for addresses.
 ///
 /// # Errors
 /// The delegate's own error, with its code; or that there is no such plugin.
-pub fn add(request: &Add<'_>, builtin: &'static dyn Plugin) -> Result<AddResult, Error> {
-    let result = match find::find(&request.common, builtin)? {
+pub fn add(request: &Add<'_>, node: &Node) -> Result<AddResult, Error> {
+    let result = match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => return Ok(AddResult::default()),
         Delegate::Builtin(plugin) => plugin.add(request)?,
         Delegate::Executable(path) => {
             let call = Call::new(Verb::Add, &request.common).about(&request.attachment, Some(&request.netns));
-            AddResult::from_delegate(&exec::run(&path, &call)?, request.common.conf.version)?
+            AddResult::from_delegate(&exec::run(&path, &call, &node.budget)?, request.common.conf.version)?
         }
     };
     if result.ips.is_empty() {
@@ -35,14 +36,14 @@ pub fn add(request: &Add<'_>, builtin: &'static dyn Plugin) -> Result<AddResult,
 ///
 /// # Errors
 /// The delegate's own error; or that there is no such plugin.
-pub fn del(request: &Del<'_>, builtin: &'static dyn Plugin) -> Result<(), Error> {
-    match find::find(&request.common, builtin)? {
+pub fn del(request: &Del<'_>, node: &Node) -> Result<(), Error> {
+    match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => Ok(()),
         Delegate::Builtin(plugin) => plugin.del(request),
         Delegate::Executable(path) => {
             let call =
                 Call::new(Verb::Del, &request.common).about(&request.attachment, request.netns.as_deref());
-            exec::run(&path, &call).map(drop)
+            exec::run(&path, &call, &node.budget).map(drop)
         }
     }
 }
@@ -51,14 +52,14 @@ pub fn del(request: &Del<'_>, builtin: &'static dyn Plugin) -> Result<(), Error>
 ///
 /// # Errors
 /// What differs, in the delegate's words.
-pub fn check(request: &Check<'_>, builtin: &'static dyn Plugin) -> Result<(), Error> {
-    match find::find(&request.common, builtin)? {
+pub fn check(request: &Check<'_>, node: &Node) -> Result<(), Error> {
+    match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => Ok(()),
         Delegate::Builtin(plugin) => plugin.check(request),
         Delegate::Executable(path) => {
             let call =
                 Call::new(Verb::Check, &request.common).about(&request.attachment, Some(&request.netns));
-            exec::run(&path, &call).map(drop)
+            exec::run(&path, &call, &node.budget).map(drop)
         }
     }
 }
@@ -67,11 +68,13 @@ pub fn check(request: &Check<'_>, builtin: &'static dyn Plugin) -> Result<(), Er
 ///
 /// # Errors
 /// Why not, in the delegate's words.
-pub fn status(request: &Status<'_>, builtin: &'static dyn Plugin) -> Result<(), Error> {
-    match find::find(&request.common, builtin)? {
+pub fn status(request: &Status<'_>, node: &Node) -> Result<(), Error> {
+    match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => Ok(()),
         Delegate::Builtin(plugin) => plugin.status(request),
-        Delegate::Executable(path) => exec::run(&path, &Call::new(Verb::Status, &request.common)).map(drop),
+        Delegate::Executable(path) => {
+            exec::run(&path, &Call::new(Verb::Status, &request.common), &node.budget).map(drop)
+        }
     }
 }
 

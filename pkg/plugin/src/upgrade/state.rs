@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use addr::PciAddress;
@@ -13,7 +13,7 @@ use super::{
     boot::is_from_before_boot,
     file::{files, names},
 };
-use crate::Error;
+use crate::{Budget, Error};
 
 /// How long a call waits for another one that is at work on the same file.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,7 +49,12 @@ impl GoState {
                 return Ok(None);
             }
         };
-        statefile::lock(&file, &path, Instant::now() + PATIENCE)?;
+        let budget = Budget::of_call();
+        statefile::lock(
+            &file,
+            &path,
+            budget.until("another call about the Go plugin's file", PATIENCE).at(),
+        )?;
         match GoFile::read(path.clone(), file) {
             Ok(Some(found)) if is_from_before_boot(found.modified) => {
                 info!(file = %path.display(), "removing a Go plugin's file from before the last boot");

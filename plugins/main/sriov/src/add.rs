@@ -90,8 +90,9 @@ impl Addition<'_, '_> {
 
     fn addresses(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
         match Delegated::of(self.request)? {
-            Some(call) => journal
-                .make(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node.builtin_ipam)?)),
+            Some(call) => {
+                journal.make(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node)?))
+            }
             None => Ok(AddResult::default()),
         }
     }

@@ -10,7 +10,7 @@ pub(crate) fn check(request: &Check<'_>, builtin_ipam: &'static dyn Plugin) -> R
     Conf::of(&request.common)?;
     let node = Node::of(&request.common, builtin_ipam)?;
     let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
-    delegate::check(request, builtin_ipam)?;
+    delegate::check(request, &node)?;
     let prev =
         request.common.conf.prev_result()?.ok_or_else(|| CniError::config("required prevResult missing"))?;
     let journal = attachment::find::<Change>(&node, NAME, &request.attachment)?;

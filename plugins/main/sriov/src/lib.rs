@@ -89,7 +89,7 @@ impl Plugin for Sriov {
         let collected = attachment::collect::<Change>(&node, self, &request.common, &request.valid);
         let released = lost::collect_devices(&node.state, Part::Vf, &request.valid);
         let kept = attachment::of_network(&node, self, &request.common.conf.name)?;
-        delegate::gc(request, &kept, self.builtin_ipam)?;
+        delegate::gc(request, &kept, &node)?;
         Ok(collected.and(released)?)
     }
 
@@ -98,7 +98,7 @@ impl Plugin for Sriov {
         let node = Node::of(&request.common, self.builtin_ipam)?;
         let unavailable = |e: Error| Error { code: Code::NOT_AVAILABLE, ..e };
         let device = Conf::device(&request.common).map_err(unavailable)?;
-        delegate::status(request, self.builtin_ipam)?;
+        delegate::status(request, &node)?;
         // Which VF is the device plugin's decision; without a fixed one there must be any.
         let there = device.map_or_else(|| Vf::any_exists(&node), |pci| Vf::exists(&node, pci).map(drop));
         there.map_err(|e| unavailable(e.into()))
@@ -110,9 +110,9 @@ impl Sriov {
     /// addresses are free only when nobody answers to them any more, but a dhcp client needs the link.
     fn del_without_journal(&self, request: &Del<'_>, node: &Node) -> Result<(), Error> {
         let needs_link = delegate::needs_link(&request.common).unwrap_or(false);
-        let early = needs_link.then(|| delegate::del(request, self.builtin_ipam));
+        let early = needs_link.then(|| delegate::del(request, node));
         let taken_back = legacy::take_back(request, node);
-        early.unwrap_or_else(|| delegate::del(request, self.builtin_ipam))?;
+        early.unwrap_or_else(|| delegate::del(request, node))?;
         Ok(taken_back?)
     }
 }

@@ -1,0 +1,96 @@
+use std::thread::sleep;
+
+use cni::Code;
+
+use super::*;
+
+const MOMENT: Duration = Duration::from_millis(60);
+
+fn budget(work: u64, take_back: u64) -> Budget {
+    let (work, take_back) = (Duration::from_millis(work), Duration::from_millis(take_back));
+    Budget::with(Limits { work, take_back, ..Limits::ADD })
+}
+
+fn explained(budget: &Budget) -> String {
+    budget.explain(Error::new(Code::TRY_AGAIN, "it did not come")).details
+}
+
+#[test]
+fn a_wait_has_its_own_time_while_the_call_has_more() {
+    let budget = budget(10_000, 0);
+    let deadline = budget.until("a lock", MOMENT);
+    assert!(deadline.left() <= MOMENT && !deadline.has_passed());
+    sleep(MOMENT);
+    assert!(deadline.has_passed());
+    drop(deadline);
+    assert_eq!(explained(&budget), "", "the budget is not why it failed");
+}
+
+#[test]
+fn several_waits_have_what_is_left_and_the_error_says_what_it_went_into() {
+    let budget = budget(200, 0);
+    for _ in 0..2 {
+        let _deadline = budget.until("a lock", Duration::from_secs(9));
+        sleep(MOMENT);
+    }
+    let deadline = budget.until("a device", Duration::from_secs(9));
+    assert!(deadline.left() <= Duration::from_millis(200) - 2 * MOMENT);
+    sleep(deadline.left() + Duration::from_millis(1));
+    drop(deadline);
+    assert!(budget.until("the link", Duration::from_secs(9)).has_passed(), "nothing is left");
+    let details = explained(&budget);
+    assert!(details.starts_with("the 0.2 s that an ADD may wait are used up"), "{details}");
+    assert!(details.contains("a lock 0.1 s") && details.contains("a device 0.1 s"), "{details}");
+    assert!(!details.contains("the link"), "what took no time is not named: {details}");
+    let told = Error::new(Code::TRY_AGAIN, "x").with_details("left behind: y");
+    assert!(budget.explain(told).details.starts_with("left behind: y; the 0.2 s that"));
+}
+
+#[test]
+fn a_wait_that_ended_in_time_is_not_why_a_call_failed() {
+    let budget = budget(2_000, 0);
+    drop(budget.until("a lock", Duration::from_secs(9)));
+    assert_eq!(explained(&budget), "");
+}
+
+#[test]
+fn taking_back_has_time_of_its_own() {
+    let budget = budget(0, 10_000);
+    assert!(budget.until("a device", Duration::from_secs(9)).has_passed());
+    budget.turn_back();
+    assert!(budget.until("a device", Duration::from_secs(9)).left() > Duration::from_secs(8));
+    let deadline = budget.until("a lock", Duration::from_secs(9));
+    sleep(MOMENT);
+    drop(deadline);
+    let details = explained(&budget);
+    assert!(details.contains("used up"), "why the ADD failed is not forgotten: {details}");
+    assert!(details.contains("by: nothing; then taking back waited for: a lock 0.1 s"), "{details}");
+}
+
+#[test]
+fn one_of_many_has_its_share_only() {
+    let budget = budget(10_000, 0);
+    let share = budget.share(100);
+    let deadline = budget.until("a device", Duration::from_secs(9));
+    assert!(deadline.left() <= Duration::from_millis(100));
+    drop((deadline, share));
+    assert!(budget.until("a device", Duration::from_secs(9)).left() > Duration::from_secs(8));
+}
+
+#[test]
+fn an_add_and_what_it_takes_back_fit_into_the_kubelets_patience() {
+    let total = |limits: Limits| limits.work + limits.take_back;
+    assert!(total(Limits::ADD) <= Duration::from_secs(240 - 30));
+    for verb in [Verb::Del, Verb::Check, Verb::Gc] {
+        assert!(total(Limits::of(verb)) <= Duration::from_secs(120 - 10), "{verb:?}");
+    }
+    assert!(total(Limits::of(Verb::Status)) <= Duration::from_secs(30 - 10));
+}
+
+#[test]
+fn a_call_has_one_budget() {
+    let begun = Budget::begin(Verb::Add);
+    assert!(Arc::ptr_eq(&begun.0, &Budget::of_call().0));
+    assert!(Arc::ptr_eq(&begun.0, &Budget::begin(Verb::Del).0), "a call begins once");
+    assert_eq!((seconds(Duration::from_secs(110)), seconds(MOMENT)), ("110 s".into(), "0.1 s".into()));
+}

@@ -1,0 +1,131 @@
+//! One budget for all the waits of a call: a call that would outlast its runtime's patience ends by itself.
+
+use std::{
+    fs::File,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use testkit::{Call, FakeIpam, Refusal};
+
+use silkrail_tests::rail::Rail;
+
+/// Whatever a test's IPAM plugin takes, its caller does not wait so long.
+const LONG: f32 = 20.0;
+
+fn soon<T>(call: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let answer = call();
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    answer
+}
+
+fn explains(refusal: &Refusal, parts: &[&str]) {
+    for part in parts {
+        assert!(refusal.details.contains(part), "{part:?} is not in {:?}", refusal.details);
+    }
+}
+
+/// An IPAM plugin that gives an address, and a call that may wait for `budget` milliseconds.
+fn with_budget(rail: &Rail, budget: &str) -> (FakeIpam, Call) {
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let call = rail.with_ipam(&ipam).env("SILKRAIL_BUDGET", budget);
+    (ipam, call)
+}
+
+#[test]
+fn invariant_8_waits_that_are_too_long_together_end_and_the_error_says_what_each_took() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let (ipam, call) = with_budget(&rail, "2000:2000");
+    assert!(rail.with_ipam(&ipam).fault("kill:2").add().was_killed());
+    ipam.takes(LONG);
+    // The journal of the ADD that was killed is in use for a while; then its addresses are given back, slowly.
+    let journal = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
+    let lock = File::open(&journal).unwrap();
+    lock.lock().unwrap();
+    let refusal = thread::scope(|scope| {
+        let call = scope.spawn(|| soon(|| call.add()));
+        thread::sleep(Duration::from_secs(1));
+        lock.unlock().unwrap();
+        call.join().unwrap().error(11)
+    });
+    refusal.says(&["the IPAM plugin ", "did not end its DEL within"]);
+    explains(
+        &refusal,
+        &[
+            "the 2 s that an ADD may wait are used up",
+            "another call about the attachment 1",
+            "the IPAM plugin ",
+        ],
+    );
+    assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
+    ipam.takes(0.0);
+    call.del().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn an_add_whose_time_is_used_up_has_time_left_to_take_back_what_it_made() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let (ipam, call) = with_budget(&rail, "500:8000");
+    ipam.takes(1.5);
+    let refusal = soon(|| call.add()).error(11);
+    refusal.says(&["did not end its ADD within 0.5 s"]);
+    explains(
+        &refusal,
+        &[
+            "the 0.5 s that an ADD may wait are used up",
+            "by: the IPAM plugin 0.5 s; then taking back waited for: the",
+        ],
+    );
+    assert!(!refusal.details.contains("left behind"), "{}", refusal.details);
+    assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn a_del_whose_time_is_used_up_says_so_and_the_next_one_finishes() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let (ipam, call) = with_budget(&rail, "700");
+    rail.with_ipam(&ipam).add().ok();
+    ipam.takes(LONG);
+    let refusal = soon(|| call.del()).error(11);
+    refusal.says(&["could not take back", "did not end its DEL within"]);
+    explains(&refusal, &["the 0.7 s that a DEL may wait are used up", "the IPAM plugin 0.7 s"]);
+    ipam.takes(0.0);
+    call.del().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn what_one_attachment_takes_in_a_gc_is_not_all_the_time_that_the_others_have() {
+    let rail = Rail::new();
+    let (ipam, call) = with_budget(&rail, "2500");
+    let add = |id: &str, ifname: &str| rail.with_ipam(&ipam).container(id).ifname(ifname).add().ok();
+    add("first", "net1");
+    ipam.answers("ADD", &json!({"ips": [{"address": "10.7.0.6/24"}]}));
+    add("second", "net2");
+    ipam.takes(LONG);
+    let refusal = soon(|| call.with("cni.dev/valid-attachments", &json!([])).gc()).error(11);
+    explains(&refusal, &["the 2.5 s that a GC may wait are used up"]);
+    assert_eq!(ipam.verbs(), ["ADD", "ADD", "DEL", "DEL", "GC"]);
+    ipam.takes(0.0);
+    call.with("cni.dev/valid-attachments", &json!([])).gc().done();
+    assert!(rail.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn an_ipam_plugin_is_given_the_time_that_it_allows_itself() {
+    let rail = Rail::new();
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    // whereabouts allows itself two minutes. 40 s were too short, so a little more shows it.
+    ipam.takes(42.0);
+    rail.with_ipam(&ipam).add().ok();
+    assert_eq!(ipam.verbs(), ["ADD"]);
+    ipam.takes(0.0);
+    rail.with_ipam(&ipam).del().done();
+}
