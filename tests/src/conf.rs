@@ -37,3 +37,75 @@ pub fn object(name: &str, kind: &str) -> Value {
     assert_eq!(found.len(), 1, "objects of kind {kind} in conf/{name}");
     found.remove(0)
 }
+
+/// The configuration of a network.
+#[derive(Debug)]
+pub struct Network {
+    /// The file.
+    pub path: PathBuf,
+    /// What it says.
+    pub network: Value,
+}
+
+/// Files of `conf/` with these ends, at any depth.
+///
+/// # Panics
+/// If there is none.
+pub fn files(ends: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    collect(&path(""), ends, &mut found);
+    found.sort();
+    assert!(!found.is_empty(), "conf/ has no file that ends with {ends:?}");
+    found
+}
+
+fn collect(dir: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, ends, found);
+        } else if ends.iter().any(|end| path.to_str().unwrap().ends_with(end)) {
+            found.push(path);
+        }
+    }
+}
+
+/// The configurations of networks: `*.conflist`, and those within NetworkAttachmentDefinitions.
+///
+/// # Panics
+/// If one is no JSON.
+pub fn networks() -> Vec<Network> {
+    let read = |path: &PathBuf| fs::read_to_string(path).unwrap();
+    let lists = files(&[".conflist"]).into_iter().map(|path| (read(&path), path));
+    let nads = files(&[".nad.yaml"]).into_iter().map(|path| (config_of(&read(&path)), path));
+    let parse = |(text, path): (String, PathBuf)| {
+        let network = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        Network { path, network }
+    };
+    lists.chain(nads).map(parse).collect()
+}
+
+/// The text of `spec.config`.
+fn config_of(nad: &str) -> String {
+    let documents = yaml::documents(nad).unwrap();
+    let [nad] = documents.as_slice() else { panic!("one document: {documents:?}") };
+    assert_eq!(nad["kind"], "NetworkAttachmentDefinition");
+    nad["spec"]["config"].as_str().unwrap().to_owned()
+}
+
+/// The plugins of a network, each with the configuration a runtime would give it.
+pub fn plugins(network: &Value) -> Vec<Value> {
+    let list = network["plugins"].as_array().cloned().unwrap_or_else(|| vec![network.clone()]);
+    let whole = |mut plugin: Value| {
+        plugin["name"] = network["name"].clone();
+        plugin["cniVersion"] = network["cniVersion"].clone();
+        plugin
+    };
+    list.into_iter().map(whole).collect()
+}
+
+/// The pools of `conf/pools`, as their files have them.
+pub fn pools() -> Vec<Value> {
+    let files = files(&[".yaml"]).into_iter().filter(|path| path.parent().unwrap().ends_with("pools"));
+    files.flat_map(|path| yaml::documents(&fs::read_to_string(path).unwrap()).unwrap()).collect()
+}

@@ -15,7 +15,7 @@
 //! Run them with `hack/test`.
 //!
 //! What several of them begin with is here: a node with one [`rail`], the lab's [`machine`] with its [`chain`], and the
-//! operator's command ([`cli`]); [`reboot`] makes state look old, [`trace`] notes what is asked of the kernel, and
+//! operator's command ([`cli`]) and a pod's network from the [`cluster`]; [`reboot`] makes state look old, [`trace`] notes what is asked of the kernel, and
 //! [`reference`](mod@reference) is the metrics reference as data.
 //!
 //! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), pods as the kubelet
@@ -36,6 +36,7 @@
 pub mod api_server;
 pub mod chain;
 pub mod cli;
+pub mod cluster;
 pub mod conf;
 pub mod daemon;
 pub mod dashboard;

@@ -9,33 +9,17 @@ use std::{
 };
 
 use ipam::Pools;
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::{Binaries, Call};
 
-use silkrail_tests::{cli, conf, machine::has_vf};
+use silkrail_tests::{
+    cli,
+    conf::{self, Network},
+    machine::has_vf,
+};
 
 /// Plugins that are not ours and may stand in a chain.
 const OTHERS: [&str; 2] = ["host-local", "tuning"];
-
-/// Files of `conf/` with these ends, at any depth.
-fn files(ends: &[&str]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    collect(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../conf")), ends, &mut found);
-    found.sort();
-    assert!(!found.is_empty(), "conf/ has no file that ends with {ends:?}");
-    found
-}
-
-fn collect(dir: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            collect(&path, ends, found);
-        } else if ends.iter().any(|end| path.to_str().unwrap().ends_with(end)) {
-            found.push(path);
-        }
-    }
-}
 
 /// The pools of a file, read as from a node's directory of pools.
 fn pools(file: &Path) -> Pools {
@@ -47,47 +31,10 @@ fn pools(file: &Path) -> Pools {
 }
 
 fn pool_files() -> Vec<PathBuf> {
-    files(&[".yaml", ".yml"]).into_iter().filter(|path| path.parent().unwrap().ends_with("pools")).collect()
-}
-
-/// The configurations of networks: `*.conflist`, and those within NetworkAttachmentDefinitions.
-fn networks() -> Vec<(PathBuf, Value)> {
-    let lists = files(&[".conflist"]).into_iter().map(|path| {
-        let text = fs::read_to_string(&path).unwrap();
-        (path, text)
-    });
-    let nads = files(&[".nad.yaml"]).into_iter().map(|path| {
-        let text = config_of(&fs::read_to_string(&path).unwrap());
-        (path, text)
-    });
-    let parse = |(path, text): (PathBuf, String)| {
-        let conf = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        (path, conf)
-    };
-    lists.chain(nads).map(parse).collect()
-}
-
-/// The text of `spec.config`, written as a YAML block (`|`): the lines that are indented further.
-fn config_of(nad: &str) -> String {
-    assert!(nad.contains("kind: NetworkAttachmentDefinition"), "{nad}");
-    let mut lines = nad.lines().skip_while(|line| !matches!(line.trim(), "config: |" | "config: |-"));
-    let key = lines.next().expect("spec.config is a block");
-    let indent = |line: &str| line.len() - line.trim_start().len();
-    lines
-        .take_while(|line| line.trim().is_empty() || indent(line) > indent(key))
-        .collect::<Vec<_>>()
-        .join("\n")
-}
-
-/// The plugins of a network, each with the configuration a runtime would give it.
-fn plugins(network: &Value) -> Vec<Value> {
-    let list = network["plugins"].as_array().cloned().unwrap_or_else(|| vec![network.clone()]);
-    let whole = |mut plugin: Value| {
-        plugin["name"] = network["name"].clone();
-        plugin["cniVersion"] = network["cniVersion"].clone();
-        plugin
-    };
-    list.into_iter().map(whole).collect()
+    conf::files(&[".yaml", ".yml"])
+        .into_iter()
+        .filter(|path| path.parent().unwrap().ends_with("pools"))
+        .collect()
 }
 
 #[test]
@@ -111,9 +58,9 @@ fn all_pool_files_together_are_read_by_the_ipam_plugin() {
 #[test]
 fn every_network_is_a_chain_of_known_plugins() {
     let binaries = Binaries::find();
-    for (path, network) in networks() {
+    for Network { path, network } in conf::networks() {
         assert!(network["name"].is_string() && network["cniVersion"].is_string(), "{}", path.display());
-        for plugin in plugins(&network) {
+        for plugin in conf::plugins(&network) {
             let ipam = plugin["ipam"]["type"].as_str();
             for name in [plugin["type"].as_str().expect("a plugin has a type")].into_iter().chain(ipam) {
                 let ours = binaries.dir().join(name).is_file();
@@ -127,8 +74,8 @@ fn every_network_is_a_chain_of_known_plugins() {
 #[test]
 fn every_plugin_of_every_network_understands_its_configuration() {
     let (binaries, state) = (Binaries::find(), tempfile::tempdir().unwrap());
-    for (path, network) in networks() {
-        for mut plugin in plugins(&network) {
+    for Network { path, network } in conf::networks() {
+        for mut plugin in conf::plugins(&network) {
             let name = plugin["type"].as_str().unwrap().to_owned();
             if OTHERS.contains(&name.as_str()) {
                 continue;
@@ -163,12 +110,13 @@ fn every_plugin_of_every_network_understands_its_configuration() {
 
 #[test]
 fn a_network_and_its_definition_for_kubernetes_say_the_same() {
-    let networks = networks();
-    for (nad, inside) in networks.iter().filter(|(path, _)| path.to_str().unwrap().ends_with(".nad.yaml")) {
+    let networks = conf::networks();
+    let is_nad = |network: &&Network| network.path.to_str().unwrap().ends_with(".nad.yaml");
+    for Network { path: nad, network: inside } in networks.iter().filter(is_nad) {
         let list = PathBuf::from(nad.to_str().unwrap().replace(".nad.yaml", ".conflist"));
-        let same = networks.iter().find(|(path, _)| *path == list);
-        let (_, outside) = same.unwrap_or_else(|| panic!("{} has no {}", nad.display(), list.display()));
-        assert_eq!(inside, outside, "{}", nad.display());
+        let same = networks.iter().find(|other| other.path == list);
+        let outside = same.unwrap_or_else(|| panic!("{} has no {}", nad.display(), list.display()));
+        assert_eq!(*inside, outside.network, "{}", nad.display());
     }
 }
 
@@ -195,7 +143,7 @@ fn the_node_is_made_before_whatever_runs_pods() {
 
 #[test]
 fn systemd_understands_every_unit() {
-    for file in files(&[".service"]) {
+    for file in conf::files(&[".service"]) {
         // The executable is looked for too: here it is where it was built.
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(file.file_name().unwrap());

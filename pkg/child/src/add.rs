@@ -54,7 +54,7 @@ impl<K: Kind> Addition<'_, '_, K> {
             (self.link(journal)?, result)
         };
         self.complete(&link, &mut result);
-        interface::configure(self.pod, &link, &result)?;
+        interface::configure(self.pod, &link, &mut result)?;
         self.publish(journal, sharing, &result)?;
         info!(link = %link.name, master = %self.parent.link.name, "attached");
         Ok(result)

@@ -1,13 +1,15 @@
 //! A pod's link gets its addresses and routes.
 
 use std::{
+    mem,
     net::IpAddr,
     time::{Duration, Instant},
 };
 
-use cni::{AddResult, Code};
+use cni::{AddResult, Code, IpConfig, Route};
 use nix::errno::Errno;
-use rtnl::{Link, Scope};
+use rtnl::{Destination, Link, Rank, Scope};
+use tracing::info;
 
 use crate::{Error, Pod};
 
@@ -17,35 +19,90 @@ const DAD: Duration = Duration::from_secs(10);
 /// How long the carrier may take.
 const CARRIER: Duration = Duration::from_secs(1);
 
-/// Gives the pod's link the result's addresses, sets it up, and adds the routes.
+/// Gives the pod's link the result's addresses, sets it up, and adds the routes. The result keeps those that were
+/// added: see [`add_routes`].
 ///
 /// The order matters: `arp_notify` and `ndisc_notify` announce the addresses a link has when it comes up.
 ///
 /// # Errors
 /// What the kernel refused; that an IPv6 address is a duplicate.
-pub fn configure(pod: &Pod, link: &Link, result: &AddResult) -> Result<(), Error> {
+pub fn configure(pod: &Pod, link: &Link, result: &mut AddResult) -> Result<(), Error> {
     prepare(pod, &link.name, result.ips.iter().any(|ip| ip.address.is_ipv6()))?;
     for ip in &result.ips {
         pod.links.add_address(link.index, ip.address)?;
     }
     pod.links.set_up(link.index, true).map_err(|error| explain(link, error))?;
-    let gateway = |v6: bool| result.ips.iter().filter_map(|ip| ip.gateway).find(|gw| gw.is_ipv6() == v6);
-    if gateway(true).is_some() {
+    if gateway(result, true).is_some() {
         wait_for_dad(pod, link)?;
     }
-    for route in &result.routes {
-        pod.links.add_route(&rtnl::Route {
-            dst: route.dst,
-            gateway: route.gw.or_else(|| gateway(route.dst.is_ipv6())),
-            link: link.index,
-            priority: route.priority,
-            table: route.table,
-            scope: route.scope.map(Scope),
-            mtu: route.mtu,
-            advmss: route.advmss,
-        })?;
+    add_routes(pod, link, result)
+}
+
+/// Adds the routes that the pod does not have already over another link, and takes the others out of the result.
+///
+/// What was there first stays as it is, whatever its metric: added as `ip route add` does it, a default route of IPv4
+/// without a metric would come before it, and one of IPv6 would get half of its traffic. Who gives a route a metric
+/// says by it which of the two counts; only one of the same metric is in its way.
+fn add_routes(pod: &Pod, link: &Link, result: &mut AddResult) -> Result<(), Error> {
+    if result.routes.is_empty() {
+        return Ok(());
+    }
+    let mut others = pod.links.destinations()?;
+    others.retain(|there| there.links != [link.index]);
+    let mut made = Vec::new();
+    for route in mem::take(&mut result.routes) {
+        let wanted = wanted(&route, link, result);
+        let to = Destination::of(&wanted);
+        let in_the_way = |there: &Destination| {
+            there.is_to_the_same(&to) && (route.priority.is_none() || there.metric == to.metric)
+        };
+        if others.iter().any(in_the_way) || !add(pod, &wanted, &made, result)? {
+            info!(dst = %route.dst, link = %link.name, "the pod has a route there already, and keeps it");
+            continue;
+        }
+        made.push(to);
+        result.routes.push(route);
     }
     Ok(())
+}
+
+/// Adds a route, beside those that were `made` already. Returns whether it was added.
+fn add(pod: &Pod, route: &rtnl::Route, made: &[Destination], result: &AddResult) -> Result<bool, Error> {
+    let to = Destination::of(route);
+    let ranked = |rank| match pod.links.add_route(route, rank) {
+        Err(error) if error.is_exists() => Ok(false),
+        added => Ok(added.map(|()| true)?),
+    };
+    let is_to = |subnet: &IpConfig| {
+        (subnet.address.network(), subnet.address.prefix()) == (to.dst.network(), to.dst.prefix())
+    };
+    if made.iter().any(|there| there.is_to_the_same(&to) && there.metric == to.metric) {
+        ranked(Rank::Last)
+    } else if result.ips.iter().any(is_to) {
+        // The kernel has made a route to the subnet of the address, and the configuration knows a better way there.
+        ranked(Rank::First)
+    } else {
+        ranked(Rank::Only)
+    }
+}
+
+/// The first gateway of a family.
+fn gateway(result: &AddResult, v6: bool) -> Option<IpAddr> {
+    result.ips.iter().filter_map(|ip| ip.gateway).find(|gateway| gateway.is_ipv6() == v6)
+}
+
+/// A route of a result, for the kernel.
+fn wanted(route: &Route, link: &Link, result: &AddResult) -> rtnl::Route {
+    rtnl::Route {
+        dst: route.dst,
+        gateway: route.gw.or_else(|| gateway(result, route.dst.is_ipv6())),
+        link: link.index,
+        priority: route.priority,
+        table: route.table,
+        scope: route.scope.map(Scope),
+        mtu: route.mtu,
+        advmss: route.advmss,
+    }
 }
 
 /// Explains why the kernel did not set a link up, where it is known.
@@ -61,11 +118,16 @@ fn explain(link: &Link, error: rtnl::Error) -> Error {
     }
 }
 
+/// The metric of a default route that a router on the link advertises. The kernel gives it that of a route that was
+/// given none, 1024, and would then send a part of a pod's traffic over it that had a default route before.
+const ADVERTISED_METRIC: &str = "2048";
+
 /// Sysctls that act when the link comes up or gets an address. Only `disable_ipv6` is indispensable.
 fn prepare(pod: &Pod, ifname: &str, v6: bool) -> Result<(), Error> {
     let mut wishes = vec![
         (format!("net/ipv4/conf/{ifname}/arp_notify"), "1"),
         (format!("net/ipv6/conf/{ifname}/ndisc_notify"), "1"),
+        (format!("net/ipv6/conf/{ifname}/ra_defrtr_metric"), ADVERTISED_METRIC), // since Linux 5.12
     ];
     if v6 {
         // Without it the kernel would drop the addresses whenever the link goes down.
@@ -122,16 +184,22 @@ pub fn verify(pod: &Pod, link: &Link, result: &AddResult) -> Result<(), Error> {
             return changed(format!("address {} is not on {}", ip.address, link.name));
         }
     }
-    let routes = pod.links.routes()?;
+    if result.routes.is_empty() {
+        return Ok(());
+    }
+    let (routes, destinations) = (pod.links.routes()?, pod.links.destinations()?);
+    let gateways: Vec<IpAddr> = result.ips.iter().filter_map(|ip| ip.gateway).collect();
     for route in &result.routes {
-        let gateways: Vec<IpAddr> = result.ips.iter().filter_map(|ip| ip.gateway).collect();
-        let there = routes.iter().any(|r| {
-            r.dst.network() == route.dst.network()
-                && r.dst.prefix() == route.dst.prefix()
-                && (r.link == link.index || r.dst.prefix() == 0)
+        let to = Destination::of(&wanted(route, link, result));
+        let ours = |r: &rtnl::Route| {
+            r.link == link.index
+                && Destination::of(r).is_to_the_same(&to)
                 && r.gateway
                     .is_none_or(|gw| route.gw.is_none_or(|wanted| wanted == gw) || gateways.contains(&gw))
-        });
+        };
+        // Another link's was there first.
+        let others = |there: &Destination| there.links != [link.index] && there.is_to_the_same(&to);
+        let there = routes.iter().any(ours) || destinations.iter().any(others);
         if !there {
             return changed(format!("the route to {} through {} is not there", route.dst, link.name));
         }

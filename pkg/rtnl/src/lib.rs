@@ -16,7 +16,7 @@ mod vf;
 pub use answer::Answer;
 pub use handle::{Error, Handle};
 pub use link::{ETHERNET, INFINIBAND, Kind, Link, NewLink, random_index};
-pub use route::{Route, Scope};
+pub use route::{Destination, Rank, Route, Scope};
 pub use vf::{VfIndex, VfSettings, VfSettingsChange, VfVlanTag};
 
 /// Builders of links, for the kinds of link that plugins make.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnetwork::IpNetwork;
-use netlink_packet_core::NLM_F_CREATE;
+use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::{
     AddressFamily,
     route::{
@@ -43,16 +43,82 @@ pub struct Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope(pub u8);
 
+/// Where a route is put among those to the same destination, of the same table and metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rank {
+    /// It is the only one, or there is none: what was there first stays.
+    Only,
+    /// IPv4: before them, so that traffic goes over it. IPv6: beside them, as one more next hop.
+    First,
+    /// IPv4: behind them. IPv6: beside them, as one more next hop.
+    Last,
+}
+
+/// What tells routes apart for the kernel, and the links that one leads over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination {
+    /// The destination.
+    pub dst: IpNetwork,
+    /// The table.
+    pub table: u32,
+    /// The metric.
+    pub metric: u32,
+    /// The links of all of its hops; none of a route that refuses what is sent there.
+    pub links: Vec<u32>,
+}
+
+impl Destination {
+    /// What a route to add will be to the kernel.
+    pub fn of(route: &Route) -> Self {
+        let asked = route.priority.filter(|metric| *metric != 0);
+        Self {
+            dst: route.dst,
+            table: route.table.filter(|table| *table != 0).unwrap_or(MAIN_TABLE),
+            metric: asked.unwrap_or(if route.dst.is_ipv4() { 0 } else { IPV6_METRIC }),
+            links: vec![route.link],
+        }
+    }
+
+    /// Whether both are to the same destination in the same table, whatever their metrics.
+    pub fn is_to_the_same(&self, other: &Self) -> bool {
+        (self.table, self.dst.network(), self.dst.prefix())
+            == (other.table, other.dst.network(), other.dst.prefix())
+    }
+}
+
+/// `IP6_RT_PRIO_USER`: the metric of an IPv6 route that is given none. IPv4's is 0.
+const IPV6_METRIC: u32 = 1024;
+
 const MAIN_TABLE: u32 = RouteHeader::RT_TABLE_MAIN as u32;
 
 impl Handle {
-    /// Adds a route. A second next hop for the same destination is added beside the first.
+    /// Adds a route.
     ///
     /// # Errors
-    /// Exists if the very route is there; any other of [`Error`].
-    pub fn add_route(&self, route: &Route) -> Result<(), Error> {
+    /// Exists if the very route is there or, as the [`Rank::Only`] one, any to the same destination of the same table
+    /// and metric; any other of [`Error`].
+    pub fn add_route(&self, route: &Route, rank: Rank) -> Result<(), Error> {
+        let flags = match rank {
+            Rank::Only => NLM_F_CREATE | NLM_F_EXCL,
+            Rank::First => NLM_F_CREATE,
+            Rank::Last => NLM_F_CREATE | NLM_F_APPEND,
+        };
         let object = format!("route to {}", route.dst);
-        self.execute("add", &object, Message::Route(NEWROUTE, message(route)), NLM_F_CREATE)
+        self.execute("add", &object, Message::Route(NEWROUTE, message(route)), flags)
+    }
+
+    /// What the routes of the namespace are to, those of every kind and table. Left out are those for some packets only,
+    /// by their source or type of service: the kernel tells them apart.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub fn destinations(&self) -> Result<Vec<Destination>, Error> {
+        let message = Message::Route(GETROUTE, RouteMessage::default());
+        self.dump("list", &"routes", message, |found: &mut Vec<Destination>, message| {
+            if let Message::Route(_, message) = message {
+                found.extend(destination(&message));
+            }
+        })
     }
 
     /// The unicast routes of the namespace, in every table.
@@ -98,6 +164,11 @@ pub(crate) fn default_links(message: &RouteMessage) -> Vec<u32> {
     if !is_wanted {
         return Vec::new();
     }
+    links(message)
+}
+
+/// The links of all hops of a route.
+fn links(message: &RouteMessage) -> Vec<u32> {
     let mut links = Vec::new();
     for attribute in &message.attributes {
         match attribute {
@@ -107,6 +178,29 @@ pub(crate) fn default_links(message: &RouteMessage) -> Vec<u32> {
         }
     }
     links
+}
+
+fn destination(message: &RouteMessage) -> Option<Destination> {
+    let header = &message.header;
+    if header.tos != 0 || header.source_prefix_length != 0 {
+        return None;
+    }
+    let any: IpAddr = match header.address_family {
+        AddressFamily::Inet => IpAddr::from([0; 4]),
+        AddressFamily::Inet6 => IpAddr::from([0; 16]),
+        _ => return None,
+    };
+    let (mut to, mut table, mut metric) = (any, header.table.into(), 0);
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Destination(address) => to = ip(address)?,
+            RouteAttribute::Table(number) => table = *number,
+            RouteAttribute::Priority(priority) => metric = *priority,
+            _ => {}
+        }
+    }
+    let dst = IpNetwork::new(to, header.destination_prefix_length).ok()?;
+    Some(Destination { dst, table, metric, links: links(message) })
 }
 
 pub(crate) fn message(route: &Route) -> RouteMessage {

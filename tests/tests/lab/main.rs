@@ -6,6 +6,7 @@
 
 mod bootstrap;
 mod cli;
+mod company;
 mod doctor;
 mod economy;
 mod faults;

@@ -7,6 +7,7 @@ mod aside;
 mod budget;
 mod check;
 mod collection;
+mod company;
 mod damage;
 mod delegation;
 mod deletion;

@@ -58,7 +58,7 @@ impl Addition<'_, '_> {
         };
         self.complete(&vf, link.as_ref(), &mut result);
         if let Some(link) = &link {
-            interface::configure(self.pod, link, &result)?;
+            interface::configure(self.pod, link, &mut result)?;
             announce::announce(self.pod, link, &result)?;
         }
         self.publish(journal, &vf, &result)?;
