@@ -29,6 +29,11 @@ impl<'a> Fields<'a> {
         found.filter(|value| !value.is_null())
     }
 
+    /// Whether `key` is there, be it as `null`.
+    pub fn has(&self, key: &str) -> bool {
+        self.object.keys().any(|k| k.eq_ignore_ascii_case(key))
+    }
+
     /// The text of `key`; an empty text counts as absent.
     ///
     /// # Errors

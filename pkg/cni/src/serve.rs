@@ -153,25 +153,34 @@ fn refuse_too_old(verb: Verb, written: &str) -> Result<(), Error> {
     Err(Error::new(Code::INCOMPATIBLE_VERSION, msg).with_details(details))
 }
 
-/// GC's list. An absent list must never be read as an empty one, which would take everything back.
+/// The keys of GC's list: the specification's, and a misnamed one under which libcni sent the same for a while.
+const VALID: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
+
+/// GC's list. An absent list must never be read as an empty one, which would take everything back; `null` is what Go
+/// writes for an empty one. What either key lists is valid.
 fn valid_attachments(fields: &Fields<'_>) -> Result<Vec<Attachment>, Error> {
-    const KEY: &str = "cni.dev/valid-attachments";
-    // libcni also sent the list under a second, misnamed key for a while.
-    let key = [KEY, "cni.dev/attachments"].into_iter().find(|key| fields.value(key).is_some());
-    let Some(key) = key else {
-        return Err(Error::config(format!("{KEY}: expected a list of what is still valid, found none")));
-    };
-    fields
-        .list(key)?
-        .iter()
-        .map(|item| {
-            let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default();
-            let container_id = text("containerID").parse().ok();
-            let ifname = text("ifname").parse().ok();
-            container_id
-                .zip(ifname)
-                .map(|(container_id, ifname)| Attachment { container_id, ifname })
-                .ok_or_else(|| fields.wrong(key, "objects with containerID and ifname", item))
-        })
-        .collect()
+    if !VALID.iter().any(|key| fields.has(key)) {
+        let msg = format!("{}: expected a list of what is still valid, found none", VALID[0]);
+        return Err(
+            Error::config(msg).with_details("[] or null would mean that nothing is; nothing was taken back")
+        );
+    }
+    let mut valid = Vec::new();
+    for key in VALID {
+        for item in fields.list(key)? {
+            valid.push(
+                attachment(item)
+                    .ok_or_else(|| fields.wrong(key, "objects with containerID and ifname", item))?,
+            );
+        }
+    }
+    Ok(valid)
+}
+
+fn attachment(item: &Value) -> Option<Attachment> {
+    let text = |key: &str| item.get(key).and_then(Value::as_str);
+    Some(Attachment {
+        container_id: text("containerID")?.parse().ok()?,
+        ifname: text("ifname")?.parse().ok()?,
+    })
 }

@@ -88,6 +88,18 @@ fn another_ipam_plugin_is_told_to_keep_the_address_of_a_link_that_could_not_be_d
 }
 
 #[test]
+fn another_ipam_plugin_is_told_to_keep_it_where_go_has_written_null_for_an_empty_list() {
+    let rail = Rail::new();
+    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let call = rail.with_ipam(&ipam);
+    call.add().ok();
+    ipam.fails("DEL", 11, "the server is away");
+    call.with("cni.dev/valid-attachments", &Value::Null).gc().error(11);
+    let told: Value = serde_json::from_slice(&ipam.calls().last().unwrap().stdin).unwrap();
+    assert_eq!(told["cni.dev/valid-attachments"], valid(&["c0ffee"]));
+}
+
+#[test]
 fn gc_leaves_other_networks_alone() {
     let rail = Rail::new();
     let call = rail.macvlan(&json!({"name": "other"}));

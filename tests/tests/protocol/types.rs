@@ -95,6 +95,16 @@ const IPAM: [(&str, Is); 19] = [
     ("ipam/nodeName", Is::Text),
 ];
 
+/// What Go marshals as `null` where it has nothing, though no plugin here reads it as a value of its own.
+const OBJECTS: [(&str, Is); 6] = [
+    ("args", Is::Object),
+    ("args/cni", Is::Object),
+    ("capabilities", Is::Object),
+    ("runtimeConfig", Is::Object),
+    ("runtimeConfig/ips", Is::Texts),
+    ("prevResult", Is::Object),
+];
+
 #[test]
 fn macvlan_names_key_and_value_of_a_wrong_type() {
     let desk = Desk::new();
@@ -127,6 +137,28 @@ fn silkrail_ipam_names_key_and_value_of_a_wrong_type() {
         COMMON.iter().chain(&IPAM).filter(|(key, _)| !not_its_own.contains(key)).copied().collect();
     refuses_wrong_types("silkrail-ipam", &desk.call("silkrail-ipam"), &keys);
     assert!(desk.is_untouched());
+}
+
+#[test]
+fn null_says_what_an_absent_key_says() {
+    let desk = Desk::new();
+    let tables: [(&str, Vec<(&str, Is)>); 4] = [
+        ("macvlan", [&COMMON[..], &LINKS, &MACVLAN, &OBJECTS].concat()),
+        ("ipvlan", [&COMMON[..], &LINKS, &IPVLAN, &OBJECTS].concat()),
+        ("sriov", [&COMMON[..], &SRIOV, &OBJECTS].concat()),
+        ("silkrail-ipam", [&COMMON[..], &IPAM, &OBJECTS].concat()),
+    ];
+    for (plugin, keys) in tables {
+        // Without a stateDir, it would be the machine's own.
+        for (path, _) in keys.into_iter().filter(|(path, _)| *path != "stateDir") {
+            let (null, absent) = (put(plugin, path, Value::Null), without(plugin, path));
+            assert_ne!(null, absent, "{path}");
+            for verb in ["ADD", "DEL", "STATUS"] {
+                let said = |conf: &Value| desk.call(plugin).conf(conf).verb(verb).stdout;
+                assert_eq!(said(&null), said(&absent), "{plugin}: {verb} with {path}");
+            }
+        }
+    }
 }
 
 /// Any wrong value, with ADD: exit code 1 and one error object.
@@ -184,5 +216,14 @@ fn put(plugin: &str, path: &str, value: Value) -> Value {
         };
     }
     at[key] = value;
+    conf
+}
+
+/// The same configuration without the key at a path.
+fn without(plugin: &str, path: &str) -> Value {
+    let mut conf = put(plugin, path, Value::Null);
+    let (parent, key) = path.rsplit_once('/').unwrap_or(("", path));
+    let pointer = if parent.is_empty() { String::new() } else { format!("/{parent}") };
+    conf.pointer_mut(&pointer).unwrap().as_object_mut().unwrap().remove(key);
     conf
 }

@@ -81,6 +81,31 @@ fn gc_knows_the_list_by_its_former_name() {
 }
 
 #[test]
+fn gc_takes_null_for_an_empty_list_as_go_writes_it() {
+    let desk = Desk::new();
+    for list in ["cni.dev/valid-attachments", "cni.dev/attachments"] {
+        for (plugin, call) in desk.each() {
+            call.conf(&with(plugin, list, Value::Null)).gc().done();
+        }
+        let ipam = desk.call("silkrail-ipam");
+        ipam.add().ok();
+        ipam.clone().conf(&with("silkrail-ipam", list, Value::Null)).gc().done();
+        ipam.check().error(103);
+    }
+}
+
+#[test]
+fn gc_keeps_what_either_of_the_two_lists_names() {
+    let desk = Desk::new();
+    let ipam = desk.call("silkrail-ipam");
+    ipam.add().ok();
+    let mut conf = with("silkrail-ipam", "cni.dev/valid-attachments", Value::Null);
+    conf["cni.dev/attachments"] = json!([{"containerID": "c0ffee", "ifname": "net1"}]);
+    ipam.clone().conf(&conf).gc().done();
+    ipam.check().done();
+}
+
+#[test]
 fn gc_without_a_list_is_refused_and_does_not_take_everything_back() {
     let desk = Desk::new();
     let ipam = desk.call("silkrail-ipam");

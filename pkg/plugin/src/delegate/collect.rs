@@ -48,7 +48,12 @@ fn with(stdin: &[u8], also: &[Attachment]) -> Result<Vec<u8>, Error> {
     let unreadable = |e: serde_json::Error| Error::config(e.to_string());
     let mut conf: Value = serde_json::from_slice(stdin).map_err(unreadable)?;
     for key in KEYS {
-        if let Some(Value::Array(list)) = conf.get_mut(key) {
+        let Some(list) = conf.get_mut(key) else { continue };
+        // Go writes an empty list so.
+        if list.is_null() {
+            *list = json!([]);
+        }
+        if let Value::Array(list) = list {
             let of = |one: &Attachment| json!({"containerID": one.container_id.as_str(), "ifname": one.ifname.as_str()});
             list.extend(also.iter().map(of));
         }
