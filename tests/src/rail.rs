@@ -1,5 +1,7 @@
 //! A node with one rail: what nearly every test begins with.
 
+use std::fs::{self, File};
+
 use serde_json::{Value, json};
 use testkit::{Call, FakeIpam, Observe, Pod, TestNode};
 
@@ -25,6 +27,26 @@ impl Rail {
         let (pod, switch) = (node.pod("a"), node.pod("switch"));
         node.cable("rail0", &switch, "port0");
         Self { pod, switch, node }
+    }
+
+    /// The rail when its pod has died and there is another.
+    ///
+    /// # Panics
+    /// If the pod had no namespace.
+    #[must_use]
+    pub fn next_pod(self, name: &str) -> Self {
+        let Self { pod, node, switch } = self;
+        // The kernel gives the number of a dead namespace to the next, which other tests make all the time. One that is
+        // open keeps it, and nobody else sees that.
+        let kept = File::open(pod.path()).unwrap();
+        pod.end();
+        std::mem::forget(kept);
+        // Where tests run in a sandbox, its first process may not be looked at, and then nobody could judge who lives.
+        let first = node.state_dir().with_file_name("first");
+        fs::create_dir_all(&first).unwrap();
+        File::create(first.join("mountinfo")).unwrap();
+        node.run("mount", &["--bind", first.to_str().unwrap(), "/proc/1"]);
+        Self { pod: node.pod(name), node, switch }
     }
 
     /// A call of macvlan about the pod, with this configuration on top of the usual one.

@@ -108,6 +108,21 @@ fn every_plugin_of_every_network_understands_its_configuration() {
     }
 }
 
+/// Without that a runtime does not pass on which address a pod asks for.
+#[test]
+fn every_plugin_that_has_our_addresses_is_told_which_are_asked_for() {
+    let mut seen = 0;
+    for Network { path, network } in conf::networks() {
+        for plugin in
+            conf::plugins(&network).iter().filter(|plugin| plugin["ipam"]["type"] == "silkrail-ipam")
+        {
+            assert_eq!(plugin["capabilities"]["ips"], true, "{}: {plugin}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3);
+}
+
 #[test]
 fn a_network_and_its_definition_for_kubernetes_say_the_same() {
     let networks = conf::networks();

@@ -3,12 +3,24 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    InvalidPool, Pool, Problem, Range,
+    InvalidPool, Pool, Problem, Range, keys,
     spec::{Spec, mismatch},
+    status,
 };
 
 /// The API group of the kinds read here.
 const GROUP: &str = "spiderpool.spidernet.io/";
+
+/// Spiderpool's kinds, of every version.
+const KINDS: [&str; 7] = [
+    "SpiderIPPool",
+    "SpiderReservedIP",
+    "SpiderSubnet",
+    "SpiderEndpoint",
+    "SpiderMultusConfig",
+    "SpiderCoordinator",
+    "SpiderClaimParameter",
+];
 
 /// What one document says.
 #[derive(Debug)]
@@ -32,11 +44,34 @@ pub(crate) fn read(document: &Value) -> Result<Vec<Object>, InvalidPool> {
         Some("SpiderReservedIP") => reserved(spec).map(|ranges| vec![Object::Reserved(ranges)]),
         Some("List" | "SpiderIPPoolList" | "SpiderReservedIPList") => items(spec),
         Some(kind) => {
+            check_kind(spec, kind)?;
             Ok(vec![Object::Ignored(format!("kind {kind:?} is no SpiderIPPool or SpiderReservedIP"))])
         }
-        None if map.contains_key("subnet") => bare_pool(spec).map(|pool| vec![Object::Pool(pool)]),
+        None if is_bare(map) => bare_pool(spec).map(|pool| vec![Object::Pool(pool)]),
+        None if is_ours(spec)? => Err(Problem::Missing.at("kind")),
         None => Ok(vec![Object::Ignored("it has neither kind nor subnet".to_owned())]),
     }
+}
+
+/// Whether an object is meant to be a pool's specification itself. One key that is like one of a pool's is enough: it may
+/// be mistyped.
+fn is_bare(map: &Map<String, Value>) -> bool {
+    !map.contains_key("spec") && map.keys().any(|key| keys::nearest(key, keys::POOL.into_iter()).is_some())
+}
+
+fn is_ours(object: Spec<'_>) -> Result<bool, InvalidPool> {
+    Ok(object.text("apiVersion")?.is_some_and(|version| version.starts_with(GROUP)))
+}
+
+/// Refuses a kind of Spiderpool's group that Spiderpool does not have: it is mistyped, and could be a reservation.
+fn check_kind(object: Spec<'_>, kind: &str) -> Result<(), InvalidPool> {
+    let known = |kind: &str| {
+        KINDS.contains(&kind) || kind.strip_suffix("List").is_some_and(|kind| KINDS.contains(&kind))
+    };
+    if is_ours(object)? && !known(kind) {
+        return Err(mismatch("kind", "SpiderIPPool or SpiderReservedIP", kind));
+    }
+    Ok(())
 }
 
 fn items(list: Spec<'_>) -> Result<Vec<Object>, InvalidPool> {
@@ -52,9 +87,10 @@ fn items(list: Spec<'_>) -> Result<Vec<Object>, InvalidPool> {
     Ok(objects)
 }
 
-/// The pool of a `SpiderIPPool`; its status is nobody's business.
+/// The pool of a `SpiderIPPool`. Of its status the addresses count that Spiderpool itself has given.
 fn manifest_pool(object: Spec<'_>) -> Result<Box<Pool>, InvalidPool> {
     check_group(object)?;
+    keys::check(object.0, &[&keys::OBJECT])?;
     let metadata = object.object("metadata")?.ok_or_else(|| Problem::Missing.at("metadata.name"))?;
     let below =
         |prefix: &str, error: InvalidPool| InvalidPool { key: format!("{prefix}.{}", error.key), ..error };
@@ -62,13 +98,16 @@ fn manifest_pool(object: Spec<'_>) -> Result<Box<Pool>, InvalidPool> {
     let name = name.ok_or_else(|| Problem::Missing.at("metadata.name"))?;
     let name = name.parse().map_err(|error| Problem::Name(error).at("metadata.name"))?;
     let spec = object.object("spec")?.ok_or_else(|| Problem::Missing.at("spec"))?;
-    let pool = Pool::from_spec(name, spec).map_err(|error| below("spec", error))?;
-    let terminating = metadata.value("deletionTimestamp").is_some();
-    Ok(Box::new(Pool { terminating, ..pool }))
+    keys::check(spec.0, &[&keys::POOL]).map_err(|error| below("spec", error))?;
+    let mut pool = Pool::from_spec(name, spec).map_err(|error| below("spec", error))?;
+    pool.terminating = metadata.value("deletionTimestamp").is_some();
+    pool.leave_to_others(status::allocated(object)?);
+    Ok(Box::new(pool))
 }
 
 /// A specification without the object around it.
 fn bare_pool(spec: Spec<'_>) -> Result<Box<Pool>, InvalidPool> {
+    keys::check(spec.0, &[&keys::POOL, &keys::BARE])?;
     let name = match spec.object("metadata")? {
         Some(metadata) => metadata.text("name")?,
         None => spec.text("name")?,
@@ -80,7 +119,10 @@ fn bare_pool(spec: Spec<'_>) -> Result<Box<Pool>, InvalidPool> {
 
 fn reserved(object: Spec<'_>) -> Result<Vec<Range>, InvalidPool> {
     check_group(object)?;
+    keys::check(object.0, &[&keys::OBJECT])?;
     let spec = object.object("spec")?.ok_or_else(|| Problem::Missing.at("spec"))?;
+    keys::check(spec.0, &[&keys::RESERVED])
+        .map_err(|error| InvalidPool { key: format!("spec.{}", error.key), ..error })?;
     let mut ranges = Vec::new();
     for (index, text) in spec.texts("ips")?.into_iter().enumerate() {
         ranges.push(text.parse().map_err(|error| Problem::Range(error).at(format!("spec.ips[{index}]")))?);
@@ -97,7 +139,12 @@ fn check_group(object: Spec<'_>) -> Result<(), InvalidPool> {
     }
 }
 
-/// What a pool in a plugin's configuration may be: an object.
-pub(crate) fn inline_object(item: &Value) -> Result<&Map<String, Value>, InvalidPool> {
-    item.as_object().ok_or_else(|| mismatch("pool", "an object", item))
+/// What a pool in a plugin's configuration says: a manifest, or a specification itself.
+pub(crate) fn read_inline(item: &Value) -> Result<Vec<Object>, InvalidPool> {
+    let object = item.as_object().ok_or_else(|| mismatch("pool", "an object", item))?;
+    match object.get("kind") {
+        Some(_) => read(item),
+        None if object.contains_key("spec") => Err(Problem::Missing.at("kind")),
+        None => bare_pool(Spec(object)).map(|pool| vec![Object::Pool(pool)]),
+    }
 }

@@ -8,6 +8,7 @@
 
 mod document;
 mod family;
+mod keys;
 mod name;
 mod pattern;
 mod pool;
@@ -15,9 +16,12 @@ mod pools;
 mod problem;
 mod range;
 mod ranges;
+mod remarks;
+mod requested;
 mod select;
 mod selection;
 mod spec;
+mod status;
 mod store;
 
 pub use family::Family;
@@ -27,6 +31,8 @@ pub use pools::{Ignored, Pools, ReadError};
 pub use problem::{InvalidPool, Problem};
 pub use range::{InvalidRange, Range};
 pub use ranges::Ranges;
+pub use remarks::Remarks;
+pub use requested::{Obstacle, Unavailable};
 pub use selection::{Names, Reason, Reasons, Request, SelectError, Selection, Skipped};
 pub use store::{Claim, Header as MapHeader, LocalStore, MAX_ADDRESSES, Owner, Release, StoreError};
 pub use yaml::InvalidYaml;

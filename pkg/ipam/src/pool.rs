@@ -1,11 +1,11 @@
 //! A pool: what a `SpiderIPPool` means, once its rules hold.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnetwork::IpNetwork;
 
 use crate::{
-    Family, InvalidPool, PoolName, Problem, Range, Ranges,
+    Family, InvalidPool, PoolName, Problem, Range, Ranges, keys,
     spec::{Spec, mismatch},
 };
 
@@ -16,8 +16,12 @@ pub struct Pool {
     pub name: PoolName,
     /// The subnet; a given address has its prefix length.
     pub subnet: IpNetwork,
-    /// What may be given out: `ips` without `excludeIPs` and without reserved addresses.
+    /// What may be given out: `ips` without `excludeIPs`, reserved addresses and what others have given.
     pub ranges: Ranges,
+    /// `excludeIPs`.
+    pub excluded: Vec<Range>,
+    /// Addresses that Spiderpool has given by the object's status, and to which pod.
+    pub given: BTreeMap<IpAddr, String>,
     /// The subnet's gateway; never given out.
     pub gateway: Option<IpAddr>,
     /// Routes for the pod besides the default route, in the order written.
@@ -73,7 +77,8 @@ impl Pool {
         }
         let listed = ranges_of(spec, "ips", subnet)?;
         refuse_overlaps(&listed)?;
-        let ranges = Ranges::new(family, &listed, &ranges_of(spec, "excludeIPs", subnet)?);
+        let excluded = ranges_of(spec, "excludeIPs", subnet)?;
+        let ranges = Ranges::new(family, &listed, &excluded);
         let gateway = spec.parsed("gateway", "an address")?;
         if let Some(gateway) = gateway {
             inside(gateway, subnet).map_err(|problem| problem.at("gateway"))?;
@@ -85,6 +90,8 @@ impl Pool {
             name,
             subnet,
             ranges,
+            excluded,
+            given: BTreeMap::new(),
             gateway,
             routes: routes(spec, subnet)?,
             affinity: Affinity::from_spec(spec)?,
@@ -92,6 +99,15 @@ impl Pool {
             disabled: spec.flag("disable")?,
             terminating: false,
         })
+    }
+
+    /// Gives nobody what another allocator has given.
+    pub(crate) fn leave_to_others(&mut self, given: BTreeMap<IpAddr, String>) {
+        if !given.is_empty() {
+            let taken: Vec<_> = given.keys().map(|address| Range::from(*address)).collect();
+            self.ranges = self.ranges.without(&taken);
+            self.given = given;
+        }
     }
 
     /// The family of all its addresses.
@@ -182,6 +198,7 @@ fn routes(spec: Spec<'_>, subnet: IpNetwork) -> Result<Vec<Route>, InvalidPool> 
         let key = |name: &str| format!("routes[{index}]{name}");
         let route = item.as_object().map(Spec).ok_or_else(|| mismatch(key(""), "an object", item))?;
         let at = |error: InvalidPool| error.problem.at(key(&format!(".{}", error.key)));
+        keys::check(route.0, &[&keys::ROUTE]).map_err(at)?;
         let text = route.text("dst").map_err(at)?.ok_or_else(|| Problem::Missing.at(key(".dst")))?;
         let dst = canonical(network(&key(".dst"), text)?);
         let gw = route.parsed("gw", "an address").map_err(at)?;
@@ -224,7 +241,7 @@ mod tests {
         let pool = read(json!({
             "ipVersion": 4, "gateway": "10.0.0.1", "vlan": 0, "default": true, "disable": false,
             "excludeIPs": ["10.0.0.11-10.0.0.19"], "routes": [{"dst": "10.9.0.0/16", "gw": "10.0.0.2"}],
-            "nodeName": ["n"], "namespaceName": ["s"], "multusName": ["m"], "podAffinity": {}, "unheardOf": 1
+            "nodeName": ["n"], "namespaceName": ["s"], "multusName": ["m"], "podAffinity": {}
         }))
         .unwrap();
         assert_eq!(pool.ranges.len(), 2);

@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    InvalidPool, InvalidYaml, Pool, PoolName, Problem, Range,
+    InvalidPool, InvalidYaml, Pool, Problem, Range, Reason, Remarks, Skipped,
     document::{self, Object},
 };
 
@@ -18,6 +18,7 @@ pub struct Pools {
     entries: Vec<Entry>,
     reserved: Vec<Range>,
     ignored: Vec<Ignored>,
+    remarks: Remarks,
 }
 
 #[derive(Debug, Clone)]
@@ -25,7 +26,9 @@ pub(crate) struct Entry {
     pub(crate) pool: Pool,
     /// Written in the configuration itself.
     pub(crate) inline: bool,
-    origin: String,
+    pub(crate) origin: String,
+    /// Where another pool of this name is: nobody can say which is meant.
+    pub(crate) rival: Option<String>,
 }
 
 /// A document that is no pool.
@@ -41,7 +44,7 @@ pub struct Ignored {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// A file or the directory.
-    #[error("read {}", path.display())]
+    #[error("read {}: {source}", path.display())]
     Io {
         /// Which.
         path: PathBuf,
@@ -72,16 +75,9 @@ pub enum ReadError {
         /// Which key and why.
         problem: InvalidPool,
     },
-    /// Two pools have one name.
-    #[error("pool {name} is defined twice: in {first} and in {second}; rename or remove one")]
-    Duplicate {
-        /// The name.
-        name: PoolName,
-        /// Where it is first.
-        first: String,
-        /// Where it is again.
-        second: String,
-    },
+    /// A file that cannot be understood speaks of reservations.
+    #[error("{0}; no pool of the directory is used, for the file seems to reserve addresses")]
+    Reservation(Box<ReadError>),
 }
 
 impl Pools {
@@ -89,7 +85,7 @@ impl Pools {
     /// `SpiderIPPool`'s `spec`. `null` is no pool at all.
     ///
     /// # Errors
-    /// [`ReadError::Invalid`] and [`ReadError::Duplicate`], naming `pools[index]`.
+    /// [`ReadError::Invalid`], naming `pools[index]`.
     pub fn from_inline(value: &Value) -> Result<Self, ReadError> {
         let invalid = |origin: String| move |problem| ReadError::Invalid { origin, problem };
         let mut pools = Self::default();
@@ -103,27 +99,36 @@ impl Pools {
         };
         for (index, item) in items.iter().enumerate() {
             let origin = format!("pools[{index}]");
-            let object = document::inline_object(item).map_err(invalid(origin.clone()))?;
-            if !object.contains_key("kind") && !object.contains_key("subnet") {
-                return Err(invalid(origin)(Problem::Missing.at("subnet")));
-            }
-            pools.add(document::read(item).map_err(invalid(origin.clone()))?, &origin, true)?;
+            let objects = document::read_inline(item).map_err(invalid(origin.clone()))?;
+            pools.add(objects, &origin, true);
         }
         pools.subtract_reserved();
         Ok(pools)
     }
 
     /// The pools of a directory's `*.yaml`, `*.yml` and `*.json` files in the order of their names; files
-    /// whose name begins with a dot are skipped. A missing directory has no pools.
+    /// whose name begins with a dot are skipped.
+    ///
+    /// A file that cannot be used harms its own pools only, and a missing directory has none: [`Pools::remarks`] tells
+    /// of both.
     ///
     /// # Errors
-    /// Any [`ReadError`]; one bad document spoils the directory, for it could be a reservation.
+    /// [`ReadError::Io`] if the directory cannot be listed; [`ReadError::Reservation`] if a file that cannot be used
+    /// may keep addresses of all pools from being given.
     pub fn read_dir(path: &Path) -> Result<Self, ReadError> {
         let mut pools = Self::default();
-        for file in files(path)? {
-            let text =
-                fs::read_to_string(&file).map_err(|source| ReadError::Io { path: file.clone(), source })?;
-            pools.add_text(&text, &file)?;
+        let Some(files) = files(path)? else {
+            pools.remarks.no_directory(path);
+            return Ok(pools);
+        };
+        for file in files {
+            match pools_of_file(&file) {
+                Ok(found) => pools.take(found),
+                Err(Unusable { error, may_reserve: true }) => {
+                    return Err(ReadError::Reservation(Box::new(error)));
+                }
+                Err(Unusable { error, may_reserve: false }) => pools.remarks.unusable_file(&error),
+            }
         }
         pools.subtract_reserved();
         Ok(pools)
@@ -132,7 +137,7 @@ impl Pools {
     /// The pools of one file. `path` stands in messages; if it ends in `.json` the text is JSON, else YAML.
     ///
     /// # Errors
-    /// As [`Pools::read_dir`].
+    /// Any [`ReadError`].
     pub fn from_text(text: &str, path: &Path) -> Result<Self, ReadError> {
         let mut pools = Self::default();
         pools.add_text(text, path)?;
@@ -141,17 +146,11 @@ impl Pools {
     }
 
     /// These and then the others'. Addresses reserved in either are reserved in both.
-    ///
-    /// # Errors
-    /// [`ReadError::Duplicate`].
-    pub fn join(mut self, other: Self) -> Result<Self, ReadError> {
-        for entry in other.entries {
-            self.add_entry(entry)?;
-        }
-        self.reserved.extend(other.reserved);
-        self.ignored.extend(other.ignored);
+    #[must_use]
+    pub fn join(mut self, other: Self) -> Self {
+        self.take(other);
         self.subtract_reserved();
-        Ok(self)
+        self
     }
 
     /// All pools in order.
@@ -184,6 +183,19 @@ impl Pools {
         &self.ignored
     }
 
+    /// What kept further pools from being known.
+    pub fn remarks(&self) -> &Remarks {
+        &self.remarks
+    }
+
+    /// The pools that are not used because there are two of their name, and where these are.
+    pub fn contested(&self) -> impl Iterator<Item = Skipped> {
+        self.entries.iter().filter_map(|entry| {
+            let reason = Reason::contested(entry)?;
+            Some(Skipped { pool: entry.pool.name.clone(), reason })
+        })
+    }
+
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -203,30 +215,37 @@ impl Pools {
             };
             let objects = document::read(document)
                 .map_err(|problem| ReadError::Invalid { origin: origin.clone(), problem })?;
-            self.add(objects, &origin, false)?;
+            self.add(objects, &origin, false);
         }
         Ok(())
     }
 
-    fn add(&mut self, objects: Vec<Object>, origin: &str, inline: bool) -> Result<(), ReadError> {
+    fn add(&mut self, objects: Vec<Object>, origin: &str, inline: bool) {
         for object in objects {
             let origin = origin.to_owned();
             match object {
-                Object::Pool(pool) => self.add_entry(Entry { pool: *pool, inline, origin })?,
+                Object::Pool(pool) => self.add_entry(Entry { pool: *pool, inline, origin, rival: None }),
                 Object::Reserved(ranges) => self.reserved.extend(ranges),
                 Object::Ignored(reason) => self.ignored.push(Ignored { origin, reason }),
             }
         }
-        Ok(())
     }
 
-    fn add_entry(&mut self, entry: Entry) -> Result<(), ReadError> {
-        if let Some(first) = self.entries.iter().find(|first| first.pool.name == entry.pool.name) {
-            let (name, first) = (entry.pool.name, first.origin.clone());
-            return Err(ReadError::Duplicate { name, first, second: entry.origin });
+    fn take(&mut self, other: Self) {
+        for entry in other.entries {
+            self.add_entry(entry);
         }
-        self.entries.push(entry);
-        Ok(())
+        self.reserved.extend(other.reserved);
+        self.ignored.extend(other.ignored);
+        self.remarks.extend(other.remarks);
+    }
+
+    /// Of two pools of one name neither is used, for nobody can say which was meant.
+    fn add_entry(&mut self, entry: Entry) {
+        match self.entries.iter_mut().find(|first| first.pool.name == entry.pool.name) {
+            Some(first) => first.rival = Some(entry.origin),
+            None => self.entries.push(entry),
+        }
     }
 
     fn subtract_reserved(&mut self) {
@@ -238,12 +257,44 @@ impl Pools {
     }
 }
 
-/// A directory's pool files, sorted.
-fn files(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
+/// A file of which nothing can be used.
+struct Unusable {
+    error: ReadError,
+    /// Its content, as far as it can be seen, speaks of reservations, or nothing of it can be seen.
+    may_reserve: bool,
+}
+
+fn pools_of_file(path: &Path) -> Result<Pools, Unusable> {
+    let io = |source| ReadError::Io { path: path.to_owned(), source };
+    let bytes = fs::read(path).map_err(|source| {
+        // A link that leads nowhere and a directory have no content.
+        let empty = matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory);
+        Unusable { error: io(source), may_reserve: !empty }
+    })?;
+    let mut pools = Pools::default();
+    let read = match str::from_utf8(&bytes) {
+        Ok(text) => pools.add_text(text, path),
+        Err(error) => Err(io(io::Error::new(io::ErrorKind::InvalidData, error))),
+    };
+    match read {
+        Ok(()) => Ok(pools),
+        Err(error) => Err(Unusable { error, may_reserve: speaks_of_reservations(&bytes) }),
+    }
+}
+
+/// Whether a file that cannot be understood may be meant to reserve addresses.
+fn speaks_of_reservations(bytes: &[u8]) -> bool {
+    let says = |word: &[u8]| bytes.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
+    // Half of it is enough: the other half may be what is wrong.
+    says(b"SpiderR") || says(b"ReservedIP")
+}
+
+/// A directory's pool files, sorted; `None` if it is missing.
+fn files(directory: &Path) -> Result<Option<Vec<PathBuf>>, ReadError> {
     let failed = |source| ReadError::Io { path: directory.to_owned(), source };
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
     let mut files = Vec::new();
@@ -256,7 +307,7 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
         }
     }
     files.sort_unstable();
-    Ok(files)
+    Ok(Some(files))
 }
 
 #[cfg(test)]
@@ -300,8 +351,12 @@ spec:
         pools.iter().map(|pool| pool.name.as_str()).collect()
     }
 
+    /// What is said of the one file that cannot be used.
     fn refused(files: &[(&str, &str)]) -> String {
-        Pools::read_dir(directory(files).path()).unwrap_err().to_string()
+        match Pools::read_dir(directory(files).path()) {
+            Ok(pools) => pools.remarks().to_string(),
+            Err(error) => error.to_string(),
+        }
     }
 
     #[test]
@@ -327,7 +382,9 @@ spec:
 
     #[test]
     fn a_missing_directory_has_no_pools() {
-        assert!(Pools::read_dir(Path::new("/nowhere/pools.d")).unwrap().is_empty());
+        let pools = Pools::read_dir(Path::new("/nowhere/pools.d")).unwrap();
+        assert!(pools.is_empty());
+        assert_eq!(pools.remarks().to_string(), "; there is no directory /nowhere/pools.d");
     }
 
     #[test]
@@ -351,29 +408,110 @@ spec:
         assert!(error.contains("apiVersion: expected spiderpool.spidernet.io/v2beta1"), "{error}");
     }
 
-    #[test]
-    fn one_name_in_two_files_is_refused() {
-        let pool = "name: a\nsubnet: 10.1.0.0/24";
-        let error = refused(&[("1.yaml", pool), ("2.yaml", pool)]);
-        assert!(
-            error.starts_with("pool a is defined twice: in ") && error.contains("/1.yaml and in "),
-            "{error}"
-        );
-        let inline = Pools::from_inline(&json!([{"name": "a", "subnet": "10.0.0.0/24"}])).unwrap();
-        let read = Pools::read_dir(directory(&[("1.yaml", pool)]).path()).unwrap();
-        let error = inline.join(read).unwrap_err().to_string();
-        assert!(error.contains("in pools[0] and in /"), "{error}");
+    fn contested(pools: &Pools) -> Vec<String> {
+        pools.contested().map(|skipped| format!("{}: {}", skipped.pool, skipped.reason)).collect()
     }
 
     #[test]
-    fn ipam_case_014_inline_pools_tolerate_unknown_keys() {
-        let pools = json!([{"name": "b", "subnet": "10.0.0.0/24", "ips": ["10.0.0.2"], "x": {}}, {"name": "a", "subnet": "fd00::/64"}]);
+    fn of_two_pools_of_one_name_both_places_are_told() {
+        let pool = "name: a\nsubnet: 10.1.0.0/24";
+        let files =
+            directory(&[("1.yaml", pool), ("2.yaml", pool), ("3.yaml", "name: b\nsubnet: 10.1.0.0/24")]);
+        let pools = Pools::read_dir(files.path()).unwrap();
+        let [text] = contested(&pools).try_into().unwrap();
+        assert!(
+            text.starts_with("a: it is defined twice: in ") && text.contains("/1.yaml and in "),
+            "{text}"
+        );
+        let inline = Pools::from_inline(&json!([{"name": "a", "subnet": "10.0.0.0/24"}])).unwrap();
+        let read = Pools::read_dir(directory(&[("1.yaml", pool)]).path()).unwrap();
+        let [text] = contested(&inline.join(read)).try_into().unwrap();
+        assert!(text.contains("in pools[0] and in /"), "{text}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_harms_its_own_pools_only() {
+        let good = ("good.yaml", "name: good\nsubnet: 10.1.0.0/24");
+        for bad in [("bad.yaml", "kind: ["), ("bad.json", "{"), ("bad.yaml", "name: b\nsubnett: 10.1.0.0/24")]
+        {
+            let pools = Pools::read_dir(directory(&[good, bad]).path()).unwrap();
+            assert_eq!(names(&pools), ["good"]);
+            let [why] = pools.remarks().unusable() else { panic!("{:?}", pools.remarks()) };
+            assert!(why.contains(bad.0), "{why}");
+        }
+        let directory = directory(&[good]);
+        std::os::unix::fs::symlink("/nowhere", directory.path().join("bad.yaml")).unwrap();
+        fs::create_dir(directory.path().join("worse.yaml")).unwrap();
+        let pools = Pools::read_dir(directory.path()).unwrap();
+        assert_eq!((names(&pools), pools.remarks().unusable().len()), (vec!["good"], 2));
+    }
+
+    #[test]
+    fn a_file_that_may_be_a_reservation_spoils_the_directory() {
+        let good = ("good.yaml", "name: good\nsubnet: 10.1.0.0/24");
+        for bad in [
+            "kind: SpiderReservedIP\nspec: [",
+            "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderResrvedIP\nspec: {ips: [10.1.0.1]}",
+            "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderReservedIP\nspec: {ip: [10.1.0.1]}",
+        ] {
+            let error =
+                Pools::read_dir(directory(&[good, ("bad.yaml", bad)]).path()).unwrap_err().to_string();
+            assert!(error.contains("/bad.yaml") && error.contains("seems to reserve addresses"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name_wherever_it_stands() {
+        let spec = MANIFESTS
+            .replace("  ips:\n  - 10.0.0.1-10.0.0.9", "  ips: [10.0.0.1-10.0.0.9]\n  excludeIps: [10.0.0.5]");
+        for (text, expected) in [
+            (spec.as_str(), "document 1: spec.excludeIps: unknown key; did you mean \"excludeIPs\"?"),
+            (
+                &MANIFESTS.replace("status:", "staus:"),
+                "document 1: staus: unknown key; did you mean \"status\"?",
+            ),
+            ("name: a\nsubnett: 10.0.0.0/24\nips: []", "subnett: unknown key; did you mean \"subnet\"?"),
+            (
+                "name: a\nsubnet: 10.0.0.0/24\nroutes: [{dst: 10.1.0.0/16, gw: 10.0.0.1, via: x}]",
+                "routes[0].via: unknown key; known are dst, gw",
+            ),
+            ("metadata: {name: a}\napiVersion: spiderpool.spidernet.io/v2beta1\nspec: {}", "kind: missing"),
+        ] {
+            let error = refused(&[("a.yaml", text)]);
+            assert!(error.contains(expected), "{error} must have {expected}");
+        }
+    }
+
+    #[test]
+    fn spiderpools_other_keys_and_kinds_are_known() {
+        let vlan = MANIFESTS.replace("  subnet:", "  vlan: 100\n  ipVersion: 4\n  subnet:");
+        let subnet = "---\napiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderSubnet\nspec: {subnet: 10.0.0.0/8}\n";
+        let pools = Pools::read_dir(directory(&[("a.yaml", &(vlan + subnet))]).path()).unwrap();
+        assert_eq!((names(&pools), pools.remarks()), (vec!["rail0"], &Remarks::default()));
+    }
+
+    #[test]
+    fn what_spiderpool_has_given_is_not_given_again() {
+        let status = r#"'{"10.0.0.4":{"pod":"ai/web-0","podUid":"91ab"}}'"#;
+        let pools = Pools::from_text(&MANIFESTS.replace("'{}'", status), Path::new("a.yaml")).unwrap();
+        let pool = pools.get("rail0").unwrap();
+        assert!(!pool.ranges.contains("10.0.0.4".parse().unwrap()) && pool.ranges.len() == 5);
+        assert_eq!(pool.given.values().collect::<Vec<_>>(), ["ai/web-0"]);
+    }
+
+    #[test]
+    fn ipam_case_014_inline_pools_are_read_as_files_are() {
+        let pools = json!([{"name": "b", "subnet": "10.0.0.0/24", "ips": ["10.0.0.2"]}, {"name": "a", "subnet": "fd00::/64"}]);
         assert_eq!(names(&Pools::from_inline(&pools).unwrap()), ["b", "a"]);
         assert!(Pools::from_inline(&Value::Null).unwrap().is_empty());
         for (bad, text) in [
             (json!({}), "configuration: pools: expected a list"),
             (json!([{"name": "a", "subnet": "10.0.0.0/24"}, 5]), "pools[1]: pool: expected an object"),
             (json!([{"name": "a"}]), "pools[0]: subnet: missing"),
+            (
+                json!([{"name": "a", "subnet": "10.0.0.0/24", "gatway": ""}]),
+                "pools[0]: gatway: unknown key; did you mean \"gateway\"",
+            ),
             (json!([{"subnet": "10.0.0.0/24"}]), "pools[0]: name: missing"),
         ] {
             let error = Pools::from_inline(&bad).unwrap_err().to_string();
@@ -385,7 +523,7 @@ spec:
     fn ipam_case_072_reservations_hold_for_joined_pools() {
         let inline = json!([{"name": "x", "subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.4"]}]);
         let read = Pools::read_dir(directory(&[("a.yaml", MANIFESTS)]).path()).unwrap();
-        let pools = Pools::from_inline(&inline).unwrap().join(read).unwrap();
+        let pools = Pools::from_inline(&inline).unwrap().join(read);
         assert_eq!(pools.get("x").unwrap().ranges.nth(0), Some("10.0.0.4".parse().unwrap()));
     }
 }

@@ -30,6 +30,14 @@ pub enum Problem {
         /// What it is.
         found: String,
     },
+    /// The key is none that anybody reads.
+    #[error("unknown key; {}", advice(*nearest, known))]
+    UnknownKey {
+        /// The known key that is most like it.
+        nearest: Option<&'static str>,
+        /// All known keys.
+        known: Vec<&'static str>,
+    },
     /// See [`InvalidPoolName`].
     #[error(transparent)]
     Name(#[from] InvalidPoolName),
@@ -85,5 +93,13 @@ impl Problem {
     /// The problem with the key it is about.
     pub(crate) fn at(self, key: impl Into<String>) -> InvalidPool {
         InvalidPool { key: key.into(), problem: self }
+    }
+}
+
+/// What may have been meant.
+fn advice(nearest: Option<&str>, known: &[&str]) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean {nearest:?}?"),
+        None => format!("known are {}", known.join(", ")),
     }
 }

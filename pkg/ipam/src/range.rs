@@ -72,6 +72,12 @@ impl Range {
     }
 }
 
+impl From<IpAddr> for Range {
+    fn from(address: IpAddr) -> Self {
+        Self { first: address, last: address }
+    }
+}
+
 impl FromStr for Range {
     type Err = InvalidRange;
 

@@ -4,7 +4,7 @@
 //! the order in which the pool's author wrote them, because addresses are tried in that order; a second
 //! index, sorted by address, answers "which ordinal has this address".
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 use crate::{
     Family, Range,
@@ -121,6 +121,28 @@ impl Ranges {
 
     pub(crate) fn intervals(&self) -> &[Interval] {
         &self.intervals
+    }
+}
+
+/// As a pool writes them; of many the first ones.
+impl fmt::Display for Ranges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 8;
+        let address =
+            |number| address(self.family, number).map(|address| address.to_string()).unwrap_or_default();
+        for (index, Interval { first, last, .. }) in self.intervals.iter().take(MOST).enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            if first == last {
+                write!(f, "{comma}{}", address(*first))?;
+            } else {
+                write!(f, "{comma}{}-{}", address(*first), address(*last))?;
+            }
+        }
+        match self.intervals.len() {
+            0 => f.write_str("no address"),
+            1..=MOST => Ok(()),
+            _ => f.write_str(", …"),
+        }
     }
 }
 

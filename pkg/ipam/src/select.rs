@@ -21,8 +21,9 @@ impl Pools {
         for family in Family::ALL {
             let candidates = self.candidates(family, request)?;
             let (mut pools, mut skipped) = (Vec::<&Pool>::new(), Vec::new());
-            for pool in &candidates {
-                match reason_to_skip(pool, family, request) {
+            for entry in &candidates {
+                let pool = &entry.pool;
+                match reason_to_skip(entry, family, request) {
                     None => {
                         // Behind its equals: they keep the list's order.
                         let at = pools.partition_point(|earlier| priority(earlier) >= priority(pool));
@@ -33,8 +34,9 @@ impl Pools {
             }
             if pools.is_empty() && !candidates.is_empty() {
                 let ifname = request.ifname.to_owned();
-                let pools = names(candidates);
-                return Err(SelectError::Filtered { family, pools, ifname, skipped: Reasons(skipped) });
+                let pools = names(candidates.into_iter().map(|entry| &entry.pool));
+                let (skipped, remarks) = (Reasons(skipped), self.remarks().clone());
+                return Err(SelectError::Filtered { family, pools, ifname, skipped, remarks });
             }
             selection.skipped.extend(skipped);
             match family {
@@ -43,12 +45,12 @@ impl Pools {
             }
         }
         if selection.ipv4.is_empty() && selection.ipv6.is_empty() {
-            return Err(SelectError::None { known: names(self.iter()) });
+            return Err(SelectError::None { known: names(self.iter()), remarks: self.remarks().clone() });
         }
         Ok(selection)
     }
 
-    fn candidates(&self, family: Family, request: &Request<'_>) -> Result<Vec<&Pool>, SelectError> {
+    fn candidates(&self, family: Family, request: &Request<'_>) -> Result<Vec<&Entry>, SelectError> {
         let (key, listed) = match family {
             Family::V4 => ("default_ipv4_ippool", request.default_ipv4_ippool),
             Family::V6 => ("default_ipv6_ippool", request.default_ipv6_ippool),
@@ -59,26 +61,31 @@ impl Pools {
         let inline: Vec<&Entry> = self.entries().iter().filter(|entry| entry.inline).collect();
         let defaults_only = inline.is_empty() || inline.iter().any(|entry| entry.pool.default);
         let from = if inline.is_empty() { self.entries().iter().collect() } else { inline };
-        let wanted = |pool: &&Pool| pool.family() == family && (pool.default || !defaults_only);
-        Ok(from.into_iter().map(|entry| &entry.pool).filter(wanted).collect())
+        let wanted = |entry: &&Entry| entry.pool.family() == family && (entry.pool.default || !defaults_only);
+        Ok(from.into_iter().filter(wanted).collect())
     }
 
     /// The pools that a list names, in its order; those a pattern matches in the order they were read.
-    fn named(&self, key: &'static str, listed: &[String], family: Family) -> Result<Vec<&Pool>, SelectError> {
-        let mut found: Vec<&Pool> = Vec::new();
+    fn named(
+        &self,
+        key: &'static str,
+        listed: &[String],
+        family: Family,
+    ) -> Result<Vec<&Entry>, SelectError> {
+        let mut found: Vec<&Entry> = Vec::new();
         for (index, text) in listed.iter().enumerate() {
             if listed.iter().take(index).any(|earlier| earlier == text) {
                 return Err(SelectError::Duplicate { key, name: text.clone() });
             }
             if !is_pattern(text) {
-                let unknown = || SelectError::Unknown { key, name: text.clone(), known: names(self.iter()) };
-                found.push(self.get(text).ok_or_else(unknown)?);
+                let entry = self.entries().iter().find(|entry| entry.pool.name.as_str() == text);
+                found.push(entry.ok_or_else(|| self.unknown(key, text))?);
                 continue;
             }
-            for pool in self.iter().filter(|pool| pool.family() == family) {
+            for entry in self.entries().iter().filter(|entry| entry.pool.family() == family) {
                 let malformed = |_| SelectError::Pattern { key, pattern: text.clone() };
-                if matches(text, pool.name.as_str()).map_err(malformed)? {
-                    found.push(pool);
+                if matches(text, entry.pool.name.as_str()).map_err(malformed)? {
+                    found.push(entry);
                 }
             }
         }
@@ -87,15 +94,21 @@ impl Pools {
                 key,
                 patterns: Names(listed.to_vec()),
                 known: names(self.iter()),
+                remarks: self.remarks().clone(),
             });
         }
-        let mut once: Vec<&Pool> = Vec::with_capacity(found.len());
-        for pool in found {
-            if !once.iter().any(|earlier| earlier.name == pool.name) {
-                once.push(pool);
+        let mut once: Vec<&Entry> = Vec::with_capacity(found.len());
+        for entry in found {
+            if !once.iter().any(|earlier| earlier.pool.name == entry.pool.name) {
+                once.push(entry);
             }
         }
         Ok(once)
+    }
+
+    fn unknown(&self, key: &'static str, name: &str) -> SelectError {
+        let (known, remarks) = (names(self.iter()), self.remarks().clone());
+        SelectError::Unknown { key, name: name.to_owned(), known, remarks }
     }
 }
 
@@ -103,8 +116,12 @@ fn names<'a>(pools: impl IntoIterator<Item = &'a Pool>) -> Names {
     Names(pools.into_iter().map(|pool| pool.name.to_string()).collect())
 }
 
-fn reason_to_skip(pool: &Pool, family: Family, request: &Request<'_>) -> Option<Reason> {
+fn reason_to_skip(entry: &Entry, family: Family, request: &Request<'_>) -> Option<Reason> {
+    let pool = &entry.pool;
     let affinity = &pool.affinity;
+    if let Some(contested) = Reason::contested(entry) {
+        return Some(contested);
+    }
     if pool.terminating {
         return Some(Reason::Terminating);
     }
@@ -348,10 +365,9 @@ mod tests {
         std::fs::write(directory.path().join("a.yaml"), default).unwrap();
         let read = || Pools::read_dir(directory.path()).unwrap();
         assert_eq!(select(&read(), &[], &[]).unwrap().0, ["cluster"]);
-        let plain = inline(vec![pool("a", json!({})), pool("b", json!({}))]).join(read()).unwrap();
+        let plain = inline(vec![pool("a", json!({})), pool("b", json!({}))]).join(read());
         assert_eq!(select(&plain, &[], &[]).unwrap().0, ["a", "b"]);
-        let chosen =
-            inline(vec![pool("a", json!({})), pool("b", json!({"default": true}))]).join(read()).unwrap();
+        let chosen = inline(vec![pool("a", json!({})), pool("b", json!({"default": true}))]).join(read());
         assert_eq!(select(&chosen, &[], &[]).unwrap().0, ["b"]);
         assert_eq!(select(&chosen, &["other"], &[]).unwrap().0, ["other"]);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Family, Pool, PoolName};
+use crate::{Family, Pool, PoolName, Remarks, pools::Entry};
 
 /// Who asks for an address.
 #[derive(Debug, Clone, Default)]
@@ -71,6 +71,22 @@ pub enum Reason {
     /// It selects by labels.
     #[error("{0} needs labels that only the Kubernetes API has")]
     Labels(&'static str),
+    /// Two pools have its name.
+    #[error("it is defined twice: in {first} and in {second}; rename or remove one")]
+    Contested {
+        /// Where it is first.
+        first: String,
+        /// Where it is again.
+        second: String,
+    },
+}
+
+impl Reason {
+    /// That two pools have one name.
+    pub(crate) fn contested(entry: &Entry) -> Option<Self> {
+        let second = entry.rival.clone()?;
+        Some(Self::Contested { first: entry.origin.clone(), second })
+    }
 }
 
 /// No pool can be used.
@@ -79,14 +95,16 @@ pub enum SelectError {
     /// The configuration names no pool and none is a default.
     #[error(
         "no IPPool available: default_ipv4_ippool and default_ipv6_ippool are empty and no pool has default: true; \
-         known IPPools: {known}"
+         known IPPools: {known}{remarks}"
     )]
     None {
         /// What there is.
         known: Names,
+        /// What there may be.
+        remarks: Remarks,
     },
     /// A named pool does not exist.
-    #[error("no IPPool available: IPPool {name:?} of {key} does not exist; known IPPools: {known}")]
+    #[error("no IPPool available: IPPool {name:?} of {key} does not exist; known IPPools: {known}{remarks}")]
     Unknown {
         /// Which key names it.
         key: &'static str,
@@ -94,9 +112,11 @@ pub enum SelectError {
         name: String,
         /// What there is.
         known: Names,
+        /// What there may be.
+        remarks: Remarks,
     },
     /// No pool's name matches.
-    #[error("no IPPool available: no IPPool matches {patterns} of {key}; known IPPools: {known}")]
+    #[error("no IPPool available: no IPPool matches {patterns} of {key}; known IPPools: {known}{remarks}")]
     NoMatch {
         /// Which key has the patterns.
         key: &'static str,
@@ -104,6 +124,8 @@ pub enum SelectError {
         patterns: Names,
         /// What there is.
         known: Names,
+        /// What there may be.
+        remarks: Remarks,
     },
     /// A name is there twice.
     #[error("wrong input, {key} lists IPPool {name} twice; remove one")]
@@ -122,7 +144,7 @@ pub enum SelectError {
         pattern: String,
     },
     /// All candidates of a family may not be used.
-    #[error("no IPPool available, all {family} IPPools {pools} of {ifname} filtered out: {skipped}")]
+    #[error("no IPPool available, all {family} IPPools {pools} of {ifname} filtered out: {skipped}{remarks}")]
     Filtered {
         /// The family.
         family: Family,
@@ -132,7 +154,25 @@ pub enum SelectError {
         ifname: String,
         /// Why each of them may not be used.
         skipped: Reasons,
+        /// What there may be.
+        remarks: Remarks,
     },
+}
+
+impl SelectError {
+    /// Whether pool files have to be corrected, as far as can be seen.
+    pub fn is_of_files(&self) -> bool {
+        match self {
+            Self::None { remarks, .. } | Self::Unknown { remarks, .. } | Self::NoMatch { remarks, .. } => {
+                !remarks.unusable().is_empty()
+            }
+            Self::Filtered { skipped, remarks, .. } => {
+                let contested = |skip: &Skipped| matches!(skip.reason, Reason::Contested { .. });
+                !remarks.unusable().is_empty() || skipped.0.iter().any(contested)
+            }
+            Self::Duplicate { .. } | Self::Pattern { .. } => false,
+        }
+    }
 }
 
 /// Names. Prints as `[a b]`.

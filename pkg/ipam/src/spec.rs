@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{InvalidPool, Problem};
 
-/// A JSON object whose keys are read one by one. Keys nobody asks for are tolerated.
+/// A JSON object whose keys are read one by one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spec<'a>(pub(crate) &'a Map<String, Value>);
 

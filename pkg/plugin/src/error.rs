@@ -70,6 +70,7 @@ impl Error {
             Self::File(error) => file_code(error),
             Self::Rdma(error) => rdma_code(error),
             Self::Pools(_) => Code::INVALID_CONFIG,
+            Self::NoPool(error) if error.is_of_files() => Code::INVALID_CONFIG,
             Self::NoPool(_) => Code::NO_ADDRESS,
             Self::Address(error) => address_code(error),
             Self::PodMap(podmap::Error::File(error)) => file_code(error),
@@ -82,7 +83,7 @@ impl Error {
     fn text(&self) -> String {
         let text = self.to_string();
         match (self, std::error::Error::source(self)) {
-            (Self::Pools(_) | Self::Address(_), Some(cause)) => format!("{text}: {cause}"),
+            (Self::Address(_), Some(cause)) => format!("{text}: {cause}"),
             _ => text,
         }
     }
@@ -140,6 +141,7 @@ fn address_code(error: &ipam::StoreError) -> Code {
     match error {
         ipam::StoreError::Exhausted { .. }
         | ipam::StoreError::AllExhausted { .. }
+        | ipam::StoreError::Taken { .. }
         | ipam::StoreError::AllFull { .. } => Code::NO_ADDRESS,
         ipam::StoreError::NotOwner { .. } => Code::IN_USE,
         ipam::StoreError::Busy { .. } => Code::TRY_AGAIN,

@@ -54,7 +54,7 @@ impl State {
     }
 
     /// The journal of an attachment and a plugin.
-    pub(crate) fn journal(&self, attachment: &Attachment, plugin: &str) -> PathBuf {
+    pub fn journal(&self, attachment: &Attachment, plugin: &str) -> PathBuf {
         self.attachments().join(format!("{attachment}.{plugin}.journal"))
     }
 

@@ -333,7 +333,7 @@ fn pools_and_sockets(patient: &Patient<'_>) {
         || (),
     );
     patient.has(
-        &["error pools-broken /etc/silkrail/pools.d"],
+        &["error pools-twice rail0"],
         || {
             write(a, pool);
             write(b, pool);

@@ -91,6 +91,92 @@ fn ipam_case_109_a_pool_that_shrinks_keeps_its_claims_and_one_that_grows_is_used
 }
 
 #[test]
+fn a_mistyped_key_of_a_pool_file_is_refused_by_name() {
+    let rail = Rail::new();
+    let good = manifest("rail", "10.7.0.10-10.7.0.12");
+    for (wrong, meant) in [
+        ("excludeIps: [10.7.0.10]", "excludeIPs"),
+        ("gatway: 10.7.0.1", "gateway"),
+        ("nodename: [x]", "nodeName"),
+    ] {
+        let call = with_files(&rail, &[("rail.yaml", &format!("{good}  {wrong}\n"))]);
+        let key = wrong.split(':').next().unwrap();
+        call.add().error(7).says(&["rail.yaml", &format!("spec.{key}: unknown key"), meant]);
+    }
+    let mut inline = pool("rail", &["10.7.0.10"]);
+    inline["excludeIps"] = json!(["10.7.0.10"]);
+    rail.ipam(&json!({"pools": [inline]})).add().error(7).says(&["pools[0]", "excludeIps", "excludeIPs"]);
+}
+
+#[test]
+fn spiderpools_own_further_keys_are_no_mistake() {
+    let rail = Rail::new();
+    let exported = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderIPPool\nmetadata:\n  name: rail\n  \
+        creationTimestamp: \"2024-01-01T00:00:00Z\"\n  finalizers: [spiderpool.spidernet.io]\n  labels: {a: b}\n\
+        spec:\n  default: true\n  disable: false\n  ipVersion: 4\n  vlan: 0\n  subnet: 10.7.0.0/24\n  gateway: 10.7.0.1\n  \
+        ips: [10.7.0.10-10.7.0.12]\n\
+        status:\n  allocatedIPCount: 0\n  totalIPCount: 3\n  ipMetaData: {readyIPCount: 0}\n";
+    assert_eq!(ip(&with_files(&rail, &[("rail.yaml", exported)]).add().ok()), "10.7.0.10");
+}
+
+#[test]
+fn an_address_that_spiderpool_has_given_is_not_given_again() {
+    let rail = Rail::new();
+    let status =
+        r#"status: {allocatedIPs: '{"10.7.0.10":{"pod":"ai/web-0","podUid":"91ab"}}', allocatedIPCount: 1}"#;
+    let text = manifest("rail", "10.7.0.10-10.7.0.11") + status;
+    let call = with_files(&rail, &[("rail.yaml", &text)]);
+    assert_eq!(ip(&call.clone().container("a").add().ok()), "10.7.0.11");
+    call.clone().container("b").add().error(101).says(&["rail", "1 of 2", "Spiderpool"]);
+    let asked = call.with("runtimeConfig", &json!({"ips": ["10.7.0.10"]})).container("c");
+    asked.add().error(101).says(&["10.7.0.10", "Spiderpool has given it to pod ai/web-0"]);
+}
+
+/// A call of a network that names these pools.
+fn naming(call: &Call, names: &[&str]) -> Call {
+    let mut ipam = serde_json::from_slice::<Value>(call.sent()).unwrap()["ipam"].clone();
+    ipam["default_ipv4_ippool"] = json!(names);
+    call.with("ipam", &ipam)
+}
+
+#[test]
+fn a_bad_file_harms_its_own_pools_only() {
+    let rail = Rail::new();
+    let call = with_files(
+        &rail,
+        &[("good.yaml", &manifest("good", "10.7.0.10")), ("bad.yaml", "kind: [SpiderIPPool\n")],
+    );
+    for names in [&["good"][..], &["go*"], &[]] {
+        let call = naming(&call, names);
+        call.status().done();
+        assert_eq!(ip(&call.add().ok()), "10.7.0.10");
+        call.del().done();
+    }
+    for names in [&["other"][..], &["good", "other"], &["oth*"]] {
+        let call = naming(&call, names);
+        call.add().error(7).says(&["oth", "bad.yaml", "line "]);
+        call.status().error(50).says(&["bad.yaml"]);
+    }
+}
+
+#[test]
+fn a_pool_written_twice_harms_no_other_pool() {
+    let rail = Rail::new();
+    let (twice, good) = (manifest("twice", "10.7.0.10"), manifest("good", "10.7.0.11"));
+    let call = with_files(&rail, &[("a.yaml", &twice), ("b.yaml", &twice), ("c.yaml", &good)]);
+    assert_eq!(ip(&naming(&call, &["good"]).add().ok()), "10.7.0.11");
+    naming(&call, &["twice"]).container("b").add().error(7).says(&["twice", "a.yaml", "b.yaml"]);
+}
+
+#[test]
+fn a_bad_file_that_may_reserve_addresses_stops_every_pool_of_the_directory() {
+    let rail = Rail::new();
+    let bad = "kind: SpiderReservedIP\nspec: {ips: [10.7.0.10}\n";
+    let call = with_files(&rail, &[("good.yaml", &manifest("good", "10.7.0.10")), ("bad.yaml", bad)]);
+    call.add().error(7).says(&["bad.yaml", "reserve"]);
+}
+
+#[test]
 fn a_pool_written_twice_is_refused_with_both_places() {
     let rail = Rail::new();
     let text = manifest("rail", "10.7.0.10");
@@ -103,7 +189,7 @@ fn a_file_that_cannot_be_read_is_named_by_add_and_status_and_does_not_stop_del()
     let rail = Rail::new();
     let good = with_files(&rail, &[("good.yaml", &manifest("rail", "10.7.0.10"))]);
     good.add().ok();
-    let spoilt = with_files(&rail, &[("bad.yaml", "kind: [SpiderIPPool\n")]);
+    let spoilt = naming(&with_files(&rail, &[("bad.yaml", "kind: [SpiderIPPool\n")]), &["other"]);
     spoilt.clone().container("b").add().error(7).says(&["bad.yaml"]);
     spoilt.status().error(50).says(&["bad.yaml"]);
     spoilt.del().done();
@@ -115,5 +201,7 @@ fn an_empty_directory_has_no_pools() {
     let rail = Rail::new();
     with_files(&rail, &[]).add().error(101).says(&["no IPPool available"]);
     let missing: Value = json!({"poolsDir": "/nonexistent/pools.d"});
-    rail.ipam(&missing).add().error(101).says(&["no IPPool available"]);
+    let call = rail.ipam(&missing);
+    call.add().error(101).says(&["no IPPool available", "there is no directory /nonexistent/pools.d"]);
+    naming(&call, &["v4-81"]).add().error(101).says(&["v4-81", "there is no directory /nonexistent/pools.d"]);
 }

@@ -6,16 +6,21 @@ use serde_json::{Value, json};
 use testkit::Observe;
 
 use silkrail_tests::{
-    rail::{Rail, ip, pool, pool6},
+    rail::{Rail, ip, merged, pool, pool6},
     reboot::store,
 };
 
+/// What STATUS says of pools where they are asked to have room.
 fn exhausted(rail: &Rail, pools: &Value) -> testkit::Refusal {
-    rail.ipam(pools).status().error(50)
+    rail.ipam(&strict(pools)).status().error(50)
+}
+
+fn strict(ipam: &Value) -> Value {
+    merged(ipam.clone(), &json!({"statusFailsWhenFull": true}))
 }
 
 #[test]
-fn a_full_pool_is_told_and_an_address_that_is_released_makes_room() {
+fn a_full_pool_is_told_where_that_is_asked_for_and_an_address_that_is_released_makes_room() {
     let rail = Rail::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10"])]});
     rail.ipam(&pools).status().done();
@@ -24,15 +29,16 @@ fn a_full_pool_is_told_and_an_address_that_is_released_makes_room() {
     let before = rail.node.snapshot();
     exhausted(&rail, &pools).says(&["all IP addresses used out", "rail", "extend its ips"]);
     rail.node.snapshot().assert_is(&before);
-    call.del().done();
     rail.ipam(&pools).status().done();
+    call.del().done();
+    rail.ipam(&strict(&pools)).status().done();
 }
 
 #[test]
 fn a_main_plugin_tells_that_its_pool_is_full() {
     let rail = Rail::new();
     let ipam = silkrail_tests::rail::ipam(&["10.7.0.10"]);
-    let call = rail.macvlan(&json!({"ipam": ipam}));
+    let call = rail.macvlan(&json!({"ipam": strict(&ipam)}));
     call.status().done();
     call.add().ok();
     call.status().error(50).says(&["all IP addresses used out"]);

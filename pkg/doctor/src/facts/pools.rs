@@ -11,8 +11,14 @@ pub(crate) struct Pools {
     pub(crate) dir: &'static str,
     /// How many there are.
     pub(crate) count: usize,
-    /// Files, or the directory as a whole, that cannot be understood, and why.
+    /// Files that cannot be understood, and why.
     pub(crate) broken: Vec<(String, String)>,
+    /// Pools that are there twice, and where.
+    pub(crate) contested: Vec<(String, String)>,
+    /// Pools that every node which has them uses.
+    pub(crate) of_any_node: Vec<String>,
+    /// Pools of which Spiderpool has given addresses, and how many.
+    pub(crate) shared: Vec<(String, usize)>,
     /// Documents that are no pools.
     pub(crate) ignored: Vec<String>,
 }
@@ -35,13 +41,18 @@ impl Pools {
             pools.count += found.len();
             let ignored = found.ignored().iter();
             pools.ignored.extend(ignored.map(|ignored| format!("{}: {}", ignored.origin, ignored.reason)));
-            // What each file alone does not show: two pools of one name.
-            match all.join(found) {
-                Ok(both) => all = both,
-                Err(error) => {
-                    pools.broken.push((DIR.to_owned(), error.to_string()));
-                    break;
-                }
+            all = all.join(found);
+        }
+        // What each file alone does not show.
+        let contested = all.contested();
+        pools.contested =
+            contested.map(|skipped| (skipped.pool.to_string(), skipped.reason.to_string())).collect();
+        for pool in all.iter() {
+            if pool.affinity.node_names.is_empty() && !pool.affinity.node && !pool.disabled {
+                pools.of_any_node.push(pool.name.to_string());
+            }
+            if !pool.given.is_empty() {
+                pools.shared.push((pool.name.to_string(), pool.given.len()));
             }
         }
         pools

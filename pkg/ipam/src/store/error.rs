@@ -40,6 +40,14 @@ pub enum StoreError {
         /// The pools.
         pools: Names,
     },
+    /// A certain address was asked for, and another attachment has it.
+    #[error("requested IP address {address} cannot be given: it is taken by {owner}")]
+    Taken {
+        /// The address.
+        address: IpAddr,
+        /// Who has it.
+        owner: Owner,
+    },
     /// Another process holds a lock. It is normally held for microseconds, so that process is stopped.
     #[error("{} is locked by another process; gave up after {waited:?}; try again later", path.display())]
     Busy {

@@ -180,6 +180,22 @@ impl LocalStore {
         Err(StoreError::AllExhausted { family, ifname: owner.ifname.to_string(), pools }.into())
     }
 
+    /// Claims a certain address.
+    ///
+    /// # Errors
+    /// [`StoreError::Taken`]; [`StoreError::Busy`] and [`StoreError::Io`].
+    pub fn claim_address(&self, address: IpAddr, owner: &Attachment) -> Result<(), StoreError> {
+        // The pool's map is a hint: that the address is taken it learns from whoever tries it next.
+        match self.claims.take(address, &owner.to_string())? {
+            Attempt::Ours => Ok(()),
+            Attempt::Theirs => {
+                let owner =
+                    self.claims.owner(address)?.unwrap_or_else(|| Owner::Unknown("somebody".to_owned()));
+                Err(StoreError::Taken { address, owner })
+            }
+        }
+    }
+
     /// Gives an address back if it is this owner's.
     ///
     /// `pool` is the name of the pool it came from; neither the pool nor its map need exist any more. With

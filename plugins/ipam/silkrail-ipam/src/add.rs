@@ -5,8 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cni::{Add, AddResult, IpConfig, Route};
-use ipam::{LocalStore, Pool};
+use addr::Attachment;
+use cni::{Add, AddResult, Code, IpConfig, Route};
+use ipam::{Family, LocalStore, Pool, Selection, StoreError};
 use ipnetwork::IpNetwork;
 use journal::{Journal, boot_id};
 use netns::NetNs;
@@ -19,8 +20,9 @@ use crate::{
     ITSELF, NAME,
     change::{Change, Claim},
     conf::Conf,
+    full,
     note::Note,
-    restart,
+    reclaim, requested, restart,
 };
 
 /// How long another process may hold a pool's lock. It normally does for microseconds.
@@ -51,39 +53,107 @@ fn fresh(
     request: &Add<'_>,
     conf: &Conf,
 ) -> Result<AddResult, Error> {
+    let requested = requested::addresses(&request.common)?;
+    let selection = conf.select(&request.common, request.attachment.ifname.as_str())?;
     let store = LocalStore::open(node.state.root(), boot_id()?)?;
     let note = Note::of(&request.attachment, request.common.args.get("K8S_POD_UID"));
-    let claims = match restart::take_over(journal, node, &store, request, note.as_ref())? {
-        Some(claims) => claims,
-        None => claim(journal, &store, request, conf)?,
-    };
+    let may_stay = |claim: &Claim| may_stay(claim, &selection, &requested);
+    let kept = restart::take_over(journal, node, &store, request, note.as_ref(), may_stay)?;
+    let mut giving = Giving { journal, node, store: &store, owner: &request.attachment };
+    let claims = giving.claims(&selection, &requested, kept, conf)?;
     if let Some(note) = note {
         journal.make(Change::Note(note.clone()), |_| note.write(node))?;
     }
     result(&claims, conf)
 }
 
-fn claim(
-    journal: &mut Journal<Change>,
-    store: &LocalStore,
-    request: &Add<'_>,
-    conf: &Conf,
-) -> Result<Vec<Claim>, Error> {
-    let owner = &request.attachment;
-    let selection = conf.select(&request.common, owner.ifname.as_str())?;
-    let deadline = Instant::now() + PATIENCE;
-    let mut claims = Vec::new();
-    for pools in [selection.ipv4, selection.ipv6] {
-        if pools.is_empty() {
-            continue;
+/// Whether an ADD of now could give an address of the pod's former sandbox.
+fn may_stay(claim: &Claim, selection: &Selection<'_>, requested: &[IpAddr]) -> bool {
+    let family = Family::of(claim.address);
+    let pools = selection.of(family).iter();
+    let mut asked = requested.iter().filter(|address| Family::of(**address) == family).peekable();
+    pools.filter(|pool| pool.name.as_str() == claim.pool).any(|pool| pool.ranges.contains(claim.address))
+        && (asked.peek().is_none() || asked.any(|address| *address == claim.address))
+}
+
+/// An ADD that gives addresses.
+struct Giving<'a> {
+    journal: &'a mut Journal<Change>,
+    node: &'a Node,
+    store: &'a LocalStore,
+    owner: &'a Attachment,
+}
+
+impl Giving<'_> {
+    /// Of each family what was asked for, or else one address of the first pool that has one. What the pod `kept` counts.
+    fn claims(
+        &mut self,
+        selection: &Selection<'_>,
+        requested: &[IpAddr],
+        kept: Vec<Claim>,
+        conf: &Conf,
+    ) -> Result<Vec<Claim>, Error> {
+        // Before anything is given it is known whether all that was asked for can be.
+        let unavailable = |e: ipam::Unavailable| cni::Error::new(Code::NO_ADDRESS, e.to_string());
+        let pool_of =
+            |address: &IpAddr| Ok((selection.pool_of(*address, &conf.pools).map_err(unavailable)?, *address));
+        let requested: Vec<(&Pool, IpAddr)> = requested.iter().map(pool_of).collect::<Result<_, Error>>()?;
+        let mut claims = Vec::new();
+        for family in Family::ALL {
+            let of_family = |address: &IpAddr| Family::of(*address) == family;
+            let asked: Vec<_> = requested.iter().filter(|(_, address)| of_family(address)).collect();
+            let before = claims.len();
+            claims.extend(kept.iter().filter(|claim| of_family(&claim.address)).cloned());
+            for (pool, address) in &asked {
+                if !claims.iter().any(|claim: &Claim| claim.address == *address) {
+                    claims.push(self.certain(pool, *address)?);
+                }
+            }
+            let pools = selection.of(family);
+            if claims.len() == before && !pools.is_empty() {
+                claims.push(self.any(pools)?);
+            }
         }
-        let (pool, address) = store.claim_first(&pools, owner, deadline, |pool, address| {
+        Ok(claims)
+    }
+
+    /// Any address of the pools. Before they are called full, what the dead hold is taken back.
+    fn any(&mut self, pools: &[&Pool]) -> Result<Claim, Error> {
+        match self.first_free(pools) {
+            Err(Error::Address(StoreError::Exhausted { .. } | StoreError::AllExhausted { .. })) => {}
+            claimed => return claimed,
+        }
+        if reclaim::from_pools(self.node, self.store, pools)? > 0 {
+            match self.first_free(pools) {
+                Err(Error::Address(StoreError::Exhausted { .. } | StoreError::AllExhausted { .. })) => {}
+                claimed => return claimed,
+            }
+        }
+        Err(full::error(self.node, self.store, self.owner.ifname.as_str(), pools))
+    }
+
+    fn first_free(&mut self, pools: &[&Pool]) -> Result<Claim, Error> {
+        let Self { journal, owner, .. } = self;
+        let deadline = Instant::now() + PATIENCE;
+        let (pool, address) = self.store.claim_first(pools, owner, deadline, |pool, address| {
             let claim = Claim { owner: owner.clone(), pool: pool.to_string(), address };
             journal.note(Change::Claim(claim)).map_err(Error::from)
         })?;
-        claims.push(Claim { owner: owner.clone(), pool: pool.name.to_string(), address });
+        Ok(Claim { owner: owner.clone(), pool: pool.name.to_string(), address })
     }
-    Ok(claims)
+
+    /// A certain address, unless somebody who may live has it.
+    fn certain(&mut self, pool: &Pool, address: IpAddr) -> Result<Claim, Error> {
+        let claim = Claim { owner: self.owner.clone(), pool: pool.name.to_string(), address };
+        self.journal.note(Change::Claim(claim.clone()))?;
+        match self.store.claim_address(address, self.owner) {
+            Err(StoreError::Taken { .. }) if reclaim::address(self.node, self.store, address)? > 0 => {
+                self.store.claim_address(address, self.owner)?;
+            }
+            claimed => claimed?,
+        }
+        Ok(claim)
+    }
 }
 
 /// The result of an attachment that has its addresses.
@@ -118,11 +188,20 @@ fn add_address(result: &mut AddResult, pool: &Pool, address: IpAddr, clean: bool
     let wrong = |e: ipnetwork::IpNetworkError| cni::Error::config(format!("pool {}: {e}", pool.name));
     let address = IpNetwork::new(address, pool.subnet.prefix()).map_err(wrong)?;
     result.ips.push(IpConfig { address, gateway: pool.gateway, interface: None });
-    result.routes.extend(pool.routes.iter().map(|route| Route::new(route.dst, Some(route.gw))));
+    // A pod may have several addresses of one pool.
+    for route in pool.routes.iter().map(|route| Route::new(route.dst, Some(route.gw))) {
+        if !result.routes.contains(&route) {
+            result.routes.push(route);
+        }
+    }
     if let Some(gateway) = pool.gateway.filter(|_| !clean) {
+        // A second one of a family would be left out by the main plugin: the pod keeps what it has.
         let everywhere =
             if gateway.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        result.routes.push(Route::new(IpNetwork::new(everywhere, 0).map_err(wrong)?, Some(gateway)));
+        let route = Route::new(IpNetwork::new(everywhere, 0).map_err(wrong)?, Some(gateway));
+        if !result.routes.iter().any(|there| there.dst == route.dst) {
+            result.routes.push(route);
+        }
     }
     Ok(())
 }

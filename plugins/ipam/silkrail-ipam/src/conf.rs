@@ -14,6 +14,8 @@ const POOLS_DIR: &str = "/etc/silkrail/pools.d";
 pub(crate) struct Conf {
     pub(crate) pools: Pools,
     pub(crate) clean_gateway: bool,
+    /// Whether a full pool means that the node cannot serve.
+    pub(crate) status_fails_when_full: bool,
     ipv4: Vec<String>,
     ipv6: Vec<String>,
     node: String,
@@ -37,6 +39,7 @@ impl Conf {
         Ok(Self {
             pools: pools(&ipam)?,
             clean_gateway: ipam.flag("clean_gateway")?.unwrap_or(false),
+            status_fails_when_full: ipam.flag("statusFailsWhenFull")?.unwrap_or(false),
             ipv4: ipam.texts("default_ipv4_ippool")?,
             ipv6: ipam.texts("default_ipv6_ippool")?,
             node: node_name(&ipam)?,
@@ -71,7 +74,7 @@ fn pools(ipam: &Fields<'_>) -> Result<Pools, Error> {
     };
     let pools = Pools::from_inline(inline)?;
     match dir {
-        Some(dir) => Ok(pools.join(Pools::read_dir(&dir)?)?),
+        Some(dir) => Ok(pools.join(Pools::read_dir(&dir)?)),
         None => Ok(pools),
     }
 }

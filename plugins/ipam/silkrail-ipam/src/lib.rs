@@ -8,7 +8,10 @@
 mod add;
 mod change;
 mod conf;
+mod full;
 mod note;
+mod reclaim;
+mod requested;
 mod restart;
 mod status;
 

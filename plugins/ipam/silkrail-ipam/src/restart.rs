@@ -1,7 +1,8 @@
 //! A pod whose sandbox was restarted keeps its addresses.
 //!
 //! The new sandbox has another container ID but the pod's UID. A note for each (UID, interface) says which
-//! attachment it last was; if that one's namespace is gone, its claims become the new one's.
+//! attachment it last was; if that one's namespace is gone, its claims become the new one's, as far as an ADD could get
+//! these addresses now.
 
 use cni::Add;
 use ipam::{LocalStore, StoreError};
@@ -16,7 +17,7 @@ use crate::{
     note::Note,
 };
 
-/// The claims of the pod's former sandbox, taken over; `None` if it has none or still lives.
+/// The claims of the pod's former sandbox that `may` be taken over; none if it still lives.
 ///
 /// # Errors
 /// If a claim cannot be taken over.
@@ -26,16 +27,21 @@ pub(crate) fn take_over(
     store: &LocalStore,
     request: &Add<'_>,
     note: Option<&Note>,
-) -> Result<Option<Vec<Claim>>, Error> {
-    let Some(former) = note.and_then(|note| note.former(node)) else { return Ok(None) };
-    let Some(old) = attachment::find::<Change>(node, NAME, &former)? else { return Ok(None) };
+    may: impl Fn(&Claim) -> bool,
+) -> Result<Vec<Claim>, Error> {
+    let Some(former) = note.and_then(|note| note.former(node)) else { return Ok(Vec::new()) };
+    let Some(old) = attachment::find::<Change>(node, NAME, &former)? else { return Ok(Vec::new()) };
     let head = old.head();
     if lives(head) || head.network != request.common.conf.name || old.is_from_another_boot()? {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    let mut claims = Vec::new();
+    let (mut claims, mut left) = (Vec::new(), false);
     for change in old.changes() {
         let Change::Claim(claim) = change else { continue };
+        if !may(claim) {
+            left = true;
+            continue;
+        }
         let ours = Claim { owner: request.attachment.clone(), ..claim.clone() };
         let reassigned = journal.make(Change::Claim(ours.clone()), |_| {
             match store.reassign(claim.address, &former, &request.attachment) {
@@ -50,9 +56,11 @@ pub(crate) fn take_over(
         }
     }
     info!(former = %former, attachment = %request.attachment, "the pod's new sandbox takes its addresses over");
-    // Whatever stays in the old journal is the new owner's, and a late DEL leaves it alone.
-    let _ = old.forget();
-    Ok((!claims.is_empty()).then_some(claims))
+    // What was taken over is the new owner's, and a late DEL leaves it alone; the rest is for that DEL.
+    if !left {
+        let _ = old.forget();
+    }
+    Ok(claims)
 }
 
 /// Whether the former sandbox may be there: only a namespace that is known to be gone says that it is not.

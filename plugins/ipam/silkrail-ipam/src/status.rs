@@ -1,15 +1,18 @@
 //! STATUS: could an ADD get its addresses?
 
 use cni::Status;
-use ipam::LocalStore;
+use ipam::{LocalStore, StoreError};
 use plugin::{Error, Node};
 
 use crate::{ITSELF, conf::Conf};
 
-/// Looks whether the pools that the configuration would use have a free address, of each family that they cover.
+/// Looks whether there are pools that the configuration can use, of each family that they cover.
+///
+/// That they are full is no reason to fail, unless the configuration asks for it: a runtime would report the whole node as
+/// not ready, and pods of other networks would be evicted.
 ///
 /// # Errors
-/// That a pool is wrong, or none can be used, or all of a family are full.
+/// That a pool is wrong, or none can be used; where asked for, that all of a family are full.
 pub(crate) fn status(request: &Status<'_>) -> Result<(), Error> {
     let conf = Conf::of(&request.common)?;
     let selection = conf.select(&request.common, "")?;
@@ -19,7 +22,11 @@ pub(crate) fn status(request: &Status<'_>) -> Result<(), Error> {
         return Ok(());
     };
     for pools in [selection.ipv4, selection.ipv6] {
-        store.has_room(&pools)?;
+        match store.has_room(&pools) {
+            Err(StoreError::Exhausted { .. } | StoreError::AllFull { .. })
+                if !conf.status_fails_when_full => {}
+            looked => looked?,
+        }
     }
     Ok(())
 }

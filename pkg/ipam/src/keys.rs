@@ -1,0 +1,115 @@
+//! The keys that an object may have: a mistyped one is refused by name, for what it should have said would not hold.
+
+use serde_json::{Map, Value};
+
+use crate::{InvalidPool, Problem};
+
+/// Keys of a `SpiderIPPool`'s `spec`, of every version of Spiderpool's definition (v1 and v2beta1).
+pub(crate) const POOL: [&str; 15] = [
+    "ipVersion",
+    "subnet",
+    "ips",
+    "excludeIPs",
+    "gateway",
+    "routes",
+    "podAffinity",
+    "namespaceAffinity",
+    "namespaceName",
+    "nodeAffinity",
+    "nodeName",
+    "multusName",
+    "default",
+    "disable",
+    // Up to v0.9. Spiderpool's own readers had left it to the network long before; so do we.
+    "vlan",
+];
+/// Keys of a pool's route.
+pub(crate) const ROUTE: [&str; 2] = ["dst", "gw"];
+/// Keys of a `SpiderReservedIP`'s `spec`.
+pub(crate) const RESERVED: [&str; 2] = ["ipVersion", "ips"];
+/// Keys of an object of Kubernetes that has a specification.
+pub(crate) const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+/// Keys that a specification without an object around it has besides.
+pub(crate) const BARE: [&str; 2] = ["name", "metadata"];
+
+/// How far a key may be from a known one to be taken for it.
+const FAR: usize = 3;
+
+/// Refuses an object with a key that is in none of the lists.
+pub(crate) fn check(object: &Map<String, Value>, known: &[&[&'static str]]) -> Result<(), InvalidPool> {
+    let known = || known.iter().flat_map(|list| list.iter().copied());
+    let Some(key) = object.keys().find(|key| !known().any(|known| known == key.as_str())) else {
+        return Ok(());
+    };
+    Err(Problem::UnknownKey { nearest: nearest(key, known()), known: known().collect() }.at(key))
+}
+
+/// The known key that is most like this one, if any is like it.
+pub(crate) fn nearest(key: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    let lower = key.to_ascii_lowercase();
+    let distance = |known: &str| distance(lower.as_bytes(), known.to_ascii_lowercase().as_bytes());
+    let (nearest, far) = known.map(|known| (known, distance(known))).min_by_key(|(_, far)| *far)?;
+    // A short key that is changed wholly is another word.
+    (far <= FAR && far * 2 <= lower.len().max(nearest.len())).then_some(nearest)
+}
+
+/// How many letters have to be put in, taken out, changed or swapped with the next one.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let mut least = (above[j] + usize::from(x != y)).min(above[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && a[i - 1] == *y && *x == b[j - 1] {
+                least = least.min(before[j - 1] + 1);
+            }
+            row.push(least);
+        }
+        before = std::mem::replace(&mut above, row);
+    }
+    above.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn refused(object: Value) -> String {
+        check(object.as_object().unwrap(), &[&POOL]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_mistyped_key_is_told_with_the_one_that_was_meant() {
+        for (typed, meant) in [
+            ("excludeIps", "excludeIPs"),
+            ("excludIPs", "excludeIPs"),
+            ("gatway", "gateway"),
+            ("subnett", "subnet"),
+            ("ip", "ips"),
+            ("nodename", "nodeName"),
+            ("multusname", "multusName"),
+            ("defualt", "default"),
+            ("disabled", "disable"),
+            ("namesapceName", "namespaceName"),
+        ] {
+            let text = refused(json!({ typed: null }));
+            assert_eq!(text, format!("{typed}: unknown key; did you mean {meant:?}?"));
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_like_none_is_told_with_all() {
+        let text = refused(json!({"subnet": 1, "podSelector": {}}));
+        assert!(text.starts_with("podSelector: unknown key; known are ipVersion, subnet, ips, "), "{text}");
+    }
+
+    #[test]
+    fn every_known_key_is_let_pass() {
+        let all: Map<String, Value> = POOL.iter().map(|key| ((*key).to_owned(), Value::Null)).collect();
+        check(&all, &[&POOL]).unwrap();
+        check(json!({"name": 1, "vlan": 1}).as_object().unwrap(), &[&POOL, &BARE]).unwrap();
+    }
+}

@@ -1,0 +1,52 @@
+//! Addresses that the runtime asks for.
+
+use std::net::IpAddr;
+
+use cni::{Code, Common, Error, Fields};
+
+/// The addresses that a call asks for, in order and each once: of `runtimeConfig.ips`, of `args.cni.ips` and of `IP` in
+/// `CNI_ARGS`. A prefix length is that of the pool's subnet, whatever is asked.
+///
+/// # Errors
+/// What is no address, with its key.
+pub(crate) fn addresses(common: &Common<'_>) -> Result<Vec<IpAddr>, Error> {
+    let mut found = Vec::new();
+    if let Some(runtime) = common.conf.runtime()? {
+        listed(&runtime, &mut found)?;
+    }
+    if let Some(args) = common.conf.fields().object("args")?
+        && let Some(args) = args.object("cni")?
+    {
+        listed(&args, &mut found)?;
+    }
+    for text in common.args.get("IP").into_iter().flat_map(|text| text.split(',')) {
+        let wrong = || format!("CNI_ARGS: IP: expected an address like 10.0.0.5, found {text:?}");
+        found.push(address(text).ok_or_else(|| Error::new(Code::INVALID_ENVIRONMENT, wrong()))?);
+    }
+    let mut once = Vec::with_capacity(found.len());
+    for address in found {
+        if !once.contains(&address) {
+            once.push(address);
+        }
+    }
+    Ok(once)
+}
+
+fn listed(fields: &Fields<'_>, found: &mut Vec<IpAddr>) -> Result<(), Error> {
+    for (index, text) in fields.texts("ips")?.into_iter().enumerate() {
+        let wrong =
+            || fields.wrong(&format!("ips[{index}]"), "an address like 10.0.0.5", format!("{text:?}"));
+        found.push(address(&text).ok_or_else(wrong)?);
+    }
+    Ok(())
+}
+
+/// `10.0.0.5` or `10.0.0.5/24`.
+fn address(text: &str) -> Option<IpAddr> {
+    let (address, length) =
+        text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+    let address: IpAddr = address.parse().ok()?;
+    let longest = if address.is_ipv4() { 32 } else { 128 };
+    let fits = length.is_none_or(|length| length.parse::<u8>().is_ok_and(|length| length <= longest));
+    fits.then_some(address)
+}

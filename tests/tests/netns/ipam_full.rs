@@ -1,0 +1,93 @@
+//! silkrail-ipam: a pool that is full.
+
+use std::{fs, os::unix::fs::MetadataExt};
+
+use serde_json::{Value, json};
+use testkit::{Observe, Pod, wait_until};
+
+use silkrail_tests::rail::{Rail, ip, merged, pool, pool6};
+
+fn of_one() -> Value {
+    json!({"pools": [pool("rail", &["10.7.0.10"])]})
+}
+
+#[test]
+fn a_full_pool_does_not_make_the_node_unable_to_serve() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({"ipam": merged(json!({"type": "silkrail-ipam"}), &of_one())}));
+    call.add().ok();
+    call.status().done();
+    rail.ipam(&of_one()).status().done();
+    rail.ipam(&of_one()).container("next").add().error(101);
+    let asked_for = merged(of_one(), &json!({"statusFailsWhenFull": true}));
+    rail.ipam(&asked_for).status().error(50).says(&["all IP addresses used out", "rail"]);
+    call.del().done();
+    rail.ipam(&asked_for).status().done();
+}
+
+#[test]
+fn the_error_of_a_full_pool_says_what_is_full_who_holds_and_what_to_do() {
+    let rail = Rail::new();
+    let conf = json!({"ipam": {"type": "silkrail-ipam", "pools": [pool("rail", &["10.7.0.10-10.7.0.11"])]}});
+    let of = |name: &str, netns: &Pod| {
+        let args = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=ai;K8S_POD_NAME={name};K8S_POD_UID={name}");
+        rail.macvlan(&conf).args(&args).container(name).pod(netns)
+    };
+    let other = rail.node.pod("b");
+    of("worker-0", &rail.pod).add().ok();
+    of("worker-1", &other).add().ok();
+    let third = rail.node.pod("c");
+    let refusal = of("worker-2", &third).add().error(101);
+    refusal.says(&["all IP addresses used out", "rail", "10.7.0.10-10.7.0.11", "2 of 2"]);
+    refusal.says(&["ai/worker-0", "ai/worker-1", "extend ips", "silkrail gc"]);
+}
+
+#[test]
+fn an_add_that_finds_its_pool_full_takes_back_what_the_dead_hold() {
+    let rail = Rail::new();
+    let call = |rail: &Rail, id: &str| rail.ipam(&of_one()).container(id);
+    call(&rail, "dead").add().ok();
+    let rail = rail.next_pod("b");
+    assert_eq!(ip(&call(&rail, "new").add().ok()), "10.7.0.10");
+    // The dead one's DEL comes late.
+    call(&rail, "dead").del().done();
+    assert_eq!(rail.node.snapshot().claims(), ["10.7.0.10"]);
+    call(&rail, "new").check().done();
+    call(&rail, "new").del().done();
+    assert!(rail.node.snapshot().state().is_empty(), "{:?}", rail.node.snapshot().state());
+}
+
+#[test]
+fn invariant_4_an_add_that_finds_its_pool_full_takes_nothing_from_the_living() {
+    let rail = Rail::new();
+    let pools = json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.11"])]});
+    let call = |rail: &Rail, id: &str| rail.ipam(&pools).container(id);
+    // A process keeps the namespace whose path is gone.
+    let held = call(&rail, "held");
+    held.add().ok();
+    let mut keeper = rail.pod.command("sleep").arg("100").spawn().unwrap();
+    let inside = fs::metadata(rail.pod.path()).unwrap().ino();
+    let entered =
+        || fs::metadata(format!("/proc/{}/ns/net", keeper.id())).is_ok_and(|meta| meta.ino() == inside);
+    wait_until("the process is in the pod", entered);
+    let rail = rail.next_pod("b");
+    call(&rail, "living").add().ok();
+    let before = rail.node.snapshot();
+    call(&rail, "new").add().error(101).says(&["silkrail gc"]);
+    rail.node.snapshot().assert_is(&before);
+    keeper.kill().unwrap();
+    keeper.wait().unwrap();
+    assert_eq!(ip(&call(&rail, "new").add().ok()), "10.7.0.10");
+}
+
+#[test]
+fn a_full_pool_of_one_family_is_emptied_of_the_dead_and_the_other_kept() {
+    let rail = Rail::new();
+    let pools = json!({"pools": [pool("four", &["10.7.0.10"]), pool6("six", &["fd00:7::a-fd00:7::f"])]});
+    let call = |rail: &Rail, id: &str| rail.ipam(&pools).container(id);
+    call(&rail, "dead").add().ok();
+    let rail = rail.next_pod("b");
+    let given = silkrail_tests::rail::ips(&call(&rail, "new").add().ok());
+    assert_eq!(given[0], "10.7.0.10");
+    assert_eq!(rail.node.snapshot().claims().len(), 2, "both of the dead one's are free, and two given");
+}
