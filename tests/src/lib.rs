@@ -33,6 +33,7 @@
     reason = "it is part of tests: a panic is how they fail"
 )]
 
+pub mod again;
 pub mod api_server;
 pub mod chain;
 pub mod cli;

@@ -87,6 +87,7 @@ pub(crate) fn remove_unknown<K: Kind>(node: &Node, request: &Del<'_>) -> Result<
     if !request.own_netns_allowed && netns.id() == NetNs::current()?.id() {
         return Ok(());
     }
+    let netns = netns.identified()?;
     // Or another pod's by now, whose own DEL will come.
     if attachment::holder(node, K::NAME, ifname, netns.id())?.is_some() {
         return Ok(());

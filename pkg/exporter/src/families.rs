@@ -77,7 +77,7 @@ mod tests {
             port
         });
         DeviceReading {
-            place: netns::NetNsId { dev: 1, ino: 2 },
+            place: netns::NetNsId::new(1, 2),
             on_node: true,
             pod: None,
             device: Device {

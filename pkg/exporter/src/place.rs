@@ -78,7 +78,7 @@ impl Place {
         let container = &entry.container;
         let below = container.netns_path.strip_prefix("/").unwrap_or(&container.netns_path);
         Some(Self {
-            id: NetNsId { dev: container.netns_dev, ino: container.netns_ino },
+            id: NetNsId::new(container.netns_dev, container.netns_ino),
             path: Some(root.join(below)),
             pod: entry.pod.as_ref().map(|pod| Arc::new(Pod::from(pod))),
             sysfs: Mutex::new(None),

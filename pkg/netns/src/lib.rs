@@ -14,10 +14,11 @@
 
 #![forbid(unsafe_code)]
 
+mod cookie;
+mod id;
 mod living;
 
 use std::{
-    fmt,
     fs::{File, OpenOptions},
     io,
     os::{
@@ -27,37 +28,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use id::NetNsId;
+pub use living::{CannotJudge, Life, Living, sees_every_process};
 use nix::{
     libc,
     sched::{CloneFlags, setns},
     sys::statfs::{FsType, fstatfs},
 };
-use serde::{Deserialize, Serialize};
-
-pub use living::{CannotJudge, Life, Living, sees_every_process};
 
 /// `NSFS_MAGIC` of `linux/magic.h`.
 const NSFS: FsType = FsType(0x6e73_6673);
 
 /// The calling thread's own namespace. `/proc/self` would be the main thread's.
 const OWN: &str = "/proc/thread-self/ns/net";
-
-/// What tells one living namespace from another: device and inode of its file.
-///
-/// The kernel uses an inode number again after the namespace has died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct NetNsId {
-    /// Device of the nsfs.
-    pub dev: u64,
-    /// Inode, as in `net:[4026531840]`.
-    pub ino: u64,
-}
-
-impl fmt::Display for NetNsId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "net:[{}]", self.ino)
-    }
-}
 
 /// An open network namespace. It lives at least as long as this value.
 #[derive(Debug)]
@@ -123,7 +106,7 @@ impl NetNs {
             return Err(Error::NotANamespace { path: path.to_owned(), magic: magic.0 });
         }
         let meta = file.metadata().map_err(open)?;
-        Ok(Self { file, id: NetNsId { dev: meta.dev(), ino: meta.ino() }, path: path.to_owned() })
+        Ok(Self { file, id: NetNsId::new(meta.dev(), meta.ino()), path: path.to_owned() })
     }
 
     /// The namespace the calling thread is in.
@@ -140,15 +123,37 @@ impl NetNs {
     /// If it cannot be opened for another reason than that it is gone: that does not mean that it is.
     pub fn is_still_at(path: &Path, id: NetNsId) -> Result<bool, Error> {
         match Self::open(path) {
-            Ok(netns) => Ok(netns.id() == id),
+            Ok(netns) => netns.is(id),
             Err(Error::Missing { .. } | Error::NotANamespace { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// What tells this namespace from others.
+    /// What tells this namespace from others that live; from those that lived before only after
+    /// [`NetNs::identified`].
     pub fn id(&self) -> NetNsId {
         self.id
+    }
+
+    /// The same with an identity by which it is known for ever, also from a later one with its inode number. That
+    /// takes nine system calls, two of which are `setns`.
+    ///
+    /// # Errors
+    /// As [`NetNs::run`].
+    pub fn identified(mut self) -> Result<Self, Error> {
+        self.id.cookie = self.run(cookie::read)?;
+        Ok(self)
+    }
+
+    /// Whether this is the namespace of that identity. Where a cookie is missing, the numbers decide.
+    ///
+    /// # Errors
+    /// As [`NetNs::run`].
+    pub fn is(&self, id: NetNsId) -> Result<bool, Error> {
+        if self.id != id || id.cookie.is_none() || self.id.cookie.is_some() {
+            return Ok(self.id.is(id));
+        }
+        Ok(NetNsId { cookie: self.run(cookie::read)?, ..self.id }.is(id))
     }
 
     /// The path it was opened by.
@@ -222,7 +227,7 @@ mod tests {
     fn a_path_that_cannot_be_opened_may_name_what_it_did() {
         let own = NetNs::current().unwrap().id();
         assert!(NetNs::is_still_at(Path::new(OWN), own).unwrap());
-        assert!(!NetNs::is_still_at(Path::new(OWN), NetNsId { ino: 1, ..own }).unwrap());
+        assert!(!NetNs::is_still_at(Path::new(OWN), NetNsId::new(own.dev, 1)).unwrap());
         for gone in ["/nonexistent/ns", "/proc/self/status"] {
             assert!(!NetNs::is_still_at(Path::new(gone), own).unwrap());
         }

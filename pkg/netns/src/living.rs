@@ -9,7 +9,7 @@
 //! them.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
 };
@@ -23,7 +23,20 @@ const INITIAL: &str = "pid:[4026531836]";
 #[derive(Debug, Clone)]
 pub struct Living {
     root: PathBuf,
-    inodes: BTreeSet<u64>,
+    held: Held,
+}
+
+/// What holds a namespace of each inode number, by paths that lead to it.
+type Held = BTreeMap<u64, Vec<PathBuf>>;
+
+/// One that leads to it is enough, but it may be gone when it is needed.
+const WITNESSES: usize = 4;
+
+fn hold(held: &mut Held, ino: u64, path: impl FnOnce() -> PathBuf) {
+    let paths = held.entry(ino).or_default();
+    if paths.len() < WITNESSES {
+        paths.push(path());
+    }
 }
 
 /// Whether a namespace lives.
@@ -70,41 +83,57 @@ impl Living {
         if is != INITIAL {
             return Err(CannotJudge::NotOnTheNode { is });
         }
-        let mut inodes = BTreeSet::new();
-        for of in ["1", "self"] {
+        let mut held = Held::new();
+        for (of, its_root) in [("1", proc.join("1/root")), ("self", root.to_owned())] {
             let path = proc.join(of).join("mountinfo");
             let text = fs::read(&path).map_err(|source| CannotJudge::Unreadable { path, source })?;
-            inodes.extend(mounted(&text));
+            mounted(&text, &its_root, &mut held);
         }
         let mut seen = BTreeSet::new();
         for process in numbered(&proc)? {
-            inodes.extend(mounted_for(&process, &mut seen)?);
-            inodes.extend(entered_by(&process)?);
+            mounted_for(&process, &mut seen, &mut held)?;
+            entered_by(&process, &mut held)?;
         }
-        Ok(Self { root: root.to_owned(), inodes })
+        Ok(Self { root: root.to_owned(), held })
     }
 
     /// Whether the namespace that `path` named once lives.
     ///
     /// The kernel gives a number to a new namespace as soon as it is free, so one that is held under another name may be
-    /// another pod's by now. Nobody can tell; it counts as living.
+    /// another pod's by now. Where nobody can tell, it counts as living.
     pub fn life(&self, path: &Path, id: NetNsId) -> Life {
         let below = path.strip_prefix("/").unwrap_or(path);
         let shown = path.display();
         let named = match NetNs::open(&self.root.join(below)) {
-            Ok(netns) if netns.id() == id => return Life::Named,
-            Ok(netns) => format!("{shown} names {} now", netns.id()),
+            Ok(netns) => match netns.is(id) {
+                Ok(true) => return Life::Named,
+                Ok(false) if netns.id() == id => format!("{shown} names a later one with its number"),
+                Ok(false) => format!("{shown} names {} now", netns.id()),
+                Err(error) => return Life::Held(error.to_string()),
+            },
             Err(Error::Missing { .. }) => format!("{shown} is gone"),
             Err(Error::NotANamespace { .. }) => format!("{shown} names no namespace any more"),
             // That it cannot be opened for another reason does not mean that it is gone.
             Err(error) => return Life::Held(error.to_string()),
         };
-        if self.inodes.contains(&id.ino) {
-            return Life::Held(format!(
+        let Some(paths) = self.held.get(&id.ino) else {
+            let why = format!("{named}, no process is in it, it is mounted nowhere");
+            return Life::Dead(format!("its namespace {id} is dead: {why}"));
+        };
+        let told = |path: &PathBuf| {
+            let shown = Path::new("/").join(path.strip_prefix(&self.root).unwrap_or(path));
+            is_at(path, id).map(|is| (shown, is))
+        };
+        match paths.iter().find_map(told) {
+            Some((holder, true)) => Life::Held(format!("{named}, but {} holds it", holder.display())),
+            Some((holder, false)) => {
+                let why = format!("{named}, and {} holds a later one with its number", holder.display());
+                Life::Dead(format!("its namespace {id} is dead: {why}"))
+            }
+            None => Life::Held(format!(
                 "{named}, but a process or a mount holds a namespace {id}: the same or a new one"
-            ));
+            )),
         }
-        Life::Dead(format!("its namespace {id} is dead: {named}, no process is in it, it is mounted nowhere"))
     }
 
     /// Why the namespace that `path` named once is dead; `None` if it lives, or may.
@@ -130,33 +159,47 @@ fn pid_namespace(proc: &Path) -> Result<String, CannotJudge> {
     Ok(text_of_link(&proc.join("self/ns/pid"))?.unwrap_or_default())
 }
 
-/// The inodes of the network namespaces that a process's threads are in.
-fn entered_by(process: &Path) -> Result<Vec<u64>, CannotJudge> {
-    let mut inodes = Vec::new();
-    for thread in numbered(&process.join("task"))? {
-        let name = text_of_link(&thread.join("ns/net"))?;
-        inodes.extend(name.as_deref().and_then(inode));
-    }
-    Ok(inodes)
+/// Whether what a path leads to is that namespace; `None` if nobody can tell, as without a cookie.
+fn is_at(path: &Path, id: NetNsId) -> Option<bool> {
+    id.cookie?;
+    let now = NetNs::open(path).ok()?.identified().ok()?.id();
+    // Whatever held it before holds another one by now.
+    (now == id && now.cookie.is_some()).then(|| now.is(id))
 }
 
-/// The inodes of the network namespaces that are mounted where a process sees them, unless one that sees the same was
-/// `seen`: that is decided by the mount namespace and the root directory.
-fn mounted_for(process: &Path, seen: &mut BTreeSet<(String, String)>) -> Result<Vec<u64>, CannotJudge> {
+/// Notes the network namespaces that a process's threads are in.
+fn entered_by(process: &Path, held: &mut Held) -> Result<(), CannotJudge> {
+    for thread in numbered(&process.join("task"))? {
+        let path = thread.join("ns/net");
+        if let Some(ino) = text_of_link(&path)?.as_deref().and_then(inode) {
+            hold(held, ino, || path);
+        }
+    }
+    Ok(())
+}
+
+/// Notes the network namespaces that are mounted where a process sees them, unless one that sees the same was `seen`:
+/// that is decided by the mount namespace and the root directory.
+fn mounted_for(
+    process: &Path,
+    seen: &mut BTreeSet<(String, String)>,
+    held: &mut Held,
+) -> Result<(), CannotJudge> {
     let links = (text_of_link(&process.join("ns/mnt"))?, text_of_link(&process.join("root"))?);
-    let (Some(namespace), Some(root)) = links else { return Ok(Vec::new()) };
+    let (Some(namespace), Some(root)) = links else { return Ok(()) };
     let view = (namespace, root);
     if seen.contains(&view) {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let path = process.join("mountinfo");
     match fs::read(&path) {
         Ok(text) => {
             seen.insert(view);
-            Ok(mounted(&text))
+            mounted(&text, &process.join("root"), held);
+            Ok(())
         }
         // A zombie has no mounts.
-        Err(error) if has_ended(&error) || error.raw_os_error() == Some(nix::libc::EINVAL) => Ok(Vec::new()),
+        Err(error) if has_ended(&error) || error.raw_os_error() == Some(nix::libc::EINVAL) => Ok(()),
         Err(source) => Err(CannotJudge::Unreadable { path, source }),
     }
 }
@@ -195,12 +238,17 @@ fn has_ended(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(nix::libc::ENOENT | nix::libc::ESRCH))
 }
 
-/// The inodes of the network namespaces in a mountinfo text. A line is
+/// Notes the network namespaces in a mountinfo text, whose paths begin at `root`. A line is
 /// `29 25 0:4 net:[4026532210] /run/netns/a rw - nsfs nsfs rw`.
-fn mounted(mountinfo: &[u8]) -> Vec<u64> {
-    // A mount point's name may be any bytes.
+fn mounted(mountinfo: &[u8], root: &Path, held: &mut Held) {
+    // A mount point's name may be any bytes; one that is odd leads nowhere, and so holds what it may hold.
     let text = String::from_utf8_lossy(mountinfo);
-    text.lines().filter_map(|line| inode(line.split(' ').nth(3)?)).collect()
+    for line in text.lines() {
+        let mut words = line.split(' ').skip(3);
+        if let (Some(ino), Some(path)) = (words.next().and_then(inode), words.next()) {
+            hold(held, ino, || root.join(path.trim_start_matches('/')));
+        }
+    }
 }
 
 /// The number in `net:[4026532210]`.
@@ -216,7 +264,7 @@ mod tests {
 
     use super::*;
 
-    const POD: NetNsId = NetNsId { dev: 4, ino: 4026532999 };
+    const POD: NetNsId = NetNsId::new(4, 4026532999);
 
     /// A node's root without any process but one in the node's own namespace.
     fn node() -> TempDir {

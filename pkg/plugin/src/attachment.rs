@@ -91,7 +91,11 @@ fn make_room<C: NodeChange>(node: &Node, path: &Path, new: &Head) -> Result<(), 
 /// Whether an attachment of this boot is the one that is to be made, or its namespace is where it was.
 fn lives(old: &Head, new: &Head) -> Result<bool, Error> {
     let is_there = |id| NetNs::is_still_at(&old.netns_path, id);
-    Ok(old.netns == new.netns || old.netns.map_or(Ok(false), is_there)?)
+    let is_new = match (old.netns, new.netns) {
+        (Some(old), Some(new)) => old.is(new),
+        (old, new) => old == new,
+    };
+    Ok(is_new || old.netns.map_or(Ok(false), is_there)?)
 }
 
 /// The living attachment of this plugin that has an interface of this name in a namespace, if a journal of
@@ -109,7 +113,7 @@ pub fn holder(
         |named: &Named| named.plugin == plugin && named.attachment.ifname == *ifname && !named.set_aside;
     for named in journals::list(&node.state)?.into_iter().filter(ours) {
         let Some(head) = Head::read(&named.path)? else { continue };
-        if head.boot_id == boot_id()? && head.netns == Some(netns) {
+        if head.boot_id == boot_id()? && head.netns.is_some_and(|its| its.is(netns)) {
             return Ok(Some(head.attachment));
         }
     }

@@ -88,6 +88,7 @@ pub fn describe(plugin: &str, request: &Add<'_>, pod: &Pod, result: &AddResult) 
     });
     entry.container.netns_path.clone_from(&request.netns);
     (entry.container.netns_dev, entry.container.netns_ino) = (id.dev, id.ino);
+    entry.container.netns_cookie = id.cookie;
     entry.network.name.clone_from(&request.common.conf.name);
     if let Some(interface) = result.interfaces.first() {
         entry.network.mac.clone_from(&interface.mac);

@@ -101,8 +101,8 @@ pub fn witness(state: &State, owner: &Attachment, living: Option<&Living>) -> Re
         // Of another version, it may be. Nobody else remembers the pod.
         Err(error) => return Ok(Some(format!("the pod map's entry cannot be understood ({error})"))),
     };
-    let Container { netns_path, netns_dev: dev, netns_ino: ino, .. } = &entry.container;
-    let id = NetNsId { dev: *dev, ino: *ino };
+    let Container { netns_path, netns_dev: dev, netns_ino: ino, netns_cookie: cookie, .. } = &entry.container;
+    let id = NetNsId { cookie: *cookie, ..NetNsId::new(*dev, *ino) };
     let dead = boot_id().is_ok_and(|now| now != entry.boot_id)
         || living.is_some_and(|living| living.death(netns_path, id).is_some());
     Ok((!dead).then(|| format!("the pod map names its namespace {id}, which is not known to be dead")))

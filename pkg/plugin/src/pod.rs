@@ -29,6 +29,7 @@ impl Pod {
         if !own_allowed && netns.id() == NetNs::current()?.id() {
             return Err(Error::OwnNetNs { path: path.to_owned() });
         }
+        let netns = netns.identified()?;
         let links = Handle::open_in(&netns)?;
         Ok(Self { netns, links })
     }
@@ -39,7 +40,7 @@ impl Pod {
     /// If it is there and cannot be entered.
     pub fn find(path: &Path, id: NetNsId) -> Result<Option<Self>, Error> {
         match NetNs::open(path) {
-            Ok(netns) if netns.id() == id => {
+            Ok(netns) if netns.is(id)? => {
                 let links = Handle::open_in(&netns)?;
                 Ok(Some(Self { netns, links }))
             }

@@ -63,6 +63,9 @@ pub struct Container {
     pub netns_ino: u64,
     /// The namespace's device.
     pub netns_dev: u64,
+    /// What tells it from a later namespace with the same inode; absent if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns_cookie: Option<u64>,
 }
 
 /// An interface.

@@ -45,7 +45,7 @@ pub(crate) fn others(proc: &Path) -> Vec<Namespace> {
     };
     for (ino, mount) in mounts(&fs::read_to_string(proc.join("self/mountinfo")).unwrap_or_default()) {
         let dev = first.map_or(0, |first| first.dev); // there is one nsfs
-        holder(NetNsId { dev, ino }, Some(mount), None);
+        holder(NetNsId::new(dev, ino), Some(mount), None);
     }
     for pid in pids(proc) {
         let dir = proc.join(pid.to_string());
@@ -59,7 +59,7 @@ pub(crate) fn others(proc: &Path) -> Vec<Namespace> {
 
 fn id(file: &Path) -> Option<NetNsId> {
     let meta = fs::metadata(file).ok()?;
-    Some(NetNsId { dev: meta.dev(), ino: meta.ino() })
+    Some(NetNsId::new(meta.dev(), meta.ino()))
 }
 
 fn pids(proc: &Path) -> Vec<u32> {

@@ -11,7 +11,7 @@ use serde_json::json;
 use testkit::{FakeIpam, Observe, Pod, TestNode, wait_until};
 
 use silkrail_tests::{
-    cli,
+    again, cli,
     evidence::Evidence,
     rail::{Rail, ipam},
     reboot::{FORMER, age},
@@ -111,15 +111,52 @@ fn a_namespace_without_its_path_lives_as_long_as_a_process_is_in_it() {
     pod.end();
     let before = node.snapshot();
     let ran = evidence.gc("--yes").ended(0);
-    assert!(
-        ran.stdout.contains("kept") && ran.stdout.contains("a process or a mount holds"),
-        "{}",
-        ran.stdout
-    );
+    let holder = format!("but /proc/{0}/task/{0}/ns/net holds it", process.id());
+    assert!(ran.stdout.contains("kept") && ran.stdout.contains(&holder), "{}", ran.stdout);
     node.snapshot().assert_is(&before);
     process.kill().and_then(|()| process.wait()).unwrap();
     evidence.gc("--yes").ended(0);
     assert!(node.snapshot().state().is_empty());
+}
+
+#[test]
+fn a_later_namespace_with_a_dead_pods_number_keeps_nothing_of_it() {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    rail.macvlan(&json!({})).add().ok();
+    let Rail { pod, node, switch: _switch } = rail;
+    let number = again::number(&pod);
+    pod.end();
+    // It is mounted, and a process is in it.
+    let later = again::with_number(&node, number);
+    let mut process = later.command("sleep").arg("60").spawn().unwrap();
+    evidence.process(process.id());
+    let ran = evidence.gc("").ended(0);
+    assert!(ran.stdout.contains("holds a later one with its number"), "{}", ran.stdout);
+    evidence.gc("--yes").ended(0);
+    process.kill().and_then(|()| process.wait()).unwrap();
+    assert!(node.snapshot().state().is_empty(), "{:?}", node.snapshot().state());
+}
+
+#[test]
+fn a_later_namespace_with_a_dead_pods_number_and_path_is_not_that_pod() {
+    let rail = Rail::new();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    let (number, path) = (again::number(&rail.pod), rail.pod.path().to_owned());
+    let Rail { pod, node, switch: _switch } = rail;
+    pod.end();
+    let later = again::with_number(&node, number);
+    fs::write(&path, "").unwrap();
+    node.run("mount", &["--bind".as_ref(), later.path().as_os_str(), path.as_os_str()]);
+    // A container that is started again has its former name: this is no second ADD of what is there.
+    let result = call.add().ok();
+    call.check_after(&result).done();
+    call.del().done();
+    node.run("umount", &[&path]);
+    fs::remove_file(&path).unwrap();
+    assert!(node.snapshot().state().is_empty(), "{:?}", node.snapshot().state());
+    assert_eq!(later.link("net1"), None);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn reading(counter_sets: Option<Vec<CounterSet>>) -> DeviceReading {
         ports: 1,
     };
     DeviceReading {
-        place: NetNsId { dev: 4, ino: 1 },
+        place: NetNsId::new(4, 1),
         on_node: true,
         pod: None,
         device,
@@ -191,7 +191,7 @@ fn traffic_is_no_pod_s_where_the_kernel_has_connections_itself() {
 
 #[test]
 fn a_device_that_was_found_in_two_places_is_told_of_once_where_it_was_read() {
-    let gone = DeviceReading { place: NetNsId { dev: 4, ino: 2 }, on_node: false, ..reading(None) };
+    let gone = DeviceReading { place: NetNsId::new(4, 2), on_node: false, ..reading(None) };
     let read = DeviceReading { ports: vec![crate::PortReading::of(port())], ..reading(None) };
     let other = DeviceReading { device: Device { index: 8, ..read.device.clone() }, ..read.clone() };
     for both in [[gone.clone(), read.clone(), other.clone()], [read, gone, other]] {

@@ -51,7 +51,8 @@ impl Claims {
 
 fn is_dead(entry: &Entry, living: Option<&Living>) -> bool {
     let container = &entry.container;
-    let id = NetNsId { dev: container.netns_dev, ino: container.netns_ino };
+    let id =
+        NetNsId { cookie: container.netns_cookie, ..NetNsId::new(container.netns_dev, container.netns_ino) };
     living.is_some_and(|living| living.death(&container.netns_path, id).is_some())
 }
 

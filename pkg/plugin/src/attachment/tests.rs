@@ -96,7 +96,7 @@ fn an_attachment_whose_namespace_cannot_be_opened_is_not_taken_back() {
         attachment: &attachment,
         network: "rail",
         netns_path: &circle,
-        netns: Some(NetNsId { dev: 4, ino }),
+        netns: Some(NetNsId::new(4, ino)),
     };
     let mut journal = begin::<Precious>(&node, &in_netns(1)).unwrap();
     journal.note(Precious).unwrap();

@@ -36,7 +36,7 @@ pub(crate) fn add(request: &Add<'_>) -> Result<AddResult, cni::Error> {
         attachment: &request.attachment,
         network: &request.common.conf.name,
         netns_path: &request.netns,
-        netns: NetNs::open(&request.netns).ok().map(|netns| netns.id()),
+        netns: NetNs::open(&request.netns).and_then(NetNs::identified).ok().map(|netns| netns.id()),
     };
     let journal = match attachment::begin(&node, &beginning) {
         Ok(journal) => journal,
