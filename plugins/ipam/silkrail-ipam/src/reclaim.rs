@@ -96,7 +96,8 @@ fn take_back(
 fn lost(node: &Node, address: IpAddr, owner: &Attachment, living: &Living) -> Result<Option<String>, Error> {
     let Ok(Some(entry)) = node.state.podmap().read(owner) else { return Ok(None) };
     let container = &entry.container;
-    let id = NetNsId { dev: container.netns_dev, ino: container.netns_ino };
+    let id =
+        NetNsId { cookie: container.netns_cookie, ..NetNsId::new(container.netns_dev, container.netns_ino) };
     let Some(why) = living.death(&container.netns_path, id) else { return Ok(None) };
     let gone = Lost::Address(address, owner.clone()).take_back(&node.state)?;
     Ok(gone.then_some(why))
