@@ -31,6 +31,8 @@ pub struct Options {
     pub plugins: Vec<String>,
     /// Those to install.
     pub names: Vec<String>,
+    /// Names whose file is left alone if it is somebody else's: a program of theirs may be at work with it.
+    pub spared: Vec<String>,
     /// Also in place of a newer release.
     pub force: bool,
 }
@@ -46,6 +48,8 @@ pub enum Action {
     Replace,
     /// It is there already.
     Unchanged,
+    /// Something else is there, and stays.
+    LeftAlone,
 }
 
 /// One file of a plan.
@@ -71,6 +75,7 @@ pub struct Installation {
     programs: Vec<Program>,
     targets: Vec<Target>,
     store: Store,
+    spared: Vec<String>,
     force: bool,
 }
 
@@ -89,7 +94,7 @@ impl Installation {
             targets.push(target(&store, programs.len(), dir, name));
             programs.push(Program::named(&options.from, name)?);
         }
-        Ok(Self { programs, targets, store, force: options.force })
+        Ok(Self { programs, targets, store, spared: options.spared.clone(), force: options.force })
     }
 
     /// What would be done. Nothing is changed.
@@ -141,7 +146,11 @@ impl Installation {
 
     fn steps(&self, noted: &Record) -> Result<Vec<Step>, Error> {
         let step = |target: &Target| {
-            target.step(&self.programs[target.program], noted.files.get(&target.on_node), self.force)
+            let noted = noted.files.get(&target.on_node);
+            let step = target.step(&self.programs[target.program], noted, self.force)?;
+            let name = target.here.file_name().unwrap_or_default();
+            let is_spared = self.spared.iter().any(|spared| name == spared.as_str());
+            Ok(if is_spared { step.spare_others() } else { step })
         };
         self.targets.iter().map(step).collect()
     }
@@ -174,7 +183,8 @@ impl Installation {
         entry: fn(&Step) -> crate::record::Entry,
     ) -> Result<(), Error> {
         let mut new = record.clone();
-        new.files.extend(steps.iter().map(|step| (step.target.on_node.clone(), entry(step))));
+        let ours = steps.iter().filter(|step| step.action != Action::LeftAlone);
+        new.files.extend(ours.map(|step| (step.target.on_node.clone(), entry(step))));
         if new != *record {
             self.store.save(&new)?;
             *record = new;
@@ -195,7 +205,7 @@ fn target(store: &Store, program: usize, dir: &Path, name: &str) -> Target {
 }
 
 fn changing(steps: &[Step]) -> impl Iterator<Item = &Step> {
-    steps.iter().filter(|step| step.action != Action::Unchanged)
+    steps.iter().filter(|step| !matches!(step.action, Action::Unchanged | Action::LeftAlone))
 }
 
 /// A file system that forbids execution, a label that does: here it is seen before anything is replaced.

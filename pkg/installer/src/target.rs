@@ -85,6 +85,17 @@ fn is_same(existing: &Existing, origin: Option<&Origin>) -> bool {
 }
 
 impl Step {
+    /// Nothing is done where somebody else's file is.
+    pub(crate) fn spare_others(self) -> Self {
+        match self.action {
+            Action::Replace => {
+                let entry = Entry { origin: None, ..self.entry };
+                Self { action: Action::LeftAlone, keep: false, entry, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// The content that must be kept first.
     pub(crate) fn content_to_keep(&self) -> Option<&[u8]> {
         match &self.existing {

@@ -179,6 +179,7 @@ mod tests {
             bin_dir: None,
             plugins: names.clone(),
             names,
+            spared: Vec::new(),
             force: false,
         };
         Installation::new(&options).unwrap().apply().unwrap();

@@ -1,13 +1,14 @@
 //! Pools of addresses, which of them an attachment may use, and who has which address on this node.
 //!
 //! [`Pools`] reads what users write (`SpiderIPPool` objects), [`Pools::select`] says which pools a [`Request`]
-//! may use and in which order, and [`LocalStore`] gives out their addresses. Only the reading of a directory
-//! and the store do I/O.
+//! may use and in which order, and [`LocalStore`] gives out their addresses. Only the reading of a directory,
+//! with its index, and the store do I/O.
 
 #![forbid(unsafe_code)]
 
 mod document;
 mod family;
+mod index;
 mod keys;
 mod name;
 mod pattern;
@@ -16,6 +17,7 @@ mod pools;
 mod problem;
 mod range;
 mod ranges;
+mod record;
 mod remarks;
 mod requested;
 mod select;
@@ -25,6 +27,7 @@ mod status;
 mod store;
 
 pub use family::Family;
+pub use index::Wanted;
 pub use name::{InvalidPoolName, PoolName};
 pub use pool::{Affinity, Pool, Route};
 pub use pools::{Ignored, Pools, ReadError};

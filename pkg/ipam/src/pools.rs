@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::{
     InvalidPool, InvalidYaml, Pool, Problem, Range, Reason, Remarks, Skipped,
     document::{self, Object},
+    index::{self, Listing, Wanted},
 };
 
 /// Pools in the order they were read, each name once.
@@ -19,6 +20,10 @@ pub struct Pools {
     reserved: Vec<Range>,
     ignored: Vec<Ignored>,
     remarks: Remarks,
+    /// Whether there may be more of which is not told.
+    partial: bool,
+    /// Whether a file could not be read, which another time may be read.
+    passing: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -127,10 +132,33 @@ impl Pools {
                 Err(Unusable { error, may_reserve: true }) => {
                     return Err(ReadError::Reservation(Box::new(error)));
                 }
-                Err(Unusable { error, may_reserve: false }) => pools.remarks.unusable_file(&error),
+                Err(Unusable { error, .. }) => {
+                    pools.passing |= matches!(error, ReadError::Io { .. });
+                    pools.remarks.unusable_file(&error);
+                }
             }
         }
         pools.subtract_reserved();
+        Ok(pools)
+    }
+
+    /// As [`Pools::read_dir`], for who needs but some of the pools: an index below the state directory tells of them if
+    /// no file was changed since it was made. With `keep` one is made where there is none.
+    ///
+    /// What comes of an index [is partial](Pools::is_partial): whoever does not find there what was wanted has to read
+    /// the directory.
+    ///
+    /// # Errors
+    /// As [`Pools::read_dir`].
+    pub fn read_wanted(path: &Path, wanted: Wanted<'_>, state: &Path, keep: bool) -> Result<Self, ReadError> {
+        let listing = Listing::of(path);
+        if let Some(found) = listing.as_ref().and_then(|listing| index::find(state, path, listing, wanted)) {
+            return Ok(found);
+        }
+        let pools = Self::read_dir(path)?;
+        if let Some(listing) = listing.filter(|_| keep && !pools.passing) {
+            index::keep(state, path, &listing, &pools);
+        }
         Ok(pools)
     }
 
@@ -151,6 +179,11 @@ impl Pools {
         self.take(other);
         self.subtract_reserved();
         self
+    }
+
+    /// Whether there may be more pools than these, and more to say of them: they come of an index.
+    pub fn is_partial(&self) -> bool {
+        self.partial
     }
 
     /// All pools in order.
@@ -200,6 +233,12 @@ impl Pools {
         &self.entries
     }
 
+    /// Pools of an index, of which these ranges were taken.
+    pub(crate) fn of_index(pools: Vec<Pool>, reserved: Vec<Range>) -> Self {
+        let entry = |pool| Entry { pool, inline: false, origin: String::new(), rival: None };
+        Self { entries: pools.into_iter().map(entry).collect(), reserved, partial: true, ..Self::default() }
+    }
+
     fn add_text(&mut self, text: &str, path: &Path) -> Result<(), ReadError> {
         let documents = if path.extension().is_some_and(|extension| extension == "json") {
             let documents: Result<Vec<Value>, _> =
@@ -238,6 +277,8 @@ impl Pools {
         self.reserved.extend(other.reserved);
         self.ignored.extend(other.ignored);
         self.remarks.extend(other.remarks);
+        self.partial |= other.partial;
+        self.passing |= other.passing;
     }
 
     /// Of two pools of one name neither is used, for nobody can say which was meant.
@@ -300,14 +341,19 @@ fn files(directory: &Path) -> Result<Option<Vec<PathBuf>>, ReadError> {
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.map_err(failed)?.path();
-        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        if !hidden && matches!(extension, Some("yaml" | "yml" | "json")) {
+        if is_pool_file(&path) {
             files.push(path);
         }
     }
     files.sort_unstable();
     Ok(Some(files))
+}
+
+/// Whether a file of a pool directory is looked at, by its name.
+pub(crate) fn is_pool_file(path: &Path) -> bool {
+    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    !hidden && matches!(extension, Some("yaml" | "yml" | "json"))
 }
 
 #[cfg(test)]

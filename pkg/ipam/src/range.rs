@@ -46,6 +46,11 @@ pub enum InvalidRange {
 }
 
 impl Range {
+    /// From one address to another; `None` if they are of two families or reversed.
+    pub(crate) fn new(first: IpAddr, last: IpAddr) -> Option<Self> {
+        (Family::of(first) == Family::of(last) && first <= last).then_some(Self { first, last })
+    }
+
     /// The lowest address.
     pub fn first(&self) -> IpAddr {
         self.first

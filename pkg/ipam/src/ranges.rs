@@ -119,6 +119,13 @@ impl Ranges {
         self.ordinal(address).is_some()
     }
 
+    /// The ranges in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Range> {
+        self.intervals.iter().filter_map(|interval| {
+            Range::new(address(self.family, interval.first)?, address(self.family, interval.last)?)
+        })
+    }
+
     pub(crate) fn intervals(&self) -> &[Interval] {
         &self.intervals
     }

@@ -57,15 +57,13 @@ pub enum Obstacle {
 
 impl<'a> Selection<'a> {
     /// The pool that a certain address is given from: the first that has it.
-    ///
-    /// # Errors
-    /// Why it cannot be given; `pools` are those of the selection.
-    pub fn pool_of(&self, address: IpAddr, pools: &Pools) -> Result<&'a Pool, Unavailable> {
-        let usable = self.of(Family::of(address));
-        match usable.iter().find(|pool| pool.ranges.contains(address)) {
-            Some(pool) => Ok(pool),
-            None => Err(Unavailable { address, why: self.obstacle(address, pools) }),
-        }
+    pub fn pool_of(&self, address: IpAddr) -> Option<&'a Pool> {
+        self.of(Family::of(address)).iter().find(|pool| pool.ranges.contains(address)).copied()
+    }
+
+    /// Why an address that [no pool](Self::pool_of) gives is not to be had. `pools` are those that were selected from.
+    pub fn why_not(&self, address: IpAddr, pools: &Pools) -> Unavailable {
+        Unavailable { address, why: self.obstacle(address, pools) }
     }
 
     /// The pools of one family.
@@ -140,8 +138,9 @@ mod tests {
         let names = ["a", "b"].map(str::to_owned);
         let request = Request { default_ipv4_ippool: &names, host_name: "node", ..Request::default() };
         let selection = pools.select(&request).unwrap();
-        let found = selection.pool_of(address.parse().unwrap(), &pools);
-        found.map(|pool| pool.name.to_string()).map_err(|error| error.why.to_string())
+        let address = address.parse().unwrap();
+        let found = selection.pool_of(address).map(|pool| pool.name.to_string());
+        found.ok_or_else(|| selection.why_not(address, &pools).why.to_string())
     }
 
     #[test]

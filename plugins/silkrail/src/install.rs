@@ -19,7 +19,7 @@ use crate::{
 ///
 /// Each file is written beside its name, run once, and renamed: a runtime that calls a plugin at that moment gets the
 /// whole old one or the whole new one. Files of others (the Go plugins have some of these names) are kept for
-/// `silkrail uninstall`. What is there already is not touched, so it can be run at every boot; a run that was killed is
+/// `silkrail uninstall`; only Spiderpool's own executable is left alone. What is there already is not touched, so it can be run at every boot; a run that was killed is
 /// finished by the next one. No network configuration is written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -36,6 +36,9 @@ pub(crate) struct Args {
     /// Which plugins: all, prefixed-only (silkrail-macvlan and so on, beside the Go plugins), or names with commas between them
     #[arg(long, default_value = "all", value_parser = chosen)]
     names: Chosen,
+    /// Also in place of Spiderpool's executable: its agent is not told any more which addresses are free
+    #[arg(long, value_name = "NAME", value_parser = ["spiderpool"])]
+    replace: Vec<String>,
     /// Also in place of a newer release
     #[arg(long)]
     force: bool,
@@ -53,6 +56,7 @@ Examples:
   silkrail install --from target/dist --dry-run                what would be done
   silkrail install --names prefixed-only                       beside the Go plugins
   silkrail install --to /var/lib/rancher/k3s/data/cni          k3s
+  silkrail install --replace spiderpool                        in a cluster that does not run Spiderpool any more
 
 What was installed and replaced is in /var/lib/silkrail/install.
 
@@ -62,6 +66,9 @@ Exit status:
   2   wrong usage
   3   refused: a newer release is installed
   5   another installation does not end";
+
+/// Names of ours under which another project's program may be at work.
+const SPARED: [&str; 1] = ["spiderpool"];
 
 const HEAD: [&str; 4] = ["FILE", "ACTION", "WAS", "KEPT"];
 
@@ -78,7 +85,7 @@ struct Report {
 #[serde(rename_all = "camelCase")]
 struct Row {
     path: PathBuf,
-    /// install, upgrade, replace, unchanged.
+    /// install, upgrade, replace, unchanged, left alone.
     action: &'static str,
     sha256: String,
     release: String,
@@ -123,22 +130,34 @@ impl Args {
             bin_dir: self.bin_dir.clone(),
             plugins: plugins().into_iter().map(str::to_owned).collect(),
             names: self.names.0.clone(),
+            spared: SPARED
+                .iter()
+                .filter(|name| !self.replace.iter().any(|told| told == *name))
+                .map(|name| (*name).to_owned())
+                .collect(),
             force: self.force,
         })
     }
 
     /// What an operator does now.
     fn next(&self, planned: &[Planned]) -> Vec<String> {
+        let spared = planned.iter().filter(|file| file.action == Action::LeftAlone).map(|file| {
+            format!(
+                "{} is not ours and was left alone: if this cluster does not run Spiderpool any more, --replace spiderpool; \
+                 else networks name silkrail-ipam, and pools of their own",
+                file.path.display()
+            )
+        });
         if self.dry_run {
-            let changes = planned.iter().any(|file| file.action != Action::Unchanged);
-            return changes.then(|| "run it again without --dry-run".to_owned()).into_iter().collect();
+            let changes =
+                planned.iter().any(|file| !matches!(file.action, Action::Unchanged | Action::LeftAlone));
+            return spared.chain(changes.then(|| "run it again without --dry-run".to_owned())).collect();
         }
-        [
+        let next = [
             "write /etc/silkrail/node.yaml (silkrail apply --help shows one), then: silkrail apply",
             "silkrail doctor",
-        ]
-        .map(str::to_owned)
-        .into()
+        ];
+        spared.chain(next.map(str::to_owned)).collect()
     }
 }
 
@@ -151,8 +170,12 @@ impl Report {
     fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let cells: Vec<_> = self.files.iter().map(Row::cells).collect();
         table::print(out, HEAD, &cells)?;
-        let changed = self.files.iter().filter(|file| file.action != text(Action::Unchanged)).count();
+        let stays = [Action::Unchanged, Action::LeftAlone].map(text);
+        let changed = self.files.iter().filter(|file| !stays.contains(&file.action)).count();
         match (changed, self.dry_run) {
+            (0, _) if self.files.iter().any(|file| file.action == text(Action::LeftAlone)) => {
+                writeln!(out, "nothing to do: all other files are there already")?
+            }
             (0, _) => writeln!(out, "nothing to do: all {} files are there already", self.files.len())?,
             (_, true) => {
                 writeln!(out, "{changed} of {} files to install; nothing was done", self.files.len())?
@@ -185,7 +208,7 @@ impl Row {
     }
 
     fn cells(&self) -> [String; HEAD.len()] {
-        let theirs = self.action == text(Action::Replace);
+        let theirs = [Action::Replace, Action::LeftAlone].map(text).contains(&self.action);
         let was = if theirs { "not ours".into() } else { self.was.clone().unwrap_or_default() };
         [self.path.display().to_string(), self.action.into(), was, self.kept.clone().unwrap_or_default()]
     }
@@ -197,5 +220,6 @@ fn text(action: Action) -> &'static str {
         Action::Upgrade => "upgrade",
         Action::Replace => "replace",
         Action::Unchanged => "unchanged",
+        Action::LeftAlone => "left alone",
     }
 }

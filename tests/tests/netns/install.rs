@@ -410,3 +410,35 @@ fn what_somebody_changed_since_is_left_and_told_of() {
     assert!(ran.stdout.contains("somebody else changed it"), "{ran:?}");
     assert_eq!(node.names(), ["macvlan"]);
 }
+
+#[test]
+fn spiderpools_own_executable_is_left_alone_unless_told() {
+    let node = Node::new();
+    fs::write(node.bin("spiderpool"), GO).unwrap();
+    fs::write(node.bin("macvlan"), GO).unwrap();
+    for again in ["5 of 6 files installed", "nothing to do: all other files are there already"] {
+        let ran = node.install("").ended(0);
+        assert!(ran.stdout.contains(again) && ran.stdout.contains("left alone"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("--replace spiderpool"), "{}", ran.stdout);
+        assert_eq!(fs::read_to_string(node.bin("spiderpool")).unwrap(), GO);
+        assert_ne!(fs::read(node.bin("macvlan")).unwrap(), GO.as_bytes());
+    }
+    node.install("--replace spiderpool").ended(0);
+    assert_ne!(fs::read(node.bin("spiderpool")).unwrap(), GO.as_bytes());
+    // Ours is no other's: an upgrade needs not be told again.
+    node.rebuild();
+    let ran = node.install("").ended(0);
+    assert!(ran.stdout.contains("6 of 6 files installed"), "{}", ran.stdout);
+    node.uninstall("").ended(0);
+    assert_eq!(fs::read_to_string(node.bin("spiderpool")).unwrap(), GO);
+}
+
+#[test]
+fn uninstall_does_not_touch_what_install_left_alone() {
+    let node = Node::new();
+    fs::write(node.bin("spiderpool"), GO).unwrap();
+    node.install("").ended(0);
+    node.uninstall("").ended(0);
+    assert_eq!(node.names(), ["spiderpool"]);
+    assert_eq!(fs::read_to_string(node.bin("spiderpool")).unwrap(), GO);
+}

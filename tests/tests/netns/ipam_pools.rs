@@ -1,9 +1,9 @@
 //! silkrail-ipam: pools in files, and pools that change.
 
-use std::fs;
+use std::fs::{self, File};
 
 use serde_json::{Value, json};
-use testkit::Call;
+use testkit::{Call, wait_until};
 
 use silkrail_tests::rail::{Rail, ip, pool};
 
@@ -204,4 +204,51 @@ fn an_empty_directory_has_no_pools() {
     let call = rail.ipam(&missing);
     call.add().error(101).says(&["no IPPool available", "there is no directory /nonexistent/pools.d"]);
     naming(&call, &["v4-81"]).add().error(101).says(&["v4-81", "there is no directory /nonexistent/pools.d"]);
+}
+
+/// Sees to it that the pools are read from the index of the next calls.
+fn indexed(rail: &Rail, call: &Call) {
+    let dir = rail.node.state_dir().join("ipam/index");
+    let is_there = || dir.read_dir().is_ok_and(|mut files| files.next().is_some());
+    wait_until("the pool files are old enough to be indexed", || {
+        call.clone().container("first").add().ok();
+        call.clone().container("first").del().done();
+        is_there()
+    });
+}
+
+#[test]
+fn a_pool_file_that_is_changed_in_place_counts_at_once_though_its_directory_is_indexed() {
+    let rail = Rail::new();
+    let call = with_files(
+        &rail,
+        &[("rail.yaml", &manifest("rail", "10.7.0.10")), ("other.yaml", &manifest("o", "10.7.0.30"))],
+    );
+    let call = naming(&call, &["rail"]);
+    indexed(&rail, &call);
+    let path = rail.node.state_dir().with_file_name("pools.d/rail.yaml");
+    let before = fs::metadata(&path).unwrap().modified().unwrap();
+    fs::write(&path, manifest("rail", "10.7.0.20")).unwrap();
+    File::options().write(true).open(&path).unwrap().set_modified(before).unwrap();
+    assert_eq!(ip(&call.clone().container("a").add().ok()), "10.7.0.20");
+    // A reservation in another file.
+    let reserved = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderReservedIP\nmetadata: {name: r}\nspec: {ips: [10.7.0.20]}\n";
+    fs::write(path.with_file_name("other.yaml"), reserved).unwrap();
+    call.clone().container("a").del().done();
+    call.container("b").add().error(101).says(&["no address to give"]);
+}
+
+#[test]
+fn what_an_index_does_not_know_is_looked_up_in_the_files() {
+    let rail = Rail::new();
+    let exported = manifest("rail", "10.7.0.10-10.7.0.11")
+        + r#"status: {allocatedIPs: '{"10.7.0.10":{"pod":"ai/web-0","podUid":"91ab"}}'}"#;
+    let call = with_files(&rail, &[("rail.yaml", &exported), ("bad.yaml", "kind: [")]);
+    let call = naming(&call, &["rail"]);
+    indexed(&rail, &call);
+    let asked = call.with("runtimeConfig", &json!({"ips": ["10.7.0.10"]}));
+    asked.add().error(101).says(&["Spiderpool has given it to pod ai/web-0"]);
+    naming(&call, &["other"]).add().error(7).says(&["other", "known IPPools: [rail]", "bad.yaml"]);
+    assert_eq!(ip(&call.add().ok()), "10.7.0.11");
+    call.container("next").add().error(101).says(&["1 of 2 given on this node", "given by Spiderpool"]);
 }

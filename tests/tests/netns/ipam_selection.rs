@@ -113,6 +113,21 @@ fn ipam_case_069_the_pool_that_says_most_exactly_whom_it_is_for_comes_first() {
 }
 
 #[test]
+fn ipam_case_068_a_pool_of_a_teams_network_is_not_for_anothers_of_the_same_name() {
+    let rail = Rail::new();
+    let pools = json!([one("theirs", 10, &json!({"multusName": ["team-a/rail"]}))]);
+    let call = |namespace: Value| rail.ipam(&json!({"multusNamespace": namespace, "pools": pools}));
+    call(json!("team-b"))
+        .add()
+        .error(101)
+        .says(&["theirs: multusName does not list this network", "team-b/rail"]);
+    assert_eq!(ip(&call(json!("team-a")).add().ok()), "10.7.0.10");
+    call(json!("team-a")).del().done();
+    // Where nobody says it, the name decides.
+    assert_eq!(ip(&call(Value::Null).add().ok()), "10.7.0.10");
+}
+
+#[test]
 fn ipam_case_070_equal_pools_keep_the_order_of_the_list() {
     let rail = Rail::new();
     let pools = json!([one("b", 10, &json!({})), one("a", 11, &json!({}))]);

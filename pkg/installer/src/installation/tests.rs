@@ -41,6 +41,7 @@ impl Node {
             bin_dir: None,
             plugins: names.clone(),
             names,
+            spared: Vec::new(),
             force: false,
         }
     }

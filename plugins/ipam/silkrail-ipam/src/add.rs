@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use addr::Attachment;
 use cni::{Add, AddResult, Code, IpConfig, Route};
 use ipam::{Family, LocalStore, Pool, Selection, StoreError};
 use ipnetwork::IpNetwork;
@@ -29,7 +28,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn add(request: &Add<'_>) -> Result<AddResult, cni::Error> {
-    let conf = Conf::of(&request.common)?;
+    let conf = Conf::of(&request.common, true)?;
     let node = Node::of(&request.common, &ITSELF)?;
     let beginning = Beginning {
         plugin: NAME,
@@ -59,8 +58,8 @@ fn fresh(
     let note = Note::of(&request.attachment, request.common.args.get("K8S_POD_UID"));
     let may_stay = |claim: &Claim| may_stay(claim, &selection, &requested);
     let kept = restart::take_over(journal, node, &store, request, note.as_ref(), may_stay)?;
-    let mut giving = Giving { journal, node, store: &store, owner: &request.attachment };
-    let claims = giving.claims(&selection, &requested, kept, conf)?;
+    let mut giving = Giving { journal, node, store: &store, request, conf };
+    let claims = giving.claims(&selection, &requested, kept)?;
     if let Some(note) = note {
         journal.make(Change::Note(note.clone()), |_| note.write(node))?;
     }
@@ -81,7 +80,8 @@ struct Giving<'a> {
     journal: &'a mut Journal<Change>,
     node: &'a Node,
     store: &'a LocalStore,
-    owner: &'a Attachment,
+    request: &'a Add<'a>,
+    conf: &'a Conf,
 }
 
 impl Giving<'_> {
@@ -91,13 +91,12 @@ impl Giving<'_> {
         selection: &Selection<'_>,
         requested: &[IpAddr],
         kept: Vec<Claim>,
-        conf: &Conf,
     ) -> Result<Vec<Claim>, Error> {
         // Before anything is given it is known whether all that was asked for can be.
-        let unavailable = |e: ipam::Unavailable| cni::Error::new(Code::NO_ADDRESS, e.to_string());
-        let pool_of =
-            |address: &IpAddr| Ok((selection.pool_of(*address, &conf.pools).map_err(unavailable)?, *address));
-        let requested: Vec<(&Pool, IpAddr)> = requested.iter().map(pool_of).collect::<Result<_, Error>>()?;
+        let requested: Vec<(&Pool, IpAddr)> = requested
+            .iter()
+            .map(|address| Ok((selection.pool_of(*address).ok_or_else(|| self.why_not(*address))?, *address)))
+            .collect::<Result<_, Error>>()?;
         let mut claims = Vec::new();
         for family in Family::ALL {
             let of_family = |address: &IpAddr| Family::of(*address) == family;
@@ -129,11 +128,29 @@ impl Giving<'_> {
                 claimed => return claimed,
             }
         }
-        Err(full::error(self.node, self.store, self.owner.ifname.as_str(), pools))
+        Err(self.full(pools))
+    }
+
+    fn why_not(&self, address: IpAddr) -> Error {
+        match self.conf.select_knowing_all(&self.request.common, self.request.attachment.ifname.as_str()) {
+            Ok((selection, pools)) => {
+                cni::Error::new(Code::NO_ADDRESS, selection.why_not(address, pools).to_string()).into()
+            }
+            Err(error) => error,
+        }
+    }
+
+    fn full(&self, pools: &[&Pool]) -> Error {
+        let ifname = self.request.attachment.ifname.as_str();
+        let family = pools.first().map_or(Family::V4, |pool| pool.family());
+        match self.conf.select_knowing_all(&self.request.common, ifname) {
+            Ok((selection, _)) => full::error(self.node, self.store, ifname, selection.of(family)),
+            Err(_) => full::error(self.node, self.store, ifname, pools),
+        }
     }
 
     fn first_free(&mut self, pools: &[&Pool]) -> Result<Claim, Error> {
-        let Self { journal, owner, .. } = self;
+        let (journal, owner) = (&mut *self.journal, &self.request.attachment);
         let deadline = Instant::now() + PATIENCE;
         let (pool, address) = self.store.claim_first(pools, owner, deadline, |pool, address| {
             let claim = Claim { owner: owner.clone(), pool: pool.to_string(), address };
@@ -144,11 +161,12 @@ impl Giving<'_> {
 
     /// A certain address, unless somebody who may live has it.
     fn certain(&mut self, pool: &Pool, address: IpAddr) -> Result<Claim, Error> {
-        let claim = Claim { owner: self.owner.clone(), pool: pool.name.to_string(), address };
+        let owner = &self.request.attachment;
+        let claim = Claim { owner: owner.clone(), pool: pool.name.to_string(), address };
         self.journal.note(Change::Claim(claim.clone()))?;
-        match self.store.claim_address(address, self.owner) {
+        match self.store.claim_address(address, owner) {
             Err(StoreError::Taken { .. }) if reclaim::address(self.node, self.store, address)? > 0 => {
-                self.store.claim_address(address, self.owner)?;
+                self.store.claim_address(address, owner)?;
             }
             claimed => claimed?,
         }
@@ -172,7 +190,7 @@ fn again(node: &Node, request: &Add<'_>, conf: &Conf) -> Result<AddResult, cni::
 fn result(claims: &[Claim], conf: &Conf) -> Result<AddResult, Error> {
     let mut result = AddResult::default();
     for claim in claims {
-        let Some(pool) = conf.pools.get(&claim.pool) else {
+        let Some(pool) = conf.pool(&claim.pool)? else {
             let msg = format!(
                 "{} came from pool {}, which the configuration does not have any more",
                 claim.address, claim.pool

@@ -1,10 +1,10 @@
 //! The configuration's `ipam` object: what was written, and the pools it means.
 
-use std::{fs, path::PathBuf};
+use std::{cell::OnceCell, fs, path::PathBuf};
 
 use cni::{Code, Common, Error as CniError, Fields};
-use ipam::{Pools, Selection};
-use plugin::Error;
+use ipam::{Pool, Pools, Selection, Wanted};
+use plugin::{Error, State};
 use serde_json::Value;
 
 /// Where pools are read from unless the configuration has its own.
@@ -12,21 +12,27 @@ const POOLS_DIR: &str = "/etc/silkrail/pools.d";
 
 /// The IPAM configuration.
 pub(crate) struct Conf {
-    pub(crate) pools: Pools,
+    source: Source,
+    /// As far as they are wanted.
+    pools: Pools,
+    /// All of them, where that was not enough.
+    whole: OnceCell<Pools>,
     pub(crate) clean_gateway: bool,
     /// Whether a full pool means that the node cannot serve.
     pub(crate) status_fails_when_full: bool,
     ipv4: Vec<String>,
     ipv6: Vec<String>,
     node: String,
+    /// As `multusName` of pools has it, with a namespace if that is told.
+    network: String,
 }
 
 impl Conf {
-    /// Reads the configuration and its pools.
+    /// Reads the configuration and its pools; with `keep`, what was read of a directory is kept for the next call.
     ///
     /// # Errors
     /// A wrong value, named with its key; a pool that breaks a rule.
-    pub(crate) fn of(common: &Common<'_>) -> Result<Self, Error> {
+    pub(crate) fn of(common: &Common<'_>, keep: bool) -> Result<Self, Error> {
         let fields = common.conf.fields();
         let Some(ipam) = fields.object("ipam")? else {
             return Err(CniError::config("ipam: expected an object with the pools to use, found none").into());
@@ -36,13 +42,23 @@ impl Conf {
                 "ipam.match_master_subnet: true is not supported; name the pools in default_ipv4_ippool";
             return Err(CniError::new(Code::UNSUPPORTED_FIELD, msg).into());
         }
+        let listed = [ipam.texts("default_ipv4_ippool")?, ipam.texts("default_ipv6_ippool")?];
+        let source = Source::of(&ipam)?;
+        let pools = source.wanted(&listed, &State::of(common)?, keep)?;
+        let [ipv4, ipv6] = listed;
         Ok(Self {
-            pools: pools(&ipam)?,
+            source,
+            pools,
+            whole: OnceCell::new(),
             clean_gateway: ipam.flag("clean_gateway")?.unwrap_or(false),
             status_fails_when_full: ipam.flag("statusFailsWhenFull")?.unwrap_or(false),
-            ipv4: ipam.texts("default_ipv4_ippool")?,
-            ipv6: ipam.texts("default_ipv6_ippool")?,
+            ipv4,
+            ipv6,
             node: node_name(&ipam)?,
+            network: match ipam.text("multusNamespace")? {
+                Some(namespace) => format!("{namespace}/{}", common.conf.name),
+                None => common.conf.name.clone(),
+            },
         })
     }
 
@@ -51,31 +67,97 @@ impl Conf {
     /// # Errors
     /// That there are none, with the reason for each that was looked at.
     pub(crate) fn select(&self, common: &Common<'_>, ifname: &str) -> Result<Selection<'_>, Error> {
-        Ok(self.pools.select(&ipam::Request {
+        match self.select_from(&self.pools, common, ifname) {
+            Err(_) if self.pools.is_partial() => self.select_from(self.all()?, common, ifname),
+            selected => selected,
+        }
+    }
+
+    /// As [`Conf::select`], from pools of which everything is known: for who has to say why something is not to be had.
+    ///
+    /// # Errors
+    /// As [`Conf::select`].
+    pub(crate) fn select_knowing_all(
+        &self,
+        common: &Common<'_>,
+        ifname: &str,
+    ) -> Result<(Selection<'_>, &Pools), Error> {
+        let all = self.all()?;
+        Ok((self.select_from(all, common, ifname)?, all))
+    }
+
+    /// The pool of that name, whether it is wanted or not.
+    ///
+    /// # Errors
+    /// If the pools cannot be read.
+    pub(crate) fn pool(&self, name: &str) -> Result<Option<&Pool>, Error> {
+        match self.pools.get(name) {
+            None if self.pools.is_partial() => Ok(self.all()?.get(name)),
+            found => Ok(found),
+        }
+    }
+
+    fn all(&self) -> Result<&Pools, Error> {
+        if !self.pools.is_partial() {
+            return Ok(&self.pools);
+        }
+        if let Some(all) = self.whole.get() {
+            return Ok(all);
+        }
+        let all = self.source.whole()?;
+        Ok(self.whole.get_or_init(|| all))
+    }
+
+    fn select_from<'p>(
+        &self,
+        pools: &'p Pools,
+        common: &Common<'_>,
+        ifname: &str,
+    ) -> Result<Selection<'p>, Error> {
+        Ok(pools.select(&ipam::Request {
             ifname,
             default_ipv4_ippool: &self.ipv4,
             default_ipv6_ippool: &self.ipv6,
             host_name: &self.node,
             pod_namespace: common.args.get("K8S_POD_NAMESPACE"),
-            network: Some(&common.conf.name),
+            network: Some(&self.network),
         })?)
     }
 }
 
-/// The inline pools; with them, or instead of them, those of the directory.
-fn pools(ipam: &Fields<'_>) -> Result<Pools, Error> {
-    let inline = ipam.value("pools").unwrap_or(&Value::Null);
-    let named = ipam.text("poolsDir")?.or(ipam.text("pools_dir")?);
-    let dir = match named {
-        Some(dir) if dir.starts_with('/') => Some(PathBuf::from(dir)),
-        Some(dir) => return Err(ipam.wrong("poolsDir", "an absolute path", format!("{dir:?}")).into()),
-        None if inline.is_null() => Some(PathBuf::from(POOLS_DIR)),
-        None => None,
-    };
-    let pools = Pools::from_inline(inline)?;
-    match dir {
-        Some(dir) => Ok(pools.join(Pools::read_dir(&dir)?)),
-        None => Ok(pools),
+/// Where pools are: written in the configuration; with them, or instead of them, in a directory.
+struct Source {
+    inline: Pools,
+    dir: Option<PathBuf>,
+}
+
+impl Source {
+    fn of(ipam: &Fields<'_>) -> Result<Self, Error> {
+        let inline = ipam.value("pools").unwrap_or(&Value::Null);
+        let named = ipam.text("poolsDir")?.or(ipam.text("pools_dir")?);
+        let dir = match named {
+            Some(dir) if dir.starts_with('/') => Some(PathBuf::from(dir)),
+            Some(dir) => return Err(ipam.wrong("poolsDir", "an absolute path", format!("{dir:?}")).into()),
+            None if inline.is_null() => Some(PathBuf::from(POOLS_DIR)),
+            None => None,
+        };
+        Ok(Self { inline: Pools::from_inline(inline)?, dir })
+    }
+
+    /// The pools that these lists may mean.
+    fn wanted(&self, [ipv4, ipv6]: &[Vec<String>; 2], state: &State, keep: bool) -> Result<Pools, Error> {
+        let Some(dir) = &self.dir else { return Ok(self.inline.clone()) };
+        // A pool of the directory that has the name of one that is written in the configuration.
+        let also: Vec<_> = self.inline.iter().map(|pool| pool.name.to_string()).collect();
+        let wanted = Wanted { listed: [ipv4, ipv6], also: &also };
+        Ok(self.inline.clone().join(Pools::read_wanted(dir, wanted, state.root(), keep)?))
+    }
+
+    fn whole(&self) -> Result<Pools, Error> {
+        match &self.dir {
+            Some(dir) => Ok(self.inline.clone().join(Pools::read_dir(dir)?)),
+            None => Ok(self.inline.clone()),
+        }
     }
 }
 

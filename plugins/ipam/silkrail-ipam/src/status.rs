@@ -14,7 +14,7 @@ use crate::{ITSELF, conf::Conf};
 /// # Errors
 /// That a pool is wrong, or none can be used; where asked for, that all of a family are full.
 pub(crate) fn status(request: &Status<'_>) -> Result<(), Error> {
-    let conf = Conf::of(&request.common)?;
+    let conf = Conf::of(&request.common, false)?;
     let selection = conf.select(&request.common, "")?;
     let node = Node::of(&request.common, &ITSELF)?;
     // Without a store nobody has an address.

@@ -1,0 +1,489 @@
+//! What the files of a pool directory say, kept so that an ADD need not read them all.
+//!
+//! An index is used only if every file is the one that it was made of: each has the name, the inode, the size and both
+//! times that it had. A file's time of change cannot be set by anybody, and an index is not made while a file was changed
+//! just now: the kernel's clock ticks slowly, and two changes in one tick have one time. Whatever an index cannot answer
+//! well, an error above all, the files themselves are read for.
+
+use std::{
+    ffi::{CStr, OsStr},
+    fs::{self, File},
+    io,
+    os::{
+        fd::AsFd,
+        unix::{ffi::OsStrExt, fs::FileExt, fs::OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use nix::{
+    dir::Dir,
+    errno::Errno,
+    fcntl::{AtFlags, OFlag},
+    sys::stat::{FileStat, Mode, fstatat},
+};
+use serde_json::Value;
+
+use crate::{Pools, pattern, pools::is_pool_file, record};
+
+/// The first bytes of an index, with the number of its form.
+const MAGIC: &[u8; 8] = b"silkidx1";
+/// Magic, and the lengths of key and table.
+const HEAD: usize = 16;
+/// A file that was changed less than this ago may change again and keep its time. The coarsest clock of a file system
+/// that is met ticks every two seconds.
+const UNSETTLED: Duration = Duration::from_secs(3);
+/// No index is longer; what would be is not kept.
+const LIMIT: u64 = 64 << 20;
+
+/// Which pools of a directory are asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// Names and patterns of a configuration; without any, the pools with `default` are asked for.
+    pub listed: [&'a [String]; 2],
+    /// Names besides.
+    pub also: &'a [String],
+}
+
+/// The files of a directory, as they are now.
+pub(crate) struct Listing {
+    /// What tells them from others, and from what they were.
+    key: Vec<u8>,
+    /// Whether no change can go unnoticed.
+    settled: bool,
+}
+
+impl Listing {
+    /// Looks at the files of a directory; `None` if it cannot be looked at.
+    pub(crate) fn of(directory: &Path) -> Option<Self> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let mut dir = Dir::open(directory, flags, Mode::empty()).ok()?;
+        let now = SystemTime::now();
+        let names: Result<Vec<_>, Errno> =
+            dir.iter().map(|entry| Ok(entry?.file_name().to_owned())).collect();
+        let mut names = names.ok()?;
+        names.retain(|name| is_pool_file(Path::new(OsStr::from_bytes(name.to_bytes()))));
+        names.sort_unstable();
+        let mut key = Vec::with_capacity(names.len() * 80 + 256);
+        key.extend(env!("CARGO_PKG_VERSION").as_bytes());
+        key.push(0);
+        key.extend(directory.as_os_str().as_bytes());
+        key.push(0);
+        let mut settled = true;
+        for name in &names {
+            settled &= add(&mut key, &dir, name, now)?;
+        }
+        Some(Self { key, settled })
+    }
+}
+
+/// Adds a file to a key, and says whether it is settled.
+fn add(key: &mut Vec<u8>, dir: &Dir, name: &CStr, now: SystemTime) -> Option<bool> {
+    key.extend(name.to_bytes_with_nul());
+    // As it is read: by the file that a link leads to.
+    let stat = match fstatat(dir.as_fd(), name, AtFlags::empty()) {
+        Ok(stat) => stat,
+        // A link that leads nowhere.
+        Err(Errno::ENOENT) => {
+            key.push(0);
+            return Some(true);
+        }
+        Err(_) => return None,
+    };
+    key.push(1);
+    key.extend(stat.st_dev.to_le_bytes());
+    key.extend(stat.st_ino.to_le_bytes());
+    key.extend(stat.st_size.to_le_bytes());
+    for number in [stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec] {
+        key.extend(number.to_le_bytes());
+    }
+    Some(is_settled(&stat, now))
+}
+
+fn is_settled(stat: &FileStat, now: SystemTime) -> bool {
+    let changed = u64::try_from(stat.st_ctime.max(stat.st_mtime)).unwrap_or(u64::MAX);
+    let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(changed));
+    // In the future, after a clock was set back: then no time says anything.
+    changed.is_some_and(|changed| now.duration_since(changed).is_ok_and(|age| age > UNSETTLED))
+}
+
+/// Where the index of a directory is.
+fn path(state: &Path, directory: &Path) -> PathBuf {
+    let bytes = directory.as_os_str().as_bytes();
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    state.join("ipam/index").join(format!("{hash:016x}"))
+}
+
+/// The pools that are wanted of a directory, by its index; `None` if that cannot be said.
+pub(crate) fn find(state: &Path, directory: &Path, listing: &Listing, wanted: Wanted<'_>) -> Option<Pools> {
+    let mut options = fs::OpenOptions::new();
+    let file = options.read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path(state, directory)).ok()?;
+    let mut head = [0; HEAD];
+    file.read_exact_at(&mut head, 0).ok()?;
+    let (magic, lengths) = head.split_at(MAGIC.len());
+    let [key, table] = [lengths.get(..4)?, lengths.get(4..)?].map(length);
+    if magic != MAGIC || key? != listing.key.len() || table? as u64 > LIMIT {
+        return None;
+    }
+    let mut bytes = vec![0; key? + table?];
+    file.read_exact_at(&mut bytes, HEAD as u64).ok()?;
+    let (key, table) = bytes.split_at(listing.key.len());
+    if key != listing.key {
+        return None;
+    }
+    let records = (HEAD + bytes.len()) as u64;
+    let read = |entry: &Entry<'_>| entry.record(&file, records);
+    let (mut pools, mut reserved) = (Vec::new(), Vec::new());
+    for entry in Entries(table) {
+        let entry = entry?;
+        match entry.flags {
+            Entry::RESERVED => reserved = record::ranges(&read(&entry)?)?,
+            _ if !is_wanted(&entry, wanted)? => {}
+            Entry::CONTESTED => return None,
+            _ => pools.push(record::pool(&read(&entry)?)?),
+        }
+    }
+    Some(Pools::of_index(pools, reserved))
+}
+
+fn is_wanted(entry: &Entry<'_>, wanted: Wanted<'_>) -> Option<bool> {
+    if wanted.also.iter().any(|name| name == entry.name) {
+        return Some(true);
+    }
+    if wanted.listed.iter().all(|listed| listed.is_empty()) {
+        // Of a pool that is there twice nobody knows.
+        return Some(entry.flags != Entry::PLAIN);
+    }
+    for listed in wanted.listed.into_iter().flatten() {
+        if listed == entry.name
+            || (pattern::is_pattern(listed) && pattern::matches(listed, entry.name).ok()?)
+        {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+/// Keeps what was read of a directory that had these files before and has them still. That it cannot be kept is no error.
+pub(crate) fn keep(state: &Path, directory: &Path, listing: &Listing, pools: &Pools) {
+    let unchanged = || Listing::of(directory).is_some_and(|now| now.key == listing.key);
+    if listing.settled
+        && unchanged()
+        && let Some(bytes) = bytes(listing, pools)
+    {
+        let _ = write(&path(state, directory), &bytes);
+    }
+}
+
+fn bytes(listing: &Listing, pools: &Pools) -> Option<Vec<u8>> {
+    let (mut table, mut records) = (Vec::new(), Vec::new());
+    let mut add = |name: &str, flags: u8, record: Value| {
+        let record = record.to_string();
+        table.push(flags);
+        for number in [name.len(), records.len(), record.len()] {
+            table.extend(u32::try_from(number).ok()?.to_le_bytes());
+        }
+        table.extend(name.as_bytes());
+        records.extend(record.as_bytes());
+        Some(())
+    };
+    add("", Entry::RESERVED, record::of_ranges(pools.reserved()))?;
+    for entry in pools.entries() {
+        let flags = match (&entry.rival, entry.pool.default) {
+            (Some(_), _) => Entry::CONTESTED,
+            (None, true) => Entry::DEFAULT,
+            (None, false) => Entry::PLAIN,
+        };
+        add(entry.pool.name.as_str(), flags, record::of_pool(&entry.pool))?;
+    }
+    let mut bytes = MAGIC.to_vec();
+    for part in [&listing.key, &table] {
+        bytes.extend(u32::try_from(part.len()).ok()?.to_le_bytes());
+    }
+    bytes.extend([listing.key.as_slice(), &table, &records].concat());
+    (bytes.len() as u64 <= LIMIT).then_some(bytes)
+}
+
+/// Puts an index in place whole. Several processes may do so at once; each has a file of its own until then.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(path);
+    std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o700)
+        .recursive(true)
+        .create(directory)?;
+    let temporary = path.with_extension(format!("{}.new", std::process::id()));
+    // What a killed process of this number has left.
+    let _ = fs::remove_file(&temporary);
+    let written =
+        fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).and_then(|file| {
+            file.write_all_at(bytes, 0)?;
+            file.sync_data()?;
+            fs::rename(&temporary, path)
+        });
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// A pool of the table, or the reserved addresses.
+struct Entry<'a> {
+    flags: u8,
+    name: &'a str,
+    at: u64,
+    length: usize,
+}
+
+impl Entry<'_> {
+    const PLAIN: u8 = 0;
+    const DEFAULT: u8 = 1;
+    const CONTESTED: u8 = 2;
+    const RESERVED: u8 = 3;
+
+    fn record(&self, file: &File, records: u64) -> Option<Value> {
+        if self.length as u64 > LIMIT {
+            return None;
+        }
+        let mut bytes = vec![0; self.length];
+        file.read_exact_at(&mut bytes, records + self.at).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+}
+
+/// The table, entry by entry; `Some(None)` is one that cannot be understood.
+struct Entries<'a>(&'a [u8]);
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Option<Entry<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let entry = take(&mut self.0);
+        if entry.is_none() {
+            self.0 = &[];
+        }
+        Some(entry)
+    }
+}
+
+fn take<'a>(table: &mut &'a [u8]) -> Option<Entry<'a>> {
+    let (&flags, rest) = table.split_first()?;
+    let (numbers, rest) = rest.split_at_checked(12)?;
+    let number = |at: usize| length(numbers.get(at..at + 4)?);
+    let (name, rest) = rest.split_at_checked(number(0)?)?;
+    *table = rest;
+    let at = number(4)? as u64;
+    Some(Entry { flags, name: str::from_utf8(name).ok()?, at, length: number(8)? })
+}
+
+fn length(bytes: &[u8]) -> Option<usize> {
+    Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{Pool, Request};
+
+    const POOLS: &str = "\
+apiVersion: spiderpool.spidernet.io/v2beta1
+kind: SpiderIPPool
+metadata: {name: rail0}
+spec:
+  subnet: 10.0.0.0/16
+  ips: [10.0.0.10-10.0.0.40, 10.0.0.1-10.0.0.5]
+  excludeIPs: [10.0.0.20]
+  gateway: 10.0.0.254
+  routes: [{dst: 10.9.0.0/16, gw: 10.0.0.254}]
+  nodeName: [n]
+  namespaceName: [a, b]
+  multusName: [x/y]
+  podAffinity: {}
+  default: true
+status: {allocatedIPs: '{\"10.0.0.30\":{\"pod\":\"a/b\"}}'}
+---
+apiVersion: spiderpool.spidernet.io/v2beta1
+kind: SpiderReservedIP
+metadata: {name: r}
+spec: {ips: [10.0.0.2, fd00::7]}
+---
+name: rail1
+subnet: fd00::/64
+ips: [fd00::1-fd00::ffff:0:0:0]
+disable: true
+";
+
+    /// A directory of pools and a state directory.
+    struct Node(TempDir);
+
+    impl Node {
+        fn new() -> Self {
+            let node = Self(tempfile::tempdir().unwrap());
+            fs::create_dir(node.pools()).unwrap();
+            node.write("a.yaml", POOLS);
+            node.write("b.yaml", "name: other\nsubnet: 10.1.0.0/24\nips: [10.1.0.1]\n");
+            node
+        }
+
+        fn pools(&self) -> PathBuf {
+            self.0.path().join("pools.d")
+        }
+
+        fn state(&self) -> PathBuf {
+            self.0.path().join("state")
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.pools().join(name), text).unwrap();
+        }
+
+        /// Makes the index, as if the files had been there for long.
+        fn index(&self) {
+            let listing = Listing { settled: true, ..Listing::of(&self.pools()).unwrap() };
+            keep(&self.state(), &self.pools(), &listing, &Pools::read_dir(&self.pools()).unwrap());
+            assert!(self.path().exists());
+        }
+
+        fn path(&self) -> PathBuf {
+            path(&self.state(), &self.pools())
+        }
+
+        fn find(&self, names: &[&str]) -> Option<Pools> {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            let wanted = Wanted { listed: [&names, &[]], also: &[] };
+            find(&self.state(), &self.pools(), &Listing::of(&self.pools())?, wanted)
+        }
+    }
+
+    /// What an ADD that succeeds needs of a pool.
+    fn essence(pool: &Pool) -> Pool {
+        Pool { excluded: Vec::new(), given: std::collections::BTreeMap::new(), ..pool.clone() }
+    }
+
+    #[test]
+    fn an_index_tells_of_pools_what_the_files_do() {
+        let node = Node::new();
+        node.index();
+        let whole = Pools::read_dir(&node.pools()).unwrap();
+        for (names, expected) in [
+            (&["rail0"][..], &["rail0"][..]),
+            (&["rail*"], &["rail0", "rail1"]),
+            (&["other", "rail1"], &["rail1", "other"]),
+            (&[], &["rail0"]),
+            (&["nobody"], &[]),
+        ] {
+            let found = node.find(names).unwrap();
+            assert!(found.is_partial() && !whole.is_partial());
+            assert_eq!(found.reserved(), whole.reserved());
+            let of = |name: &&str| essence(whole.get(name).unwrap());
+            assert_eq!(
+                found.iter().cloned().collect::<Vec<_>>(),
+                expected.iter().map(of).collect::<Vec<_>>()
+            );
+        }
+    }
+
+    #[test]
+    fn any_change_of_a_file_makes_an_index_worthless() {
+        let changes: [fn(&Node); 7] = [
+            |node| node.write("c.yaml", ""),
+            |node| fs::remove_file(node.pools().join("b.yaml")).unwrap(),
+            |node| fs::rename(node.pools().join("b.yaml"), node.pools().join("c.yaml")).unwrap(),
+            // The same size, and the time that it had: as `touch -r` sets it.
+            |node| {
+                let path = node.pools().join("b.yaml");
+                let before = fs::metadata(&path).unwrap().modified().unwrap();
+                node.write("b.yaml", "name: other\nsubnet: 10.1.0.0/24\nips: [10.1.0.2]\n");
+                File::options().write(true).open(&path).unwrap().set_modified(before).unwrap();
+            },
+            // Another file of the same size and time in its place.
+            |node| {
+                let (path, new) = (node.pools().join("b.yaml"), node.pools().join("new"));
+                let before = fs::metadata(&path).unwrap().modified().unwrap();
+                fs::write(&new, "name: other\nsubnet: 10.1.0.0/24\nips: [10.1.0.2]\n").unwrap();
+                File::options().write(true).open(&new).unwrap().set_modified(before).unwrap();
+                fs::rename(&new, &path).unwrap();
+            },
+            |node| symlink("/nowhere", node.pools().join("c.yaml")).unwrap(),
+            // As a ConfigMap is mounted: what the link leads to is another file.
+            |node| {
+                let path = node.pools().join("b.yaml");
+                fs::rename(&path, node.0.path().join("elsewhere")).unwrap();
+                fs::copy(node.0.path().join("elsewhere"), node.0.path().join("copy")).unwrap();
+                symlink("../copy", path).unwrap();
+            },
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let node = Node::new();
+            node.index();
+            // The clock that stamps files ticks slowly.
+            std::thread::sleep(Duration::from_millis(20));
+            change(&node);
+            assert!(node.find(&["other"]).is_none(), "change {number}");
+        }
+    }
+
+    #[test]
+    fn files_that_were_changed_just_now_are_not_indexed() {
+        let node = Node::new();
+        let wanted = Wanted::default();
+        let pools = Pools::read_wanted(&node.pools(), wanted, &node.state(), true).unwrap();
+        assert!(pools.len() == 3 && !node.path().exists());
+    }
+
+    #[test]
+    fn what_was_changed_while_it_was_read_is_not_indexed() {
+        let node = Node::new();
+        let listing = Listing { settled: true, ..Listing::of(&node.pools()).unwrap() };
+        let pools = Pools::read_dir(&node.pools()).unwrap();
+        node.write("c.yaml", "name: c\nsubnet: 10.2.0.0/24\n");
+        keep(&node.state(), &node.pools(), &listing, &pools);
+        assert!(!node.path().exists());
+    }
+
+    #[test]
+    fn of_a_pool_that_is_there_twice_an_index_says_nothing() {
+        let node = Node::new();
+        node.write("c.yaml", "name: other\nsubnet: 10.1.0.0/24\nips: [10.1.0.1]\n");
+        node.index();
+        assert!(node.find(&["other"]).is_none() && node.find(&["*"]).is_none() && node.find(&[]).is_none());
+        assert_eq!(node.find(&["rail0"]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_directorys_index_is_not_anothers() {
+        let node = Node::new();
+        node.index();
+        let other = node.0.path().join("other.d");
+        fs::create_dir(&other).unwrap();
+        fs::copy(node.path(), path(&node.state(), &other)).unwrap();
+        let listing = Listing::of(&other).unwrap();
+        assert!(find(&node.state(), &other, &listing, Wanted::default()).is_none());
+        assert!(Listing::of(Path::new("/nowhere")).is_none());
+    }
+
+    proptest! {
+        /// Whatever the file holds, it is an index or none; what is found can be used.
+        #[test]
+        fn a_damaged_index_harms_nobody(at in 0_usize..4000, byte in any::<u8>(), cut in any::<bool>()) {
+            let node = Node::new();
+            node.index();
+            let mut bytes = fs::read(node.path()).unwrap();
+            let at = at % bytes.len();
+            if cut { bytes.truncate(at) } else { bytes[at] = byte }
+            fs::write(node.path(), bytes).unwrap();
+            if let Some(pools) = node.find(&["rail0", "other"]) {
+                let _ = pools.select(&Request { host_name: "n", ..Request::default() });
+            }
+        }
+    }
+}
