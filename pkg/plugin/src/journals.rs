@@ -45,7 +45,13 @@ pub fn list(state: &State) -> Result<Vec<Named>, Error> {
 /// # Errors
 /// As [`list`].
 pub fn tell_of(state: &State, attachment: &Attachment) -> Result<bool, Error> {
-    Ok(list(state)?.iter().any(|journal| journal.attachment == *attachment))
+    // Most are others': to read their names whole would take longest, where thousands are asked about one by one.
+    let prefix = format!("{attachment}.");
+    let may = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
+    };
+    let mut own = paths(state.attachments())?.into_iter().filter(may).filter_map(Named::of);
+    Ok(own.any(|journal| journal.attachment == *attachment))
 }
 
 /// Whether claims of an attachment that has no journal of this plugin may be left all the same: because its journal was

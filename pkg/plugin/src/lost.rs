@@ -5,7 +5,7 @@
 //! same is for the caller to rule out, by the runtime's list of what is valid or by [`Living`].
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt, fs, io,
     net::IpAddr,
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use cni::{Code, Error as CniError};
 use ipam::{LocalStore, Owner, Release};
 use journal::boot_id;
 use netns::{Living, NetNsId};
-use podmap::Container;
+use podmap::{Container, Entry};
 use tracing::info;
 
 use crate::{
@@ -46,17 +46,7 @@ pub enum Lost {
 /// If state cannot be read.
 pub fn devices(state: &State, part: Part) -> Result<Vec<Claim>, Error> {
     let (claims, _) = claim::list(state, part)?;
-    if claims.is_empty() {
-        return Ok(claims);
-    }
-    let known = known(state)?;
-    let mut lost = Vec::new();
-    for claim in claims.into_iter().filter(|claim| !known.contains(claim.owner())) {
-        if Lost::Device(claim.clone()).is_still_lost(state)? {
-            lost.push(claim);
-        }
-    }
-    Ok(lost)
+    without_journal(state, claims, Claim::owner, |claim| claim.is_there(state))
 }
 
 /// The addresses that are claimed by attachments without a journal.
@@ -65,47 +55,87 @@ pub fn devices(state: &State, part: Part) -> Result<Vec<Claim>, Error> {
 /// If state cannot be read.
 pub fn addresses(state: &State) -> Result<Vec<(IpAddr, Attachment)>, Error> {
     let Some(store) = store(state)? else { return Ok(Vec::new()) };
-    let claims = store.claims()?;
-    let known = known(state)?;
-    let owned = claims.into_iter().filter_map(|claim| match claim.owner {
+    let owned = store.claims()?.into_iter().filter_map(|claim| match claim.owner {
         Owner::Attachment(owner) => Some((claim.address, owner)),
         // Whatever made it, we did not.
         Owner::Unknown(_) => None,
     });
-    let mut lost = Vec::new();
-    for (address, owner) in owned.filter(|(_, owner)| !known.contains(owner)) {
-        if Lost::Address(address, owner.clone()).is_still_lost(state)? {
-            lost.push((address, owner));
-        }
-    }
-    Ok(lost)
+    let is_there = |(address, owner): &(IpAddr, Attachment)| is_claimed(&store, *address, owner);
+    without_journal(state, owned.collect(), second, is_there)
 }
 
-/// Why an owner without a journal may live all the same: a claim of a device, or the pod map, names its namespace, which
-/// is not known to be dead, or cannot be understood. `None` if nothing says so.
+/// What of these no journal tells of: of thousands, it is found out by two looks at the journals.
 ///
-/// # Errors
-/// If state cannot be read.
-pub fn witness(state: &State, owner: &Attachment, living: Option<&Living>) -> Result<Option<String>, Error> {
-    for part in [Part::Vf, Part::Rdma] {
-        let (claims, _) = claim::list(state, part)?;
-        if let Some(claim) =
-            claims.iter().find(|claim| claim.owner() == owner && claim.death(living).is_none())
-        {
-            return Ok(Some(format!("{claim} names its namespace, which is not known to be dead")));
+/// Between a list of things and one of journals a DEL may have taken both back, so each must still be there after that;
+/// and no journal may tell of it then, for an ADD may have made it anew: that writes the journal first.
+fn without_journal<T>(
+    state: &State,
+    mut things: Vec<T>,
+    owner: impl Fn(&T) -> &Attachment,
+    is_there: impl Fn(&T) -> Result<bool, Error>,
+) -> Result<Vec<T>, Error> {
+    if things.is_empty() {
+        return Ok(things);
+    }
+    let known = known(state)?;
+    things.retain(|thing| !known.contains(owner(thing)));
+    let mut still = Vec::new();
+    for thing in things {
+        if is_there(&thing)? {
+            still.push(thing);
         }
     }
-    let entry = match state.podmap().read(owner) {
-        Ok(Some(entry)) => entry,
-        Ok(None) => return Ok(None),
-        // Of another version, it may be. Nobody else remembers the pod.
-        Err(error) => return Ok(Some(format!("the pod map's entry cannot be understood ({error})"))),
-    };
+    if !still.is_empty() {
+        let known = self::known(state)?;
+        still.retain(|thing| !known.contains(owner(thing)));
+    }
+    Ok(still)
+}
+
+/// What may say that an owner without a journal lives all the same.
+#[derive(Debug)]
+pub struct Witnesses<'a> {
+    state: &'a State,
+    claims: BTreeMap<Attachment, Vec<Claim>>,
+}
+
+impl<'a> Witnesses<'a> {
+    /// Everything that says so, of all owners.
+    ///
+    /// # Errors
+    /// If state cannot be read.
+    pub fn look(state: &'a State) -> Result<Self, Error> {
+        let mut claims: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for part in [Part::Vf, Part::Rdma] {
+            for claim in claim::list(state, part)?.0 {
+                claims.entry(claim.owner().clone()).or_default().push(claim);
+            }
+        }
+        Ok(Self { state, claims })
+    }
+
+    /// Why an owner may live: a claim of a device, or the pod map, names its namespace, which is not known to be dead,
+    /// or cannot be understood. `None` if nothing says so.
+    pub fn of(&self, owner: &Attachment, living: Option<&Living>) -> Option<String> {
+        let mut claims = self.claims.get(owner).into_iter().flatten();
+        if let Some(claim) = claims.find(|claim| claim.death(living).is_none()) {
+            return Some(format!("{claim} names its namespace, which is not known to be dead"));
+        }
+        match self.state.podmap().read(owner) {
+            Ok(entry) => lives(&entry?, living),
+            // Of another version, it may be. Nobody else remembers the pod.
+            Err(error) => Some(format!("the pod map's entry cannot be understood ({error})")),
+        }
+    }
+}
+
+/// Why the pod of an entry may live; `None` if it is known to be dead.
+fn lives(entry: &Entry, living: Option<&Living>) -> Option<String> {
     let Container { netns_path, netns_dev: dev, netns_ino: ino, netns_cookie: cookie, .. } = &entry.container;
     let id = NetNsId { cookie: *cookie, ..NetNsId::new(*dev, *ino) };
     let dead = boot_id().is_ok_and(|now| now != entry.boot_id)
         || living.is_some_and(|living| living.death(netns_path, id).is_some());
-    Ok((!dead).then(|| format!("the pod map names its namespace {id}, which is not known to be dead")))
+    (!dead).then(|| format!("the pod map names its namespace {id}, which is not known to be dead"))
 }
 
 /// Files of state that cannot be understood, and those set aside because of that. Nobody deletes them: each may be the
@@ -133,41 +163,16 @@ pub fn unreadable(state: &State) -> Result<Vec<PathBuf>, Error> {
 /// # Errors
 /// If state cannot be read.
 pub fn derived(state: &State) -> Result<Vec<Lost>, Error> {
-    let (entries, notes) = (entries(state)?, notes(state)?);
-    let known = known(state)?;
-    let without = |(_, of): &(PathBuf, Attachment)| !known.contains(of);
-    let mut lost: Vec<_> =
-        entries.into_iter().filter(without).map(|(path, of)| Lost::Entry(path, of)).collect();
-    lost.extend(notes.into_iter().filter(without).map(|(path, of)| Lost::Note(path, of)));
-    let mut still = Vec::new();
-    for thing in lost {
-        if thing.is_still_lost(state)? {
-            still.push(thing);
-        }
-    }
+    let entries = without_journal(state, entries(state)?, second, |(path, _)| Ok(is_entry(path)))?;
+    let notes = without_journal(state, notes(state)?, second, |(path, of)| Ok(is_note(path, of)))?;
     let stores = LocalStore::other_boots(state.root(), boot_id()?)?;
-    still.extend(stores.into_iter().map(Lost::Store));
-    Ok(still)
+    let mut lost: Vec<_> = entries.into_iter().map(|(path, of)| Lost::Entry(path, of)).collect();
+    lost.extend(notes.into_iter().map(|(path, of)| Lost::Note(path, of)));
+    lost.extend(stores.into_iter().map(Lost::Store));
+    Ok(lost)
 }
 
 impl Lost {
-    /// Whether it is there and no journal tells of it, both at once. Between two lists a DEL may have taken back what was
-    /// in the first, and its journal, before the second was made.
-    fn is_still_lost(&self, state: &State) -> Result<bool, Error> {
-        let is_there = match self {
-            Self::Device(claim) => claim.is_there(state)?,
-            Self::Address(address, owner) => match store(state)? {
-                Some(store) => store.owner(*address)? == Some(Owner::Attachment(owner.clone())),
-                None => false,
-            },
-            Self::Entry(path, _) => path.symlink_metadata().is_ok(),
-            Self::Note(path, of) => attachment_in(path).as_ref() == Some(of),
-            Self::Store(_) => return Ok(true),
-        };
-        // In this order: a DEL removes the journal last, an ADD writes it first.
-        Ok(is_there && !self.owner().map_or(Ok(false), |owner| journals::tell_of(state, owner))?)
-    }
-
     /// Whose it was, where anybody's.
     pub fn owner(&self) -> Option<&Attachment> {
         match self {
@@ -185,14 +190,9 @@ impl Lost {
         match self {
             Self::Device(claim) => release_device(state, claim),
             Self::Address(address, owner) => release_address(state, *address, owner),
-            Self::Entry(path, _) | Self::Note(path, _) => {
-                // A pod's next sandbox may have written its own note in this one's place.
-                let is_lost = self.is_still_lost(state)?;
-                if is_lost {
-                    remove(path)?;
-                }
-                Ok(is_lost)
-            }
+            Self::Entry(path, owner) => remove_if(path, is_entry(path), state, owner),
+            // A pod's next sandbox may have written its own note in this one's place.
+            Self::Note(path, owner) => remove_if(path, is_note(path, owner), state, owner),
             Self::Store(boot) => Ok(LocalStore::remove_boot(state.root(), boot).map(|()| true)?),
         }
     }
@@ -228,8 +228,9 @@ pub fn collect_addresses(state: &State, valid: &[Attachment]) -> Result<(), Erro
     }
     let living = Living::look(Path::new("/")).ok();
     let mut free = Vec::new();
+    let witnesses = Witnesses::look(state)?;
     for (address, owner) in lost {
-        match witness(state, &owner, living.as_ref())? {
+        match witnesses.of(&owner, living.as_ref()) {
             Some(why) => info!(%address, %owner, why, "an address without a journal is left alone"),
             None => free.push(Lost::Address(address, owner)),
         }
@@ -292,6 +293,32 @@ fn notes(state: &State) -> Result<Vec<(PathBuf, Attachment)>, Error> {
 /// The attachment that a note names.
 fn attachment_in(path: &Path) -> Option<Attachment> {
     fs::read_link(path).ok()?.to_str()?.parse().ok()
+}
+
+fn second<T>(pair: &(T, Attachment)) -> &Attachment {
+    &pair.1
+}
+
+fn is_claimed(store: &LocalStore, address: IpAddr, owner: &Attachment) -> Result<bool, Error> {
+    Ok(store.owner(address)? == Some(Owner::Attachment(owner.clone())))
+}
+
+fn is_entry(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+fn is_note(path: &Path, of: &Attachment) -> bool {
+    attachment_in(path).as_ref() == Some(of)
+}
+
+/// Removes a file that is there, unless a journal tells of its owner. In this order: a DEL removes the journal last, an
+/// ADD writes it first.
+fn remove_if(path: &Path, is_there: bool, state: &State, owner: &Attachment) -> Result<bool, Error> {
+    let is_lost = is_there && !journals::tell_of(state, owner)?;
+    if is_lost {
+        remove(path)?;
+    }
+    Ok(is_lost)
 }
 
 fn remove(path: &Path) -> Result<(), Error> {

@@ -16,7 +16,10 @@ use std::{
 
 use plugin::State;
 
-use self::finding::{Finding, Verdict};
+use self::{
+    finding::{Finding, Verdict},
+    look::Evidence,
+};
 use crate::{
     exit::{Exit, Failure},
     host, json, table,
@@ -78,7 +81,7 @@ impl Args {
             cni_path: self.cni_path.clone(),
         };
         journal::boot_id()?;
-        let findings = if self.yes { clean(&node)? } else { look::look(&node)? };
+        let findings = if self.yes { clean(&node)? } else { look::look(&node, &Evidence::look(&node)?)? };
         if self.json {
             json::print(&findings, out)?;
         } else {
@@ -92,7 +95,8 @@ impl Args {
 /// What is stale, and what is only told of: for `silkrail doctor`.
 pub(crate) fn leftovers(root: &Path, state_dir: &Path) -> Result<Vec<::doctor::Leftover>, Failure> {
     let state = State::at(fs::canonicalize(state_dir).unwrap_or_else(|_| state_dir.to_owned()));
-    let findings = look::look(&Node { root: root.to_owned(), state, cni_path: PathBuf::new() })?;
+    let node = Node { root: root.to_owned(), state, cni_path: PathBuf::new() };
+    let findings = look::look(&node, &Evidence::look(&node)?)?;
     Ok(findings.iter().filter_map(Finding::leftover).collect())
 }
 
@@ -103,19 +107,20 @@ fn clean(node: &Node) -> Result<Vec<Finding>, Failure> {
     // Why a try failed; empty if it did not.
     let mut outcomes = BTreeMap::new();
     for _ in 0..ROUNDS {
-        let mut todo = look::look(node)?;
+        let evidence = Evidence::look(node)?;
+        let mut todo = look::look(node, &evidence)?;
         todo.retain(|finding| finding.verdict == Verdict::Stale && !outcomes.contains_key(&finding.key()));
         if todo.is_empty() {
             break;
         }
         todo.sort_by_cached_key(take_back::order);
         for finding in todo {
-            let why = take_back::take_back(node, &finding).err().map(|why| why.to_string());
+            let why = take_back::take_back(node, &finding, &evidence).err().map(|why| why.to_string());
             outcomes.insert(finding.key(), why.unwrap_or_default());
             tried.push(finding);
         }
     }
-    let mut rest = look::look(node)?;
+    let mut rest = look::look(node, &Evidence::look(node)?)?;
     for finding in rest.iter_mut().filter(|finding| finding.verdict == Verdict::Stale) {
         let why = outcomes.remove(&finding.key()).filter(|why| !why.is_empty());
         finding.left(why.unwrap_or_else(|| "it is there again, or still".into()));

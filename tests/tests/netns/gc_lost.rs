@@ -1,14 +1,15 @@
 //! What no journal tells of, taken back by `silkrail gc` and by the plugins' GC.
 
-use std::{fs, os::unix::fs::symlink, path::PathBuf};
+use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command, thread};
 
 use serde_json::{Value, json};
 use testkit::{Call, Observe, TestNode};
 
 use silkrail_tests::{
+    cli::executable,
     evidence::Evidence,
     rail::{Rail, ip, pool},
-    reboot::{FORMER, boot_id},
+    reboot::{FORMER, boot_id, store},
 };
 
 fn pools() -> Value {
@@ -240,4 +241,46 @@ fn gc_logs_where_the_configuration_says() {
     let text = fs::read_to_string(&log).unwrap();
     assert!(text.contains("not valid any more"), "{text}");
     assert_eq!(rail.pod.link("net1"), None);
+}
+
+/// A node on which so many attachments have lost their journals, each with a VF and an address.
+fn mass_loss(attachments: usize) -> (Rail, Evidence) {
+    let rail = Rail::new();
+    let evidence = Evidence::of(&rail.node);
+    rail.ipam(&pools()).add().ok();
+    rail.ipam(&pools()).del().done();
+    let (claims, vfs) = (store(&rail.node).join("claims"), rail.node.state_dir().join("vf"));
+    fs::create_dir(&vfs).unwrap();
+    for n in 0..attachments {
+        let (owner, vf) = (format!("c{n}@net1"), format!("0000:{n:02x}:00.1"));
+        symlink(&owner, claims.join(format!("10.9.0.{n}"))).unwrap();
+        let claim = json!({
+            "part": "vf", "function": vf, "owner": {"containerId": format!("c{n}"), "ifname": "net1"},
+            "netns": format!("/run/netns/{n}"),
+            "netnsId": {"dev": 4, "ino": 99_000_000 + n}, "bootId": boot_id(),
+        });
+        fs::write(vfs.join(vf), claim.to_string()).unwrap();
+    }
+    (rail, evidence)
+}
+
+/// How many system calls it takes to take them all back.
+fn calls_for(attachments: usize) -> usize {
+    let (rail, evidence) = mass_loss(attachments);
+    let file = rail.node.state_dir().with_file_name("trace");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o"]).arg(&file).arg(executable()).arg("--root").arg(evidence.root());
+    command.args(["gc", "--yes", "--state-dir"]).arg(rail.node.state_dir());
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains(&format!("{} taken back, 0 left", 2 * attachments)), "{said}");
+    assert!(rail.node.snapshot().state().is_empty());
+    fs::read_to_string(file).unwrap().lines().count()
+}
+
+#[test]
+fn a_mass_loss_costs_what_its_size_does() {
+    // Each on a thread of its own: a node is its thread's.
+    let [few, many] = [20, 120].map(|n| thread::spawn(move || calls_for(n)).join().unwrap());
+    assert!(many < 7 * few, "6 times as many took {many} system calls instead of {few}");
 }

@@ -5,10 +5,9 @@ use std::path::Path;
 use journal::Record;
 use netns::{Life, Living};
 use plugin::{
-    State,
     claim::{Claim, Part},
     journals::{self, Named},
-    lost::{self, Lost},
+    lost::{self, Lost, Witnesses},
 };
 
 use super::{
@@ -19,25 +18,37 @@ use crate::exit::Failure;
 
 const NO_JOURNAL: &str = "no journal tells of its attachment";
 
+/// What is judged by. Who is dead by it stays so, however long ago it was looked.
+pub(super) struct Evidence<'a> {
+    pub(super) living: Living,
+    pub(super) witnesses: Witnesses<'a>,
+}
+
+impl<'a> Evidence<'a> {
+    pub(super) fn look(node: &'a Node) -> Result<Self, Failure> {
+        Ok(Self { living: Living::look(&node.root)?, witnesses: Witnesses::look(&node.state)? })
+    }
+}
+
 /// Everything that is stale, at work, or only to be told of.
-pub(super) fn look(node: &Node) -> Result<Vec<Finding>, Failure> {
-    let living = Living::look(&node.root)?;
+pub(super) fn look(node: &Node, evidence: &Evidence<'_>) -> Result<Vec<Finding>, Failure> {
+    let living = &evidence.living;
     let mut found = Vec::new();
     for named in journals::list(&node.state)?.into_iter().filter(|named| !named.set_aside) {
-        found.extend(journal(named, &living));
+        found.extend(journal(named, living));
     }
     for part in [Part::Rdma, Part::Vf] {
         let claims = lost::devices(&node.state, part)?;
-        found.extend(claims.into_iter().map(|claim| device(claim, &living)));
+        found.extend(claims.into_iter().map(|claim| device(claim, living)));
     }
     for (address, owner) in lost::addresses(&node.state)? {
-        found.push(claimed(&node.state, Lost::Address(address, owner), &living)?);
+        found.push(claimed(Lost::Address(address, owner), evidence));
     }
     for derived in lost::derived(&node.state)? {
         found.push(match derived {
             Lost::Store(_) => Finding::lost(Verdict::Stale, derived, "it is of another boot".into()),
             Lost::Note(..) => Finding::lost(Verdict::Stale, derived, NO_JOURNAL.into()),
-            derived => claimed(&node.state, derived, &living)?,
+            derived => claimed(derived, evidence),
         });
     }
     let unreadable = lost::unreadable(&node.state)?;
@@ -106,15 +117,12 @@ pub(super) fn device(claim: Claim, living: &Living) -> Finding {
 }
 
 /// An address or an entry without a journal: stale, unless something says that its owner may live.
-pub(super) fn claimed(state: &State, lost: Lost, living: &Living) -> Result<Finding, Failure> {
-    let witness = match lost.owner() {
-        Some(owner) => lost::witness(state, owner, Some(living))?,
-        None => None,
-    };
-    Ok(match witness {
+pub(super) fn claimed(lost: Lost, evidence: &Evidence<'_>) -> Finding {
+    let witness = lost.owner().and_then(|owner| evidence.witnesses.of(owner, Some(&evidence.living)));
+    match witness {
         Some(why) => Finding::lost(Verdict::Kept, lost, format!("{NO_JOURNAL}, but {why}")),
         None => Finding::lost(Verdict::Stale, lost, NO_JOURNAL.into()),
-    })
+    }
 }
 
 fn unreadable_file(path: &Path) -> Finding {

@@ -1,13 +1,12 @@
 //! Taking back what is stale: attachments by their journals, the rest by what the plugins' GC does.
 
 use addr::Attachment;
-use netns::Living;
 use plugin::{journals::Named, lost::Lost};
 
 use super::{
     Node,
     finding::{Finding, Thing, Verdict},
-    look,
+    look::{self, Evidence},
 };
 use crate::exit::Failure;
 
@@ -26,17 +25,17 @@ pub(super) fn order(finding: &Finding) -> (u8, Option<Attachment>, u8) {
     }
 }
 
-/// Takes something back if it is still stale.
-pub(super) fn take_back(node: &Node, finding: &Finding) -> Result<(), Failure> {
-    // It may have taken a while to come to this one.
-    let living = Living::look(&node.root)?;
+/// Takes something back if it is still stale: it may have taken a while to come to this one.
+pub(super) fn take_back(node: &Node, finding: &Finding, evidence: &Evidence<'_>) -> Result<(), Failure> {
     let still = |now: &Finding| now.verdict == Verdict::Stale && now.key() == finding.key();
     match &finding.thing {
-        Some(Thing::Journal { named, inode }) => match look::journal(named.clone(), &living).filter(still) {
-            Some(_) => delete(node, named, *inode),
-            None => Ok(()),
-        },
-        Some(Thing::Lost(lost)) if is_still_lost(node, lost, &living)? => {
+        Some(Thing::Journal { named, inode }) => {
+            match look::journal(named.clone(), &evidence.living).filter(still) {
+                Some(_) => delete(node, named, *inode),
+                None => Ok(()),
+            }
+        }
+        Some(Thing::Lost(lost)) if is_still_lost(lost, evidence) => {
             lost.take_back(&node.state)?;
             Ok(())
         }
@@ -44,13 +43,13 @@ pub(super) fn take_back(node: &Node, finding: &Finding) -> Result<(), Failure> {
     }
 }
 
-fn is_still_lost(node: &Node, lost: &Lost, living: &Living) -> Result<bool, Failure> {
+fn is_still_lost(lost: &Lost, evidence: &Evidence<'_>) -> bool {
     let now = match lost {
-        Lost::Device(claim) => look::device(claim.clone(), living),
-        Lost::Address(..) | Lost::Entry(..) => look::claimed(&node.state, lost.clone(), living)?,
-        Lost::Note(..) | Lost::Store(_) => return Ok(true),
+        Lost::Device(claim) => look::device(claim.clone(), &evidence.living),
+        Lost::Address(..) | Lost::Entry(..) => look::claimed(lost.clone(), evidence),
+        Lost::Note(..) | Lost::Store(_) => return true,
     };
-    Ok(now.verdict == Verdict::Stale)
+    now.verdict == Verdict::Stale
 }
 
 /// What the plugin's DEL would do, for the journal has all that it needs.

@@ -53,7 +53,7 @@ fn device() -> DeviceReading {
         ..Facts::default()
     };
     DeviceReading {
-        place: netns::NetNsId { dev: 1, ino: 2 },
+        place: netns::NetNsId::new(1, 2),
         on_node: true,
         pod: None,
         device: rdma::Device {
