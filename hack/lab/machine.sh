@@ -53,7 +53,7 @@ start() {
   share job "$folder" ''
   share out "$(realpath "$out")" ''
   # A steady tick: QEMU loses a one-shot timer interrupt now and then, after which an idle CPU would sleep for ever.
-  local kernel="quiet panic=-1 oops=panic sysctl.kernel.panic_on_rcu_stall=1 nohz=off highres=off"
+  local kernel="quiet panic=-1 oops=panic sysctl.kernel.panic_on_rcu_stall=1 nohz=off highres=off$node_files"
   exec setpriv --pdeathsig TERM timeout --foreground -k 5 "${timeout:-0}" \
     qemu-system-x86_64 -name silkrail-lab -no-user-config -nodefaults -display none -no-reboot \
     -accel tcg,thread=multi,tb-size=512 -machine q35,vmport=off,smm=off -cpu Nehalem,+rdrand -smp 2 -m "$memory" \

@@ -35,6 +35,9 @@ fingerprint() {
 
 # --- Debian -------------------------------------------------------------------------------------------------------
 
+# shellcheck source=../mirror.sh
+. "$here/../mirror.sh"
+
 apt_updated=''
 update() {
   [ -z "$apt_updated" ] || return 0
@@ -56,13 +59,6 @@ want() {
   say "installing ${missing[*]}"
   DEBIAN_FRONTEND=noninteractive apt-get install -qqy --no-install-recommends "${missing[@]}" </dev/null \
     >"$cache/apt.log" 2>&1 || { tail -n 20 "$cache/apt.log" >&2; die "could not install ${missing[*]}"; }
-}
-
-# The mirror from which apt takes a suite, whatever the format of its sources.
-mirror_of() {
-  # shellcheck disable=SC2016
-  apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
-    awk -v suite="$1" '$1 == suite && !found++ { print $2 }'
 }
 
 # Sets $suite to the suite that has a 6.12 kernel and a QEMU with igb: Debian 12 has them in its backports only.
@@ -163,7 +159,7 @@ build_boot() {
     objcopy --strip-debug "$m" "$root/modules/$(printf %02d $n)-$(basename "$m")"
   done
   cp "$here/guest/init" "$root/init"
-  cp -r "$here/guest/setup" "$here/guest/bin" "$root/lab/"
+  cp -r "$here"/guest/{setup,bin,node-files} "$root/lab/"
   chmod -R +x "$root/init" "$root/lab"
   ln -s "$tree/lib/modules" "$root/lab/modules"
   (cd "$root" && find . | cpio -o -H newc --quiet) >"$new/initrd.img"
