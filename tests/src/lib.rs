@@ -39,6 +39,8 @@ pub mod chain;
 pub mod cli;
 pub mod cluster;
 pub mod conf;
+pub mod containerd;
+pub mod cri;
 pub mod daemon;
 pub mod dashboard;
 pub mod evidence;

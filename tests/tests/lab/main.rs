@@ -7,6 +7,7 @@
 mod bootstrap;
 mod cli;
 mod company;
+mod containerd;
 mod doctor;
 mod economy;
 mod faults;

@@ -39,7 +39,7 @@ fn the_error_of_a_full_pool_says_what_is_full_who_holds_and_what_to_do() {
     let third = rail.node.pod("c");
     let refusal = of("worker-2", &third).add().error(101);
     refusal.says(&["all IP addresses used out", "rail", "10.7.0.10-10.7.0.11", "2 of 2"]);
-    refusal.says(&["ai/worker-0", "ai/worker-1", "extend ips", "silkrail gc"]);
+    refusal.says(&["ai/worker-0", "ai/worker-1", "extend its ips", "silkrail gc"]);
 }
 
 #[test]

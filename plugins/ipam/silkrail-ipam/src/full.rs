@@ -18,7 +18,7 @@ pub(crate) fn error(node: &Node, store: &LocalStore, ifname: &str, pools: &[&Poo
     let whose = if pools.len() == 1 { "its ips" } else { "their ips" };
     let msg = format!(
         "failed to allocate any {family} IP address to NIC {ifname}: all IP addresses used out: {}; \
-         delete a pod that has one, extend ips of the pool ({whose}), or see with `silkrail gc` what the dead still hold",
+         delete a pod that has one, extend {whose}, or see with `silkrail gc` what the dead still hold",
         full.join("; ")
     );
     cni::Error::new(Code::NO_ADDRESS, msg).into()

@@ -1,0 +1,185 @@
+//! The kubelet's side of a container runtime: as much of the CRI (`runtime.v1.RuntimeService`) as makes pods' sandboxes.
+//!
+//! The messages have the numbers of Kubernetes' `cri-api/pkg/apis/runtime/v1/api.proto`, and the fields that are used.
+
+use std::{collections::HashMap, path::Path, time::Duration};
+
+use http::uri::PathAndQuery;
+use prost::Message;
+use tokio::runtime::Runtime;
+use tonic::{
+    Request, Status,
+    client::Grpc,
+    transport::{Channel, Endpoint},
+};
+use tonic_prost::ProstCodec;
+
+/// How long a kubelet waits: its `runtimeRequestTimeout` is 2 min, and sandboxes get twice as long.
+const TIMEOUT: Duration = Duration::from_secs(240);
+
+/// A runtime's socket.
+#[derive(Debug)]
+pub struct Cri {
+    runtime: Runtime,
+    channel: Channel,
+}
+
+/// One of a runtime's conditions: `RuntimeReady`, `NetworkReady`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Condition {
+    /// Which.
+    #[prost(string, tag = "1")]
+    pub kind: String,
+    /// Whether it holds. Without `NetworkReady` a kubelet makes its node NotReady.
+    #[prost(bool, tag = "2")]
+    pub holds: bool,
+    /// Why not, in a word.
+    #[prost(string, tag = "3")]
+    pub reason: String,
+    /// Why not, in a sentence.
+    #[prost(string, tag = "4")]
+    pub message: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StatusRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+struct StatusResponse {
+    #[prost(message, optional, tag = "1")]
+    status: Option<RuntimeStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RuntimeStatus {
+    #[prost(message, repeated, tag = "1")]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RunPodSandboxRequest {
+    #[prost(message, optional, tag = "1")]
+    config: Option<PodSandboxConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandboxConfig {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<PodSandboxMetadata>,
+    #[prost(string, tag = "2")]
+    hostname: String,
+    #[prost(string, tag = "3")]
+    log_directory: String,
+    #[prost(map = "string, string", tag = "7")]
+    annotations: HashMap<String, String>,
+    #[prost(message, optional, tag = "8")]
+    linux: Option<LinuxPodSandboxConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandboxMetadata {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    uid: String,
+    #[prost(string, tag = "3")]
+    namespace: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct LinuxPodSandboxConfig {
+    #[prost(string, tag = "1")]
+    cgroup_parent: String,
+}
+
+/// A request and an answer that name a sandbox.
+#[derive(Clone, PartialEq, Message)]
+struct SandboxId {
+    #[prost(string, tag = "1")]
+    id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Nothing {}
+
+impl Cri {
+    /// Connects to a runtime.
+    ///
+    /// # Errors
+    /// If nobody listens there.
+    ///
+    /// # Panics
+    /// If the socket's path is no text.
+    pub fn connect(socket: &Path) -> Result<Self, tonic::transport::Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let uri = format!("unix://{}", socket.to_str().unwrap());
+        let channel =
+            runtime.block_on(async { Endpoint::from_shared(uri)?.timeout(TIMEOUT).connect().await })?;
+        Ok(Self { runtime, channel })
+    }
+
+    /// The runtime's conditions.
+    ///
+    /// # Errors
+    /// The runtime's words.
+    pub fn conditions(&self) -> Result<Vec<Condition>, Status> {
+        let answer: StatusResponse = self.call("Status", StatusRequest {})?;
+        Ok(answer.status.unwrap_or_default().conditions)
+    }
+
+    /// The condition `NetworkReady`.
+    ///
+    /// # Panics
+    /// If the runtime does not tell.
+    pub fn network_ready(&self) -> Condition {
+        let conditions = self.conditions().unwrap();
+        conditions.into_iter().find(|condition| condition.kind == "NetworkReady").unwrap()
+    }
+
+    /// Makes a pod's sandbox, with its network, and returns its ID.
+    ///
+    /// # Errors
+    /// The runtime's words, as a kubelet writes them into the pod's event.
+    pub fn run_pod_sandbox(&self, name: &str) -> Result<String, Status> {
+        let metadata = PodSandboxMetadata {
+            name: name.to_owned(),
+            uid: format!("{name}-0000-4000-8000-000000000000"),
+            namespace: "default".to_owned(),
+        };
+        let config = PodSandboxConfig {
+            metadata: Some(metadata),
+            hostname: name.to_owned(),
+            log_directory: format!("/run/log/{name}"),
+            annotations: HashMap::new(),
+            linux: Some(LinuxPodSandboxConfig::default()),
+        };
+        let answer: SandboxId = self.call("RunPodSandbox", RunPodSandboxRequest { config: Some(config) })?;
+        Ok(answer.id)
+    }
+
+    /// Ends a pod's sandbox and its network, and forgets it.
+    ///
+    /// # Errors
+    /// The runtime's words.
+    pub fn remove_pod_sandbox(&self, id: &str) -> Result<(), Status> {
+        for method in ["StopPodSandbox", "RemovePodSandbox"] {
+            let _: Nothing = self.call(method, SandboxId { id: id.to_owned() })?;
+        }
+        Ok(())
+    }
+
+    fn call<Q, A>(&self, method: &str, message: Q) -> Result<A, Status>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let path = format!("/runtime.v1.RuntimeService/{method}");
+        let path = PathAndQuery::try_from(path).map_err(|error| Status::internal(error.to_string()))?;
+        self.runtime.block_on(async {
+            let mut client = Grpc::new(self.channel.clone());
+            client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+            let answer = client.unary(Request::new(message), path, ProstCodec::<Q, A>::default()).await?;
+            Ok(answer.into_inner())
+        })
+    }
+}
