@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bench::race::{Racer, Verb};
 use serde_json::{Value, json};
 
 use crate::ipam_store;
@@ -33,13 +34,6 @@ enum Kind {
     Plugin { conf: PathBuf },
     /// The C program.
     Floor,
-}
-
-/// What a contender is asked to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Add,
-    Del,
 }
 
 impl Contender {
@@ -102,20 +96,6 @@ impl Contender {
         Ok(Self { name, program, kind: Kind::Plugin { conf: path }, calls: 0 })
     }
 
-    /// Makes the attachment or takes it back, and says how long the process lived.
-    pub(crate) fn call(&mut self, verb: Verb) -> Result<Duration, Box<dyn Error>> {
-        let mut command = self.command(verb, &self.program, &[])?;
-        let began = Instant::now();
-        let status = command.spawn()?.wait()?;
-        let took = began.elapsed();
-        self.calls += u32::from(verb == Verb::Del);
-        if status.success() {
-            return Ok(took);
-        }
-        let output = fs::read_to_string(output_path()).unwrap_or_default();
-        Err(format!("{} {verb:?}: {status}: {output}", self.name).into())
-    }
-
     /// How many system calls an ADD makes, those of its children included.
     pub(crate) fn syscalls(&mut self) -> Result<usize, Box<dyn Error>> {
         let log = format!("{SCRATCH}/strace");
@@ -148,6 +128,26 @@ impl Contender {
             }
         }
         Ok(command)
+    }
+}
+
+impl Racer for Contender {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How long the process lives.
+    fn call(&mut self, verb: Verb) -> Result<Duration, Box<dyn Error>> {
+        let mut command = self.command(verb, &self.program, &[])?;
+        let began = Instant::now();
+        let status = command.spawn()?.wait()?;
+        let took = began.elapsed();
+        self.calls += u32::from(verb == Verb::Del);
+        if status.success() {
+            return Ok(took);
+        }
+        let output = fs::read_to_string(output_path()).unwrap_or_default();
+        Err(format!("{} {verb:?}: {status}: {output}", self.name).into())
     }
 }
 

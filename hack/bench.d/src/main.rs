@@ -7,12 +7,13 @@
 
 mod contender;
 mod ipam_store;
-mod race;
 mod report;
 
 use std::{env, error::Error, path::PathBuf, process::ExitCode};
 
-use crate::{contender::Contender, race::race, report::Report};
+use bench::race::race;
+
+use crate::{contender::Contender, report::Report};
 
 /// What the command line says.
 struct Options {

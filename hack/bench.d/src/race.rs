@@ -1,4 +1,4 @@
-//! Contenders one after the other in every round, in an order that chance decides.
+//! Racers one after the other in every round, in an order that chance decides.
 
 use std::{
     error::Error,
@@ -6,37 +6,64 @@ use std::{
     time::Duration,
 };
 
-use crate::contender::{Contender, Verb};
+/// Whatever makes an attachment and takes it back.
+pub trait Racer {
+    /// What it is called in the report.
+    fn name(&self) -> &str;
+
+    /// Makes the attachment or takes it back, and says how long that took.
+    ///
+    /// # Errors
+    /// If it could not.
+    fn call(&mut self, verb: Verb) -> Result<Duration, Box<dyn Error>>;
+}
+
+/// What a racer is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// To make the attachment.
+    Add,
+    /// To take it back.
+    Del,
+}
 
 /// Rounds that do not count.
 const WARM_UP: usize = 5;
 
-/// How long a contender's calls took.
-pub(crate) struct Times {
-    pub(crate) name: String,
-    pub(crate) add: Sample,
-    pub(crate) del: Sample,
+/// How long a racer's calls took.
+#[derive(Debug)]
+pub struct Times {
+    /// Whose.
+    pub name: String,
+    /// Of its ADDs.
+    pub add: Sample,
+    /// Of its DELs.
+    pub del: Sample,
 }
 
 /// Durations, shortest first.
-pub(crate) struct Sample(Vec<Duration>);
+#[derive(Debug)]
+pub struct Sample(Vec<Duration>);
 
-/// Lets every contender make and take back an attachment in every round.
-pub(crate) fn race(contenders: &mut [Contender], rounds: usize) -> Result<Vec<Times>, Box<dyn Error>> {
-    let mut samples: Vec<_> = contenders.iter().map(|_| (Vec::new(), Vec::new())).collect();
+/// Lets every racer make and take back an attachment in every round.
+///
+/// # Errors
+/// Of the first racer that could not.
+pub fn race<R: Racer>(racers: &mut [R], rounds: usize) -> Result<Vec<Times>, Box<dyn Error>> {
+    let mut samples: Vec<_> = racers.iter().map(|_| (Vec::new(), Vec::new())).collect();
     for round in 0..WARM_UP.min(rounds) + rounds {
-        for index in shuffled(contenders.len()) {
-            let add = contenders[index].call(Verb::Add)?;
-            let del = contenders[index].call(Verb::Del)?;
+        for index in shuffled(racers.len()) {
+            let add = racers[index].call(Verb::Add)?;
+            let del = racers[index].call(Verb::Del)?;
             if round >= WARM_UP.min(rounds) {
                 samples[index].0.push(add);
                 samples[index].1.push(del);
             }
         }
     }
-    let times = contenders.iter().zip(samples);
+    let times = racers.iter().zip(samples);
     Ok(times
-        .map(|(c, (add, del))| Times { name: c.name.clone(), add: add.into(), del: del.into() })
+        .map(|(racer, (add, del))| Times { name: racer.name().to_owned(), add: add.into(), del: del.into() })
         .collect())
 }
 
@@ -56,12 +83,13 @@ impl From<Vec<Duration>> for Sample {
 }
 
 impl Sample {
-    pub(crate) fn median(&self) -> Duration {
+    /// What half of the calls do not exceed.
+    pub fn median(&self) -> Duration {
         self.part(50)
     }
 
     /// What 95 of 100 calls do not exceed.
-    pub(crate) fn p95(&self) -> Duration {
+    pub fn p95(&self) -> Duration {
         self.part(95)
     }
 

@@ -4,9 +4,8 @@ use std::{
     collections::BTreeMap, error::Error, fmt, fs, os::unix::fs::MetadataExt, path::Path, time::Duration,
 };
 
+use bench::race::{Sample, Times};
 use serde_json::{Map, Value, json};
-
-use crate::race::Times;
 
 /// What hack/bench --check demands.
 const AT_MOST_FLOORS: f64 = 2.0;
@@ -43,7 +42,7 @@ impl Report {
 
     /// The race of the macvlan plugins.
     pub(crate) fn macvlan(&mut self, times: &[Times]) {
-        let two = |sample: &crate::race::Sample| [us(sample.median()), us(sample.p95())];
+        let two = |sample: &Sample| [us(sample.median()), us(sample.p95())];
         self.calls = times
             .iter()
             .map(|t| Calls { name: t.name.clone(), add: two(&t.add), del: two(&t.del) })

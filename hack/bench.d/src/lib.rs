@@ -1,0 +1,5 @@
+//! What the measurements of `hack/bench` share.
+
+#![forbid(unsafe_code)]
+
+pub mod race;
