@@ -70,6 +70,18 @@ fn every_network_is_a_chain_of_known_plugins() {
     }
 }
 
+/// containerd 1.6 refuses a later version, and many nodes run it.
+#[test]
+fn every_network_is_of_a_version_that_containerd_1_6_takes_and_the_page_says_why() {
+    for Network { path, network } in conf::networks() {
+        assert_eq!(network["cniVersion"], "1.0.0", "{}", path.display());
+    }
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../conf/README.md")).unwrap();
+    for part in ["containerd 1.6", "unsupported CNI result version \"1.1.0\"", "STATUS and GC"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
 /// STATUS of 1.1.0 reads the whole configuration. What it may miss here is the node: links, devices, pools.
 #[test]
 fn every_plugin_of_every_network_understands_its_configuration() {

@@ -87,7 +87,7 @@ pub enum HardwareError {
         limit: Duration,
     },
     /// The driver made fewer VFs than it was asked for.
-    #[error("{wanted} VFs were asked for, and the driver made {made}: see what it says in the kernel's log")]
+    #[error("{} were asked for, and the driver made {made}: see what it says in the kernel's log", crate::step::vfs(*wanted))]
     Fewer {
         /// What was asked for.
         wanted: u32,

@@ -21,6 +21,7 @@ mod identity;
 mod make;
 mod memory;
 mod node_file;
+mod plain;
 mod plan;
 mod policy;
 mod ready;
@@ -41,5 +42,5 @@ pub use node_file::{
 pub use plan::{Consent, PfPlan, Plan, plan};
 pub use ready::Ready;
 pub use refusal::Refusal;
-pub use step::Step;
+pub use step::{Step, vfs};
 pub use system::{System, write_attribute};

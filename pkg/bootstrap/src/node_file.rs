@@ -6,8 +6,9 @@ use addr::{LinkName, PciAddress};
 use inventory::{Inventory, Pf};
 use rdma::NetnsMode;
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::GuidFile;
+use crate::{GuidFile, plain};
 
 /// The content of a node file, `/etc/silkrail/node.yaml`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -132,8 +133,11 @@ pub enum InvalidNodeFile {
     #[error(transparent)]
     Yaml(#[from] yaml::InvalidYaml),
     /// It has not one document.
-    #[error("expected one YAML document, found {0}")]
+    #[error("{}", documents(*.0))]
     Documents(usize),
+    /// It is something else than keys and values.
+    #[error("expected keys like rdmaMode and pfs, found {0} (`silkrail apply --help` shows a node file)")]
+    Shape(&'static str),
     /// Something in it is not understood.
     #[error("{path}: {what}")]
     Content {
@@ -142,6 +146,13 @@ pub enum InvalidNodeFile {
         /// What is wrong.
         what: String,
     },
+}
+
+fn documents(found: usize) -> String {
+    match found {
+        0 => "the file is empty: expected keys like rdmaMode and pfs (`silkrail apply --help` shows a node file)".into(),
+        _ => format!("expected one YAML document, found {found}: remove what is behind the first ---"),
+    }
 }
 
 const LOWEST_MTU: u32 = 68;
@@ -158,8 +169,10 @@ impl NodeFile {
             (Some(document), 0) => document,
             (last, others) => return Err(InvalidNodeFile::Documents(others + usize::from(last.is_some()))),
         };
+        has_shape(&document)?;
         let file: Self = serde_path_to_error::deserialize(document).map_err(|error| {
-            InvalidNodeFile::Content { path: error.path().to_string(), what: error.inner().to_string() }
+            let what = plain::text(&error.inner().to_string());
+            InvalidNodeFile::Content { path: error.path().to_string(), what }
         })?;
         for (number, pf) in file.pfs.iter().enumerate() {
             pf.check().map_err(|(key, what)| InvalidNodeFile::Content {
@@ -173,6 +186,24 @@ impl NodeFile {
         }
         Ok(file)
     }
+}
+
+/// Where keys are expected, serde would take a list of their values too.
+fn has_shape(document: &Value) -> Result<(), InvalidNodeFile> {
+    let Some(keys) = document.as_object() else { return Err(InvalidNodeFile::Shape(plain::kind(document))) };
+    let wrong = |path: String, is: &Value| InvalidNodeFile::Content {
+        path,
+        what: format!("expected keys and values, found {}", plain::kind(is)),
+    };
+    for (number, pf) in keys.get("pfs").and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let Some(settings) = pf.as_object() else { return Err(wrong(format!("pfs[{number}]"), pf)) };
+        for key in ["match", "vf"] {
+            if let Some(value) = settings.get(key).filter(|value| !value.is_object()) {
+                return Err(wrong(format!("pfs[{number}].{key}"), value));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl PfSettings {
@@ -289,7 +320,7 @@ pfs:
     #[test]
     fn a_key_that_is_not_known_is_an_error_that_names_those_that_are() {
         let error = error("pfs:\n  - match: {pci: 0000:af:00.0}\n    numvf: 8\n    vfs: 1\n");
-        assert!(error.starts_with("pfs[0].numvf: unknown field `numvf`"), "{error}");
+        assert!(error.starts_with("pfs[0].numvf: unknown key `numvf`"), "{error}");
         assert!(error.contains("`vfs`"), "{error}");
     }
 
@@ -318,7 +349,7 @@ pfs:
     fn a_match_that_says_nothing_would_take_every_pf() {
         assert!(error("pfs:\n  - match: {}\n    vfs: 1\n").starts_with("pfs[0].match: says nothing"));
         assert!(error("pfs:\n  - match: {pci: af00.0}\n    vfs: 1\n").starts_with("pfs[0].match.pci: "));
-        assert_eq!(error(""), "expected one YAML document, found 0");
-        assert_eq!(error("pfs: []\n---\npfs: []\n"), "expected one YAML document, found 2");
+        assert!(error("").starts_with("the file is empty: expected keys like rdmaMode"));
+        assert!(error("pfs: []\n---\npfs: []\n").starts_with("expected one YAML document, found 2: remove"));
     }
 }

@@ -223,7 +223,10 @@ impl Task<'_> {
         let (have, wanted) = (self.pf.num_vfs, self.settings.vfs);
         let mtu = self.pf.link.as_ref().map(|link| link.mtu);
         if have < wanted {
-            return Some(Refusal::External(format!("has {have} VFs, at least {wanted} are wanted")));
+            return Some(Refusal::External(format!(
+                "has {}, at least {wanted} are wanted",
+                crate::step::vfs(have)
+            )));
         }
         let (is, least) = (mtu?, self.settings.mtu?);
         (is < least).then(|| Refusal::External(format!("has the MTU {is}, at least {least} is wanted")))

@@ -5,6 +5,8 @@ use std::fmt;
 use inventory::{Protection, User, Vf};
 use serde::{Serialize, Serializer};
 
+use crate::step::vfs;
+
 /// Why a PF is left as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
@@ -65,8 +67,9 @@ impl fmt::Display for Refusal {
         match self {
             Self::TooMany { wanted, most } => write!(
                 f,
-                "{wanted} VFs are wanted, and its firmware has {most}: ask for fewer, or raise the number in the \
-                 firmware (Mellanox: mstconfig set SRIOV_EN=1 NUM_OF_VFS={wanted}, then reboot)"
+                "{} wanted, and its firmware has {most}: ask for fewer, or raise the number in the \
+                 firmware (Mellanox: mstconfig set SRIOV_EN=1 NUM_OF_VFS={wanted}, then reboot)",
+                if *wanted == 1 { "1 VF is".into() } else { format!("{wanted} VFs are") }
             ),
             Self::NoSriov { driver: Some(driver) } if driver.starts_with("mlx4") => {
                 write!(
@@ -74,6 +77,11 @@ impl fmt::Display for Refusal {
                     "its driver makes VFs by a module parameter only: options mlx4_core num_vfs=… in /etc/modprobe.d"
                 )
             }
+            Self::NoSriov { driver: Some(driver) } if driver.starts_with("virtio") => write!(
+                f,
+                "it is a virtual machine's own card ({driver}), which has no VFs: hand the machine a PF or VFs of the \
+                 host's card, or use macvlan on it"
+            ),
             Self::NoSriov { driver } => write!(
                 f,
                 "it can have no VFs (no sriov_totalvfs; driver {}): switch SR-IOV on in the machine's setup and in the \
@@ -82,8 +90,9 @@ impl fmt::Display for Refusal {
             ),
             Self::NeedsRecreate { have, wanted } => write!(
                 f,
-                "it has {have} VFs and should have {wanted}: the kernel changes that only by removing all of them; \
-                 --allow-recreate does it if none is in use"
+                "it has {} and should have {wanted}: the kernel changes that only by removing all of them; \
+                 --allow-recreate does it if none is in use",
+                vfs(*have)
             ),
             Self::InUse(users) => {
                 write!(f, "VFs are in use:")?;
@@ -103,7 +112,8 @@ impl fmt::Display for Refusal {
             }
             Self::NotOurs { have } => write!(
                 f,
-                "its {have} VFs were not made by silkrail: --allow-recreate removes them all the same, if none is in use"
+                "it has {}, not made by silkrail: --allow-recreate removes what is there all the same, if nobody uses it",
+                vfs(*have)
             ),
             Self::External(what) => write!(f, "it is managed by somebody else, and {what}"),
         }

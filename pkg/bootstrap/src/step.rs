@@ -86,8 +86,8 @@ impl Step {
             Self::PfMtu { from, to } => format!("change the MTU from {from} to {to}"),
             Self::Autoprobe(true) => "let the kernel bind VFs to their driver".into(),
             Self::Autoprobe(false) => "keep the kernel from binding VFs that are not configured".into(),
-            Self::RemoveVfs { count } => format!("remove {count} VFs"),
-            Self::CreateVfs { count } => format!("create {count} VFs"),
+            Self::RemoveVfs { count } => format!("remove {}", vfs(*count)),
+            Self::CreateVfs { count } => format!("create {}", vfs(*count)),
             Self::Configure { change, .. } => format!("set {}", Setting(*change)),
             Self::Unbind { .. } => "let the driver go, to read the address anew".into(),
             Self::Bind { .. } => "bind to the driver".into(),
@@ -131,4 +131,9 @@ impl Serialize for Step {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
     }
+}
+
+/// So many VFs, in words.
+pub fn vfs(count: u32) -> String {
+    format!("{count} VF{}", if count == 1 { "" } else { "s" })
 }

@@ -1,6 +1,7 @@
 //! The parent of a child link.
 
 use cni::{Code, Error as CniError};
+use nix::errno::Errno;
 use plugin::{Error, Node, Pod};
 use rtnl::{Handle, INFINIBAND, Link};
 
@@ -72,9 +73,22 @@ impl Parent {
 
     /// Explains why the kernel refused a link on this parent, where it is known.
     pub(crate) fn explain<K: Kind>(&self, links: &Handle, error: rtnl::Error) -> Error {
-        let busy = matches!(&error, rtnl::Error::Netlink(e) if e.errno() == Some(nix::errno::Errno::EBUSY));
+        let errno = match &error {
+            rtnl::Error::Netlink(error) => error.errno(),
+            _ => None,
+        };
         let (kind, other, name) = (K::NAME, K::CONFLICTING, &self.link.name);
-        if !busy {
+        if errno == Some(Errno::EOPNOTSUPP) {
+            let msg = format!(
+                "this kernel knows no {kind} links: its module {kind} is missing or may not be loaded"
+            );
+            let details = format!(
+                "run `modprobe {kind}`; where there is no such module, install the kernel's further modules \
+                 (linux-modules-extra, kernel-modules-extra); the kernel's answer: {error}"
+            );
+            return CniError::new(Code::INTERNAL, msg).with_details(details).into();
+        }
+        if errno != Some(Errno::EBUSY) {
             return CniError::from(Error::from(error)).context(format!("{kind} on master {name}")).into();
         }
         let here = self.conflicting::<K>(links);

@@ -96,6 +96,15 @@ impl Modprobe {
         Ok(settings)
     }
 
+    /// Whether [`Modprobe::persist`] would write something.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn would_persist(&self, mode: NetnsMode) -> Result<bool, Error> {
+        let before = own(&self.file())?;
+        Ok(edited(&before, mode) != before)
+    }
+
     /// Makes our file say `mode`, and returns whether it had to be changed.
     ///
     /// # Errors

@@ -63,7 +63,11 @@ pub enum CannotJudge {
         is: String,
     },
     /// A file of `/proc` could not be read.
-    #[error("cannot judge which pods live: {}: {source}; run it as root on the node", path.display())]
+    #[error(
+        "cannot judge which pods live: {}: {source}; every process must be seen: run it on the node itself, as a root \
+         with CAP_SYS_PTRACE, not in a container or another user namespace",
+        path.display()
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,

@@ -120,8 +120,18 @@ impl Sysfs {
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
     pub fn links(&self, function: &Function) -> Result<Vec<LinkName>, Error> {
-        let path = self.dir(function).join("net");
-        names(&path)?.into_iter().map(|name| parsed(&path, name, "links")).collect()
+        let dir = self.dir(function);
+        let mut dirs = vec![dir.join("net")];
+        // Between a virtual machine's card and its link there is a device of the virtio bus.
+        let virtio = names(&dir)?.into_iter().filter(|name| name.starts_with("virtio"));
+        dirs.extend(virtio.map(|name| dir.join(name).join("net")));
+        let mut links = Vec::new();
+        for path in dirs {
+            for name in names(&path)? {
+                links.push(parsed(&path, name, "links")?);
+            }
+        }
+        Ok(links)
     }
 
     /// The link of a PF itself.

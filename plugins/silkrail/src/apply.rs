@@ -16,7 +16,7 @@ use plugin::State;
 use sysfs::Sysfs;
 
 pub(crate) use self::work::{Work, alone, system};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, GUID_FILE, NODE_FILE};
 
 /// Make the node as its file says: RDMA mode, VFs, MTUs
 ///
@@ -29,9 +29,6 @@ pub(crate) struct Args {
     /// The node file
     #[arg(default_value = "/etc/silkrail/node.yaml", value_name = "FILE")]
     file: PathBuf,
-    /// Show what would be done, and do nothing
-    #[arg(long, visible_alias = "plan")]
-    dry_run: bool,
     #[command(flatten)]
     how: How,
 }
@@ -39,6 +36,9 @@ pub(crate) struct Args {
 /// How changes are made.
 #[derive(Debug, clap::Args)]
 pub(crate) struct How {
+    /// Show what would be done, and do nothing
+    #[arg(long, visible_alias = "plan")]
+    pub(crate) dry_run: bool,
     /// Remove VFs to make another number of them; never those in use
     #[arg(long)]
     pub(crate) allow_recreate: bool,
@@ -95,7 +95,11 @@ Exit status:
 impl Args {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
         let path = &self.file;
-        let text = fs::read(path).map_err(|source| Failure::NoNodeFile { path: path.clone(), source })?;
+        let text = fs::read(path).map_err(|source| Failure::NoNodeFile {
+            what: NODE_FILE,
+            path: path.clone(),
+            source,
+        })?;
         let mut file = NodeFile::parse(&String::from_utf8_lossy(&text))
             .map_err(|source| Failure::NodeFile { path: path.clone(), source })?;
         if let Some(path) = &file.guid_file {
@@ -105,7 +109,6 @@ impl Args {
             path: Some(path),
             file: &file,
             mark: Some(Ready::hash(&text)),
-            dry_run: self.dry_run,
             ..self.how.work(root, &file)
         };
         let report = work.run()?;
@@ -118,7 +121,7 @@ fn guids(path: &Path) -> Result<GuidFile, Failure> {
     let path = path.to_owned();
     match fs::read_to_string(&path) {
         Ok(text) => GuidFile::parse(&text).map_err(|source| Failure::NodeFile { path, source }),
-        Err(source) => Err(Failure::NoNodeFile { path, source }),
+        Err(source) => Err(Failure::NoNodeFile { what: GUID_FILE, path, source }),
     }
 }
 
@@ -129,7 +132,7 @@ impl How {
             path: None,
             file,
             mark: None,
-            dry_run: false,
+            dry_run: self.dry_run,
             node: Node { root: root.to_owned(), state: State::at(&self.state_dir) },
             consent: Consent { recreate: self.allow_recreate, force: self.force_pf },
             limit: Duration::from_secs(self.timeout),

@@ -1,6 +1,10 @@
 //! How a command ends.
 
-use std::{io, path::PathBuf, process::ExitCode};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// What `--help` says of it.
 pub(crate) const HELP: &str = "\
@@ -79,10 +83,10 @@ pub(crate) enum Failure {
     Bundle(#[from] ::doctor::bundle::Error),
     #[error("{}: {source}", path.display())]
     NodeFile { path: PathBuf, source: bootstrap::InvalidNodeFile },
-    #[error("read {}: {source}", path.display())]
-    NoNodeFile { path: PathBuf, source: io::Error },
-    #[error("there is no PF {wanted:?}; there are: {there}")]
-    NoPf { wanted: String, there: String },
+    #[error("{}", no_file(what, path, source))]
+    NoNodeFile { what: &'static str, path: PathBuf, source: io::Error },
+    #[error("there is no PF {wanted:?}: {}", pfs(there))]
+    NoPf { wanted: String, there: Vec<String> },
     #[error(transparent)]
     Inventory(#[from] inventory::Error),
     #[error("{}: {source}", path.display())]
@@ -120,6 +124,37 @@ pub(crate) enum Failure {
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
 }
+
+/// Why a file that was to be read was not, and what to do.
+fn no_file(what: &str, path: &Path, source: &io::Error) -> String {
+    let path = path.display();
+    if source.kind() != io::ErrorKind::NotFound {
+        return format!("read {path}: {source}; expected a file with YAML, the {what}");
+    }
+    let remedy = match what {
+        NODE_FILE => {
+            "write one (`silkrail apply --help` shows what is in it), or name another: silkrail apply FILE"
+        }
+        GUID_FILE => "write it, or correct guidFile in the node file",
+        _ => "name a file that is there",
+    };
+    format!("there is no {what} {path}: {remedy}")
+}
+
+/// What a PF is called, and which there are.
+fn pfs(there: &[String]) -> String {
+    if there.is_empty() {
+        return "this node has no PCI network card (`lspci -d ::0200` would show one)".into();
+    }
+    format!("expected the link, the PCI address or the RDMA device of one; there are: {}", there.join(", "))
+}
+
+/// What [`Failure::NoNodeFile`] is about.
+pub(crate) const NODE_FILE: &str = "node file";
+/// The same, of what a node file names.
+pub(crate) const GUID_FILE: &str = "GUID file";
+/// The same, of what `tune` is told to do.
+pub(crate) const PROFILE: &str = "profile";
 
 impl Failure {
     pub(crate) fn exit(&self) -> Exit {

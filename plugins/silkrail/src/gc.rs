@@ -86,6 +86,7 @@ impl Args {
             json::print(&findings, out)?;
         } else {
             print(&findings, out)?;
+            host::tell_if_missing(&self.state_dir, out)?;
         }
         let left = findings.iter().any(|finding| finding.verdict == Verdict::Left);
         Ok(if left { Exit::Refused } else { Exit::Done })

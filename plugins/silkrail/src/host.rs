@@ -1,8 +1,9 @@
 //! Whether this process is where the node's devices are.
 
-use std::{fs, path::Path};
+use std::{fs, io::Write, path::Path};
 
 use netns::CannotJudge;
+use plugin::State;
 
 use crate::exit::Failure;
 
@@ -23,4 +24,17 @@ pub(crate) fn is_not_elsewhere(root: &Path) -> Result<(), Failure> {
         Err(Failure::CannotJudge(_)) => Ok(()),
         other => other,
     }
+}
+
+/// Says that there is no state directory: nothing was made on this node since its boot, or another one is meant.
+pub(crate) fn tell_if_missing(state: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    if !state.exists() {
+        let (state, usual) = (state.display(), State::DEFAULT);
+        writeln!(
+            out,
+            "there is no directory {state}: no plugin has kept anything there since the boot; expected {usual}, or what \
+             the networks' configurations name as stateDir (--state-dir)"
+        )?;
+    }
+    Ok(())
 }

@@ -43,6 +43,9 @@ pub(crate) enum Command {
         /// Also keep it for the next boot, in /etc/modprobe.d/ib_core.conf
         #[arg(long)]
         persist: bool,
+        /// Show what would be done, and do nothing
+        #[arg(long)]
+        dry_run: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -70,7 +73,12 @@ impl Command {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
         match self {
             Self::Get { json } => get(root, *json, out),
-            Self::Set { mode, persist, json } => set(root, *mode, *persist, *json, out),
+            Self::Set { mode, persist, dry_run, json } => {
+                let make = if *dry_run { preview } else { ensure };
+                let report = make(root, *mode, *persist)?;
+                report.print(*json, out)?;
+                Ok(report.exit())
+            }
         }
     }
 }
@@ -95,30 +103,13 @@ pub(crate) fn state(root: &Path) -> Result<State, Failure> {
     Ok(State { mode, source, agree: mode.is_none_or(|mode| mode == next.mode), next_boot: next })
 }
 
-fn set(
-    root: &Path,
-    mode: NetnsMode,
-    persist: bool,
-    json: bool,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let report = ensure(root, mode, persist)?;
-    report.print(json, out)?;
-    Ok(report.exit())
-}
-
 /// Persists first: a mode that is set and then lost at the next boot would be a surprise, a mode that is persisted
 /// and not yet set is the plan.
 pub(crate) fn ensure(root: &Path, mode: NetnsMode, persist: bool) -> Result<SetReport, Failure> {
     let sysfs = Sysfs::at(root.join("sys"));
     host::is_the_nodes(root)?;
     let kernel = Kernel::running(root);
-    let loaded = sysfs.has_rdma()?;
-    match kernel.ib_core() {
-        IbCore::Missing if !loaded => return Err(Failure::NoModule(kernel.modules().display().to_string())),
-        _ if !loaded && !persist => return Err(Failure::NotLoaded),
-        _ => {}
-    }
+    let loaded = can_be_set(&sysfs, &kernel, persist)?;
     let mut report = SetReport::new(mode);
     if persist {
         keep(root, &kernel, mode, &mut report)?;
@@ -129,6 +120,43 @@ pub(crate) fn ensure(root: &Path, mode: NetnsMode, persist: bool) -> Result<SetR
         report.at_load()
     }
     Ok(report)
+}
+
+/// What [`ensure`] would do, and would refuse.
+pub(crate) fn preview(root: &Path, mode: NetnsMode, persist: bool) -> Result<SetReport, Failure> {
+    let sysfs = Sysfs::at(root.join("sys"));
+    host::is_the_nodes(root)?;
+    let kernel = Kernel::running(root);
+    let loaded = can_be_set(&sysfs, &kernel, persist)?;
+    let mut report = SetReport::preview(mode);
+    if persist {
+        let next = next_boot(root, &kernel)?;
+        match kernel.ib_core() {
+            IbCore::BuiltIn if next.mode != mode => report.kernel_argument(),
+            IbCore::BuiltIn => {}
+            _ => report.persisted(&Modprobe::below(root).file(), Modprobe::below(root).would_persist(mode)?),
+        }
+    }
+    match current(&sysfs)? {
+        Some((now, _)) if now == mode => report.was = Some(now),
+        Some((now, _)) => {
+            let others = namespaces::others(&root.join("proc"));
+            if others.is_empty() { report.would_change(now) } else { report.busy(now, others, LISTED) }
+        }
+        None if loaded => {}
+        None => report.at_load(),
+    }
+    Ok(report)
+}
+
+/// Whether `ib_core` is loaded, where a mode can be set at all.
+fn can_be_set(sysfs: &Sysfs, kernel: &Kernel, persist: bool) -> Result<bool, Failure> {
+    let loaded = sysfs.has_rdma()?;
+    match kernel.ib_core() {
+        IbCore::Missing if !loaded => Err(Failure::NoModule(kernel.modules().display().to_string())),
+        _ if !loaded && !persist => Err(Failure::NotLoaded),
+        _ => Ok(loaded),
+    }
 }
 
 /// Sets the mode for the next boot.

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::{
     exit::{Exit, Failure},
-    json, table,
+    host, json, table,
 };
 
 const HEAD: [&str; 10] =
@@ -88,6 +88,7 @@ fn list(root: &Path, state: &Path, as_json: bool, out: &mut dyn Write) -> Result
         json::print(&rows, out)?;
     } else {
         table::print(out, HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())?;
+        host::tell_if_missing(state, out)?;
     }
     Ok(Exit::Done)
 }

@@ -10,7 +10,7 @@ use ::tune::{Change, Outcome, Profile, Tuning};
 use serde::Serialize;
 
 use crate::{
-    exit::{Exit, Failure},
+    exit::{Exit, Failure, PROFILE},
     json, table,
 };
 
@@ -129,8 +129,11 @@ impl Command {
 impl ProfileFile {
     fn read(&self) -> Result<Profile, Failure> {
         let Some(path) = &self.profile else { return Ok(Profile::default()) };
-        let text =
-            fs::read_to_string(path).map_err(|source| Failure::NoNodeFile { path: path.clone(), source })?;
+        let text = fs::read_to_string(path).map_err(|source| Failure::NoNodeFile {
+            what: PROFILE,
+            path: path.clone(),
+            source,
+        })?;
         Profile::parse(&text).map_err(|source| Failure::Profile { path: path.clone(), source })
     }
 }

@@ -97,8 +97,8 @@ fn set(
     let node = Node { root: root.to_owned(), state: State::at(&how.state_dir) };
     let inventory = Inventory::read(&node)?;
     let Some(pf) = inventory.find(name) else {
-        let there: Vec<_> = inventory.pfs.iter().map(inventory::Pf::name).collect();
-        return Err(Failure::NoPf { wanted: name.into(), there: there.join(", ") });
+        let there = inventory.pfs.iter().map(inventory::Pf::name).collect();
+        return Err(Failure::NoPf { wanted: name.into(), there });
     };
     let settings = PfSettings {
         matches: Match { pci: Some(pf.pci), ..Match::default() },

@@ -195,3 +195,37 @@ fn invariant_1_ipvlan_fails_or_is_killed_at_every_step_and_leaves_nothing() {
         }
     }
 }
+
+#[test]
+fn a_kernel_that_does_not_know_ipvlan_is_told_with_the_remedy() {
+    /// The kernel loads no module.
+    struct WithoutModules(String);
+
+    const LOADER: &str = "/proc/sys/kernel/modprobe";
+
+    impl Drop for WithoutModules {
+        fn drop(&mut self) {
+            std::fs::write(LOADER, &self.0).unwrap();
+        }
+    }
+
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    let call = machine.plugin("ipvlan", &json!({"master": "eth0"})).pod(&pod);
+    call.add().ok();
+    call.del().done();
+    let before = machine.node.snapshot();
+    let without = WithoutModules(std::fs::read_to_string(LOADER).unwrap());
+    std::fs::write(LOADER, "/bin/false").unwrap();
+    machine.node.run("modprobe", &["-r", "ipvlan"]);
+    let refusal = call.add().refusal();
+    refusal.says(&["this kernel knows no ipvlan links", "module ipvlan"]);
+    assert!(
+        refusal.details.contains("modprobe ipvlan") && refusal.details.contains("linux-modules-extra"),
+        "{refusal:?}"
+    );
+    machine.node.snapshot().assert_is(&before);
+    drop(without);
+    call.add().ok();
+    call.del().done();
+}

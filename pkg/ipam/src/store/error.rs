@@ -8,9 +8,7 @@ use crate::{Family, Names, Owner, PoolName};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Every address of the pool is claimed.
-    #[error(
-        "all IP addresses used out: IPPool {pool} has {addresses} addresses and all are claimed; extend its ips"
-    )]
+    #[error("all IP addresses used out: IPPool {pool} has {}; extend its ips", all_claimed(*addresses))]
     Exhausted {
         /// The pool.
         pool: PoolName,
@@ -106,5 +104,12 @@ fn advice(error: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => " (run as root and check the directory's owner)",
         io::ErrorKind::NotADirectory => " (a file or symbolic link is in the way; remove it)",
         _ => "",
+    }
+}
+
+fn all_claimed(addresses: u128) -> String {
+    match addresses {
+        1 => "1 address and it is claimed".into(),
+        _ => format!("{addresses} addresses and all are claimed"),
     }
 }

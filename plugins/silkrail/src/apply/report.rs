@@ -154,12 +154,14 @@ impl Report {
                 let step = failure.step.map_or_else(String::new, |step| format!("{step}: "));
                 writeln!(out, "{head}: failed: {step}{}", failure.why)?;
             }
-            (None, None) if pf.steps.is_empty() => writeln!(out, "{head}: {} VFs: nothing to do", pf.vfs)?,
+            (None, None) if pf.steps.is_empty() => {
+                writeln!(out, "{head}: {}: nothing to do", bootstrap::vfs(pf.vfs))?
+            }
             (None, None) if self.dry_run => {
                 writeln!(out, "{head}: to be done:")?;
                 pf.summary().iter().try_for_each(|step| writeln!(out, "  {step}"))?;
             }
-            (None, None) => writeln!(out, "{head}: {} VFs: done", pf.vfs)?,
+            (None, None) => writeln!(out, "{head}: {}: done", bootstrap::vfs(pf.vfs))?,
         }
         for note in &pf.notes {
             writeln!(out, "{head}: note: {note}")?;

@@ -41,7 +41,12 @@ impl Work<'_> {
         let plan = self.plan()?;
         if self.dry_run {
             let missing = plan.missing.clone();
-            return Ok(Report { dry_run: true, rdma_mode: self.mode()?, plan, missing, ..Report::default() });
+            let rdma_mode = self.mode()?;
+            if let Some(mode) = rdma_mode.as_ref().filter(|mode| !mode.is_right()) {
+                // What would be refused is refused now.
+                mode::preview(&self.node.root, mode.wanted, true)?;
+            }
+            return Ok(Report { dry_run: true, rdma_mode, plan, missing, ..Report::default() });
         }
         let rdma_mode = self.ensure_mode(&plan)?;
         let failures = self.make(&plan)?;

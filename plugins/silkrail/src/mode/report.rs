@@ -20,6 +20,8 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SetReport {
     outcome: Outcome,
+    /// Whether nothing was done, and this is what would be.
+    dry_run: bool,
     wanted: NetnsMode,
     pub(super) was: Option<NetnsMode>,
     persisted: Option<Persisted>,
@@ -58,6 +60,7 @@ impl SetReport {
     pub(super) fn new(wanted: NetnsMode) -> Self {
         Self {
             outcome: Outcome::NoChange,
+            dry_run: false,
             wanted,
             was: None,
             persisted: None,
@@ -66,6 +69,15 @@ impl SetReport {
             overruled: None,
             unfinished: false,
         }
+    }
+
+    /// What would be done.
+    pub(super) fn preview(wanted: NetnsMode) -> Self {
+        Self { dry_run: true, ..Self::new(wanted) }
+    }
+
+    pub(super) fn would_change(&mut self, from: NetnsMode) {
+        (self.outcome, self.was) = (Outcome::Changed, Some(from));
     }
 
     pub(super) fn persisted(&mut self, file: &Path, changed: bool) {
@@ -123,6 +135,9 @@ impl SetReport {
         let (wanted, was) = (self.wanted, self.was.unwrap_or(self.wanted));
         match self.outcome {
             Outcome::NoChange => writeln!(out, "RDMA mode: {wanted}: no change")?,
+            Outcome::Changed if self.dry_run => {
+                writeln!(out, "RDMA mode: to be set to {wanted}; it is {was}")?
+            }
             Outcome::Changed => writeln!(out, "RDMA mode: {wanted} (was {was})")?,
             Outcome::AtLoad => {
                 writeln!(out, "RDMA mode: {wanted} as soon as ib_core is loaded (modprobe ib_core)")?
@@ -130,12 +145,19 @@ impl SetReport {
             Outcome::RebootRequired => writeln!(out, "RDMA mode: still {was}, not {wanted}")?,
         }
         if let Some(Persisted { file, changed }) = &self.persisted {
-            let how = if *changed { "written" } else { "no change" };
+            let how = match (*changed, self.dry_run) {
+                (true, true) => "to be written",
+                (true, false) => "written",
+                (false, _) => "no change",
+            };
             writeln!(out, "next boot: {wanted} ({}: {how})", file.display())?;
         }
         self.print_namespaces(out)?;
         for note in &self.notes {
             writeln!(out, "note: {note}")?;
+        }
+        if self.dry_run {
+            writeln!(out, "Nothing was done. To do it, run it again without --dry-run.")?;
         }
         Ok(())
     }

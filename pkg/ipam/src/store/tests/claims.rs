@@ -20,7 +20,9 @@ fn ipam_case_001_three_addresses_are_three_then_all_are_used_out() {
 fn ipam_case_002_a_single_address_is_given_once() {
     let (node, pool) = (Node::new(), pool("p", &["10.0.0.10"]));
     node.claim(&pool, "a@net1").unwrap();
-    assert!(matches!(node.claim(&pool, "b@net1"), Err(StoreError::Exhausted { addresses: 1, .. })));
+    let error = node.claim(&pool, "b@net1").unwrap_err();
+    assert!(matches!(error, StoreError::Exhausted { addresses: 1, .. }));
+    assert!(error.to_string().contains("IPPool p has 1 address and it is claimed"), "{error}");
     node.release(&pool, address("10.0.0.10"), "a@net1");
     assert_eq!(node.claim(&pool, "b@net1").unwrap(), address("10.0.0.10"));
 }
