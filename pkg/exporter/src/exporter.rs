@@ -15,6 +15,7 @@ use sysfs::Sysfs;
 
 use crate::{
     Attribution, Collector, Collectors, DeviceReading, Owners, Pod, Reason, Report, Settings, Trouble,
+    addresses::Addresses,
     board::{self, DeviceKey, Harvest, Manner, Silent},
     collector::Spent,
     counter_files::Allowance,
@@ -41,6 +42,7 @@ pub struct Exporter {
     processes: Processes,
     owners: Arc<dyn Owners>,
     pods: Pods,
+    addresses: Addresses,
     places: HashMap<NetNsId, Arc<Place>>,
     readers: HashMap<DeviceKey, DeviceReader>,
     silent: Silent,
@@ -64,6 +66,7 @@ impl Exporter {
             sysfs: Sysfs::at(settings.root.join("sys")),
             processes: Processes::at(&settings.root),
             pods: Pods::at(&settings.root, &settings.state_dir),
+            addresses: Addresses::at(&settings.root, &settings.state_dir),
             files: Allowance::new(settings.kept_files),
             sampler: settings.collectors.has(Collector::Psn).then(|| psn::start(&settings)),
             counter_sets: CounterSets::default(),
@@ -90,8 +93,12 @@ impl Exporter {
         let mut troubles = Vec::new();
         let mut spent = Spent::default();
         let former = self.pods.entries.clone();
+        let mut addresses = Vec::new();
         if self.settings.collectors.has(Collector::Pods) {
-            timed(&mut spent, Collector::Pods, || self.pods.read(&mut troubles));
+            addresses = timed(&mut spent, Collector::Pods, || {
+                self.pods.read(&mut troubles);
+                self.addresses.read(&mut troubles)
+            });
         }
         let has_rdma = self.sysfs.has_rdma().unwrap_or(true);
         let mut mode = None;
@@ -120,6 +127,7 @@ impl Exporter {
             mode,
             devices,
             entries: self.pods.entries.clone(),
+            addresses,
             outcomes,
             troubles,
             cgroups,

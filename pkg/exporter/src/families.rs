@@ -1,5 +1,6 @@
 //! The metric families of a report. Each file says what is in some of them, and why.
 
+mod addresses;
 mod counters;
 mod device;
 mod health;
@@ -37,6 +38,7 @@ impl Teller {
         port::tell(&mut families, &devices);
         counters::tell(&mut families, self, report, ledger, &node);
         pods::tell(&mut families, report, &node);
+        addresses::tell(&mut families, report, &node);
         self.template.expect(&families);
         if spiderpool {
             spiderpool::tell(&mut families, report);

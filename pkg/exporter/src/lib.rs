@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod attribution;
 mod board;
 mod catalogue;

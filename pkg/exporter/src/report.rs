@@ -38,6 +38,8 @@ pub struct Report {
     pub pods: BTreeMap<Arc<Pod>, Option<Arc<OwnerReference>>>,
     /// What pods have done, on each port and by how that is known.
     pub traffic: Vec<PodTraffic>,
+    /// How full the pools of addresses are.
+    pub addresses: Vec<ipam::Usage>,
     /// How each collector that ran did its work.
     pub outcomes: BTreeMap<Collector, Outcome>,
     /// What could not be read.
@@ -145,6 +147,7 @@ impl Report {
             mode: None,
             devices: Vec::new(),
             entries: Arc::default(),
+            addresses: Vec::new(),
             pods: BTreeMap::new(),
             traffic: Vec::new(),
             outcomes: BTreeMap::new(),

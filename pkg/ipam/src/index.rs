@@ -6,7 +6,7 @@
 //! well, an error above all, the files themselves are read for.
 
 use std::{
-    ffi::{CStr, OsStr},
+    ffi::CStr,
     fs::{self, File},
     io,
     os::{
@@ -25,12 +25,14 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::{Pools, pattern, pools::is_pool_file, record};
+use crate::{Pools, pattern, pools::is_pool_file_name, record};
 
 /// The first bytes of an index, with the number of its form.
 const MAGIC: &[u8; 8] = b"silkidx1";
 /// Magic, and the lengths of key and table.
 const HEAD: usize = 16;
+/// The bytes of what tells a file from what it was.
+const STAMP: usize = 57;
 /// A file that was changed less than this ago may change again and keep its time. The coarsest clock of a file system
 /// that is met ticks every two seconds.
 const UNSETTLED: Duration = Duration::from_secs(3);
@@ -60,19 +62,26 @@ impl Listing {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let mut dir = Dir::open(directory, flags, Mode::empty()).ok()?;
         let now = SystemTime::now();
-        let names: Result<Vec<_>, Errno> =
-            dir.iter().map(|entry| Ok(entry?.file_name().to_owned())).collect();
-        let mut names = names.ok()?;
-        names.retain(|name| is_pool_file(Path::new(OsStr::from_bytes(name.to_bytes()))));
-        names.sort_unstable();
-        let mut key = Vec::with_capacity(names.len() * 80 + 256);
-        key.extend(env!("CARGO_PKG_VERSION").as_bytes());
+        // In the order of the directory, which is the same as long as nothing is changed there. In one piece: it is
+        // looked at by every ADD.
+        let (mut names, mut count) = (Vec::with_capacity(8192), 0);
+        for entry in dir.iter() {
+            let entry = entry.ok()?;
+            let name = entry.file_name();
+            if is_pool_file_name(name.to_bytes()) {
+                names.extend_from_slice(name.to_bytes_with_nul());
+                count += 1;
+            }
+        }
+        let mut key = Vec::with_capacity(names.len() + count * STAMP + 256);
+        key.extend_from_slice(env!("CARGO_PKG_VERSION").as_bytes());
         key.push(0);
-        key.extend(directory.as_os_str().as_bytes());
+        key.extend_from_slice(directory.as_os_str().as_bytes());
         key.push(0);
-        let mut settled = true;
-        for name in &names {
+        let (mut settled, mut rest) = (true, names.as_slice());
+        while let Ok(name) = CStr::from_bytes_until_nul(rest) {
             settled &= add(&mut key, &dir, name, now)?;
+            rest = rest.get(name.count_bytes() + 1..)?;
         }
         Some(Self { key, settled })
     }
@@ -80,7 +89,7 @@ impl Listing {
 
 /// Adds a file to a key, and says whether it is settled.
 fn add(key: &mut Vec<u8>, dir: &Dir, name: &CStr, now: SystemTime) -> Option<bool> {
-    key.extend(name.to_bytes_with_nul());
+    key.extend_from_slice(name.to_bytes_with_nul());
     // As it is read: by the file that a link leads to.
     let stat = match fstatat(dir.as_fd(), name, AtFlags::empty()) {
         Ok(stat) => stat,
@@ -91,13 +100,11 @@ fn add(key: &mut Vec<u8>, dir: &Dir, name: &CStr, now: SystemTime) -> Option<boo
         }
         Err(_) => return None,
     };
+    let times = [stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec].map(i64::to_le_bytes);
+    let file = [stat.st_dev.to_le_bytes(), stat.st_ino.to_le_bytes(), stat.st_size.to_le_bytes()];
     key.push(1);
-    key.extend(stat.st_dev.to_le_bytes());
-    key.extend(stat.st_ino.to_le_bytes());
-    key.extend(stat.st_size.to_le_bytes());
-    for number in [stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec] {
-        key.extend(number.to_le_bytes());
-    }
+    key.extend_from_slice(file.as_flattened());
+    key.extend_from_slice(times.as_flattened());
     Some(is_settled(&stat, now))
 }
 
@@ -136,12 +143,13 @@ pub(crate) fn find(state: &Path, directory: &Path, listing: &Listing, wanted: Wa
     }
     let records = (HEAD + bytes.len()) as u64;
     let read = |entry: &Entry<'_>| entry.record(&file, records);
+    let filter = Filter::of(wanted);
     let (mut pools, mut reserved) = (Vec::new(), Vec::new());
     for entry in Entries(table) {
         let entry = entry?;
         match entry.flags {
             Entry::RESERVED => reserved = record::ranges(&read(&entry)?)?,
-            _ if !is_wanted(&entry, wanted)? => {}
+            _ if !filter.wants(&entry)? => {}
             Entry::CONTESTED => return None,
             _ => pools.push(record::pool(&read(&entry)?)?),
         }
@@ -149,22 +157,38 @@ pub(crate) fn find(state: &Path, directory: &Path, listing: &Listing, wanted: Wa
     Some(Pools::of_index(pools, reserved))
 }
 
-fn is_wanted(entry: &Entry<'_>, wanted: Wanted<'_>) -> Option<bool> {
-    if wanted.also.iter().any(|name| name == entry.name) {
-        return Some(true);
-    }
-    if wanted.listed.iter().all(|listed| listed.is_empty()) {
-        // Of a pool that is there twice nobody knows.
-        return Some(entry.flags != Entry::PLAIN);
-    }
-    for listed in wanted.listed.into_iter().flatten() {
-        if listed == entry.name
-            || (pattern::is_pattern(listed) && pattern::matches(listed, entry.name).ok()?)
-        {
-            return Some(true);
+/// What of a table is wanted.
+struct Filter<'a> {
+    names: Vec<&'a [u8]>,
+    patterns: Vec<&'a str>,
+    defaults: bool,
+}
+
+impl<'a> Filter<'a> {
+    fn of(wanted: Wanted<'a>) -> Self {
+        let listed = || wanted.listed.into_iter().flatten().map(String::as_str);
+        let names =
+            listed().filter(|name| !pattern::is_pattern(name)).chain(wanted.also.iter().map(String::as_str));
+        Self {
+            names: names.map(str::as_bytes).collect(),
+            patterns: listed().filter(|name| pattern::is_pattern(name)).collect(),
+            defaults: listed().next().is_none(),
         }
     }
-    Some(false)
+
+    /// Whether a pool is wanted; `None` if that cannot be said.
+    fn wants(&self, entry: &Entry<'_>) -> Option<bool> {
+        // Whether a pool that is there twice is a default one nobody knows.
+        if self.names.contains(&entry.name) || (self.defaults && entry.flags != Entry::PLAIN) {
+            return Some(true);
+        }
+        for pattern in &self.patterns {
+            if pattern::matches(pattern, str::from_utf8(entry.name).ok()?).ok()? {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
 }
 
 /// Keeps what was read of a directory that had these files before and has them still. That it cannot be kept is no error.
@@ -231,7 +255,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// A pool of the table, or the reserved addresses.
 struct Entry<'a> {
     flags: u8,
-    name: &'a str,
+    name: &'a [u8],
     at: u64,
     length: usize,
 }
@@ -271,13 +295,11 @@ impl<'a> Iterator for Entries<'a> {
 }
 
 fn take<'a>(table: &mut &'a [u8]) -> Option<Entry<'a>> {
-    let (&flags, rest) = table.split_first()?;
-    let (numbers, rest) = rest.split_at_checked(12)?;
-    let number = |at: usize| length(numbers.get(at..at + 4)?);
-    let (name, rest) = rest.split_at_checked(number(0)?)?;
+    let (&[flags, a, b, c, d, e, f, g, h, i, j, k, l], rest) = table.split_first_chunk()?;
+    let number = |bytes| u32::from_le_bytes(bytes);
+    let (name, rest) = rest.split_at_checked(number([a, b, c, d]) as usize)?;
     *table = rest;
-    let at = number(4)? as u64;
-    Some(Entry { flags, name: str::from_utf8(name).ok()?, at, length: number(8)? })
+    Some(Entry { flags, name, at: number([e, f, g, h]).into(), length: number([i, j, k, l]) as usize })
 }
 
 fn length(bytes: &[u8]) -> Option<usize> {

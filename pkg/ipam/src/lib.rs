@@ -37,5 +37,5 @@ pub use ranges::Ranges;
 pub use remarks::Remarks;
 pub use requested::{Obstacle, Unavailable};
 pub use selection::{Names, Reason, Reasons, Request, SelectError, Selection, Skipped};
-pub use store::{Claim, Header as MapHeader, LocalStore, MAX_ADDRESSES, Owner, Release, StoreError};
+pub use store::{Claim, Header as MapHeader, LocalStore, MAX_ADDRESSES, Owner, Release, StoreError, Usage};
 pub use yaml::InvalidYaml;

@@ -351,9 +351,13 @@ fn files(directory: &Path) -> Result<Option<Vec<PathBuf>>, ReadError> {
 
 /// Whether a file of a pool directory is looked at, by its name.
 pub(crate) fn is_pool_file(path: &Path) -> bool {
-    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    !hidden && matches!(extension, Some("yaml" | "yml" | "json"))
+    path.file_name().is_some_and(|name| is_pool_file_name(name.as_encoded_bytes()))
+}
+
+/// As [`is_pool_file`], of the name alone.
+pub(crate) fn is_pool_file_name(name: &[u8]) -> bool {
+    let ends: [&[u8]; 3] = [b".yaml", b".yml", b".json"];
+    !name.starts_with(b".") && ends.iter().any(|end| name.ends_with(end))
 }
 
 #[cfg(test)]

@@ -5,7 +5,10 @@ use std::{fs, os::unix::fs::MetadataExt};
 use serde_json::{Value, json};
 use testkit::{Observe, Pod, wait_until};
 
-use silkrail_tests::rail::{Rail, ip, merged, pool, pool6};
+use silkrail_tests::{
+    cli,
+    rail::{Rail, ip, merged, pool, pool6},
+};
 
 fn of_one() -> Value {
     json!({"pools": [pool("rail", &["10.7.0.10"])]})
@@ -90,4 +93,28 @@ fn a_full_pool_of_one_family_is_emptied_of_the_dead_and_the_other_kept() {
     let given = silkrail_tests::rail::ips(&call(&rail, "new").add().ok());
     assert_eq!(given[0], "10.7.0.10");
     assert_eq!(rail.node.snapshot().claims().len(), 2, "both of the dead one's are free, and two given");
+}
+
+#[test]
+fn a_full_pool_is_told_by_doctor() {
+    let rail = Rail::new();
+    let doctor = || cli::silkrail(&format!("doctor --json --state-dir {}", rail.node.state_dir().display()));
+    let full = || {
+        let report: Value = serde_json::from_str(&doctor().stdout).unwrap();
+        let findings = report["findings"].as_array().unwrap().clone();
+        findings
+            .into_iter()
+            .filter(|finding| finding["id"] == "pools-full")
+            .map(|finding| finding["object"].clone())
+            .collect::<Vec<_>>()
+    };
+    let pools = json!({"pools": [pool("rail", &["10.7.0.10"]), pool("other", &["10.7.0.11-10.7.0.12"])]});
+    let named = |name: &str| {
+        rail.ipam(&merged(pools.clone(), &json!({"default_ipv4_ippool": [name]}))).container(name)
+    };
+    named("rail").add().ok();
+    named("other").add().ok();
+    assert_eq!(full(), ["rail"]);
+    named("rail").del().done();
+    assert!(full().is_empty());
 }

@@ -137,7 +137,7 @@ impl Facts {
             nodes: nodes::Nodes::read(&tree),
             limits: limits::read(&tree),
             cni: cni::Cni::read(&tree, &asked.cni_bin, &asked.plugin_names),
-            pools: pools::Pools::read(&tree),
+            pools: pools::Pools::read(&tree, &asked.state_dir),
             kubelet: kubelet::Kubelet::read(&tree),
             pod_map: pod_map::PodMap::read(&tree, &asked.state_dir),
             wanted,

@@ -1,5 +1,7 @@
 //! Pools of addresses in the node's configuration.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use crate::{Known, tree::Tree};
@@ -17,6 +19,8 @@ pub(crate) struct Pools {
     pub(crate) contested: Vec<(String, String)>,
     /// Pools that every node which has them uses.
     pub(crate) of_any_node: Vec<String>,
+    /// Pools without a free address on this node, and how many they have.
+    pub(crate) full: Vec<(String, u64)>,
     /// Pools of which Spiderpool has given addresses, and how many.
     pub(crate) shared: Vec<(String, usize)>,
     /// Documents that are no pools.
@@ -24,8 +28,8 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    pub(crate) fn read(tree: &Tree) -> Self {
-        let mut pools = Self { dir: DIR, ..Self::default() };
+    pub(crate) fn read(tree: &Tree, state_dir: &Path) -> Self {
+        let mut pools = Self { dir: DIR, full: full(tree, state_dir), ..Self::default() };
         let names = tree.names(DIR).into_option().unwrap_or_default();
         let mut all = ipam::Pools::default();
         for name in names.iter().filter(|name| is_pool_file(name)) {
@@ -56,6 +60,22 @@ impl Pools {
             }
         }
         pools
+    }
+}
+
+/// The pools that have no free address, of those that the IPAM plugin was asked for addresses of since the boot.
+fn full(tree: &Tree, state_dir: &Path) -> Vec<(String, u64)> {
+    let Known::Is(boot_id) = tree.text("/proc/sys/kernel/random/boot_id") else { return Vec::new() };
+    let store = ipam::LocalStore::open_existing(&tree.path(state_dir), boot_id.trim());
+    match store.and_then(|store| store.map_or(Ok(Vec::new()), |store| store.usage())) {
+        Ok(usage) => {
+            let full = usage.into_iter().filter(|usage| usage.claimed >= usage.addresses);
+            full.map(|usage| (usage.pool.to_string(), usage.addresses)).collect()
+        }
+        Err(error) => {
+            tree.note("the addresses in use", error);
+            Vec::new()
+        }
     }
 }
 

@@ -11,13 +11,14 @@ const ANY_NODE: Id = Id::new(
     "pools-any-node",
     "A pool does not say which node it belongs to: each node that has it gives all its addresses",
 );
+const FULL: Id = Id::new("pools-full", "A pool has no free address on this node: pods that want one wait");
 const SHARED: Id = Id::new(
     "pools-of-spiderpool",
     "A pool is an export of one that Spiderpool gives addresses of, and only those of that moment are left to it",
 );
 const IGNORED: Id = Id::new("pools-ignored", "A document in the directory of pools is no pool");
 
-pub(super) const IDS: &[Id] = &[BROKEN, CONTESTED, ANY_NODE, SHARED, IGNORED];
+pub(super) const IDS: &[Id] = &[BROKEN, CONTESTED, FULL, ANY_NODE, SHARED, IGNORED];
 
 pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     for (path, why) in &facts.pools.broken {
@@ -32,6 +33,14 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     for (pool, why) in &facts.pools.contested {
         let finding = CONTESTED.error(pool, "there are two pools of this name, and neither gives addresses");
         found.push(finding.because(why).fix("rename or remove one"));
+    }
+    for (pool, addresses) in &facts.pools.full {
+        let finding = FULL.warning(
+            pool,
+            "it has no free address: a pod that wants one waits, unless its network has another pool",
+        );
+        let finding = finding.because(format!("all of its {addresses} addresses are given"));
+        found.push(finding.fix("extend its ips, or free some: silkrail gc shows what dead pods left"));
     }
     for pool in &facts.pools.of_any_node {
         let finding = ANY_NODE.info(
@@ -79,8 +88,12 @@ mod tests {
             facts.pools.contested.push(("twice".into(), "in a and in b".into()));
             facts.pools.of_any_node.push("v4-81".into());
             facts.pools.shared.push(("exported".into(), 3));
+            facts.pools.full.push(("small".into(), 1));
         });
-        assert_eq!(found, ["pools-twice twice", "pools-of-spiderpool exported", "pools-any-node v4-81"]);
+        assert_eq!(
+            found,
+            ["pools-twice twice", "pools-full small", "pools-of-spiderpool exported", "pools-any-node v4-81"]
+        );
     }
 
     #[test]

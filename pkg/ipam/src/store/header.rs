@@ -104,11 +104,16 @@ impl Header {
 
     /// The ordinal of an address by a map's own table; `None` if it has none or the table is damaged.
     pub fn ordinal(&self, table: &[u8], address: IpAddr) -> Option<u32> {
+        let ordinal = self.ranges(table)?.ordinal(address)?;
+        u32::try_from(ordinal).ok().filter(|ordinal| *ordinal < self.bits)
+    }
+
+    /// The ranges of a map by its own table; `None` if the table is damaged.
+    pub(crate) fn ranges(&self, table: &[u8]) -> Option<Ranges> {
         if hash(self.family, table) != self.hash {
             return None;
         }
-        let ordinal = decode(self.family, table)?.ordinal(address)?;
-        u32::try_from(ordinal).ok().filter(|ordinal| *ordinal < self.bits)
+        decode(self.family, table)
     }
 }
 

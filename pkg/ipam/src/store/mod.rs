@@ -21,6 +21,7 @@ mod room;
 mod search;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::{
     fs::File,
@@ -35,6 +36,7 @@ use addr::Attachment;
 pub use claims::{Claim, Owner, Release};
 pub use error::StoreError;
 pub use header::{Header, MAX_ADDRESSES};
+pub use usage::Usage;
 
 use crate::{Names, Pool, PoolName};
 use claims::{Attempt, Claims};
