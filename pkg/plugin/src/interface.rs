@@ -1,17 +1,13 @@
 //! A pod's link gets its addresses and routes.
 
-use std::{
-    mem,
-    net::IpAddr,
-    time::{Duration, Instant},
-};
+use std::{mem, net::IpAddr, time::Duration};
 
 use cni::{AddResult, Code, IpConfig, Route};
 use nix::errno::Errno;
 use rtnl::{Destination, Link, Rank, Scope};
 use tracing::info;
 
-use crate::{Error, Pod};
+use crate::{Budget, Error, Pod, seconds};
 
 /// How long duplicate address detection may take. By RFC 4862 it takes one to two seconds.
 const DAD: Duration = Duration::from_secs(10);
@@ -146,7 +142,8 @@ fn prepare(pod: &Pod, ifname: &str, v6: bool) -> Result<(), Error> {
 fn wait_for_dad(pod: &Pod, link: &Link) -> Result<(), Error> {
     let wait = |source| Error::Wait { what: "duplicate address detection", source };
     let events = pod.netns.run(|| rtnl::events(true))?.map_err(wait)?;
-    let deadline = Instant::now() + DAD;
+    let budget = Budget::of_call();
+    let deadline = budget.until("duplicate address detection", DAD);
     loop {
         let (tentative, duplicate) = pod.links.unchecked_addresses(link.index)?;
         if let Some(address) = duplicate.first() {
@@ -157,18 +154,16 @@ fn wait_for_dad(pod: &Pod, link: &Link) -> Result<(), Error> {
             return Ok(());
         }
         // Without carrier there is nobody to ask, and the kernel does not begin.
-        let left = deadline.saturating_duration_since(Instant::now());
-        if DAD - left > CARRIER && !pod.links.link_by_index(link.index)?.running {
+        if deadline.waited() > CARRIER && !pod.links.link_by_index(link.index)?.running {
             return Ok(());
         }
-        if left.is_zero() {
-            let msg = format!(
-                "{} of {} is still being checked for duplicates after {DAD:?}",
-                tentative[0], link.name
-            );
-            return Err(cni::Error::new(Code::TRY_AGAIN, msg).into());
+        if deadline.has_passed() {
+            let (address, link, waited) = (tentative[0], &link.name, seconds(deadline.waited()));
+            let msg = format!("{address} of {link} is still being checked for duplicates after {waited}");
+            let details = "by RFC 4862 it takes one to two seconds: is dad_transmits or retrans_timer of the pod set higher?";
+            return Err(cni::Error::new(Code::TRY_AGAIN, msg).with_details(details).into());
         }
-        events.wait(deadline, Duration::from_millis(500)).map_err(wait)?;
+        events.wait(deadline.at(), Duration::from_millis(500)).map_err(wait)?;
     }
 }
 

@@ -67,6 +67,21 @@ fn invariant_8_waits_that_are_too_long_together_end_and_the_error_says_what_each
 }
 
 #[test]
+fn an_ipam_plugin_and_duplicate_address_detection_share_one_budget() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let (ipam, call) = with_budget(&rail, "1600:8000");
+    ipam.answers("ADD", &json!({"ips": [{"address": "fd00:7::5/64", "gateway": "fd00:7::1"}]}));
+    ipam.takes(0.9);
+    // Each of the two would have its time: the kernel takes at least a second.
+    let refusal = soon(|| call.add()).error(11);
+    refusal.says(&["fd00:7::5", "is still being checked for duplicates after 0."]);
+    explains(&refusal, &["the IPAM plugin ", "duplicate address detection 0."]);
+    assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
 fn an_add_whose_time_is_used_up_has_time_left_to_take_back_what_it_made() {
     let rail = Rail::new();
     let before = rail.node.snapshot();

@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use cni::{Add, AddResult, Code, IpConfig, Route};
@@ -151,8 +151,8 @@ impl Giving<'_> {
 
     fn first_free(&mut self, pools: &[&Pool]) -> Result<Claim, Error> {
         let (journal, owner) = (&mut *self.journal, &self.request.attachment);
-        let deadline = Instant::now() + PATIENCE;
-        let (pool, address) = self.store.claim_first(pools, owner, deadline, |pool, address| {
+        let deadline = self.node.budget.until("the lock of a pool", PATIENCE);
+        let (pool, address) = self.store.claim_first(pools, owner, deadline.at(), |pool, address| {
             let claim = Claim { owner: owner.clone(), pool: pool.to_string(), address };
             journal.note(Change::Claim(claim)).map_err(Error::from)
         })?;

@@ -1,10 +1,6 @@
 //! Who finds no address looks whether the dead hold any: runtimes forget sandboxes whose DEL was never made.
 
-use std::{
-    net::IpAddr,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{net::IpAddr, path::Path, time::Duration};
 
 use addr::Attachment;
 use ipam::{Claim, LocalStore, Owner, Pool};
@@ -77,7 +73,8 @@ fn take_back(
     };
     let dead = |id: NetNsId| living.death(&record.head.netns_path, id);
     let Some(why) = record.head.netns.and_then(dead).filter(|_| !record.at_work) else { return Ok(None) };
-    match Journal::<Change>::open(&path, Instant::now() + PATIENCE)? {
+    let deadline = node.budget.until("another call about the attachment", PATIENCE);
+    match Journal::<Change>::open(&path, deadline.at())? {
         // Whoever was judged, this is the next attachment of its name.
         Some(journal) if journal.inode()? != record.inode => return Ok(None),
         Some(journal) => {
