@@ -1,6 +1,7 @@
 //! The lab's machine: two PFs with seven VFs each, an RDMA device for every function.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -128,6 +129,21 @@ impl Machine {
         rdma_devices(&self.node)
     }
 
+    /// The character devices of every RDMA device, by PCI address: `uverbsN`, `umadN`, `issmN`. They are seen wherever
+    /// the RDMA device is.
+    pub fn char_devices(&self) -> BTreeMap<String, Vec<String>> {
+        let of = |pci: &str| {
+            let dir = Path::new("/sys/bus/pci/devices").join(pci);
+            ["infiniband_verbs", "infiniband_mad"].iter().flat_map(|class| names(&dir.join(class))).collect()
+        };
+        let pfs = PFS.map(|pf| {
+            let device = fs::read_link(format!("/sys/class/net/{pf}/device")).unwrap();
+            device.file_name().unwrap().to_str().unwrap().to_owned()
+        });
+        let all = self.vfs().into_iter().map(|vf| vf.pci).chain(pfs);
+        all.map(|pci| (pci.clone(), of(&pci))).collect()
+    }
+
     /// A setting of the simulated RDMA device of a function.
     pub fn simulate(&self, pci: &str, setting: &str, value: &str) -> Simulation {
         let path = Path::new("/sys/kernel/debug/rdmasim").join(pci).join(setting);
@@ -199,6 +215,13 @@ pub fn gids(device: &str) -> Vec<(String, String)> {
 }
 
 fn first(dir: &Path) -> String {
+    names(dir).into_iter().next().unwrap_or_default()
+}
+
+/// What is in a directory, sorted.
+fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name().into_string().unwrap()).min().unwrap_or_default()
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }

@@ -15,6 +15,7 @@
  *     slow_stats_ms          a reading of the hardware counters takes so long
  *     gid_delay_ms           a new GID takes so long to appear; 0 ends a delay that has begun
  *     gid_refuse             Y: new GIDs are refused
+ *     infiniband             Y: the port says that it is InfiniBand; nothing else of it is
  *     fail_move              Y: the device cannot change its network namespace (EOPNOTSUPP)
  *     traffic_class          the port's traffic class (MLNX_OFED's tc/1/traffic_class in sysfs); -1: none is set
  *     twins                  the PCI function has so many further RDMA devices (-twin, -twin2, ...)
@@ -35,7 +36,9 @@
 #define TWIN_GID_TABLE_LEN	32	/* an entry is three files in sysfs: these make a device slow to register */
 #define MAX_TWINS	31
 
+struct sim_cq { struct ib_cq ib; };
 struct sim_pd { struct ib_pd ib; };
+struct sim_qp { struct ib_qp ib; };
 struct sim_ucontext { struct ib_ucontext ib; };
 
 static LIST_HEAD(sims);
@@ -102,13 +105,15 @@ static int sim_get_port_immutable(struct ib_device *ib, u32 port, struct ib_port
 {
 	immutable->gid_tbl_len = sim_gid_table_len(ib);
 	immutable->pkey_tbl_len = 1;
-	immutable->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE | RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP;
+	/* As mlx5's, so that there is a umad node. */
+	immutable->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE | RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP | RDMA_CORE_CAP_IB_MAD;
+	immutable->max_mad_size = IB_MGMT_MAD_SIZE;
 	return 0;
 }
 
 static enum rdma_link_layer sim_get_link_layer(struct ib_device *ib, u32 port)
 {
-	return IB_LINK_LAYER_ETHERNET;
+	return READ_ONCE(to_sim(ib)->infiniband) ? IB_LINK_LAYER_INFINIBAND : IB_LINK_LAYER_ETHERNET;
 }
 
 static int sim_query_pkey(struct ib_device *ib, u32 port, u16 index, u16 *pkey)
@@ -145,6 +150,70 @@ static void sim_dealloc_ucontext(struct ib_ucontext *context)
 /* Its presence is what allows a device to change namespaces. */
 static void sim_disassociate_ucontext(struct ib_ucontext *context)
 {
+}
+
+/*
+ * ib_core shows a device to its clients in the kernel (umad is one) only if it has all of these. The first thing that
+ * they ask for is a memory region, and there is none.
+ */
+static struct ib_mr *sim_get_dma_mr(struct ib_pd *pd, int access)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+static struct ib_mr *sim_reg_user_mr(struct ib_pd *pd, u64 start, u64 len, u64 address, int access, struct ib_udata *udata)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+static int sim_dereg_mr(struct ib_mr *mr, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static int sim_create_cq(struct ib_cq *cq, const struct ib_cq_init_attr *attr, struct uverbs_attr_bundle *attrs)
+{
+	return -EOPNOTSUPP;
+}
+
+static int sim_destroy_cq(struct ib_cq *cq, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static int sim_poll_cq(struct ib_cq *cq, int entries, struct ib_wc *wc)
+{
+	return 0;
+}
+
+static int sim_req_notify_cq(struct ib_cq *cq, enum ib_cq_notify_flags flags)
+{
+	return 0;
+}
+
+static int sim_create_qp(struct ib_qp *qp, struct ib_qp_init_attr *attr, struct ib_udata *udata)
+{
+	return -EOPNOTSUPP;
+}
+
+static int sim_modify_qp(struct ib_qp *qp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
+{
+	return -EOPNOTSUPP;
+}
+
+static int sim_destroy_qp(struct ib_qp *qp, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static int sim_post_send(struct ib_qp *qp, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
+{
+	return -EOPNOTSUPP;
+}
+
+static int sim_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad)
+{
+	return -EOPNOTSUPP;
 }
 
 static int sim_alloc_pd(struct ib_pd *pd, struct ib_udata *udata)
@@ -194,6 +263,18 @@ static const struct ib_device_ops sim_ops = {
 	.alloc_ucontext = sim_alloc_ucontext,
 	.dealloc_ucontext = sim_dealloc_ucontext,
 	.disassociate_ucontext = sim_disassociate_ucontext,
+	.get_dma_mr = sim_get_dma_mr,
+	.reg_user_mr = sim_reg_user_mr,
+	.dereg_mr = sim_dereg_mr,
+	.create_cq = sim_create_cq,
+	.destroy_cq = sim_destroy_cq,
+	.poll_cq = sim_poll_cq,
+	.req_notify_cq = sim_req_notify_cq,
+	.create_qp = sim_create_qp,
+	.modify_qp = sim_modify_qp,
+	.destroy_qp = sim_destroy_qp,
+	.post_send = sim_post_send,
+	.post_recv = sim_post_recv,
 	.alloc_pd = sim_alloc_pd,
 	.dealloc_pd = sim_dealloc_pd,
 	.mmap = sim_mmap,
@@ -202,7 +283,9 @@ static const struct ib_device_ops sim_ops = {
 	.get_hw_stats = sim_get_hw_stats,
 	.process_mad = sim_process_mad,
 
+	INIT_RDMA_OBJ_SIZE(ib_cq, sim_cq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_pd, sim_pd, ib),
+	INIT_RDMA_OBJ_SIZE(ib_qp, sim_qp, ib),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, sim_ucontext, ib),
 };
 
@@ -271,6 +354,7 @@ static void sim_debugfs(struct sim *sim)
 		snprintf(number, sizeof(number), "%u", sim->twin);
 	snprintf(name, sizeof(name), "%s%s%s", pci_name(sim->pdev), sim->twin ? "-twin" : "", number);
 	sim->dir = debugfs_create_dir(name, sim_root);
+	debugfs_create_bool("infiniband", 0644, sim->dir, &sim->infiniband);
 	debugfs_create_bool("gid_refuse", 0644, sim->dir, &sim->gid_refuse);
 	debugfs_create_u32("gid_delay_ms", 0644, sim->dir, &sim->gid_delay_ms);
 	debugfs_create_u32("slow_board_id_ms", 0644, sim->dir, &sim->slow_board_id_ms);

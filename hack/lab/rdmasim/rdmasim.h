@@ -77,6 +77,7 @@ struct sim {
 	u32 gid_delay_ms;
 	u32 slow_board_id_ms;
 	bool gid_refuse;
+	bool infiniband;
 };
 
 static inline struct sim *to_sim(struct ib_device *ib)

@@ -100,6 +100,9 @@ pub enum HardwareError {
     /// Netlink.
     #[error(transparent)]
     Links(#[from] rtnl::Error),
+    /// RDMA devices move all the time.
+    #[error(transparent)]
+    Rdma(#[from] rdma::Error),
     /// The program that writes could not be run.
     #[error("run {}: {source}", program.display())]
     Helper {

@@ -11,6 +11,7 @@ use std::{
 
 use addr::{LinkName, PciAddress};
 use nix::errno::Errno;
+use rdma::MoveLock;
 use rtnl::{Handle, VfSettingsChange};
 use sysfs::{Function, Sysfs};
 
@@ -99,7 +100,13 @@ impl System {
         self.write(self.dir(function).join("reset"), "1")
     }
 
+    /// RDMA devices come and go with their functions, and take the numbers that are free: not while one moves into a pod
+    /// or home.
     fn write(&self, path: PathBuf, value: &str) -> Result<(), HardwareError> {
+        let _turn = match MoveLock::take(&self.sysfs, Instant::now() + self.limit) {
+            Err(rdma::Error::NoRdma) => None,
+            taken => Some(taken?),
+        };
         let fail = |source| HardwareError::Write { path: path.clone(), value: value.into(), source };
         let (program, rest) =
             self.writer.split_first().ok_or_else(|| fail(io::ErrorKind::InvalidInput.into()))?;
@@ -288,6 +295,22 @@ mod tests {
         assert!(matches!(error, HardwareError::Fewer { wanted: 4, made: 2 }), "{error}");
         system.writer = vec!["/nonexistent".into()];
         assert!(matches!(system.set_num_vfs(PF.parse().unwrap(), 4), Err(HardwareError::Helper { .. })));
+    }
+
+    #[test]
+    fn invariant_11_no_function_comes_or_goes_while_an_rdma_device_moves() {
+        let root = tempfile::tempdir().unwrap();
+        let devices = root.path().join("class/infiniband");
+        fs::create_dir_all(&devices).unwrap();
+        let system = system(root.path(), Duration::from_millis(300));
+        let moves = fs::File::open(&devices).unwrap();
+        moves.lock().unwrap();
+        let pf = PF.parse().unwrap();
+        let error = system.set_num_vfs(pf, 4).unwrap_err().to_string();
+        assert!(error.contains("one at a time") && error.contains("class/infiniband"), "{error}");
+        assert!(system.sysfs.dir(&Function::Pci(pf)).join("sriov_numvfs").symlink_metadata().is_err());
+        moves.unlock().unwrap();
+        system.reset(pf).unwrap();
     }
 
     #[test]

@@ -26,13 +26,14 @@ use std::{
         unix::fs::{MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
+    thread,
 };
 
 pub use id::NetNsId;
 pub use living::{CannotJudge, Life, Living, sees_every_process};
 use nix::{
     libc,
-    sched::{CloneFlags, setns},
+    sched::{CloneFlags, setns, unshare},
     sys::statfs::{FsType, fstatfs},
 };
 
@@ -115,6 +116,21 @@ impl NetNs {
     /// As [`NetNs::open`]; `/proc` must be mounted.
     pub fn current() -> Result<Self, Error> {
         Self::open(Path::new(OWN))
+    }
+
+    /// A new namespace, which ends with this value.
+    ///
+    /// # Errors
+    /// [`Error::Enter`] if it cannot be made (it needs `CAP_SYS_ADMIN`).
+    pub fn make() -> Result<Self, Error> {
+        let make = || {
+            let refused = |errno: nix::Error| Error::Enter { path: OWN.into(), source: errno.into() };
+            #[expect(clippy::disallowed_methods, reason = "the thread is of this line, and ends here")]
+            unshare(CloneFlags::CLONE_NEWNET).map_err(refused)?;
+            Self::current()
+        };
+        let refused = || Error::Enter { path: OWN.into(), source: io::ErrorKind::Other.into() };
+        thread::scope(|scope| scope.spawn(make).join()).map_err(|_| refused())?
     }
 
     /// Whether `path` still names the namespace of that identity.
@@ -244,6 +260,16 @@ mod tests {
         let panicked = std::panic::catch_unwind(|| own.run(|| panic!("on purpose")));
         assert!(panicked.is_err());
         assert_eq!(NetNs::current().unwrap().id(), own.id());
+    }
+
+    #[test]
+    fn a_namespace_of_our_own_is_another_one_and_the_thread_stays_where_it_is() {
+        let own = NetNs::current().unwrap().id();
+        match NetNs::make() {
+            Ok(made) => assert_ne!(made.id(), own),
+            Err(refused) => assert!(!nix::unistd::geteuid().is_root(), "{refused}"),
+        }
+        assert_eq!(NetNs::current().unwrap().id(), own);
     }
 
     #[test]

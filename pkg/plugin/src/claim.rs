@@ -165,6 +165,18 @@ impl Claim {
         &self.owner
     }
 
+    /// The owner's namespace, if it lives and is where it was: one with its number, which may be a later one.
+    ///
+    /// # Errors
+    /// If it is there and cannot be opened.
+    pub fn namespace(&self) -> Result<Option<NetNs>, Error> {
+        match NetNs::open(&self.netns) {
+            Ok(netns) => Ok(Some(netns).filter(|netns| netns.id() == self.netns_id)),
+            Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// What of which function.
     pub fn device(&self) -> (Part, &Function) {
         (self.part, &self.function)
@@ -208,6 +220,15 @@ impl Claim {
 pub fn is_anothers(node: &Node, part: Part, function: &Function, owner: &Attachment) -> Result<bool, Error> {
     let Some(present) = read(node, part, function)? else { return Ok(false) };
     Ok(present.owner != *owner && present.boot_id == boot_id()?)
+}
+
+/// Whether `owner` has a device.
+///
+/// # Errors
+/// If the claim cannot be read.
+pub fn is_owners(node: &Node, part: Part, function: &Function, owner: &Attachment) -> Result<bool, Error> {
+    let Some(present) = read(node, part, function)? else { return Ok(false) };
+    Ok(present.owner == *owner && present.boot_id == boot_id()?)
 }
 
 /// Every claim of a part; and the files there that are none, or were set aside.

@@ -154,7 +154,8 @@ fn rdma_code(error: &rdma::Error) -> Code {
         rdma::Error::Netlink(error) => netlink_code(error),
         rdma::Error::NoRdma | rdma::Error::NoDeviceOf { .. } => Code::NO_RDMA,
         rdma::Error::Elsewhere { .. } => Code::IN_USE,
-        rdma::Error::NotReturned { .. } => Code::TRY_AGAIN,
+        rdma::Error::NotReturned { .. } | rdma::Error::MovesHeld { .. } => Code::TRY_AGAIN,
+        rdma::Error::Lock { .. } => Code::IO,
         _ => Code::INTERNAL,
     }
 }

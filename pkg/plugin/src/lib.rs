@@ -32,6 +32,6 @@ pub use error::Error;
 pub use journaled::Journaled;
 pub use mac::mac;
 pub use node::Node;
-pub use pod::Pod;
+pub use pod::{Pod, find_netns, netns_of};
 pub use run::run;
 pub use state::State;

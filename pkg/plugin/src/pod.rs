@@ -18,6 +18,31 @@ pub struct Pod {
     pub links: Handle,
 }
 
+/// The namespace `CNI_NETNS` names, for who needs nothing of its links.
+///
+/// # Errors
+/// As [`Pod::open`].
+pub fn netns_of(path: &Path, own_allowed: bool) -> Result<NetNs, Error> {
+    let netns = NetNs::open(path)?;
+    if !own_allowed && netns.id() == NetNs::current()?.id() {
+        return Err(Error::OwnNetNs { path: path.to_owned() });
+    }
+    Ok(netns.identified()?)
+}
+
+/// The namespace of a journal, if it still lives, for who needs nothing of its links.
+///
+/// # Errors
+/// As [`Pod::find`].
+pub fn find_netns(path: &Path, id: NetNsId) -> Result<Option<NetNs>, Error> {
+    match NetNs::open(path) {
+        Ok(netns) if netns.is(id)? => Ok(Some(netns)),
+        // A path that names something else, or nothing, names no pod of ours.
+        Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl Pod {
     /// Opens the namespace `CNI_NETNS` names. It is looked at before anything is touched: a stale path like
     /// `/proc/1234/ns/net` may have come to mean the node's own.
@@ -25,11 +50,7 @@ impl Pod {
     /// # Errors
     /// [`Error::OwnNetNs`] unless `own_allowed`; [`Error::NetNs`] if it is gone or no namespace.
     pub fn open(path: &Path, own_allowed: bool) -> Result<Self, Error> {
-        let netns = NetNs::open(path)?;
-        if !own_allowed && netns.id() == NetNs::current()?.id() {
-            return Err(Error::OwnNetNs { path: path.to_owned() });
-        }
-        let netns = netns.identified()?;
+        let netns = netns_of(path, own_allowed)?;
         let links = Handle::open_in(&netns)?;
         Ok(Self { netns, links })
     }
@@ -39,15 +60,9 @@ impl Pod {
     /// # Errors
     /// If it is there and cannot be entered.
     pub fn find(path: &Path, id: NetNsId) -> Result<Option<Self>, Error> {
-        match NetNs::open(path) {
-            Ok(netns) if netns.is(id)? => {
-                let links = Handle::open_in(&netns)?;
-                Ok(Some(Self { netns, links }))
-            }
-            // A path that names something else, or nothing, names no pod of ours.
-            Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let Some(netns) = find_netns(path, id)? else { return Ok(None) };
+        let links = Handle::open_in(&netns)?;
+        Ok(Some(Self { netns, links }))
     }
 
     /// What tells this pod's namespace from others.

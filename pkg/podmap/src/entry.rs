@@ -120,6 +120,9 @@ pub struct Rdma {
     /// The device's node GUID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_guid: Option<String>,
+    /// Its character devices below `/dev/infiniband`, like `uverbs5`: known where the pod has the device to itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub char_devices: Vec<String>,
     /// Its PCI function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pci: Option<PciAddress>,
@@ -154,7 +157,7 @@ pub struct Gid {
 
 impl Entry {
     /// The schema this program writes.
-    pub const SCHEMA: &'static str = "podmap/1.0";
+    pub const SCHEMA: &'static str = "podmap/1.1";
 
     /// An entry of `plugin` for an attachment, written now, with nothing known yet.
     pub fn new(plugin: &str, attachment: Attachment) -> Self {

@@ -14,7 +14,6 @@
 
 use std::{
     error::Error,
-    os::fd::AsFd,
     path::Path,
     process::ExitCode,
     time::{Duration, Instant},
@@ -52,7 +51,9 @@ fn run(arguments: &[&str]) -> Outcome {
         [] => everything(&mut socket, &sysfs),
         ["mode", mode] => Ok(rdma::set_netns_mode(&mut socket, mode.parse()?)?),
         ["move", device, from, to] => {
-            Ok(rdma::move_device_from(&namespace(from)?, device, namespace(to)?.as_fd())?)
+            let find = |socket: &mut Socket| rdma::find_device(socket, device);
+            let moved = rdma::move_device_from(&namespace(from)?, find, &namespace(to)?)?;
+            moved.map(drop).ok_or_else(|| format!("no RDMA device {device} in {from}").into())
         }
         ["on", links @ ..] => {
             let links = links.iter().map(|link| link.parse()).collect::<Result<Vec<u32>, _>>()?;
@@ -69,7 +70,8 @@ fn run(arguments: &[&str]) -> Outcome {
         }
         ["wait", function, millis] => {
             let deadline = Instant::now() + Duration::from_millis(millis.parse()?);
-            print_device(&rdma::wait_for_return(&sysfs, &function.parse()?, deadline)?);
+            let found = rdma::wait_for_return(&mut socket, &sysfs, &function.parse()?, deadline)?;
+            found.iter().for_each(print_device);
             Ok(())
         }
         _ => Err("see the head of probe.rs".into()),

@@ -1,6 +1,7 @@
 //! RDMA devices, and how to find the right one.
 
 use netlink_packet_rdma::{NldevAttribute, NldevCommand, NodeType};
+use nix::errno::Errno;
 use sysfs::{Function, Sysfs};
 
 use crate::{
@@ -52,6 +53,22 @@ pub fn find_device(socket: &mut Socket, name: &str) -> Result<Option<Device>, Er
     Ok(devices(socket)?.into_iter().find(|device| device.name == name))
 }
 
+/// The device of that index, if it is visible in the socket's namespace. One question, however many devices there are.
+///
+/// # Errors
+/// [`Error::Netlink`].
+///
+/// # Kernel
+/// `RDMA_NLDEV_CMD_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX`. `EINVAL` is its word for a device that is not there.
+pub fn find_device_by_index(socket: &mut Socket, index: u32) -> Result<Option<Device>, Error> {
+    let request = message(NldevCommand::Get, vec![NldevAttribute::DevIndex(index)]);
+    match socket.get_at_once("find", &format_args!("RDMA device {index}"), request) {
+        Ok(answer) => Ok(Device::read(attributes(answer))),
+        Err(error) if error.errno() == Some(Errno::EINVAL) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Gives a device that is visible in the socket's namespace another name.
 ///
 /// # Errors
@@ -60,10 +77,8 @@ pub fn find_device(socket: &mut Socket, name: &str) -> Result<Option<Device>, Er
 /// # Kernel
 /// `RDMA_NLDEV_CMD_SET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_DEV_NAME`.
 #[doc(alias = "rdma dev set name")]
-pub fn rename_device(socket: &mut Socket, from: &str, to: &str) -> Result<(), Error> {
-    let object = format!("RDMA device {from}");
-    let found = find_device(socket, from)?;
-    let device = found.ok_or_else(|| netlink::Error::not_found("rename", &object))?;
+pub fn rename_device(socket: &mut Socket, device: &Device, to: &str) -> Result<(), Error> {
+    let object = format!("RDMA device {}", device.name);
     let attributes = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::DevName(to.to_owned())];
     Ok(socket.execute("rename", &object, message(NldevCommand::Set, attributes), 0)?)
 }

@@ -1,6 +1,6 @@
 //! What can go wrong with RDMA devices, in words an operator can act on.
 
-use std::time::Duration;
+use std::{io, path::PathBuf, time::Duration};
 
 use sysfs::Function;
 
@@ -62,6 +62,27 @@ pub enum Error {
         /// How long was waited.
         within: Duration,
     },
+    /// Another process has moved RDMA devices all the time, or has not let go of the lock.
+    #[error(
+        "RDMA devices move one at a time: {} has held the lock on {} for {:.1} s",
+        holder.as_deref().unwrap_or("another process"), path.display(), waited.as_secs_f64()
+    )]
+    MovesHeld {
+        /// What is locked.
+        path: PathBuf,
+        /// How long was waited.
+        waited: Duration,
+        /// Who has it, if that can be seen from here.
+        holder: Option<String>,
+    },
+    /// The lock could not be asked for.
+    #[error("lock {}: {source}", path.display())]
+    Lock {
+        /// What is locked.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// The kernel refused a request.
     #[error(transparent)]
     Netlink(#[from] netlink::Error),
@@ -87,9 +108,12 @@ impl Error {
             }
             Self::Netlink(e) => e.is_not_found(),
             Self::Sysfs(e) => e.is_not_found(),
-            Self::TooOld { .. } | Self::SeveralDevices { .. } | Self::NotReturned { .. } | Self::NetNs(_) => {
-                false
-            }
+            Self::TooOld { .. }
+            | Self::SeveralDevices { .. }
+            | Self::NotReturned { .. }
+            | Self::MovesHeld { .. }
+            | Self::Lock { .. }
+            | Self::NetNs(_) => false,
         }
     }
 }

@@ -13,11 +13,12 @@
 //! * A move tears down every user context of the device, whoever holds it. It never fails because the device
 //!   is in use.
 //! * When a namespace dies, the kernel brings its devices home a little later: [`wait_for_return`].
-//! * A device keeps its index and its name wherever it goes; names are unique on the node. Its `uverbsN`
-//!   may change.
+//! * A device keeps its index and its name wherever it goes; names are unique on the node. Its `uverbsN` changes
+//!   if another device moves at the same time, or a lower number is free: [`MoveLock`], [`CharDevices`].
 
 #![forbid(unsafe_code)]
 
+mod char_devices;
 mod counters;
 mod device;
 mod driver;
@@ -25,19 +26,22 @@ mod error;
 mod family;
 mod guid;
 mod mode;
+mod move_lock;
 mod moving;
 mod port;
 pub mod resource;
 mod wait;
 
+pub use char_devices::CharDevices;
 pub use counters::{hw_counter_table, hw_counters};
-pub use device::{Device, device_of, devices, devices_of, find_device, rename_device};
+pub use device::{Device, device_of, devices, devices_of, find_device, find_device_by_index, rename_device};
 pub use driver::driver;
 pub use error::Error;
 pub use family::{RdmaFamily, Socket, open, open_in};
 pub use guid::Guid;
 pub use mode::{InvalidMode, ModeError, NetnsMode, netns_mode, set_netns_mode};
+pub use move_lock::MoveLock;
 pub use moving::{MoveError, move_device, move_device_from};
 pub use netlink_packet_rdma::{HwCounter, HwCounterTable, NodeType, PhysState, PortState};
 pub use port::{LinkLayer, Port, all_ports, ports, ports_on};
-pub use wait::wait_for_return;
+pub use wait::{devices_at_home, wait_for_return};

@@ -1,6 +1,6 @@
 //! Moving an RDMA device into another network namespace.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 
 use netlink_packet_rdma::{NldevAttribute, NldevCommand};
 use netns::NetNs;
@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use crate::{
     Device, Error, NetnsMode, Socket, devices, driver,
     family::{message, open_here},
-    find_device, netns_mode,
+    netns_mode,
 };
 
 /// A device could not be moved.
@@ -70,8 +70,8 @@ pub enum MoveError {
 /// would win, and the move be left out. No flag may be added to the request: `NLM_F_EXCL` and `NLM_F_REPLACE`
 /// are bits of `NLM_F_DUMP`, and a `SET` as a dump is `EINVAL`.
 #[doc(alias = "rdma dev set netns")]
-pub fn move_device(socket: &mut Socket, device: &Device, to: BorrowedFd<'_>) -> Result<(), MoveError> {
-    let fd = NldevAttribute::NetNsFd(to.as_raw_fd().cast_unsigned());
+pub fn move_device(socket: &mut Socket, device: &Device, to: &NetNs) -> Result<(), MoveError> {
+    let fd = NldevAttribute::NetNsFd(to.as_fd().as_raw_fd().cast_unsigned());
     let request = message(NldevCommand::Set, vec![NldevAttribute::DevIndex(device.index), fd]);
     let object = format!("RDMA device {}", device.name);
     match socket.execute("move", &object, request, 0) {
@@ -80,23 +80,27 @@ pub fn move_device(socket: &mut Socket, device: &Device, to: BorrowedFd<'_>) -> 
     }
 }
 
-/// Moves a device from the namespace it is in now to another one, and does it from inside.
+/// Moves a device from the namespace it is in now to another one, and does it from inside. `find` says which;
+/// `None` if it finds none.
 ///
 /// # Errors
-/// As [`move_device`]; [`MoveError::NoSuchDevice`] if no device of that name is in `from`.
+/// As [`move_device`], and what `find` fails with.
 ///
 /// # Kernel
 /// The device is looked up in the namespace of the socket (`EINVAL` if it is not there), then compared with that
 /// of the calling thread (`ENODEV`). Both have to be the device's.
-pub fn move_device_from(from: &NetNs, name: &str, to: BorrowedFd<'_>) -> Result<(), MoveError> {
+pub fn move_device_from(
+    from: &NetNs,
+    find: impl FnOnce(&mut Socket) -> Result<Option<Device>, Error>,
+    to: &NetNs,
+) -> Result<Option<Device>, MoveError> {
     let inside = || {
         let mut socket = open_here()?;
-        match find_device(&mut socket, name)? {
-            Some(device) => move_device(&mut socket, &device, to),
-            None => Err(MoveError::NoSuchDevice { device: name.to_owned() }),
-        }
+        let Some(device) = find(&mut socket)? else { return Ok(None) };
+        move_device(&mut socket, &device, to)?;
+        Ok(Some(device))
     };
-    from.run(inside).map_err(Error::from)?
+    from.run_from(&NetNs::current().map_err(Error::from)?, inside).map_err(Error::from)?
 }
 
 /// One error number of the kernel has several causes here: ask which one it is.

@@ -7,6 +7,10 @@ use crate::{
     root::{is_there, link, names, text},
 };
 
+/// The classes of character devices, which belong to no namespace.
+const VERBS: &str = "infiniband_verbs";
+const MAD: &str = "infiniband_mad";
+
 impl Sysfs {
     /// Whether the kernel's RDMA core is loaded.
     ///
@@ -34,7 +38,43 @@ impl Sysfs {
     /// [`Error::Io`].
     #[doc(alias = "infiniband_verbs")]
     pub fn uverbs(&self, function: &Function) -> Result<Vec<String>, Error> {
-        names(&self.dir(function).join("infiniband_verbs"))
+        names(&self.dir(function).join(VERBS))
+    }
+
+    /// The character devices of a function's RDMA devices, whichever namespace these are in, each with its RDMA
+    /// device's name: `uverbsN`, `umadN`, `issmN`.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    #[doc(alias = "ibdev")]
+    pub fn char_devices(&self, function: &Function) -> Result<Vec<(String, String)>, Error> {
+        let mut found = Vec::new();
+        for class in [VERBS, MAD] {
+            let dir = self.dir(function).join(class);
+            for name in names(&dir)? {
+                // One that has just gone says nothing.
+                found.extend(text(&dir.join(&name).join("ibdev"))?.map(|device| (name, device)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The `uverbsN` of every RDMA device of the kernel, in whichever namespace it is; `None` if the kernel's part for
+    /// user space is not loaded.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn all_uverbs(&self) -> Result<Option<Vec<String>>, Error> {
+        let dir = self.root().join("class").join(VERBS);
+        if is_there(&dir)? { names(&dir).map(Some) } else { Ok(None) }
+    }
+
+    /// The `umadN` and `issmN` of every RDMA device of the kernel, in whichever namespace it is.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn all_umads(&self) -> Result<Vec<String>, Error> {
+        names(&self.root().join("class").join(MAD))
     }
 
     /// The function below an RDMA device that is visible here; a software device has none.
@@ -108,6 +148,18 @@ mod tests {
         assert_eq!(tree.sysfs.rdma_devices(&function("0000:af:00.2")).unwrap(), ["mlx5_2"]);
         assert!(tree.sysfs.rdma_devices(&function("0000:af:00.3")).unwrap().is_empty());
         assert_eq!(tree.sysfs.uverbs(&function("0000:af:00.3")).unwrap(), ["uverbs3"]);
+    }
+
+    #[test]
+    fn the_character_devices_of_a_device_in_a_pod_are_seen_here() {
+        let tree = Tree::mlx5();
+        let of = |text| tree.sysfs.char_devices(&function(text)).unwrap();
+        let pair = |name: &str, device: &str| (name.to_owned(), device.to_owned());
+        assert_eq!(of("0000:af:00.2"), [pair("uverbs2", "mlx5_2")]);
+        tree.file("devices/pci0000:ae/0000:ae:00.0/0000:af:00.3/infiniband_mad/umad3/ibdev", "mlx5_3\n");
+        tree.file("devices/pci0000:ae/0000:ae:00.0/0000:af:00.3/infiniband_verbs/uverbs3/ibdev", "mlx5_3\n");
+        assert_eq!(of("0000:af:00.3"), [pair("uverbs3", "mlx5_3"), pair("umad3", "mlx5_3")]);
+        assert_eq!(of("0000:af:00.4"), []);
     }
 
     #[test]

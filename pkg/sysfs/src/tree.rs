@@ -71,7 +71,7 @@ impl Tree {
         let device = format!("{SLOT}/{pci}/infiniband/{name}");
         self.dir(&device);
         if let Some(uverbs) = uverbs {
-            self.dir(&format!("{SLOT}/{pci}/infiniband_verbs/{uverbs}"));
+            self.file(&format!("{SLOT}/{pci}/infiniband_verbs/{uverbs}/ibdev"), &format!("{name}\n"));
         }
         self.symlink(&format!("../../../{pci}"), &format!("{device}/device"));
         self.symlink(&format!("../../{device}"), &format!("class/infiniband/{name}"));
@@ -119,7 +119,8 @@ impl Tree {
         fs::create_dir_all(self.at(path)).unwrap();
     }
 
-    fn file(&self, path: &str, text: &str) {
+    /// A file.
+    pub(crate) fn file(&self, path: &str, text: &str) {
         fs::write(self.at(path), text).unwrap();
     }
 

@@ -41,11 +41,14 @@ impl Snapshot {
         snapshot
     }
 
-    /// What `/sys` says beside the tools: the names of the devices, and the GIDs at the head of their tables.
+    /// What `/sys` says beside the tools: the names of the devices, the GIDs at the head of their tables, and whose each
+    /// character device is, wherever its RDMA device is.
     fn look_at_sysfs(&mut self) {
-        for class in ["net", "infiniband", "infiniband_verbs"] {
+        for class in ["net", "infiniband", "infiniband_verbs", "infiniband_mad"] {
             for (name, path) in entries(&Path::new("/sys/class").join(class)) {
-                self.facts.insert(format!("sysfs: {class} {name}"), gids(&path).join(" "));
+                let whose = fs::read_to_string(path.join("ibdev")).unwrap_or_default();
+                let fact = format!("{}{}", whose.trim(), gids(&path).join(" "));
+                self.facts.insert(format!("sysfs: {class} {name}"), fact);
             }
         }
     }

@@ -1,7 +1,9 @@
 //! What the kernel is not asked: each question about a PF's VFs is one to its firmware, under the kernel's own lock.
 
+use std::{fs, thread, time::Duration};
+
 use serde_json::{Value, json};
-use testkit::Call;
+use testkit::{Call, Observe, wait_until};
 
 use silkrail_tests::{
     chain::Chain,
@@ -38,4 +40,59 @@ fn what_a_vf_has_already_is_not_set_again() {
     let vf = machine.vf("eth0", 1);
     let as_it_is = json!({"vlan": 0, "spoofchk": "on", "trust": "off", "min_tx_rate": 0, "max_tx_rate": 0});
     assert_eq!(asked_and_told(&machine, &vf, as_it_is), [(1, 0), (0, 0)]);
+}
+
+/// The netlink system calls of a call, by strace's account.
+fn netlink_calls(machine: &Machine, call: &Call, make: impl FnOnce(&Call)) -> Vec<String> {
+    let file = machine.node.state_dir().with_file_name("trace");
+    let traced = ["strace", "-fyy", "-etrace=socket,sendto,recvfrom", "-o", file.to_str().unwrap()];
+    make(&call.clone().under(&traced));
+    fs::read_to_string(&file)
+        .unwrap()
+        .lines()
+        .filter(|line| line.contains("NETLINK"))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn count(calls: &[String], what: &str) -> usize {
+    calls.iter().filter(|line| line.contains(what)).count()
+}
+
+#[test]
+fn rdma_asks_by_one_socket_and_lists_the_devices_once() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth1", 6), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let result = chain.sriov().add().ok();
+    let add =
+        netlink_calls(&machine, &chain.rdma().with("prevResult", &result), |call| drop(call.add().ok()));
+    // What the mode is, which devices there are, and the move.
+    assert_eq!((count(&add, "socket("), count(&add, "sendto(")), (1, 3), "{add:#?}");
+    let del = netlink_calls(&machine, chain.rdma(), |call| call.del().done());
+    assert_eq!((count(&del, "socket("), count(&del, "sendto(")), (1, 2), "{del:#?}");
+    chain.del();
+}
+
+#[test]
+fn who_waits_for_a_device_does_not_list_them_all_again_and_again() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth1", 6), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    chain.add();
+    // The path is gone; a process that is ending keeps the namespace, and with it the device.
+    let mut ending = pod.command("sleep").arg("60").spawn().unwrap();
+    let of = |path: String| machine.node.run("stat", &["-Lc", "%i", &path]);
+    let inside = of(pod.path().display().to_string());
+    wait_until("the process is inside", || of(format!("/proc/{}/ns/net", ending.id())) == inside);
+    pod.end();
+    let calls = thread::scope(|scope| {
+        let del = scope.spawn(|| netlink_calls(&machine, chain.rdma(), |call| call.del().done()));
+        thread::sleep(Duration::from_secs(2));
+        assert!(!del.is_finished(), "it did not wait");
+        ending.kill().and_then(|()| ending.wait()).unwrap();
+        del.join().unwrap()
+    });
+    assert!((1..=4).contains(&count(&calls, "sendto(")), "{calls:#?}");
+    chain.del();
 }

@@ -25,6 +25,7 @@ fn facts(machine: &Machine) -> Vec<String> {
     }
     facts.extend(machine.node.rdma("dev show").iter().map(Value::to_string));
     facts.extend(machine.node.rdma("link show").iter().map(Value::to_string));
+    facts.extend(machine.char_devices().iter().map(|(pci, nodes)| format!("{pci} {nodes:?}")));
     facts
 }
 
@@ -101,6 +102,100 @@ fn invariant_2_fourteen_vfs_come_back_when_every_namespace_is_gone_before_the_de
     assert!(away.is_empty(), "not as before:\n{away}");
     chains.iter().rev().for_each(Chain::del);
     machine.node.snapshot().assert_is(&state);
+}
+
+/// Which of fourteen pods have lost their namespaces before their DELs.
+#[derive(Debug, Clone, Copy)]
+enum Gone {
+    None,
+    All,
+    /// Of these the kernel moves the devices home, of the others we do.
+    Half,
+}
+
+impl Gone {
+    fn is(self, index: usize) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Half => index.is_multiple_of(2),
+        }
+    }
+}
+
+/// DELs of all pods at once, in one of the two orders of a chain.
+fn detach(pods: Vec<(Vf, Pod, Chain)>, rdma_first: bool, gone: Gone) {
+    let mut chains = Vec::new();
+    let mut alive = Vec::new();
+    for (index, (_, pod, chain)) in pods.into_iter().enumerate() {
+        chains.push(chain);
+        if gone.is(index) {
+            pod.end();
+        } else {
+            alive.push(pod);
+        }
+    }
+    thread::scope(|scope| {
+        for chain in &chains {
+            scope.spawn(|| {
+                let order =
+                    if rdma_first { [chain.rdma(), chain.sriov()] } else { [chain.sriov(), chain.rdma()] };
+                order.map(|call| call.del().done());
+            });
+        }
+    });
+}
+
+#[test]
+fn invariant_11_fourteen_pods_come_and_go_at_once_and_every_number_is_the_same() {
+    let machine = Machine::exclusive();
+    machine.node.run("modprobe", &["ib_umad"]);
+    let before = machine.char_devices();
+    assert!(before.values().all(|nodes| nodes.len() == 2), "each has user-space access and MADs: {before:?}");
+    let kinds = [Gone::None, Gone::All, Gone::Half];
+    for round in 0..10 {
+        let (rdma_first, gone) = (round % 2 == 0, kinds[round % kinds.len()]);
+        let pods = attach(&machine);
+        each_sees_only_its_own(&machine, &pods);
+        assert_eq!(machine.char_devices(), before, "in the pods, round {round}");
+        detach(pods, rdma_first, gone);
+        assert_eq!(
+            machine.char_devices(),
+            before,
+            "at home, round {round}: rdma first {rdma_first}, {gone:?}"
+        );
+    }
+}
+
+#[test]
+fn invariant_11_pods_that_come_while_others_die_have_their_numbers() {
+    let machine = Machine::exclusive();
+    machine.node.run("modprobe", &["ib_umad"]);
+    let before = machine.char_devices();
+    let vfs = machine.vfs();
+    let pod = |index: usize| {
+        let pod = machine.node.pod(&format!("pod{index}"));
+        let chain = Chain::new(&machine, &vfs[index], &pod, json!({}));
+        (pod, chain)
+    };
+    for round in 0..5 {
+        let (mut dying, coming): (Vec<_>, Vec<_>) = (0..vfs.len()).partition(|index| index % 2 == round % 2);
+        let former: Vec<_> = dying.drain(..).map(pod).collect();
+        former.iter().for_each(|(_, chain)| drop(chain.add()));
+        let next: Vec<_> = coming.into_iter().map(pod).collect();
+        // The kernel brings the devices of the former pods home while the next pods get theirs.
+        let chains: Vec<_> = thread::scope(|scope| {
+            let adds: Vec<_> = next.iter().map(|(_, chain)| scope.spawn(|| chain.add())).collect();
+            let chains = former.into_iter().map(|(pod, chain)| (pod.end(), chain).1).collect();
+            adds.into_iter().for_each(|add| drop(add.join().unwrap()));
+            chains
+        });
+        thread::scope(|scope| {
+            let next = next.iter().map(|(_, chain)| chain);
+            next.chain(&chains).for_each(|chain| drop(scope.spawn(|| chain.del())));
+        });
+        assert_eq!(machine.char_devices(), before, "round {round}");
+    }
 }
 
 /// What differs from before, once the kernel has nothing left to do: the carrier of a VF that was set up

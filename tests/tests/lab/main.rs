@@ -18,6 +18,7 @@ mod ipvlan;
 mod late;
 mod metrics;
 mod new_user;
+mod numbers;
 mod privileges;
 mod rdma;
 mod recover;

@@ -145,7 +145,7 @@ fn an_entry_that_cannot_be_understood_is_kept_and_so_is_the_address() {
     let address = ip(&call.add().ok());
     lose_journals(&rail.node);
     let entry = rail.node.state_dir().join("podmap/v1/c0ffee@net1.json");
-    let newer = fs::read_to_string(&entry).unwrap().replace("podmap/1.0", "podmap/2.0");
+    let newer = fs::read_to_string(&entry).unwrap().replace("podmap/1.", "podmap/2.");
     fs::write(&entry, newer).unwrap();
     let before = rail.node.snapshot();
     let kept = evidence.with_state("--yes", "kept");

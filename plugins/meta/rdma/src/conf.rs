@@ -1,14 +1,16 @@
 //! Which function's RDMA device a configuration means.
 
 use cni::{Add, AddResult, Error as CniError};
-use plugin::{Error, Pod};
+use netns::NetNs;
+use plugin::Error;
+use rtnl::Handle;
 use sysfs::Function;
 
 /// The function: `deviceID`, else `runtimeConfig.deviceID`, else that of the pod's interface.
 ///
 /// # Errors
 /// If it is written wrongly, or cannot be found out.
-pub(crate) fn function(request: &Add<'_>, pod: &Pod, prev: &AddResult) -> Result<Function, Error> {
+pub(crate) fn function(request: &Add<'_>, pod: &NetNs, prev: &AddResult) -> Result<Function, Error> {
     let conf = &request.common.conf;
     let runtime = conf.runtime()?;
     let written = match conf.fields().text("deviceID")? {
@@ -22,7 +24,7 @@ pub(crate) fn function(request: &Add<'_>, pod: &Pod, prev: &AddResult) -> Result
 }
 
 /// The function behind the interface that the chain put into the pod: the kernel knows it.
-fn of_interface(request: &Add<'_>, pod: &Pod, prev: &AddResult) -> Result<Function, Error> {
+fn of_interface(request: &Add<'_>, pod: &NetNs, prev: &AddResult) -> Result<Function, Error> {
     let unknown = |why: String| {
         let msg = "\"DeviceID\" network configuration attribute is required for rdma CNI";
         Error::from(CniError::config(msg).with_details(why))
@@ -33,8 +35,9 @@ fn of_interface(request: &Add<'_>, pod: &Pod, prev: &AddResult) -> Result<Functi
     {
         return pci.parse().map_err(|e| unknown(format!("prevResult: {e}")));
     }
+    let link = Handle::open_in(pod)?;
     let link =
-        pod.links.find_link(ifname)?.ok_or_else(|| unknown(format!("the pod has no interface {ifname}")))?;
+        link.find_link(ifname)?.ok_or_else(|| unknown(format!("the pod has no interface {ifname}")))?;
     let device = link.device.ok_or_else(|| unknown(format!("interface {ifname} belongs to no device")))?;
     device.parse().map_err(|e| unknown(format!("interface {ifname}: {e}")))
 }

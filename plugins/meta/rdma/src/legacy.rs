@@ -4,6 +4,7 @@
 
 use addr::Attachment;
 use cni::{Del, Error as CniError, Fields};
+use exclusive::{Change, DeviceMove};
 use plugin::{
     Error, Node,
     claim::{self, Part},
@@ -12,7 +13,7 @@ use plugin::{
 use sysfs::Function;
 use tracing::info;
 
-use crate::{NAME, change::Change, device_move::DeviceMove};
+use crate::NAME;
 
 /// The version of its files that the Go plugin has written so far.
 const VERSION: &str = "1.0";

@@ -1,39 +1,34 @@
 //! `rdma`: the RDMA device of the chain's function into the pod, and back.
 //!
 //! It follows `sriov` in a chain, in exclusive RDMA mode. Read [`add`] first; what it changes on the node is
-//! [`change::Change`].
+//! [`exclusive::Change`].
 
 #![forbid(unsafe_code)]
 
 mod add;
-mod change;
 mod conf;
-mod device_move;
 mod legacy;
 
 use std::path::PathBuf;
 
 use addr::Attachment;
 use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
+use exclusive::Change;
 use journal::Content;
+pub use legacy::Noted;
 use plugin::{
-    Journaled, Node, Pod, State,
+    Journaled, Node, State,
     attachment::{self, NodeChange},
     claim::Part,
     log, lost,
 };
-use rdma::NetnsMode;
-
-pub use legacy::Noted;
-
-use self::change::Change;
 
 /// The rdma plugin.
 pub struct Rdma {
     builtin_ipam: &'static dyn Plugin,
 }
 
-const NAME: &str = "rdma";
+const NAME: &str = exclusive::PLUGIN;
 
 impl Rdma {
     /// The plugin. It calls no IPAM plugin.
@@ -73,7 +68,7 @@ impl Plugin for Rdma {
     fn check(&self, request: &Check<'_>) -> Result<(), Error> {
         log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
         let node = Node::of(&request.common, self.builtin_ipam)?;
-        let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
+        let pod = plugin::netns_of(&request.netns, request.own_netns_allowed)?;
         let Some(journal) = attachment::find::<Change>(&node, NAME, &request.attachment)? else {
             let msg = format!("attachment {} has no RDMA device", request.attachment);
             return Err(Error::new(Code::CHANGED, msg));
@@ -95,11 +90,7 @@ impl Plugin for Rdma {
         log::configure(&request.common, String::new())?;
         let node = Node::of(&request.common, self.builtin_ipam)?;
         let unavailable = |e: plugin::Error| Error { code: Code::NOT_AVAILABLE, ..e.into() };
-        let mut socket = rdma::open(&node.sysfs).map_err(|e| unavailable(e.into()))?;
-        match rdma::netns_mode(&mut socket).map_err(|e| unavailable(e.into()))? {
-            NetnsMode::Exclusive => Ok(()),
-            NetnsMode::Shared => Err(Error { code: Code::NOT_AVAILABLE, ..add::mode_is_shared() }),
-        }
+        exclusive::in_exclusive_mode(&node).map(drop).map_err(unavailable)
     }
 }
 

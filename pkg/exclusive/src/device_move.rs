@@ -1,0 +1,295 @@
+//! An RDMA device into the pod and home again, as a change that can be taken back.
+
+use std::{
+    fmt,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+use addr::Attachment;
+use cni::{Add, Code, Error as CniError};
+use netns::{NetNs, NetNsId};
+use plugin::{
+    Error, Node,
+    claim::{self, Part},
+};
+use rdma::{CharDevices, Device, MoveError, Socket};
+use serde::{Deserialize, Serialize};
+use sysfs::Function;
+use tracing::warn;
+
+use crate::{
+    renumbered::{put_right, refusal},
+    turn::Turn,
+};
+
+/// How long DEL waits for a device to come home from a namespace that died: the kernel does that in the
+/// background, in a tenth of a second when it is idle.
+const RETURN: Duration = Duration::from_secs(20);
+
+/// How long a device that came home may be without one of its character devices: the kernel gives it back to one client
+/// after another.
+const WHOLE: Duration = Duration::from_secs(2);
+
+/// An RDMA device was moved into a pod. It is known again by its name, which no other device of the kernel has,
+/// or by its index, for a pod may rename it; and by its GUID.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceMove {
+    owner: Attachment,
+    function: Function,
+    device: String,
+    /// Not known of a device that another program moved.
+    index: Option<u32>,
+    /// Nor is this.
+    node_guid: Option<String>,
+    netns: PathBuf,
+    /// Absent if that namespace was gone when this was written down.
+    netns_id: Option<NetNsId>,
+    /// The numbers it had before it was moved.
+    #[serde(default)]
+    char_devices: CharDevices,
+}
+
+impl DeviceMove {
+    /// The move that an ADD will make.
+    pub(crate) fn of(
+        request: &Add<'_>,
+        function: &Function,
+        device: &Device,
+        pod: &NetNs,
+        char_devices: &CharDevices,
+    ) -> Self {
+        Self {
+            owner: request.attachment.clone(),
+            function: function.clone(),
+            device: device.name.clone(),
+            index: Some(device.index),
+            node_guid: Some(device.node_guid.to_string()),
+            netns: request.netns.clone(),
+            netns_id: Some(pod.id()),
+            char_devices: char_devices.clone(),
+        }
+    }
+
+    /// The move that another program made, by what it noted.
+    pub fn noted(owner: &Attachment, function: &Function, device: &str, pod: Option<&NetNs>) -> Self {
+        Self {
+            owner: owner.clone(),
+            function: function.clone(),
+            device: device.to_owned(),
+            index: None,
+            node_guid: None,
+            netns: pod.map(|pod| pod.path().to_owned()).unwrap_or_default(),
+            netns_id: pod.map(NetNs::id),
+            char_devices: CharDevices::default(),
+        }
+    }
+
+    /// Moves the device into the pod, and sees that it has its numbers there.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or the device has other numbers afterwards.
+    pub(crate) fn move_to_pod(
+        &self,
+        node: &Node,
+        socket: &mut Socket,
+        device: &Device,
+        pod: &NetNs,
+        _turn: &Turn,
+    ) -> Result<(), Error> {
+        rdma::move_device(socket, device, pod).map_err(refused)?;
+        let now = CharDevices::of(&node.sysfs, &self.function, &device.name)?;
+        if now == self.char_devices {
+            return Ok(());
+        }
+        Err(refusal(node, &self.function, device, &now, &self.char_devices))
+    }
+
+    /// The device, if it is in the socket's namespace.
+    fn find(&self, socket: &mut Socket) -> Result<Option<Device>, rdma::Error> {
+        let found = match self.index {
+            Some(index) => rdma::find_device_by_index(socket, index)?,
+            None => rdma::find_device(socket, &self.device)?,
+        };
+        Ok(found.filter(|device| self.is(device)))
+    }
+
+    /// The device, if it is in the pod.
+    fn find_in(&self, pod: &NetNs) -> Result<Option<Device>, Error> {
+        match rdma::open_in(pod) {
+            Err(rdma::Error::NoRdma) => Ok(None),
+            opened => Ok(self.find(&mut opened?)?),
+        }
+    }
+
+    fn is(&self, device: &Device) -> bool {
+        let is_called = device.name == self.device || self.index == Some(device.index);
+        is_called && self.node_guid.as_ref().is_none_or(|guid| device.node_guid.to_string() == *guid)
+    }
+
+    /// The pod's namespace, if it lives. Another one under the same path is not it.
+    fn pod(&self) -> Result<Option<NetNs>, Error> {
+        self.netns_id.map_or(Ok(None), |id| plugin::find_netns(&self.netns, id))
+    }
+
+    /// Brings the device home under its name and with its numbers, unless it is another attachment's by now.
+    pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
+        if claim::is_anothers(node, Part::Rdma, &self.function, &self.owner)? {
+            return Ok(());
+        }
+        if self.at_home(node)?.is_none() {
+            match self.pod()? {
+                Some(pod) => self.leave(node, &pod)?,
+                None => self.wait_at_home(node)?,
+            }
+        }
+        match self.at_home(node)? {
+            Some(name) if name == self.device => self.keep_numbers(node),
+            Some(_) => self.restore_name(node).and_then(|()| self.keep_numbers(node)),
+            None => Ok(()),
+        }
+    }
+
+    /// The name the device has at home, if it is there.
+    fn at_home(&self, node: &Node) -> Result<Option<String>, Error> {
+        let names = node.sysfs.rdma_devices(&self.function)?;
+        if names.is_empty() || names.contains(&self.device) {
+            return Ok(names.into_iter().find(|name| *name == self.device));
+        }
+        Ok(self.find_at_home(&mut rdma::open(&node.sysfs)?, node)?.map(|device| device.name))
+    }
+
+    fn find_at_home(&self, socket: &mut Socket, node: &Node) -> Result<Option<Device>, Error> {
+        let devices = rdma::devices_of(socket, &node.sysfs, &self.function)?;
+        Ok(devices.into_iter().find(|device| self.is(device)))
+    }
+
+    /// Moves the device home. One that is not in its living pod was registered anew, or somebody has taken it.
+    fn leave(&self, node: &Node, pod: &NetNs) -> Result<(), Error> {
+        if !node.sysfs.has_rdma()? {
+            return Ok(());
+        }
+        let home = NetNs::current()?;
+        let _turn = Turn::take(node)?;
+        match rdma::move_device_from(pod, |socket| self.find(socket), &home) {
+            Err(MoveError::NoSuchDevice { .. } | MoveError::Other(rdma::Error::NoRdma)) => Ok(()),
+            moved => moved.map(drop).map_err(refused),
+        }
+    }
+
+    /// Waits for the function's devices, all of which are on their way: one that was registered anew is not known
+    /// again.
+    fn wait_at_home(&self, node: &Node) -> Result<(), Error> {
+        // Without its function, or its driver, there is no device to wait for.
+        if !node.sysfs.has(&self.function)?
+            || node.sysfs.driver(&self.function)?.is_none()
+            || !node.sysfs.has_rdma()?
+        {
+            return Ok(());
+        }
+        let mut socket = rdma::open(&node.sysfs)?;
+        let deadline = node.budget.until("an RDMA device on its way home", RETURN);
+        match rdma::wait_for_return(&mut socket, &node.sysfs, &self.function, deadline.at()) {
+            // The driver's RDMA part is not loaded any more: no user-space access is left of the device either.
+            Err(rdma::Error::NotReturned { .. }) if node.sysfs.uverbs(&self.function)?.is_empty() => {
+                warn!(device = %self.device, function = %self.function, "the RDMA device is gone");
+                Ok(())
+            }
+            returned => Ok(returned.map(drop)?),
+        }
+    }
+
+    /// A name that is taken is no reason to keep a pod from going: the device works under any.
+    fn restore_name(&self, node: &Node) -> Result<(), Error> {
+        let mut socket = rdma::open(&node.sysfs)?;
+        let Some(device) = self.find_at_home(&mut socket, node)? else { return Ok(()) };
+        match rdma::rename_device(&mut socket, &device, &self.device) {
+            Err(error) if error.is_exists() => {
+                let (device, former) = (device.name, &self.device);
+                warn!(%device, %former, "the former name is taken; the RDMA device keeps this one");
+                Ok(())
+            }
+            renamed => Ok(renamed?),
+        }
+    }
+
+    /// Sees that the device has the numbers that it had before the ADD. That it cannot have them is no reason to keep a
+    /// pod from going; it is remembered for the next one.
+    fn keep_numbers(&self, node: &Node) -> Result<(), Error> {
+        if self.char_devices.is_empty() || self.has_its_numbers(node)? {
+            return Ok(());
+        }
+        let mut socket = rdma::open(&node.sysfs)?;
+        // One that was registered anew has numbers of its own.
+        let device = self.find_at_home(&mut socket, node)?.filter(|device| self.index == Some(device.index));
+        let Some(device) = device else { return Ok(()) };
+        let turn = Turn::take(node)?;
+        put_right(node, &mut socket, &self.function, &device, &self.char_devices, &turn).map(drop)
+    }
+
+    fn has_its_numbers(&self, node: &Node) -> Result<bool, Error> {
+        let deadline = Instant::now() + WHOLE;
+        loop {
+            let now = CharDevices::of(&node.sysfs, &self.function, &self.device)?;
+            if now.len() >= self.char_devices.len() || now.is_empty() || Instant::now() >= deadline {
+                return Ok(now == self.char_devices);
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Looks whether the device is in this pod.
+    ///
+    /// # Errors
+    /// That it is not.
+    pub(crate) fn is_in(&self, pod: &NetNs) -> Result<(), Error> {
+        if self.find_in(pod)?.is_some() {
+            return Ok(());
+        }
+        let msg = format!("RDMA device {} is not in the pod", self.device);
+        Err(CniError::new(Code::CHANGED, msg).into())
+    }
+
+    /// Looks whether the device is in the pod, with the numbers that it had before.
+    ///
+    /// # Errors
+    /// How it differs.
+    pub(crate) fn verify(&self, node: &Node) -> Result<(), Error> {
+        let changed = |msg: String| Err(CniError::new(Code::CHANGED, msg).into());
+        let there = self.pod()?.map_or(Ok(None), |pod| self.find_in(&pod))?;
+        let Some(device) = there else {
+            return changed(format!(
+                "RDMA device {} is not in the pod {} any more",
+                self.device,
+                self.netns.display()
+            ));
+        };
+        let now = CharDevices::of(&node.sysfs, &self.function, &device.name)?;
+        if self.char_devices.is_empty() || now == self.char_devices {
+            return Ok(());
+        }
+        changed(format!("RDMA device {} has {now}, and had {} before", self.device, self.char_devices))
+    }
+}
+
+/// The code of a move that failed.
+fn refused(error: MoveError) -> Error {
+    let code = match error {
+        MoveError::ModeIsShared { .. } | MoveError::DriverCannotMove { .. } => Code::NO_RDMA,
+        MoveError::Other(error) => return error.into(),
+        _ => Code::INTERNAL,
+    };
+    CniError::new(code, error.to_string()).into()
+}
+
+impl fmt::Display for DeviceMove {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RDMA device {} of {} in ", self.device, self.function)?;
+        match self.netns_id {
+            Some(id) => id.fmt(f),
+            None => f.write_str("a pod that is gone"),
+        }
+    }
+}

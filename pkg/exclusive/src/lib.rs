@@ -1,0 +1,24 @@
+//! An RDMA device that one pod has to itself: into the pod, and home again.
+//!
+//! In exclusive mode an RDMA device is in one network namespace. Read [`Addition`] first; what it changes on the node is
+//! [`Change`]. The kernel gives a device that moves new numbers for its character devices, which a container has been
+//! given by then: [`turn`] sees to it that they are the same again, and [`renumbered`] remembers those that are not.
+
+#![forbid(unsafe_code)]
+
+mod addition;
+mod change;
+mod described;
+mod device_move;
+mod need;
+mod ready;
+mod renumbered;
+mod turn;
+
+pub use addition::{Addition, Given, in_exclusive_mode};
+pub use change::Change;
+pub use device_move::DeviceMove;
+pub use need::RdmaNeed;
+
+/// The plugin whose only changes these are.
+pub const PLUGIN: &str = "rdma";

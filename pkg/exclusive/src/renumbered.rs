@@ -1,0 +1,148 @@
+//! RDMA devices that have other numbers than whoever hands them out has seen.
+//!
+//! A device plugin reads the numbers of a device's character devices once, and the kubelet keeps what it was told for as
+//! long as the pod lives. Where a device came home with other numbers, in spite of everything, that is written down: the
+//! next pod does not start with a character device that is another's. It is forgotten when the numbers are right again.
+
+use std::path::PathBuf;
+
+use cni::{Code, Error as CniError};
+use netns::NetNs;
+use plugin::{Error, Node};
+use rdma::{CharDevices, Device, Socket};
+use serde::{Deserialize, Serialize};
+use sysfs::Function;
+use tracing::{error, info, warn};
+
+use crate::turn::Turn;
+
+/// The numbers that a device should have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Renumbered {
+    boot_id: String,
+    /// The kernel's number for the device: one that was registered anew is seen anew.
+    index: u32,
+    device: String,
+    char_devices: CharDevices,
+}
+
+impl Renumbered {
+    /// What is known of a device of a function; `None` if nothing is wrong with it.
+    ///
+    /// # Errors
+    /// If it is there and cannot be read.
+    pub(crate) fn find(node: &Node, function: &Function, device: &Device) -> Result<Option<Self>, Error> {
+        let Some(bytes) = statefile::read(&path(node, function, device.index))? else { return Ok(None) };
+        let noted: Option<Self> = serde_json::from_slice(&bytes).ok();
+        let boot_id = journal::boot_id()?;
+        Ok(noted.filter(|noted| noted.boot_id == boot_id && noted.index == device.index))
+    }
+
+    /// The numbers that the device should have.
+    pub(crate) fn rightful(&self) -> &CharDevices {
+        &self.char_devices
+    }
+
+    fn write(
+        node: &Node,
+        function: &Function,
+        device: &Device,
+        char_devices: &CharDevices,
+    ) -> Result<(), Error> {
+        let noted = Self {
+            boot_id: journal::boot_id()?.into(),
+            index: device.index,
+            device: device.name.clone(),
+            char_devices: char_devices.clone(),
+        };
+        node.state.make_dir(DIR)?;
+        let bytes = serde_json::to_vec(&noted).map_err(|e| CniError::new(Code::INTERNAL, e.to_string()))?;
+        Ok(statefile::replace(&path(node, function, device.index), 0o600, &bytes)?)
+    }
+}
+
+const DIR: &str = "renumbered";
+
+/// Where it is written down. A function's text is a file name: it was checked when it was parsed.
+fn path(node: &Node, function: &Function, index: u32) -> PathBuf {
+    node.state.root().join(DIR).join(format!("{function}-{index}"))
+}
+
+/// Gives a device that is at home the numbers that it should have, if the kernel can be brought to it, and remembers
+/// them if not. Returns those that it has.
+///
+/// # Errors
+/// If sysfs or the state directory cannot be read or written.
+pub(crate) fn put_right(
+    node: &Node,
+    socket: &mut Socket,
+    function: &Function,
+    device: &Device,
+    rightful: &CharDevices,
+    _turn: &Turn,
+) -> Result<CharDevices, Error> {
+    let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
+    if now != *rightful && now.after_a_move(&node.sysfs)? == *rightful {
+        move_once_more(socket, device)?;
+        now = CharDevices::of(&node.sysfs, function, &device.name)?;
+        info!(device = %device.name, %now, "moved once more for the sake of its numbers");
+    }
+    if now == *rightful {
+        statefile::remove(&path(node, function, device.index))?;
+    } else {
+        error!(
+            device = %device.name, %now, %rightful,
+            "the RDMA device has other numbers than before: restart the device plugin, for it hands out the former"
+        );
+        Renumbered::write(node, function, device, rightful)?;
+    }
+    Ok(now)
+}
+
+/// Moves a device of this namespace to one that nobody else knows, and home again: it then has the lowest numbers that
+/// are free. If this process is killed in between, the namespace dies, and the kernel brings the device home.
+fn move_once_more(socket: &mut Socket, device: &Device) -> Result<(), Error> {
+    let (home, aside) = (NetNs::current()?, NetNs::make()?);
+    let find = |inside: &mut Socket| rdma::find_device_by_index(inside, device.index);
+    let moved = rdma::move_device(socket, device, &aside)
+        .and_then(|()| rdma::move_device_from(&aside, find, &home).map(drop));
+    // It has been moved before, so it can be. A failure leaves it as it was, or to the kernel.
+    moved.unwrap_or_else(|error| warn!(device = %device.name, %error, "could not be moved once more"));
+    Ok(())
+}
+
+/// The error of a device whose numbers are not those that a container was given.
+pub(crate) fn refusal(
+    node: &Node,
+    function: &Function,
+    device: &Device,
+    is: &CharDevices,
+    was: &CharDevices,
+) -> Error {
+    let msg = format!(
+        "RDMA device {} of {function} has {is} and had {was}: the pod's containers were given the device nodes of the \
+         former numbers, which are another device's or nobody's now",
+        device.name
+    );
+    let details = format!(
+        "another program moved an RDMA device at the same time, or made or removed one (`flock /sys/class/infiniband \
+         COMMAND` keeps one out of our moves); restart the device plugin, so that it reads the numbers anew, remove {} if \
+         it is there, and start the pod again",
+        path(node, function, device.index).display()
+    );
+    CniError::new(Code::NO_RDMA, msg).with_details(details).into()
+}
+
+/// The error of a device that would lose its numbers if it were moved now.
+pub(crate) fn gap(function: &Function, device: &Device, is: &CharDevices, then: &CharDevices) -> Error {
+    let msg = format!(
+        "RDMA device {} of {function} has {is} and would have {then} in the pod: the kernel gives a device that moves \
+         the lowest numbers that are free, and lower ones are",
+        device.name
+    );
+    let details = "nothing was changed; the pod's containers were given the device nodes of the former numbers. A driver \
+                   was unbound or VFs were removed: bind it again, or make the VFs anew; or remove all VFs, make them \
+                   anew and restart the device plugin";
+    CniError::new(Code::NO_RDMA, msg).with_details(details).into()
+}

@@ -1,0 +1,147 @@
+//! The numbers of an RDMA device's character devices.
+
+use std::{collections::BTreeSet, fmt};
+
+use serde::{Deserialize, Serialize};
+use sysfs::{Function, Sysfs};
+
+use crate::Error;
+
+/// The character devices of an RDMA device: `uverbs3`, `umad3`, `issm3`. A container is given them by their names,
+/// before its RDMA device is moved to it.
+///
+/// # Kernel
+/// `rdma_dev_change_netns` takes the device from every client and gives it to them again. `ib_uverbs` and `ib_umad`
+/// free their numbers in between and take the lowest free ones: the same again, if none below is free and nobody else
+/// is between the two at the same time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+#[doc(alias = "uverbs")]
+pub struct CharDevices(Vec<String>);
+
+const UVERBS: &str = "uverbs";
+const UMAD: &str = "umad";
+const ISSM: &str = "issm";
+
+impl CharDevices {
+    /// Those of an RDMA device of a function, in whichever namespace it is.
+    ///
+    /// # Errors
+    /// [`Error::Sysfs`].
+    pub fn of(sysfs: &Sysfs, function: &Function, device: &str) -> Result<Self, Error> {
+        let mut all = sysfs.char_devices(function)?;
+        all.retain(|(_, of)| of == device);
+        let mut names: Vec<_> = all.into_iter().map(|(name, _)| name).collect();
+        names.sort();
+        Ok(Self(names))
+    }
+
+    /// Those that the device would have after one move now, if nobody else moves.
+    ///
+    /// # Errors
+    /// [`Error::Sysfs`].
+    pub fn after_a_move(&self, sysfs: &Sysfs) -> Result<Self, Error> {
+        let uverbs = lowest_free(&sysfs.all_uverbs()?.unwrap_or_default(), &self.0, UVERBS);
+        let umads = lowest_free(&sysfs.all_umads()?, &self.0, UMAD);
+        // A port's two have one number.
+        let issms = self.numbers(UMAD).into_iter().zip(&umads);
+        let issms = issms.filter(|(now, _)| self.numbers(ISSM).contains(now)).map(|(_, then)| *then);
+        let mut names: Vec<_> = named(ISSM, issms).collect();
+        names.extend(named(UVERBS, uverbs).chain(named(UMAD, umads)));
+        names.sort();
+        Ok(Self(names))
+    }
+
+    /// Their names, sorted.
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn numbers(&self, kind: &str) -> BTreeSet<u32> {
+        numbers(&self.0, kind)
+    }
+}
+
+/// The numbers that a device which has some of `own` gets when it has to take new ones.
+fn lowest_free(all: &[String], own: &[String], kind: &str) -> Vec<u32> {
+    let own = numbers(own, kind);
+    let others = &numbers(all, kind) - &own;
+    (0..).filter(|number| !others.contains(number)).take(own.len()).collect()
+}
+
+fn numbers(names: &[String], kind: &str) -> BTreeSet<u32> {
+    names.iter().filter_map(|name| name.strip_prefix(kind)?.parse().ok()).collect()
+}
+
+fn named(kind: &str, numbers: impl IntoIterator<Item = u32>) -> impl Iterator<Item = String> {
+    numbers.into_iter().map(move |number| format!("{kind}{number}"))
+}
+
+impl fmt::Display for CharDevices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() { f.write_str("none") } else { f.write_str(&self.0.join(", ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn devices(names: &[&str]) -> CharDevices {
+        CharDevices(names.iter().map(|&name| name.to_owned()).collect())
+    }
+
+    /// A sysfs with these character devices.
+    fn sysfs(names: &[&str]) -> (tempfile::TempDir, Sysfs) {
+        let tree = tempfile::tempdir().unwrap();
+        for name in names {
+            let class = if name.starts_with(UVERBS) { "infiniband_verbs" } else { "infiniband_mad" };
+            fs::create_dir_all(tree.path().join("class").join(class).join(name)).unwrap();
+        }
+        fs::write(tree.path().join("class/infiniband_verbs/abi_version"), "6\n").unwrap();
+        let sysfs = Sysfs::at(tree.path());
+        (tree, sysfs)
+    }
+
+    #[test]
+    fn a_device_without_a_gap_below_it_keeps_its_numbers() {
+        let (_tree, sysfs) = sysfs(&["uverbs0", "uverbs1", "uverbs2", "umad0", "umad1", "issm1"]);
+        for own in [["umad1", "uverbs2"].as_slice(), &["issm1", "umad1", "uverbs1"], &["uverbs0"], &[]] {
+            let own = devices(own);
+            assert_eq!(own.after_a_move(&sysfs).unwrap(), own);
+        }
+    }
+
+    #[test]
+    fn a_device_with_a_gap_below_it_takes_the_gaps_numbers() {
+        let (_tree, sysfs) = sysfs(&["uverbs0", "uverbs2", "uverbs10", "umad1", "umad2", "issm2", "umad3"]);
+        let moved = |own: &[&str]| devices(own).after_a_move(&sysfs).unwrap();
+        assert_eq!(moved(&["umad1", "uverbs2"]), devices(&["umad0", "uverbs1"]));
+        assert_eq!(moved(&["uverbs0"]), devices(&["uverbs0"]));
+        assert_eq!(
+            moved(&["issm2", "umad2", "umad3", "uverbs10"]),
+            devices(&["issm0", "umad0", "umad2", "uverbs1"])
+        );
+    }
+
+    #[test]
+    fn numbers_are_compared_as_numbers() {
+        let names: Vec<_> = (0..12).map(|number| format!("uverbs{number}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let (_tree, sysfs) = sysfs(&names);
+        let last = devices(&["uverbs11"]);
+        assert_eq!(last.after_a_move(&sysfs).unwrap(), last);
+    }
+}

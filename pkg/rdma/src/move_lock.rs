@@ -1,0 +1,177 @@
+//! One move at a time.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Instant,
+};
+
+use nix::libc;
+use sysfs::Sysfs;
+
+use crate::Error;
+
+/// What `ib-sriov-cni` locks for the time of each of its calls, and for the same reason: see its pull request 30. Where
+/// it is not in use there is no such file.
+const IB_SRIOV_CNI: &str = "/var/run/cni/ib-sriov/cni.lock";
+
+/// Whose turn it is to move an RDMA device. It ends with this value, and with the process.
+///
+/// A device that moves has no numbers for its character devices for a while, and another that moves or comes home
+/// meanwhile takes them: [`crate::CharDevices`].
+///
+/// The lock is `flock(2)` on the directory of RDMA devices in sysfs. That is one for everybody who sees the node's
+/// devices, whatever directory they keep their state in, and in whatever container they are, if the node's `/sys` is
+/// mounted there. Other programs are welcome to take it: `flock /sys/class/infiniband rdma dev set … netns …`.
+#[derive(Debug)]
+#[must_use]
+pub struct MoveLock {
+    _files: Vec<File>,
+}
+
+impl MoveLock {
+    /// Waits for the turn, until `deadline` at the latest.
+    ///
+    /// # Errors
+    /// [`Error::MovesHeld`] says who has it; [`Error::NoRdma`].
+    pub fn take(sysfs: &Sysfs, deadline: Instant) -> Result<Self, Error> {
+        Self::take_also(&[Path::new(IB_SRIOV_CNI)], sysfs, deadline)
+    }
+
+    /// That of `others` first: who waits for one of them must not keep the node's own from everybody meanwhile.
+    fn take_also(others: &[&Path], sysfs: &Sysfs, deadline: Instant) -> Result<Self, Error> {
+        let own = sysfs.root().join("class/infiniband");
+        let mut files = Vec::new();
+        for path in others {
+            files.extend(open(path)?.map(|file| wait(file, path, deadline)).transpose()?);
+        }
+        let file = open(&own)?.ok_or(Error::NoRdma)?;
+        files.push(wait(file, &own, deadline)?);
+        Ok(Self { _files: files })
+    }
+}
+
+/// Opens what is locked; `None` if it is not there.
+fn open(path: &Path) -> Result<Option<File>, Error> {
+    match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(failed(path, source)),
+    }
+}
+
+/// Locks a file. To ask again and again would let the kernel be idle between two moves, and who asks most often would
+/// be served first: so a thread waits in the kernel's queue.
+fn wait(file: File, path: &Path, deadline: Instant) -> Result<File, Error> {
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(fs::TryLockError::WouldBlock) => {}
+        Err(fs::TryLockError::Error(source)) => return Err(failed(path, source)),
+    }
+    let began = Instant::now();
+    let inode = file.metadata().map(|meta| meta.ino());
+    let (give, taken) = mpsc::channel();
+    // If it comes too late, nobody takes it, and it is unlocked when it is dropped.
+    thread::spawn(move || give.send(file.lock().map(|()| file)));
+    match taken.recv_timeout(deadline.saturating_duration_since(began)) {
+        Ok(locked) => locked.map_err(|source| failed(path, source)),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(Error::MovesHeld {
+            path: path.to_owned(),
+            waited: began.elapsed(),
+            holder: inode.ok().and_then(holder),
+        }),
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> Error {
+    Error::Lock { path: path.to_owned(), source }
+}
+
+/// The process that has locked a file: its number and its name.
+fn holder(inode: u64) -> Option<String> {
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let pid = locks.lines().find_map(|line| holder_of(line, inode))?;
+    let name = fs::read_to_string(PathBuf::from(format!("/proc/{pid}/comm"))).unwrap_or_default();
+    Some(format!("process {pid} ({})", name.trim()))
+}
+
+/// `1: FLOCK  ADVISORY  WRITE 4711 00:17:12345 0 EOF`; who waits has `->` before `FLOCK`.
+fn holder_of(line: &str, inode: u64) -> Option<u32> {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let [_, "FLOCK", _, _, pid, file, ..] = words.as_slice() else { return None };
+    let (_, number) = file.rsplit_once(':')?;
+    if number.parse() == Ok(inode) { pid.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn node() -> (tempfile::TempDir, Sysfs) {
+        let tree = tempfile::tempdir().unwrap();
+        fs::create_dir_all(tree.path().join("class/infiniband")).unwrap();
+        let sysfs = Sysfs::at(tree.path());
+        (tree, sysfs)
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_millis(50)
+    }
+
+    #[test]
+    fn the_second_waits_for_the_first_and_not_longer() {
+        let (_tree, sysfs) = node();
+        let first = MoveLock::take_also(&[], &sysfs, soon()).unwrap();
+        let in_vain = MoveLock::take_also(&[], &sysfs, soon()).unwrap_err().to_string();
+        let me = std::process::id().to_string();
+        assert!(in_vain.contains("class/infiniband") && in_vain.contains(&me), "{in_vain}");
+        let (later, began) = (Instant::now() + Duration::from_secs(20), Instant::now());
+        thread::scope(|scope| {
+            let second = scope.spawn(|| MoveLock::take_also(&[], &sysfs, later).map(drop));
+            thread::sleep(Duration::from_millis(20));
+            assert!(!second.is_finished());
+            drop(first);
+            second.join().unwrap().unwrap();
+        });
+        assert!(began.elapsed() < Duration::from_secs(10));
+        let _after = MoveLock::take_also(&[], &sysfs, soon()).unwrap();
+    }
+
+    #[test]
+    fn what_another_program_locks_is_waited_for_where_it_is_in_use() {
+        let (tree, sysfs) = node();
+        let theirs = tree.path().join("cni.lock");
+        drop(MoveLock::take_also(&[&theirs], &sysfs, soon()).unwrap());
+        assert!(!theirs.exists(), "it is not ours to make");
+        let held = File::create(&theirs).unwrap();
+        held.lock().unwrap();
+        let in_vain = MoveLock::take_also(&[&theirs], &sysfs, soon()).unwrap_err().to_string();
+        assert!(in_vain.contains("cni.lock"), "{in_vain}");
+        // Nobody else was kept waiting for that.
+        drop(MoveLock::take_also(&[], &sysfs, soon()).unwrap());
+        drop(held);
+        drop(MoveLock::take_also(&[&theirs], &sysfs, soon()).unwrap());
+    }
+
+    #[test]
+    fn a_line_of_the_kernels_list_says_who() {
+        let line = "3: FLOCK  ADVISORY  WRITE 4711 00:17:12345 0 EOF";
+        assert_eq!(holder_of(line, 12345), Some(4711));
+        assert_eq!(holder_of(line, 345), None);
+        assert_eq!(holder_of("3: -> FLOCK  ADVISORY  WRITE 4712 00:17:12345 0 EOF", 12345), None);
+        assert_eq!(holder_of("", 1), None);
+    }
+
+    #[test]
+    fn a_node_without_rdma_has_nothing_to_lock() {
+        let tree = tempfile::tempdir().unwrap();
+        let none = MoveLock::take_also(&[], &Sysfs::at(tree.path()), soon());
+        assert!(matches!(none, Err(Error::NoRdma)));
+    }
+}
