@@ -233,7 +233,7 @@ impl DeviceMove {
         let deadline = Instant::now() + WHOLE;
         loop {
             let now = CharDevices::of(&node.sysfs, &self.function, &self.device)?;
-            if now.len() >= self.char_devices.len() || now.is_empty() || Instant::now() >= deadline {
+            if now.len() >= self.char_devices.len() || Instant::now() >= deadline {
                 return Ok(now == self.char_devices);
             }
             thread::sleep(Duration::from_millis(2));
