@@ -50,11 +50,22 @@ pub trait Hardware: Sync {
     fn set_up(&self, pf: PciAddress) -> Result<(), HardwareError>;
 }
 
+/// What to do about the failures an operator meets.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => " (run it as root)",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            " (/sys is mounted read-only, as in a container: run it on the node itself)"
+        }
+        _ => "",
+    }
+}
+
 /// Why the hardware is not as it was told to be.
 #[derive(Debug, thiserror::Error)]
 pub enum HardwareError {
     /// A file of sysfs could not be written.
-    #[error("write {value} to {}: {source}", path.display())]
+    #[error("write {value} to {}: {source}{}", path.display(), remedy(source))]
     Write {
         /// The file.
         path: PathBuf,

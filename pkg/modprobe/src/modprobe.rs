@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A system call failed.
-    #[error("{operation} {}: {source}; nothing was changed", path.display())]
+    #[error("{operation} {}: {source}{}; nothing was changed", path.display(), remedy(source))]
     Io {
         /// What was tried.
         operation: &'static str,
@@ -44,6 +44,18 @@ pub enum Error {
     /// The lock could not be had.
     #[error(transparent)]
     Lock(#[from] statefile::Error),
+}
+
+/// What to do about the failures an operator meets.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => " (run it as root)",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            " (/etc cannot be written here: set options ib_core netns_mode where the image is made)"
+        }
+        io::ErrorKind::StorageFull => " (the file system is full: free space there)",
+        _ => "",
+    }
 }
 
 /// One setting in a file.

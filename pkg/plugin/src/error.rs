@@ -95,6 +95,17 @@ impl Error {
                 "{} is the node's own network namespace: the runtime gave a stale or wrong path; nothing was changed",
                 path.display()
             ),
+            Self::NetNs(netns::Error::Missing { .. }) => {
+                "CNI_NETNS must be the path of the pod's network namespace: the sandbox has ended meanwhile, or the runtime \
+                 gave a stale path"
+                    .into()
+            }
+            Self::NetNs(netns::Error::NotANamespace { .. }) => {
+                "CNI_NETNS must be the path of a network namespace, like /var/run/netns/NAME".into()
+            }
+            Self::NetNs(netns::Error::Enter { .. }) => {
+                "entering a namespace needs CAP_SYS_ADMIN: the runtime must call the plugin as root".into()
+            }
             Self::Journal(journal::Error::Exists { .. }) => {
                 "an ADD needs a DEL before it is repeated; nothing was changed".into()
             }

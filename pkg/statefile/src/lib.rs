@@ -29,7 +29,10 @@ pub enum Error {
         path: PathBuf,
     },
     /// Somebody else holds the file's lock.
-    #[error("{}: another process has held its lock for {waited:?}", path.display())]
+    #[error(
+        "{}: another process has held its lock for {:.1} s; `fuser -v {}` shows which, and the call can be repeated",
+        path.display(), waited.as_secs_f64(), path.display()
+    )]
     Busy {
         /// The file.
         path: PathBuf,

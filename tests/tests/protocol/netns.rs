@@ -48,7 +48,9 @@ fn a_namespace_that_is_none_is_refused_with_its_path() {
     let desk = Desk::new();
     for plugin in INTERFACE_PLUGINS {
         for path in ["/nonexistent/netns", "/proc/self/status", "/", "/dev/null", "relative"] {
-            desk.call(plugin).env("CNI_NETNS", path).add().error(8).says(&[path]);
+            let refusal = desk.call(plugin).env("CNI_NETNS", path).add().error(8);
+            refusal.says(&[path]);
+            assert!(refusal.details.contains("CNI_NETNS must be the path of"), "{refusal:?}");
         }
     }
     assert!(desk.is_untouched());
