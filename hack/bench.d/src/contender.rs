@@ -76,6 +76,15 @@ impl Contender {
         Self::plugin("silkrail-ipam", dir.join("silkrail-ipam"), conf)
     }
 
+    /// Our macvlan with our IPAM, whose pool is in one of so many files.
+    pub(crate) fn our_pools(dir: &Path, files: u32) -> Result<Self, Box<dyn Error>> {
+        let pools = format!("{SCRATCH}/pools-{files}.d");
+        ipam_store::pool_files(Path::new(&pools), files)?;
+        let ipam = json!({"type": "silkrail-ipam", "poolsDir": pools, "default_ipv4_ippool": ["pool-0"]});
+        let conf = json!({"type": "macvlan", "master": MASTER, "ipam": ipam});
+        Self::plugin("silkrail", dir.join("macvlan"), conf)
+    }
+
     /// The Go IPAM alone, with so many addresses taken.
     pub(crate) fn host_local(taken: u32) -> Result<Self, Box<dyn Error>> {
         let state = format!("{SCRATCH}/host-local-{taken}");

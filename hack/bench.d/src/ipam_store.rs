@@ -36,6 +36,28 @@ pub(crate) fn fill(state: &Path, pool: &Value, taken: u32) -> Result<(), Box<dyn
     Ok(())
 }
 
+/// Makes files of pools as Spiderpool's are exported: 26 addresses of each are in use, three kilobytes of status.
+pub(crate) fn pool_files(dir: &Path, files: u32) -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(dir)?;
+    for number in 0..files {
+        let subnet = format!("10.{}.{}", number / 250 + 1, number % 250);
+        let pod = |host| {
+            format!(
+                r#""{subnet}.{host}":{{"pod":"default/pod-{number}-{host}-abcdef","podUid":"{host:08}-1111-2222-3333-{number:012}"}}"#
+            )
+        };
+        let given: Vec<_> = (10..36).map(pod).collect();
+        let text = format!(
+            "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderIPPool\nmetadata: {{name: pool-{number}}}\n\
+             spec: {{subnet: {subnet}.0/24, gateway: {subnet}.1, ips: [{subnet}.10-{subnet}.250]}}\n\
+             status: {{allocatedIPs: '{{{}}}'}}\n",
+            given.join(",")
+        );
+        fs::write(dir.join(format!("pool-{number}.yaml")), text)?;
+    }
+    Ok(())
+}
+
 /// Takes so many addresses in host-local's way: a file for each.
 pub(crate) fn fill_host_local(state: &Path, taken: u32) -> Result<(), Box<dyn Error>> {
     let dir = state.join(NETWORK);

@@ -9,7 +9,7 @@ mod contender;
 mod ipam_store;
 mod report;
 
-use std::{env, error::Error, path::PathBuf, process::ExitCode};
+use std::{env, error::Error, path::PathBuf, process::ExitCode, thread, time::Duration};
 
 use bench::race::race;
 
@@ -31,6 +31,11 @@ struct Options {
 /// How many addresses are taken in a store that is nearly empty, and in one that is not.
 const FEW: u32 = 10;
 const MANY: u32 = 100_000;
+
+/// How many files of pools there are, at least and at most.
+const POOL_FILES: [u32; 2] = [1, 200];
+/// A directory that was changed just now is read anew by every ADD.
+const SETTLED: Duration = Duration::from_secs(4);
 
 fn main() -> ExitCode {
     match run() {
@@ -70,6 +75,13 @@ fn run() -> Result<bool, Box<dyn Error>> {
     }
     // It reads every claim at every ADD.
     report.ipam("host-local", &race(&mut go, (options.rounds / 50).max(3))?);
+
+    let mut pools = Vec::new();
+    for files in POOL_FILES {
+        pools.push(Contender::our_pools(&options.ours, files)?);
+    }
+    thread::sleep(SETTLED);
+    report.pool_files(&race(&mut pools, options.rounds)?);
 
     report.sizes(&options.ours)?;
     if options.json {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 /// What hack/bench --check demands.
 const AT_MOST_FLOORS: f64 = 2.0;
 const AT_LEAST_FASTER_THAN_GO: f64 = 4.0;
+const AT_MOST_OF_POOL_FILES: f64 = 1.1;
 
 /// All that was measured.
 pub(crate) struct Report {
@@ -17,6 +18,8 @@ pub(crate) struct Report {
     calls: Vec<Calls>,
     syscalls: Vec<(String, usize)>,
     ipam: Vec<Growth>,
+    /// An ADD of macvlan with one file of pools, and with 200.
+    pools: [f64; 2],
     size: u64,
     size_of_go: u64,
 }
@@ -37,7 +40,15 @@ struct Growth {
 
 impl Report {
     pub(crate) fn new(rounds: usize) -> Self {
-        Self { rounds, calls: Vec::new(), syscalls: Vec::new(), ipam: Vec::new(), size: 0, size_of_go: 0 }
+        Self {
+            rounds,
+            calls: Vec::new(),
+            syscalls: Vec::new(),
+            ipam: Vec::new(),
+            pools: [f64::NAN; 2],
+            size: 0,
+            size_of_go: 0,
+        }
     }
 
     /// The race of the macvlan plugins.
@@ -61,6 +72,13 @@ impl Report {
         }
     }
 
+    /// Our macvlan against itself, with one file of pools and with many.
+    pub(crate) fn pool_files(&mut self, times: &[Times]) {
+        if let [one, many] = times {
+            self.pools = [one, many].map(|times| us(times.add.median()));
+        }
+    }
+
     /// The bytes of all our plugins, and of the Go plugins that do the same.
     pub(crate) fn sizes(&mut self, ours: &Path) -> Result<(), Box<dyn Error>> {
         let mut files = BTreeMap::new(); // hard links count once
@@ -77,11 +95,17 @@ impl Report {
 
     /// Whether an ADD is as fast as promised. What is compared was measured in one run; no absolute time is.
     pub(crate) fn holds(&self) -> bool {
-        self.floors() <= AT_MOST_FLOORS && self.faster_than_go() >= AT_LEAST_FASTER_THAN_GO
+        self.floors() <= AT_MOST_FLOORS
+            && self.faster_than_go() >= AT_LEAST_FASTER_THAN_GO
+            && self.of_pool_files() <= AT_MOST_OF_POOL_FILES
     }
 
     fn floors(&self) -> f64 {
         self.median("silkrail") / self.median("floor")
+    }
+
+    fn of_pool_files(&self) -> f64 {
+        self.pools[1] / self.pools[0]
     }
 
     fn faster_than_go(&self) -> f64 {
@@ -108,6 +132,7 @@ impl Report {
             "rounds": self.rounds,
             "macvlan": object(calls),
             "ratios": {"silkrail/floor": self.floors(), "go/silkrail": self.faster_than_go()},
+            "pool_files": {"add_us_at_1": self.pools[0], "add_us_at_200": self.pools[1], "ratio": self.of_pool_files()},
             "syscalls": object(syscalls),
             "ipam": object(ipam),
             "bytes": {"silkrail": self.size, "go": self.size_of_go},
@@ -132,6 +157,12 @@ impl fmt::Display for Report {
             f,
             "  go / silkrail       {:.2} (at least {AT_LEAST_FASTER_THAN_GO})",
             self.faster_than_go()
+        )?;
+        let [one, many] = self.pools.map(|add| add / 1e3);
+        writeln!(
+            f,
+            "  200 files of pools  {many:.2} ms, 1 file {one:.2} ms: {:.2} (at most {AT_MOST_OF_POOL_FILES})",
+            self.of_pool_files()
         )?;
         writeln!(f, "IPAM ADD, whole process, ms")?;
         writeln!(f, "  {:<14}{:>10}{:>14}{:>8}", "addresses taken", "10", "100,000", "ratio")?;

@@ -20,7 +20,7 @@ use std::{
 use nix::{
     dir::Dir,
     errno::Errno,
-    fcntl::{AtFlags, OFlag},
+    fcntl::{AtFlags, OFlag, open},
     sys::stat::{FileStat, Mode, fstatat},
 };
 use serde_json::Value;
@@ -28,11 +28,9 @@ use serde_json::Value;
 use crate::{Pools, pattern, pools::is_pool_file_name, record};
 
 /// The first bytes of an index, with the number of its form.
-const MAGIC: &[u8; 8] = b"silkidx1";
-/// Magic, and the lengths of key and table.
-const HEAD: usize = 16;
-/// The bytes of what tells a file from what it was.
-const STAMP: usize = 57;
+const MAGIC: &[u8; 8] = b"silkidx2";
+/// Magic, key and the length of the table.
+const HEAD: usize = 28;
 /// A file that was changed less than this ago may change again and keep its time. The coarsest clock of a file system
 /// that is met ticks every two seconds.
 const UNSETTLED: Duration = Duration::from_secs(3);
@@ -51,60 +49,89 @@ pub struct Wanted<'a> {
 /// The files of a directory, as they are now.
 pub(crate) struct Listing {
     /// What tells them from others, and from what they were.
-    key: Vec<u8>,
+    key: Key,
     /// Whether no change can go unnoticed.
     settled: bool,
 }
+
+/// A hash of everything by which a change of a file shows. It is made by every ADD, of files that only root can make: that
+/// two listings have one of 128 bits does not happen by chance.
+type Key = [u8; 16];
 
 impl Listing {
     /// Looks at the files of a directory; `None` if it cannot be looked at.
     pub(crate) fn of(directory: &Path) -> Option<Self> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let mut dir = Dir::open(directory, flags, Mode::empty()).ok()?;
+        let here = open(directory, flags | OFlag::O_PATH, Mode::empty()).ok()?;
         let now = SystemTime::now();
-        // In the order of the directory, which is the same as long as nothing is changed there. In one piece: it is
-        // looked at by every ADD.
-        let (mut names, mut count) = (Vec::with_capacity(8192), 0);
+        let mut hash = Hash::of(directory);
+        let mut settled = true;
+        // In the order of the directory, which is the same as long as nothing is changed there.
         for entry in dir.iter() {
             let entry = entry.ok()?;
             let name = entry.file_name();
             if is_pool_file_name(name.to_bytes()) {
-                names.extend_from_slice(name.to_bytes_with_nul());
-                count += 1;
+                settled &= add(&mut hash, &here, name, now)?;
             }
         }
-        let mut key = Vec::with_capacity(names.len() + count * STAMP + 256);
-        key.extend_from_slice(env!("CARGO_PKG_VERSION").as_bytes());
-        key.push(0);
-        key.extend_from_slice(directory.as_os_str().as_bytes());
-        key.push(0);
-        let (mut settled, mut rest) = (true, names.as_slice());
-        while let Ok(name) = CStr::from_bytes_until_nul(rest) {
-            settled &= add(&mut key, &dir, name, now)?;
-            rest = rest.get(name.count_bytes() + 1..)?;
-        }
-        Some(Self { key, settled })
+        Some(Self { key: hash.key(), settled })
     }
 }
 
-/// Adds a file to a key, and says whether it is settled.
-fn add(key: &mut Vec<u8>, dir: &Dir, name: &CStr, now: SystemTime) -> Option<bool> {
-    key.extend_from_slice(name.to_bytes_with_nul());
+/// Two hashes of 64 bits. Each step is a bijection: of two listings that differ in one number only, both hashes differ.
+struct Hash([u64; 2]);
+
+impl Hash {
+    fn of(directory: &Path) -> Self {
+        let mut hash = Self([0, 1]);
+        hash.bytes(env!("CARGO_PKG_VERSION").as_bytes());
+        hash.bytes(directory.as_os_str().as_bytes());
+        hash
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        for part in bytes.chunks(8) {
+            let mut number = [0; 8];
+            number[..part.len()].copy_from_slice(part);
+            self.number(u64::from_le_bytes(number));
+        }
+    }
+
+    fn number(&mut self, number: u64) {
+        let [a, b] = &mut self.0;
+        *a = (*a ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        *b = (*b ^ number).wrapping_mul(0xc2b2_ae3d_27d4_eb4f).rotate_left(31);
+    }
+
+    fn key(&self) -> Key {
+        let mut key = [0; 16];
+        for (part, hash) in key.chunks_exact_mut(8).zip(self.0) {
+            part.copy_from_slice(&hash.to_le_bytes());
+        }
+        key
+    }
+}
+
+/// Adds a file, and says whether it is settled.
+fn add(hash: &mut Hash, dir: &impl AsFd, name: &CStr, now: SystemTime) -> Option<bool> {
+    hash.bytes(name.to_bytes());
     // As it is read: by the file that a link leads to.
     let stat = match fstatat(dir.as_fd(), name, AtFlags::empty()) {
         Ok(stat) => stat,
         // A link that leads nowhere.
         Err(Errno::ENOENT) => {
-            key.push(0);
+            hash.number(0);
             return Some(true);
         }
         Err(_) => return None,
     };
-    let times = [stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec].map(i64::to_le_bytes);
-    let file = [stat.st_dev.to_le_bytes(), stat.st_ino.to_le_bytes(), stat.st_size.to_le_bytes()];
-    key.push(1);
-    key.extend_from_slice(file.as_flattened());
-    key.extend_from_slice(times.as_flattened());
+    hash.number(1);
+    let times = [stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec];
+    for number in [stat.st_dev, stat.st_ino].into_iter().chain(times.map(i64::cast_unsigned)) {
+        hash.number(number);
+    }
     Some(is_settled(&stat, now))
 }
 
@@ -130,22 +157,19 @@ pub(crate) fn find(state: &Path, directory: &Path, listing: &Listing, wanted: Wa
     let file = options.read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path(state, directory)).ok()?;
     let mut head = [0; HEAD];
     file.read_exact_at(&mut head, 0).ok()?;
-    let (magic, lengths) = head.split_at(MAGIC.len());
-    let [key, table] = [lengths.get(..4)?, lengths.get(4..)?].map(length);
-    if magic != MAGIC || key? != listing.key.len() || table? as u64 > LIMIT {
+    let (magic, rest) = head.split_at(MAGIC.len());
+    let (key, table) = rest.split_at(listing.key.len());
+    let table = length(table)?;
+    if magic != MAGIC || key != listing.key || table as u64 > LIMIT {
         return None;
     }
-    let mut bytes = vec![0; key? + table?];
+    let mut bytes = vec![0; table];
     file.read_exact_at(&mut bytes, HEAD as u64).ok()?;
-    let (key, table) = bytes.split_at(listing.key.len());
-    if key != listing.key {
-        return None;
-    }
     let records = (HEAD + bytes.len()) as u64;
     let read = |entry: &Entry<'_>| entry.record(&file, records);
     let filter = Filter::of(wanted);
     let (mut pools, mut reserved) = (Vec::new(), Vec::new());
-    for entry in Entries(table) {
+    for entry in Entries(&bytes) {
         let entry = entry?;
         match entry.flags {
             Entry::RESERVED => reserved = record::ranges(&read(&entry)?)?,
@@ -224,10 +248,9 @@ fn bytes(listing: &Listing, pools: &Pools) -> Option<Vec<u8>> {
         add(entry.pool.name.as_str(), flags, record::of_pool(&entry.pool))?;
     }
     let mut bytes = MAGIC.to_vec();
-    for part in [&listing.key, &table] {
-        bytes.extend(u32::try_from(part.len()).ok()?.to_le_bytes());
-    }
-    bytes.extend([listing.key.as_slice(), &table, &records].concat());
+    bytes.extend(listing.key);
+    bytes.extend(u32::try_from(table.len()).ok()?.to_le_bytes());
+    bytes.extend([table, records].concat());
     (bytes.len() as u64 <= LIMIT).then_some(bytes)
 }
 
