@@ -5,6 +5,7 @@ use std::{
     fmt::Debug,
     io,
     marker::PhantomData,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -41,6 +42,7 @@ pub struct Socket<F> {
     sequence: u32,
     patience: Duration,
     buffer: Vec<u8>,
+    filters_lists: bool,
     family: PhantomData<F>,
 }
 
@@ -53,14 +55,19 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// it those. A list cannot be asked for again with more room, for its rest is still on its way.
 const BUFFER: usize = 96 * 1024;
 
-/// How often a dump is started again when the kernel says that it changed meanwhile.
-const DUMP_TRIES: usize = 5;
+/// How often a dump is started again at once when the kernel says that it changed meanwhile. Then whoever changes it is
+/// given time to come to an end.
+const DUMP_TRIES: u32 = 3;
+
+/// The longest of the pauses between two readings.
+const LONGEST_PAUSE: Duration = Duration::from_millis(256);
 
 /// Why a receive call ended a request.
 enum Stop {
     NoAnswer(NoAnswer),
     TooLong(usize),
-    Interrupted,
+    /// So often the list changed while it was read.
+    Interrupted(u32),
     Endless(usize),
     Late,
     Socket(io::Error),
@@ -79,7 +86,23 @@ impl<F: Family> Socket<F> {
         let timeout = TimeVal::new(PATIENCE.as_secs().cast_signed(), 0);
         setsockopt(&socket, ReceiveTimeout, &timeout).map_err(|errno| failed(errno.into()))?;
         let buffer = Vec::with_capacity(BUFFER);
-        Ok(Self { socket, sequence: 0, patience: PATIENCE, buffer, family: PhantomData })
+        Ok(Self {
+            socket,
+            sequence: 0,
+            patience: PATIENCE,
+            buffer,
+            filters_lists: false,
+            family: PhantomData,
+        })
+    }
+
+    /// Has the kernel list only what a request asks for, such as the addresses of one link, and refuse what it does not know.
+    /// Kernels before 4.20 go on listing everything: whoever asks looks at what he gets.
+    pub fn filter_lists(&mut self) {
+        if !self.filters_lists {
+            let _ = self.socket.set_netlink_get_strict_chk(true);
+            self.filters_lists = true;
+        }
     }
 
     /// Makes room for an answer that is longer than usual. [`Socket::get`] would make it too, but only after
@@ -122,8 +145,7 @@ impl<F: Family> Socket<F> {
         let mut answer = None;
         let mut result = self.exchange(message.clone(), NLM_F_ACK, |m| answer = Some(m));
         if let Err(Stop::TooLong(needed)) = result {
-            self.buffer.clear();
-            self.buffer.reserve(needed);
+            self.expect_long_answer(needed);
             result = self.exchange(message, NLM_F_ACK, |m| answer = Some(m));
         }
         result.map_err(|stop| self.error(operation, object, stop))?;
@@ -131,7 +153,7 @@ impl<F: Family> Socket<F> {
     }
 
     /// Asks for one object of which the kernel tells in one message, or not at all. As [`Socket::get`], but without the
-    /// acknowledgement after it: half the messages, for those who ask a thousand times. They may also have a type of their
+    /// acknowledgement after it: half the messages. They may also have a type of their
     /// own for the answer, which reads less of it.
     ///
     /// # Errors
@@ -141,24 +163,34 @@ impl<F: Family> Socket<F> {
         operation: &'static str,
         object: &dyn fmt::Display,
         message: F::Message,
-    ) -> Result<M, Error> {
-        let deadline = Instant::now() + self.patience;
-        let answer = self.send(message, NLM_F_REQUEST).map_err(Stop::Socket).and_then(|()| {
-            loop {
-                let Some(answers) = self.receive::<M>(deadline)? else { continue };
-                let (done, first) = (answers.done, answers.messages.into_iter().next());
-                if done || first.is_some() {
-                    return Ok(first);
-                }
-            }
-        });
+    ) -> Result<M, Error>
+    where
+        F::Message: Clone,
+    {
+        let mut answer = self.one_answer(message.clone());
+        if let Err(Stop::TooLong(needed)) = answer {
+            self.expect_long_answer(needed);
+            answer = self.one_answer(message);
+        }
         let answer = answer.map_err(|stop| self.error(operation, object, stop))?;
         answer.ok_or_else(|| Error::not_found(operation, object.to_string()))
     }
 
+    fn one_answer<M: NetlinkDeserializable>(&mut self, message: F::Message) -> Result<Option<M>, Stop> {
+        let deadline = Instant::now() + self.patience;
+        self.send(message, NLM_F_REQUEST).map_err(Stop::Socket)?;
+        loop {
+            let Some(answers) = self.receive::<M>(deadline)? else { continue };
+            let (done, first) = (answers.done, answers.messages.into_iter().next());
+            if done || first.is_some() {
+                return Ok(first);
+            }
+        }
+    }
+
     /// Asks for all objects of a kind; `visit` gathers each into the value that is returned.
     ///
-    /// A dump that the kernel calls inconsistent is started again, with a new value.
+    /// A dump that the kernel calls inconsistent is started again, with a new value, for as long as an answer may take.
     ///
     /// # Errors
     /// Any variant of [`Error`], named after `operation` and `object`.
@@ -172,15 +204,12 @@ impl<F: Family> Socket<F> {
     where
         F::Message: Clone,
     {
-        let mut tries = 0;
-        loop {
+        let mut read = |socket: &mut Self| {
             let mut found = T::default();
-            match self.exchange(message.clone(), NLM_F_DUMP, |m| visit(&mut found, m)) {
-                Ok(()) => return Ok(found),
-                Err(Stop::Interrupted) if tries < DUMP_TRIES => tries += 1,
-                Err(stop) => return Err(self.error(operation, object, stop)),
-            }
-        }
+            socket.exchange(message.clone(), NLM_F_DUMP, |m| visit(&mut found, m)).map(|()| found)
+        };
+        let found = until_it_keeps_still(self.patience, || read(self));
+        found.map_err(|stop| self.error(operation, object, stop))
     }
 
     fn exchange(
@@ -244,13 +273,35 @@ impl<F: Family> Socket<F> {
                     DecodeError::from(format!("the answer has {length} bytes, too long for the buffer"));
                 Error::Decode { operation, object, source }
             }
-            Stop::Interrupted => {
+            Stop::Interrupted(readings) => {
                 let source =
-                    DecodeError::from(format!("the list changed during each of {DUMP_TRIES} readings"));
+                    DecodeError::from(format!("the list changed during each of {readings} readings"));
                 Error::Decode { operation, object, source }
             }
         }
     }
+}
+
+/// Reads a list again until it does not change meanwhile.
+fn until_it_keeps_still<T>(patience: Duration, mut read: impl FnMut() -> Result<T, Stop>) -> Result<T, Stop> {
+    let deadline = Instant::now() + patience;
+    let mut readings = 0;
+    loop {
+        match read() {
+            Err(Stop::Interrupted(_)) => readings += 1,
+            result => return result,
+        }
+        if Instant::now() >= deadline {
+            return Err(Stop::Interrupted(readings));
+        }
+        thread::sleep(pause(readings));
+    }
+}
+
+/// How long is waited after so many readings.
+fn pause(readings: u32) -> Duration {
+    let Some(pauses) = readings.checked_sub(DUMP_TRIES) else { return Duration::ZERO };
+    Duration::from_millis(1).saturating_mul(2_u32.saturating_pow(pauses)).min(LONGEST_PAUSE)
 }
 
 /// Takes datagrams until the kernel says that these are all, but no more than `limit` of them.
@@ -265,7 +316,7 @@ fn gather<M>(
         answers.messages.into_iter().for_each(&mut visit);
         interrupted |= answers.interrupted;
         if answers.done {
-            return if interrupted { Err(Stop::Interrupted) } else { Ok(()) };
+            return if interrupted { Err(Stop::Interrupted(1)) } else { Ok(()) };
         }
     }
     Err(Stop::Endless(limit))
@@ -308,5 +359,25 @@ mod tests {
     #[test]
     fn what_others_send_does_not_keep_a_request_alive() {
         assert!(matches!(gather::<u8>(9, || Ok(None), |_| {}), Err(Stop::Endless(9))));
+    }
+    /// Reads a list that changes while it is read the first so many times, and counts the readings.
+    fn readings(changes: u32, patience: Duration) -> (u32, Result<(), Stop>) {
+        let mut readings = 0;
+        let read = until_it_keeps_still(patience, || {
+            readings += 1;
+            if readings <= changes { Err(Stop::Interrupted(1)) } else { Ok(()) }
+        });
+        (readings, read)
+    }
+
+    #[test]
+    fn a_list_that_changes_all_the_time_is_given_time() {
+        let began = Instant::now();
+        assert!(matches!(readings(12, PATIENCE), (13, Ok(()))));
+        assert!(began.elapsed() > Duration::from_millis(500), "it was not waited: {:?}", began.elapsed());
+        let short = Duration::from_millis(30);
+        assert!(matches!(readings(u32::MAX, short), (1..20, Err(Stop::Interrupted(1..20)))));
+        assert_eq!(pause(DUMP_TRIES - 1), Duration::ZERO);
+        assert_eq!(pause(u32::MAX), LONGEST_PAUSE);
     }
 }
