@@ -20,6 +20,10 @@
  *     traffic_class          the port's traffic class (MLNX_OFED's tc/1/traffic_class in sysfs); -1: none is set
  *     twins                  the PCI function has so many further RDMA devices (-twin, -twin2, ...)
  *     ethtool/<name>         a statistic of the function's network device (ethtool -S); u64
+ *     refuse/open            so many of the next calls that take the network device up answer EBUSY
+ *     refuse/mtu             the same for calls that change its MTU
+ *     refuse/mac             so many of the next calls that change its address answer EAGAIN
+ *     refuse/vf              the same for settings of a VF (mac, vlan, spoofchk, trust) by this PF
  *     speed_mbps             the network device's speed while it has a carrier; 0: what its driver says
  *
  * Locks, outermost first: the PCI device's, RTNL, sims_lock.
@@ -365,6 +369,7 @@ static void sim_debugfs(struct sim *sim)
 		return;
 	debugfs_create_file("twins", 0644, sim->dir, sim, &sim_twins_fops);
 	sim_ethtool_debugfs(&sim->ethtool, sim->pdev, sim->dir);
+	sim_refusals_debugfs(&sim->refusals, sim->dir);
 }
 
 /* ---- devices come and go ------------------------------------------------------------------------------------ */
@@ -421,8 +426,10 @@ static int sim_attach(struct sim *sim)
 	if (!ret) {
 		mutex_lock(&sims_lock);
 		list_add_tail(&sim->node, &sims);
-		if (!sim->twin)
+		if (!sim->twin) {
 			sim_ethtool_wrap(&sim->ethtool, nd);
+			sim_refusals_wrap(&sim->refusals, nd);
+		}
 		mutex_unlock(&sims_lock);
 	}
 	rtnl_unlock();
@@ -435,6 +442,7 @@ static void sim_detach(struct sim *sim)
 	mutex_lock(&sims_lock);
 	list_del(&sim->node);
 	sim_ethtool_unwrap(&sim->ethtool);
+	sim_refusals_unwrap(&sim->refusals);
 	mutex_unlock(&sims_lock);
 	rtnl_unlock();
 }
@@ -561,10 +569,13 @@ static void sim_follow(struct sim *sim, struct net_device *nd, bool there)
 	ib_device_set_netdev(&sim->ib, there ? nd : NULL, 1);
 	if (sim->twin)
 		return;
-	if (there)
+	if (there) {
 		sim_ethtool_wrap(&sim->ethtool, nd);
-	else
+		sim_refusals_wrap(&sim->refusals, nd);
+	} else {
 		sim_ethtool_unwrap(&sim->ethtool);
+		sim_refusals_unwrap(&sim->refusals);
+	}
 }
 
 /* A network device that changes namespaces is unregistered in the old one and registered in the new one. */

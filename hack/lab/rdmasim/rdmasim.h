@@ -48,6 +48,19 @@ void sim_ethtool_wrap(struct sim_ethtool *ethtool, struct net_device *nd);
 void sim_ethtool_unwrap(struct sim_ethtool *ethtool);
 void sim_ethtool_debugfs(struct sim_ethtool *ethtool, struct pci_dev *pdev, struct dentry *dir);
 
+/* refusals.c: refusals of a function's network device. */
+
+struct sim_refusals {
+	struct net_device_ops ops;		/* the driver's, but for what may be refused */
+	const struct net_device_ops *driver_ops;
+	struct net_device *nd;			/* NULL: the driver's own are in place */
+	u32 open, mtu, mac, vf;			/* how many of the next calls are refused */
+};
+
+void sim_refusals_wrap(struct sim_refusals *refusals, struct net_device *nd);
+void sim_refusals_unwrap(struct sim_refusals *refusals);
+void sim_refusals_debugfs(struct sim_refusals *refusals, struct dentry *dir);
+
 /* tclass.c: the traffic class in sysfs. */
 
 #define SIM_NO_TCLASS	(-1)
@@ -73,6 +86,7 @@ struct sim {
 	struct dentry *dir;
 	struct sim_counters counters;
 	struct sim_ethtool ethtool;	/* of twin 0 */
+	struct sim_refusals refusals;	/* of twin 0 */
 	struct sim_tclass tclass;
 	u32 gid_delay_ms;
 	u32 slow_board_id_ms;
