@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use rtnl::{Destination, Link, Rank, Scope};
 use tracing::info;
 
-use crate::{Budget, Error, Pod, seconds};
+use crate::{Budget, Error, Pod, patiently, seconds};
 
 /// How long duplicate address detection may take. By RFC 4862 it takes one to two seconds.
 const DAD: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ pub fn configure(pod: &Pod, link: &Link, result: &mut AddResult) -> Result<(), E
     for ip in &result.ips {
         pod.links.add_address(link.index, ip.address)?;
     }
-    pod.links.set_up(link.index, true).map_err(|error| explain(link, error))?;
+    patiently(|| pod.links.set_up(link.index, true)).map_err(|error| explain(link, error))?;
     if gateway(result, true).is_some() {
         wait_for_dad(pod, link)?;
     }

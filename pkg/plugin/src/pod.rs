@@ -70,15 +70,16 @@ impl Pod {
         self.netns.id()
     }
 
-    /// Refuses a name that a link of the pod has.
+    /// Refuses a name that a link of the pod has, be it as an altname.
     ///
     /// # Errors
     /// That it is taken, and by what.
     pub fn name_is_free(&self, ifname: &LinkName) -> Result<(), Error> {
-        let Some(link) = self.links.find_link(ifname)? else { return Ok(()) };
-        let what = link.kind.map_or_else(|| "a".to_owned(), |kind| format!("a {kind}"));
+        let Some(link) = self.links.find_link_called(ifname)? else { return Ok(()) };
+        let what = link.kind.as_ref().map_or_else(|| "a".to_owned(), |kind| format!("a {kind}"));
+        let of = if link.name == ifname.as_str() { "" } else { &format!("an altname of {}, ", link.name) };
         let msg = format!(
-            "interface {ifname} already exists in the container: it is {what} link with index {}",
+            "interface {ifname} already exists in the container: it is {of}{what} link with index {}",
             link.index
         );
         Err(cni::Error::new(Code::IN_USE, msg).with_details("nothing was changed").into())

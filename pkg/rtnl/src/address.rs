@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use ipnetwork::IpNetwork;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
+use netlink_packet_route::address::{
+    AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
+};
 use nix::errno::Errno;
 use rtnetlink::AddressMessageBuilder;
 
@@ -19,6 +21,7 @@ pub(crate) struct Address {
     pub(crate) index: u32,
     pub(crate) network: IpNetwork,
     pub(crate) link_local: bool,
+    pub(crate) permanent: bool,
     pub(crate) tentative: bool,
     pub(crate) duplicate: bool,
 }
@@ -56,6 +59,17 @@ impl Handle {
         Ok(all.into_iter().filter(|a| !a.link_local || a.network.is_ipv4()).map(|a| a.network).collect())
     }
 
+    /// The addresses of a link that somebody gave it for good: of [`Handle::addresses`] those that neither DHCP nor a router's
+    /// announcement gave it for a time.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub fn permanent_addresses(&self, index: u32) -> Result<Vec<IpNetwork>, Error> {
+        let mut all = self.all_addresses(index)?;
+        all.retain(|a| a.permanent && (!a.link_local || a.network.is_ipv4()));
+        Ok(all.into_iter().map(|a| a.network).collect())
+    }
+
     /// The addresses of a link that the kernel still checks for duplicates, and those it found to be ones.
     ///
     /// # Errors
@@ -68,8 +82,12 @@ impl Handle {
     }
 
     fn all_addresses(&self, index: u32) -> Result<Vec<Address>, Error> {
-        let message = Message::Address(GETADDR, AddressMessage::default());
-        self.dump("list", &"addresses", message, |found: &mut Vec<Address>, message| {
+        // A node may have thousands (kube-proxy's IPVS gives one to each service).
+        self.filter_lists();
+        let mut request = AddressMessage::default();
+        request.header.index = index;
+        let request = Message::Address(GETADDR, request);
+        self.dump("list", &"addresses", request, |found: &mut Vec<Address>, message| {
             if let Message::Address(_, message) = message
                 && message.header.index == index
             {
@@ -107,7 +125,74 @@ pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
         index: message.header.index,
         network: IpNetwork::new(ip, message.header.prefix_len).ok()?,
         link_local: message.header.scope == AddressScope::Link,
+        permanent: flags.contains(AddressHeaderFlags::Permanent) && !is_of_a_router(message),
         tentative: flags.contains(AddressHeaderFlags::Tentative),
         duplicate: flags.contains(AddressHeaderFlags::Dadfailed),
     })
+}
+
+/// Whether an address was made of a prefix that a router announces, which may be for ever: the kernel manages temporary
+/// addresses beside it, on behalf of itself or of NetworkManager.
+fn is_of_a_router(message: &AddressMessage) -> bool {
+    message.attributes.iter().any(|attribute| {
+        matches!(attribute, AddressAttribute::Flags(flags) if flags.contains(AddressFlags::Managetempaddr))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{process::Command, thread};
+
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+
+    /// With a link of many addresses and one of few, whose index is 7.
+    fn among_many(work: impl FnOnce(&Handle) + Send + 'static) {
+        let node = thread::spawn(move || {
+            #[expect(clippy::disallowed_methods, reason = "the thread ends there")]
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            let links = Handle::open().unwrap();
+            ip("link add vf0 index 7 type veth peer name far");
+            for n in 0..1000_u32 {
+                links.add_address(1, format!("10.{}.{}.1/32", n / 250, n % 250).parse().unwrap()).unwrap();
+            }
+            work(&links);
+        });
+        node.join().unwrap();
+    }
+
+    fn ip(args: &str) {
+        assert!(Command::new("ip").args(args.split(' ')).status().unwrap().success(), "ip {args}");
+    }
+
+    #[test]
+    fn the_addresses_of_other_links_are_not_listed() {
+        among_many(|links| {
+            ip("address add 10.9.0.2/24 dev vf0");
+            links.filter_lists();
+            let mut request = AddressMessage::default();
+            request.header.index = 7;
+            let count = |all: &mut usize, _| *all += 1;
+            let listed = links.dump("list", &"addresses", Message::Address(GETADDR, request), count).unwrap();
+            assert_eq!(listed, 1);
+            assert_eq!(links.addresses(7).unwrap(), ["10.9.0.2/24".parse().unwrap()]);
+            assert_eq!(links.addresses(1).unwrap().len(), 1000);
+        });
+    }
+
+    #[test]
+    fn what_dhcp_or_a_router_gave_is_not_permanent() {
+        among_many(|links| {
+            ip("address add 10.9.0.2/24 dev vf0 valid_lft 3600 preferred_lft 3600");
+            ip("address add fd00:9::2/64 dev vf0 nodad valid_lft 3600 preferred_lft 1800");
+            ip("address add fd00:9::3/64 dev vf0 nodad mngtmpaddr");
+            assert_eq!(links.addresses(7).unwrap().len(), 3);
+            assert!(links.permanent_addresses(7).unwrap().is_empty());
+            ip("address add fd00:9::4/64 dev vf0 nodad");
+            ip("address add 169.254.7.7/16 dev vf0 scope link");
+            let permanent = ["169.254.7.7/16", "fd00:9::4/64"].map(|text| text.parse().unwrap());
+            assert_eq!(links.permanent_addresses(7).unwrap(), permanent);
+        });
+    }
 }

@@ -35,7 +35,7 @@ impl Answer {
                 address::read(message).map_or(Self::Other, |address| Self::Address(address.network))
             }
             Message::Route(_, message) => route::read(message).map_or(Self::Other, Self::Route),
-            Message::Other(_) => Self::Other,
+            Message::Neighbour(..) | Message::Other(_) => Self::Other,
         }
     }
 }

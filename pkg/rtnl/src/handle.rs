@@ -69,11 +69,15 @@ impl Handle {
         object: &dyn fmt::Display,
         message: Message,
     ) -> Result<Message, Error> {
-        Ok(self.socket.borrow_mut().get(operation, object, message)?)
+        Ok(self.socket.borrow_mut().get_at_once(operation, object, message)?)
     }
 
     pub(crate) fn expect_long_answer(&self, bytes: usize) {
         self.socket.borrow_mut().expect_long_answer(bytes);
+    }
+
+    pub(crate) fn filter_lists(&self) {
+        self.socket.borrow_mut().filter_lists();
     }
 
     pub(crate) fn dump<T: Default>(

@@ -7,9 +7,12 @@
 
 mod address;
 mod answer;
+mod attributes;
 mod handle;
 mod link;
 mod message;
+mod neighbour;
+mod old_kernel;
 mod route;
 mod vf;
 

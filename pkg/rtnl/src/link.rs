@@ -6,7 +6,7 @@ use std::{
 };
 
 use addr::{LinkName, MacAddr};
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{DefaultNla, NLA_TYPE_MASK, NLM_F_CREATE, NLM_F_EXCL, Nla, NlasIterator};
 use netlink_packet_route::link::{
     InfoData, InfoIpVlan, InfoKind, InfoMacVlan, IpVlanMode, LinkAttribute, LinkExtentMask, LinkFlags,
     LinkInfo, LinkMessage, MacVlanMode, Prop, State,
@@ -15,8 +15,10 @@ use rtnetlink::LinkUnspec;
 
 use crate::{
     Error, Handle,
+    attributes::text,
     handle::Index,
     message::{DELLINK, DELLINKPROP, GETLINK, Message, NEWLINK, NEWLINKPROP},
+    old_kernel::{NEW_IFINDEX, PROP_LIST, knows},
 };
 
 /// `ARPHRD_ETHER`, the [`Link::hardware`] of Ethernet.
@@ -29,9 +31,9 @@ pub const INFINIBAND: u16 = 32;
 pub struct Link {
     /// Its index in its namespace. It may change when the link moves.
     pub index: u32,
-    /// Its name.
+    /// Its name. What is no UTF-8 in it is shown as such.
     pub name: String,
-    /// Its other names.
+    /// Its other names. What is no UTF-8 in one is shown as such.
     pub altnames: Vec<String>,
     /// What kind of virtual link it is; `None` for a physical one.
     pub kind: Option<Kind>,
@@ -114,12 +116,23 @@ impl Handle {
     /// # Errors
     /// Not found; or any other of [`Error`].
     pub fn link(&self, name: &LinkName) -> Result<Link, Error> {
-        let message = LinkUnspec::new_with_name(name.as_str()).build();
-        let link = self.get_link(&format!("link {name}"), message)?;
+        let link = self.link_called(name)?;
         if link.name == name.as_str() {
             return Ok(link);
         }
         Err(netlink::Error::not_found("find", format!("link {name}")).into())
+    }
+
+    /// The link that has that name, be it as an altname: no other can be called so. If there is one.
+    ///
+    /// # Errors
+    /// Any of [`Error`] but not found.
+    pub fn find_link_called(&self, name: &LinkName) -> Result<Option<Link>, Error> {
+        optional(self.link_called(name))
+    }
+
+    fn link_called(&self, name: &LinkName) -> Result<Link, Error> {
+        self.get_link(&format!("link {name}"), LinkUnspec::new_with_name(name.as_str()).build())
     }
 
     /// The link of that name, if there is one.
@@ -195,7 +208,7 @@ impl Handle {
 
     /// Moves a link into another namespace under another name and, if one is given, an index that is free
     /// there, in one step: no rename is seen in either namespace. The kernel brings the link down and drops
-    /// its addresses.
+    /// its addresses. Kernels before 5.13 choose an index themselves: the present one, if that is free there.
     ///
     /// # Errors
     /// Exists if the name is taken there: the link has moved then, under its old name. Refused with `EBUSY`
@@ -209,6 +222,7 @@ impl Handle {
     ) -> Result<(), Error> {
         let mut message =
             LinkUnspec::new_with_index(index).name(name.as_str()).setns_by_fd(to.as_fd().as_raw_fd()).build();
+        let new_index = new_index.filter(|_| knows(NEW_IFINDEX));
         message.attributes.extend(new_index.map(|index| LinkAttribute::NewIfIndex(index.cast_signed())));
         self.change_link("move", index, message)
     }
@@ -248,13 +262,20 @@ impl Handle {
         self.change_link("set the MTU of", index, LinkUnspec::new_with_index(index).mtu(mtu).build())
     }
 
-    /// Takes one of a link's altnames away.
+    /// Takes all of a link's altnames away.
     ///
     /// # Errors
-    /// Any of [`Error`].
-    pub fn remove_altname(&self, index: u32, altname: &str) -> Result<(), Error> {
-        let message = Message::Link(DELLINKPROP, altname_of(index, altname));
-        self.execute("remove an altname of", &Index(index), message, 0)
+    /// Refused with `EINVAL` if one of them went meanwhile: then some may be left. Any other of [`Error`].
+    pub fn remove_altnames(&self, index: u32) -> Result<(), Error> {
+        let message = without_statistics(LinkUnspec::new_with_index(index).build());
+        let Message::Link(_, found) = self.get("find", &Index(index), Message::Link(GETLINK, message))?
+        else {
+            return Ok(());
+        };
+        // A list of bytes that the kernel told, for a pod may have chosen any.
+        let Some(list) = found.attributes.into_iter().find(is_prop_list) else { return Ok(()) };
+        let message = LinkUnspec::new_with_index(index).append_extra_attribute(list).build();
+        self.execute("remove the altnames of", &Index(index), Message::Link(DELLINKPROP, message), 0)
     }
 
     /// Gives a link an altname.
@@ -262,7 +283,9 @@ impl Handle {
     /// # Errors
     /// Exists if any link has that name; any other of [`Error`].
     pub fn add_altname(&self, index: u32, altname: &str) -> Result<(), Error> {
-        let message = Message::Link(NEWLINKPROP, altname_of(index, altname));
+        let names = LinkAttribute::PropList(vec![Prop::AltIfName(altname.to_owned())]);
+        let message = LinkUnspec::new_with_index(index).append_extra_attribute(names).build();
+        let message = Message::Link(NEWLINKPROP, message);
         self.execute("add an altname to", &Index(index), message, NLM_F_CREATE | NLM_F_EXCL)
     }
 
@@ -274,11 +297,6 @@ impl Handle {
     ) -> Result<(), Error> {
         self.execute(operation, &Index(index), Message::Link(NEWLINK, message), 0)
     }
-}
-
-fn altname_of(index: u32, altname: &str) -> LinkMessage {
-    let names = LinkAttribute::PropList(vec![Prop::AltIfName(altname.to_owned())]);
-    LinkUnspec::new_with_index(index).append_extra_attribute(names).build()
 }
 
 fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
@@ -315,7 +333,9 @@ pub(crate) fn read(message: &LinkMessage) -> Link {
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
-            LinkAttribute::PropList(props) => link.altnames.extend(props.iter().filter_map(altname)),
+            LinkAttribute::Other(properties) if is_prop_list(attribute) => {
+                link.altnames = altnames(properties);
+            }
             LinkAttribute::Address(bytes) => link.mac = MacAddr::from_bytes(bytes),
             LinkAttribute::PermAddress(bytes) => link.permanent_mac = MacAddr::from_bytes(bytes),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
@@ -330,11 +350,16 @@ pub(crate) fn read(message: &LinkMessage) -> Link {
     link
 }
 
-fn altname(prop: &Prop) -> Option<String> {
-    match prop {
-        Prop::AltIfName(name) => Some(name.clone()),
-        _ => None,
-    }
+fn is_prop_list(attribute: &LinkAttribute) -> bool {
+    attribute.kind() & NLA_TYPE_MASK == PROP_LIST
+}
+
+fn altnames(properties: &DefaultNla) -> Vec<String> {
+    const ALT_IFNAME: u16 = 53;
+    let mut list = vec![0; properties.value_len()];
+    properties.emit_value(&mut list);
+    let properties = NlasIterator::new(&list).map_while(Result::ok);
+    properties.filter(|property| property.kind() == ALT_IFNAME).map(|name| text(name.value())).collect()
 }
 
 fn kind(infos: &[LinkInfo]) -> Option<Kind> {

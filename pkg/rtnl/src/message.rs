@@ -7,7 +7,11 @@ use netlink::Family;
 use netlink_packet_core::{
     DecodeError, Emitable, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable, Parseable,
 };
-use netlink_packet_route::{address::AddressMessage, link::LinkMessage, route::RouteMessage};
+use netlink_packet_route::{
+    address::AddressMessage, link::LinkMessage, neighbour::NeighbourMessage, route::RouteMessage,
+};
+
+use crate::attributes;
 
 /// `NETLINK_ROUTE`.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub(crate) enum Message {
     Link(u16, LinkMessage),
     Address(u16, AddressMessage),
     Route(u16, RouteMessage),
+    /// Sent, and never read.
+    Neighbour(u16, NeighbourMessage),
     /// Something we never ask for; it is skipped.
     Other(u16),
 }
@@ -36,13 +42,19 @@ pub(crate) const DELADDR: u16 = 21;
 pub(crate) const GETADDR: u16 = 22;
 pub(crate) const NEWROUTE: u16 = 24;
 pub(crate) const GETROUTE: u16 = 26;
+pub(crate) const NEWNEIGH: u16 = 28;
+pub(crate) const DELNEIGH: u16 = 29;
 pub(crate) const NEWLINKPROP: u16 = 108;
 pub(crate) const DELLINKPROP: u16 = 109;
 
 impl NetlinkSerializable for Message {
     fn message_type(&self) -> u16 {
         match self {
-            Self::Link(kind, _) | Self::Address(kind, _) | Self::Route(kind, _) | Self::Other(kind) => *kind,
+            Self::Link(kind, _)
+            | Self::Address(kind, _)
+            | Self::Route(kind, _)
+            | Self::Neighbour(kind, _)
+            | Self::Other(kind) => *kind,
         }
     }
 
@@ -51,6 +63,7 @@ impl NetlinkSerializable for Message {
             Self::Link(_, message) => message.buffer_len(),
             Self::Address(_, message) => message.buffer_len(),
             Self::Route(_, message) => message.buffer_len(),
+            Self::Neighbour(_, message) => message.buffer_len(),
             Self::Other(_) => 0,
         }
     }
@@ -60,6 +73,7 @@ impl NetlinkSerializable for Message {
             Self::Link(_, message) => message.emit(buffer),
             Self::Address(_, message) => message.emit(buffer),
             Self::Route(_, message) => message.emit(buffer),
+            Self::Neighbour(_, message) => message.emit(buffer),
             Self::Other(_) => {}
         }
     }
@@ -71,7 +85,7 @@ impl NetlinkDeserializable for Message {
     fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, DecodeError> {
         let kind = header.message_type;
         Ok(match kind {
-            NEWLINK..=GETLINK => Self::Link(kind, LinkMessage::parse(payload)?),
+            NEWLINK..=GETLINK => Self::Link(kind, attributes::parse(payload)?),
             NEWADDR..=GETADDR if is_ip(payload) => Self::Address(kind, AddressMessage::parse(payload)?),
             NEWROUTE..=GETROUTE if is_ip(payload) => Self::Route(kind, RouteMessage::parse(payload)?),
             _ => Self::Other(kind),

@@ -1,17 +1,20 @@
 //! A VF's settings, which only its PF can show and change.
 
-use addr::{MacAddr, VlanId, VlanProto, VlanQos};
+use std::fmt;
+
+use addr::{LinkName, MacAddr, VlanId, VlanProto, VlanQos};
 use netlink_packet_route::link::{
     LinkAttribute, LinkExtentMask, LinkMessage, LinkVfInfo, VfInfo, VfInfoGuid, VfInfoLinkState, VfInfoMac,
     VfInfoRate, VfInfoSpoofCheck, VfInfoTrust, VfLinkState, VfVlan, VfVlanInfo, VlanProtocol,
 };
-use rtnetlink::LinkUnspec;
+use rtnetlink::{LinkMessageBuilder, LinkUnspec};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, Handle,
+    Error, Handle, Link,
     handle::Index,
-    message::{GETLINK, Message},
+    link,
+    message::{GETLINK, Message, NEWLINK},
 };
 
 /// A VF's number on its PF, from 0.
@@ -51,7 +54,7 @@ pub struct VfSettings {
     pub port_guid: Option<u64>,
 }
 
-/// One setting to change. One message each, so that a refusal names its setting.
+/// One setting to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum VfSettingsChange {
@@ -157,13 +160,31 @@ impl Handle {
     /// # Kernel
     /// As of [`Handle::vf_settings`].
     pub fn vfs(&self, pf: u32) -> Result<Vec<(VfIndex, VfSettings)>, Error> {
+        Ok(all(&self.ask_with_vfs(&Index(pf), LinkUnspec::new_with_index(pf))?))
+    }
+
+    /// The link of a PF, and the settings of its VFs as of [`Handle::vfs`], by one question.
+    ///
+    /// # Errors
+    /// Not found; or any other of [`Error`].
+    pub fn pf(&self, name: &LinkName) -> Result<(Link, Vec<(VfIndex, VfSettings)>), Error> {
+        let answer = self.ask_with_vfs(&format!("link {name}"), LinkUnspec::new_with_name(name.as_str()))?;
+        Ok((link::read(&answer), all(&answer)))
+    }
+
+    fn ask_with_vfs(
+        &self,
+        object: &dyn fmt::Display,
+        link: LinkMessageBuilder<LinkUnspec>,
+    ) -> Result<LinkMessage, Error> {
         let mask = vec![LinkExtentMask::Vf, LinkExtentMask::SkipStats];
-        let message =
-            LinkUnspec::new_with_index(pf).append_extra_attribute(LinkAttribute::ExtMask(mask)).build();
+        let message = link.append_extra_attribute(LinkAttribute::ExtMask(mask)).build();
         // Some 400 bytes for each VF, and asking twice would ask the firmware twice.
         self.expect_long_answer(256 * 1024);
-        let answer = self.get("read the VFs of", &Index(pf), Message::Link(GETLINK, message))?;
-        Ok(if let Message::Link(_, message) = answer { all(&message) } else { Vec::new() })
+        match self.get("read the VFs of", object, Message::Link(GETLINK, message))? {
+            Message::Link(_, message) => Ok(message),
+            _ => Err(netlink::Error::not_found("read the VFs of", object.to_string()).into()),
+        }
     }
 
     /// Changes one setting of a VF.
@@ -171,10 +192,30 @@ impl Handle {
     /// # Errors
     /// Refused with `EOPNOTSUPP` if the driver cannot; any other of [`Error`].
     pub fn set_vf(&self, pf: u32, vf: VfIndex, change: VfSettingsChange) -> Result<(), Error> {
-        let infos = LinkAttribute::VfInfoList(vec![LinkVfInfo(vec![change.attribute(vf)])]);
-        let message = LinkUnspec::new_with_index(pf).append_extra_attribute(infos).build();
+        self.change_vf(change.operation(), pf, vf, &[change])
+    }
+
+    /// Changes several settings of a VF by one message. The kernel makes them one after another and ends with the first
+    /// that the driver refuses: it does not say which that is, nor take back those before it.
+    ///
+    /// # Errors
+    /// As of [`Handle::set_vf`].
+    pub fn set_vf_at_once(&self, pf: u32, vf: VfIndex, changes: &[VfSettingsChange]) -> Result<(), Error> {
+        self.change_vf("configure", pf, vf, changes)
+    }
+
+    fn change_vf(
+        &self,
+        operation: &'static str,
+        pf: u32,
+        vf: VfIndex,
+        changes: &[VfSettingsChange],
+    ) -> Result<(), Error> {
+        let infos = changes.iter().map(|change| change.attribute(vf)).collect();
+        let list = LinkAttribute::VfInfoList(vec![LinkVfInfo(infos)]);
+        let message = LinkUnspec::new_with_index(pf).append_extra_attribute(list).build();
         let object = format!("VF {vf} of the PF with index {pf}");
-        self.execute(change.operation(), &object, Message::Link(crate::message::NEWLINK, message), 0)
+        self.execute(operation, &object, Message::Link(NEWLINK, message), 0)
     }
 }
 

@@ -1,6 +1,6 @@
 //! PFs, VFs, and the links that belong to them.
 
-use std::path::PathBuf;
+use std::{fs, io, path::PathBuf};
 
 use addr::{LinkName, PciAddress};
 
@@ -134,6 +134,28 @@ impl Sysfs {
         Ok(links)
     }
 
+    /// The index of the function's first link in the namespace this sysfs shows. Its name may be one of any bytes, which
+    /// a pod has given it.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`].
+    pub fn link_index(&self, function: &Function) -> Result<Option<u32>, Error> {
+        let path = self.dir(function).join("net");
+        let failed = |source| Error::Io { path: path.clone(), source };
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(failed(source)),
+        };
+        let mut first = None;
+        for entry in entries {
+            // One that is just leaving, or gets another name, cannot be read.
+            let index = value(&entry.map_err(failed)?.path().join("ifindex"), NUMBER).ok().flatten();
+            first = first.into_iter().chain(index).min();
+        }
+        Ok(first)
+    }
+
     /// The link of a PF itself.
     ///
     /// In switchdev mode the representors of its VFs are in the same directory; they are left out.
@@ -222,6 +244,8 @@ mod tests {
         let tree = Tree::mlx5();
         assert_eq!(tree.sysfs.links(&pci("0000:af:00.2").into()).unwrap().len(), 1);
         assert!(tree.sysfs.links(&pci("0000:af:00.3").into()).unwrap().is_empty());
+        assert_eq!(tree.sysfs.link_index(&pci("0000:af:00.2").into()).unwrap(), Some(7));
+        assert_eq!(tree.sysfs.link_index(&pci("0000:af:00.3").into()).unwrap(), None);
         assert!(tree.sysfs.has(&pci("0000:af:00.3").into()).unwrap());
         assert!(!tree.sysfs.has(&pci("0000:af:00.4").into()).unwrap());
         // A circle of links cannot be followed, whatever is there.

@@ -51,6 +51,7 @@ impl Tree {
     pub(crate) fn link(&self, name: &str, pci: &str, port: Option<&str>) {
         let device = format!("{SLOT}/{pci}/net/{name}");
         self.dir(&device);
+        self.file(&format!("{device}/ifindex"), "7\n");
         if let Some(port) = port {
             self.file(&format!("{device}/phys_port_name"), &format!("{port}\n"));
         }

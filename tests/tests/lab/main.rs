@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod bootstrap;
+mod busy;
 mod cli;
 mod company;
 mod containerd;
@@ -17,6 +18,7 @@ mod go_pod;
 mod ipvlan;
 mod late;
 mod metrics;
+mod names;
 mod new_user;
 mod numbers;
 mod privileges;

@@ -301,6 +301,50 @@ fn a_vf_that_the_node_uses_itself_is_refused() {
 }
 
 #[test]
+fn a_vf_that_dhcp_or_a_router_gave_an_address_is_a_pods_and_comes_home_up() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth0", 6), machine.node.pod("a"));
+    let lease = |address: &str| {
+        machine
+            .node
+            .run_ip(&format!("address add {address} dev {} valid_lft 600 preferred_lft 600", vf.link));
+    };
+    let is_up = || {
+        let flags = machine.node.link(&vf.link).unwrap()["flags"].clone();
+        flags.as_array().unwrap().contains(&json!("UP"))
+    };
+    machine.node.run_ip(&format!("link set {} up", vf.link));
+    lease("10.66.0.1/24");
+    machine.node.run_ip(&format!("address add fd00:66::1/64 dev {} mngtmpaddr nodad", vf.link));
+    let call = call(&machine, &vf, &pod, json!({}));
+    call.add().ok();
+    assert!(pod.addresses("net1").is_empty());
+    call.del().done();
+    assert!(is_up());
+
+    // Whoever gave it one gives it another as soon as it is home.
+    call.add().ok();
+    pod.end();
+    wait_until("the VF is home", || !machine.vf("eth0", 6).link.is_empty());
+    let link = machine.vf("eth0", 6).link;
+    machine.node.run_ip(&format!("link set {link} up"));
+    machine.node.run_ip(&format!("address add 10.66.0.2/24 dev {link} valid_lft 600 preferred_lft 600"));
+    call.del().done();
+    assert!(is_up());
+    assert_eq!(machine.node.addresses(&vf.link), ["10.66.0.2/24"]);
+    machine.node.run_ip(&format!("address flush dev {}", vf.link));
+    machine.node.run_ip(&format!("link set {} down", vf.link));
+    // A link that was up has a queue. One that has come home has none.
+    let pod = machine.node.pod("b");
+    let again = call.pod(&pod);
+    again.add().ok();
+    again.del().done();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
 fn a_vf_whose_names_are_taken_at_home_comes_home_all_the_same() {
     let machine = Machine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 5), machine.node.pod("a"));
@@ -317,7 +361,7 @@ fn a_vf_whose_names_are_taken_at_home_comes_home_all_the_same() {
 }
 
 #[test]
-fn the_other_end_of_the_wire_learns_of_a_vfs_address_without_asking() {
+fn the_other_end_of_the_wire_learns_of_a_vfs_addresses_without_asking() {
     let machine = Machine::exclusive();
     let (vf, other) = (machine.vf("eth0", 0), machine.vf("eth1", 0));
     let (pod, neighbour) = (machine.node.pod("a"), machine.node.pod("b"));
@@ -327,14 +371,24 @@ fn the_other_end_of_the_wire_learns_of_a_vfs_address_without_asking() {
     neighbour.set_sysctl("net/ipv4/conf/net1/arp_accept", "1");
     neighbour.run_ip("address add 10.9.0.1/24 dev net1");
     wait_until("the neighbour has its carrier", || neighbour.link("net1").unwrap()["operstate"] == "UP");
-    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
+    // The last is one that a former pod had. A new one IPv6 takes from nobody who was not asked.
+    let ips = ["10.9.0.2", "10.9.0.3", "10.8.0.2", "fd00:9::2"];
+    neighbour.run_ip("neighbour add fd00:9::2 lladdr 02:00:00:00:00:01 nud stale dev net1");
+    for default in ["accept_dad", "dad_transmits"] {
+        pod.set_sysctl(&format!("net/ipv6/conf/default/{default}"), "1");
+    }
+    let given: Vec<_> =
+        ips.map(|ip| json!({"address": format!("{ip}/{}", if ip.contains(':') { 64 } else { 24 })})).into();
+    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": given}));
     let announcing = call(&machine, &vf, &pod, json!({"ipam": {"type": "fake"}})).delegates_in(ipam.dir());
     // A VF that has its carrier at once announces at once; one that has it later is the kernel's to announce.
     let mac = announcing.add().ok()["interfaces"][0]["mac"].clone();
     wait_until("the neighbour has heard the announcement", || {
         let known = neighbour.ip("neighbour show dev net1");
-        known.iter().any(|entry| entry["dst"] == "10.9.0.2" && entry["lladdr"] == mac)
+        ips.iter().all(|ip| known.iter().any(|entry| entry["dst"] == *ip && entry["lladdr"] == mac))
     });
+    let own = pod.ip("neighbour show nud all dev net1");
+    assert!(!own.iter().any(|entry| ips.contains(&entry["dst"].as_str().unwrap())), "{own:?}");
     announcing.del().done();
     listening.del().done();
 }
@@ -357,4 +411,53 @@ fn a_vf_whose_index_is_taken_in_the_pod_gets_another_there_and_its_own_back() {
     assert_eq!(index(), at_home);
     drop(pod);
     machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn on_an_old_kernel_a_vf_is_found_again_by_the_index_that_it_got_in_the_pod() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, other) = (machine.vf("eth1", 1), machine.vf("eth1", 2));
+    for kernel in ["5.4", "5.5", "5.12", "5.13"] {
+        let pod = machine.node.pod("a");
+        let at_home = machine.node.link(&vf.link).unwrap()["ifindex"].clone();
+        pod.run_ip(&format!("link add eth0 index {at_home} type dummy"));
+        let call = |vf: &Vf| call(&machine, vf, &pod, json!({"mtu": 1400})).env("SILKRAIL_KERNEL", kernel);
+        let (call, neighbour) = (call(&vf), call(&other).ifname("net2"));
+        let result = call.add().ok();
+        neighbour.add().ok();
+        call.check_after(&result).done();
+        assert_eq!(pod.link("net1").unwrap()["parentdev"], vf.pci, "Linux {kernel}");
+        // Names are the pod's to change.
+        for command in ["net1 down", "net2 down", "net1 name mine", "net2 name net1"] {
+            pod.run_ip(&format!("link set {command}"));
+        }
+        call.del().done();
+        assert!(pod.link("mine").is_none(), "Linux {kernel}");
+        assert_eq!(pod.link("net1").unwrap()["parentdev"], other.pci, "Linux {kernel}");
+        neighbour.del().done();
+        drop(pod);
+        machine.node.snapshot().assert_is(&before);
+    }
+}
+
+#[test]
+fn invariant_1_on_an_old_kernel_a_killed_add_is_put_right() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let vf = machine.vf("eth1", 3);
+    for step in 1.. {
+        let pod = machine.node.pod("a");
+        let at_home = machine.node.link(&vf.link).unwrap()["ifindex"].clone();
+        pod.run_ip(&format!("link add eth0 index {at_home} type dummy"));
+        let call = call(&machine, &vf, &pod, json!({"mtu": 1400})).env("SILKRAIL_KERNEL", "5.4");
+        let killed = call.clone().fault(&format!("kill:{step}")).add().was_killed();
+        call.del().done();
+        drop(pod);
+        machine.node.snapshot().assert_is(&before);
+        if !killed {
+            assert!(step > 6, "only {step} steps were seen");
+            break;
+        }
+    }
 }

@@ -9,7 +9,7 @@ use plugin::{
     claim::{Claim, Part},
     delegate::{self, Delegated},
     entry::{self, Published},
-    interface,
+    interface, patiently,
 };
 use podmap::Rdma;
 use rtnl::Link;
@@ -116,19 +116,26 @@ impl Addition<'_, '_> {
         journal.make(Change::Configured(settings.clone()), |_| settings.apply(self.node, &vf.pf))?;
         let (Some(link_move), Some(link)) = (link_move, &vf.link) else { return Ok(None) };
         let link = link_move.move_to_pod(self.node, self.pod, link)?;
-        self.adjust(&link)?;
-        Ok(Some(self.pod.links.link_by_index(link.index)?))
+        if let Some(arrived) = link_move.arrived_as(&link) {
+            journal.note(Change::Move(arrived))?;
+        }
+        self.adjust(link).map(Some)
     }
 
-    /// What the configuration asks of the link itself.
-    fn adjust(&self, link: &Link) -> Result<(), Error> {
-        if let Some(mtu) = self.conf.mtu.filter(|mtu| *mtu != link.mtu) {
-            self.pod.links.set_mtu(link.index, mtu)?;
+    /// Makes the link itself as the configuration asks, and returns it as it is then.
+    fn adjust(&self, link: Link) -> Result<Link, Error> {
+        let (links, index) = (&self.pod.links, link.index);
+        let (mtu, mac) = (self.conf.mtu.unwrap_or(link.mtu), self.conf.mac.or(link.mac));
+        if (mtu, mac) == (link.mtu, link.mac) {
+            return Ok(link);
         }
-        match self.conf.mac {
-            Some(mac) => set_mac(&self.pod.links, link.index, mac),
-            None => Ok(()),
+        if mtu != link.mtu {
+            patiently(|| links.set_mtu(index, mtu))?;
         }
+        if let Some(mac) = self.conf.mac {
+            set_mac(links, index, mac)?;
+        }
+        Ok(links.link_by_index(index)?)
     }
 
     /// What the result says besides addresses and routes.

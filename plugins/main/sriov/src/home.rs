@@ -1,16 +1,16 @@
 //! How a VF's link was at home, and how it becomes so again.
 
-use std::time::{Duration, Instant};
+use std::{thread, time::Duration};
 
 use addr::{LinkName, MacAddr, PciAddress};
 use cni::{Code, Error as CniError};
-use plugin::Error;
+use plugin::{Budget, Error, patiently};
 use rtnl::{Handle, Link};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-/// How long a driver may take to accept an address. Some do it in the background.
-const MAC_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a driver may take to accept an address. Some do it in the background, or after a reset.
+const MAC_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A VF's link as it was at home. What is absent is not known, and not restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,31 +21,34 @@ pub(crate) struct Home {
     permanent_mac: Option<MacAddr>,
     mtu: Option<u32>,
     up: bool,
-    /// An altname that is in the way of the pod's name for it.
-    altname: Option<String>,
+    /// All of them: whatever else it is called when it comes home, a pod has called it.
+    altnames: Option<Vec<String>>,
 }
 
 impl Home {
-    /// How a VF's link is at home now; in a pod it will be called `ifname`.
+    /// How a VF's link is at home now.
     ///
     /// # Errors
-    /// If its name is none that a link can be given.
-    pub(crate) fn of(vf: PciAddress, link: &Link, ifname: &LinkName) -> Result<Self, Error> {
-        let name = link.name.parse().map_err(|e| CniError::new(Code::INTERNAL, format!("VF {vf}: {e}")))?;
+    /// If it can have no name at all.
+    pub(crate) fn of(vf: PciAddress, link: &Link) -> Result<Self, Error> {
+        // A name that cannot be written is one that a pod gave it. The kernel calls a link that has none like this.
+        let nameless = format!("dev{}", link.index);
+        let name = if is_writable(&link.name) { &link.name } else { &nameless };
+        let altnames = link.altnames.iter().filter(|altname| is_writable(altname));
         Ok(Self {
-            name,
+            name: name.parse().map_err(|e| CniError::new(Code::INTERNAL, format!("VF {vf}: {e}")))?,
             index: Some(link.index),
             mac: link.mac,
             permanent_mac: link.permanent_mac,
             mtu: Some(link.mtu),
             up: link.up,
-            altname: link.altnames.iter().find(|name| name.as_str() == ifname.as_str()).cloned(),
+            altnames: Some(altnames.cloned().collect()),
         })
     }
 
     /// How a link was by what another program noted. It was down, as free VFs are.
     pub(crate) fn noted(name: LinkName, mac: Option<MacAddr>, mtu: Option<u32>) -> Self {
-        Self { name, index: None, mac, permanent_mac: mac, mtu, up: false, altname: None }
+        Self { name, index: None, mac, permanent_mac: mac, mtu, up: false, altnames: None }
     }
 
     /// Its index.
@@ -53,53 +56,57 @@ impl Home {
         self.index
     }
 
-    /// An altname that has to go before the link can have the pod's name for it.
-    pub(crate) fn altname_in_the_way(&self) -> Option<&str> {
-        self.altname.as_deref()
-    }
-
     /// Makes a link that is at home as it was.
     pub(crate) fn restore(&self, links: &Handle, link: &Link) -> Result<(), Error> {
-        // It had none, or no pod would have got it: who manages the node's links may have given it some since.
-        let addresses = links.addresses(link.index)?;
+        // It had none for good, or no pod would have got it: who manages the node's links may have given it some since.
+        let addresses = links.permanent_addresses(link.index)?;
         if addresses.is_empty() && self.is_like(link) {
             return Ok(());
         }
         if link.up {
-            links.set_up(link.index, false)?;
+            set_up(links, link.index, false)?;
         }
         for address in addresses {
             links.remove_address(link.index, address)?;
         }
-        self.rename(links, link)?;
+        self.restore_names(links, link)?;
         if let Some(mtu) = self.mtu.filter(|mtu| *mtu != link.mtu) {
-            links.set_mtu(link.index, mtu)?;
+            patiently(|| links.set_mtu(link.index, mtu))?;
         }
         if let Some(mac) = self.mac {
             set_mac(links, link.index, mac)?;
         }
-        if let Some(altname) = &self.altname {
-            // Somebody else may have the name by now; then it is theirs.
-            let _ = links.add_altname(link.index, altname);
-        }
         if self.up {
-            links.set_up(link.index, true)?;
+            set_up(links, link.index, true)?;
         }
         Ok(())
     }
 
     /// Gives a link that is still in the pod its former address.
     ///
-    /// igbvf takes the address it last came up with for its permanent one: where that is a pod's, the link
-    /// goes up and down once more. Here nobody sees it, and the move home resets what else that changes.
+    /// igbvf takes the address it has when it goes up or down for its permanent one. So the link gets its address while
+    /// it is still up, where the driver can do that, and then goes down, as it does for the move; if it was down, it goes
+    /// up and down once more. Here nobody sees it, and the move home resets what else that changes.
     pub(crate) fn restore_mac(&self, links: &Handle, link: &Link) -> Result<(), Error> {
-        if let Some(mac) = self.mac.filter(|mac| link.mac != Some(*mac)) {
-            links.set_up(link.index, false)?;
+        let has_all = |link: &Link| {
+            link.permanent_mac == self.permanent_mac && self.mac.is_none_or(|mac| link.mac == Some(mac))
+        };
+        if has_all(link) {
+            return Ok(());
+        }
+        if let Some(mac) = self.mac.filter(|_| link.up) {
+            let _ = links.set_mac(link.index, mac);
+        }
+        set_up(links, link.index, false)?;
+        if has_all(&links.link_by_index(link.index)?) {
+            return Ok(());
+        }
+        if let Some(mac) = self.mac {
             set_mac(links, link.index, mac)?;
         }
         if links.link_by_index(link.index)?.permanent_mac != self.permanent_mac {
-            links.set_up(link.index, true)?;
-            links.set_up(link.index, false)?;
+            set_up(links, link.index, true)?;
+            set_up(links, link.index, false)?;
         }
         Ok(())
     }
@@ -109,16 +116,32 @@ impl Home {
             && self.mtu.is_none_or(|mtu| link.mtu == mtu)
             && self.mac.is_none_or(|mac| link.mac == Some(mac))
             && link.up == self.up
-            && self.altname.as_ref().is_none_or(|altname| link.altnames.contains(altname))
+            && self.has_altnames_of(link)
+    }
+
+    fn has_altnames_of(&self, link: &Link) -> bool {
+        self.altnames.as_ref().is_none_or(|altnames| *altnames == link.altnames)
+    }
+
+    /// A name is one more for whoever wants to be called like it, so altnames go first and come back last.
+    fn restore_names(&self, links: &Handle, link: &Link) -> Result<(), Error> {
+        let is_own_altname = link.altnames.iter().any(|altname| altname == self.name.as_str());
+        let other_altnames = !self.has_altnames_of(link);
+        if (is_own_altname || other_altnames) && !link.altnames.is_empty() {
+            links.remove_altnames(link.index)?;
+        }
+        self.rename(links, link)?;
+        for altname in self.altnames.iter().flatten().filter(|_| is_own_altname || other_altnames) {
+            // Somebody else may have the name by now; then it is theirs.
+            let _ = links.add_altname(link.index, altname);
+        }
+        Ok(())
     }
 
     /// A name that is taken is no reason to keep a pod from going: the link works under any.
     fn rename(&self, links: &Handle, link: &Link) -> Result<(), Error> {
         if link.name == self.name.as_str() {
             return Ok(());
-        }
-        if link.altnames.iter().any(|altname| altname == self.name.as_str()) {
-            links.remove_altname(link.index, self.name.as_str())?;
         }
         match links.rename(link.index, &self.name) {
             Err(error) if error.is_exists() => {
@@ -130,32 +153,43 @@ impl Home {
     }
 }
 
+/// Whether a name is one that can be given again: of text, and without a blank that is none to the kernel.
+fn is_writable(name: &str) -> bool {
+    !name.contains(|c: char| c == char::REPLACEMENT_CHARACTER || c.is_whitespace())
+}
+
 /// Gives a VF's link an address and sees that it has it.
 ///
-/// Drivers differ: some do it in the background, and some give a VF with an administrative MAC that one when
-/// it goes down, and refuse any other way to set it.
+/// Drivers differ: some do it in the background, some are busy with a reset, and some give a VF with an administrative
+/// MAC that one when it goes down, and refuse any other way to set it.
 ///
 /// # Errors
 /// If it does not have the address in time.
 pub(crate) fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Error> {
-    let deadline = Instant::now() + MAC_PATIENCE;
+    let budget = Budget::of_call();
+    let deadline = budget.until("the address of a VF", MAC_PATIENCE);
     let mut cycled = false;
     loop {
         let link = links.link_by_index(index)?;
         if link.mac == Some(mac) {
             return Ok(());
         }
-        let refused = links.set_mac(index, mac).err();
+        let mut refused = links.set_mac(index, mac).err();
         if links.link_by_index(index)?.mac == Some(mac) {
             return Ok(());
         }
         if !link.up && !cycled {
-            links.set_up(index, true)?;
-            links.set_up(index, false)?;
-            cycled = true;
-            continue;
+            // A driver that is busy is asked for the address again first.
+            match links.set_up(index, true) {
+                Ok(()) => {
+                    set_up(links, index, false)?;
+                    cycled = true;
+                    continue;
+                }
+                Err(error) => refused = Some(error),
+            }
         }
-        if Instant::now() >= deadline {
+        if deadline.has_passed() {
             let is = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
             let msg = format!(
                 "mac: effective mac address is different from requested one: {} has {is}, not {mac}",
@@ -164,14 +198,16 @@ pub(crate) fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Er
             let why = refused.map(|e| e.to_string()).unwrap_or_default();
             return Err(CniError::new(Code::TRY_AGAIN, msg).with_details(why).into());
         }
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
     }
+}
+
+fn set_up(links: &Handle, index: u32, up: bool) -> Result<(), Error> {
+    Ok(patiently(|| links.set_up(index, up))?)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use nix::sched::{CloneFlags, unshare};
 
     use super::*;

@@ -12,6 +12,7 @@ mod announce;
 mod change;
 mod check;
 mod conf;
+mod frame;
 mod home;
 mod legacy;
 mod link_move;

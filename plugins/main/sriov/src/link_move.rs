@@ -22,6 +22,9 @@ use crate::{
 /// background, in a tenth of a second when it is idle.
 const RETURN: Duration = Duration::from_secs(20);
 
+/// How often a pod may give its VF new names while it is to go home. As a rule nothing of it runs any more.
+const RENAMINGS: usize = 20;
+
 /// A VF's link was moved into a pod. It is known again by its PCI address, wherever it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -46,7 +49,7 @@ impl LinkMove {
     pub(crate) fn of(request: &Add<'_>, pod: &Pod, vf: PciAddress, link: &Link) -> Result<Self, Error> {
         let ifname = request.attachment.ifname.clone();
         let taken = pod.links.find_link_by_index(link.index)?.is_some();
-        let home = Home::of(vf, link, &ifname)?;
+        let home = Home::of(vf, link)?;
         Ok(Self {
             owner: request.attachment.clone(),
             vf,
@@ -77,11 +80,20 @@ impl LinkMove {
     /// If the kernel refuses.
     pub(crate) fn move_to_pod(&self, node: &Node, pod: &Pod, link: &Link) -> Result<Link, Error> {
         let links = node.links()?;
-        if let Some(altname) = self.home.altname_in_the_way() {
-            links.remove_altname(link.index, altname)?;
+        // They are noted. One that a link of the pod has would keep it from going, and one that is the pod's name for it
+        // from having that.
+        if !link.altnames.is_empty() {
+            links.remove_altnames(link.index)?;
         }
         links.move_link(link.index, &pod.netns, &self.ifname, self.pod_index)?;
         Ok(pod.links.link(&self.ifname)?)
+    }
+
+    /// The move as it was made, if the link has another index in the pod than it was to have: kernels before 5.13
+    /// choose it themselves.
+    pub(crate) fn arrived_as(&self, link: &Link) -> Option<Self> {
+        let arrived = Self { pod_index: Some(link.index), ..self.clone() };
+        (arrived != *self).then_some(arrived)
     }
 
     /// Brings the link home and makes it as it was, unless the VF is another attachment's by now.
@@ -91,6 +103,7 @@ impl LinkMove {
         }
         let pod = self.pod()?;
         if let Some(pod) = &pod
+            && link_at_home(node, self.vf)?.is_none()
             && let Some(link) = self.find(&pod.links)?
         {
             self.move_home(pod, &link)?;
@@ -123,15 +136,17 @@ impl LinkMove {
         self.netns_id.map_or(Ok(None), |id| Pod::find(&self.netns, id))
     }
 
-    /// The VF's link among a pod's, known by its device or, before Linux 5.14, by its index or name.
+    /// The VF's link among a pod's, known by its device or, before Linux 5.14, by its index or name. It is not at home,
+    /// so on such a kernel the physical link that has its name in the pod is it, unless another of the pod's VFs has
+    /// been given that.
     fn find(&self, links: &Handle) -> Result<Option<Link>, Error> {
         let device = self.vf.to_string();
         let ours = |link: &Link| link.device.as_ref().map_or(link.kind.is_none(), |is| *is == device);
-        let expected = match self.pod_index {
-            Some(index) => links.find_link_by_index(index)?,
-            None => links.find_link(&self.ifname)?,
-        };
+        let expected = self.pod_index.map(|index| links.find_link_by_index(index)).transpose()?.flatten();
         if let Some(link) = expected.filter(ours) {
+            return Ok(Some(link));
+        }
+        if let Some(link) = links.find_link(&self.ifname)?.filter(ours) {
             return Ok(Some(link));
         }
         Ok(links.links()?.into_iter().find(|link| link.device.as_ref() == Some(&device)))
@@ -143,26 +158,44 @@ impl LinkMove {
             // At home it is tried again; here it must not keep the link from going.
             warn!(%error, vf = %self.vf, "the VF's address could not be restored in the pod");
         }
+        self.move_named(pod, &home, link)
+    }
+
+    /// Its other names are the pod's; at home it gets back what it had. The kernel moves no link with an altname that is
+    /// taken where it goes, and older ones make two links of one name.
+    fn move_named(&self, pod: &Pod, home: &NetNs, link: &Link) -> Result<(), Error> {
+        let mut altnames = !link.altnames.is_empty();
+        for _ in 0..RENAMINGS {
+            if altnames && let Err(error) = pod.links.remove_altnames(link.index) {
+                warn!(%error, vf = %self.vf, "the names that the pod gave the VF could not be taken away");
+            }
+            let taken = match self.move_under_its_name(pod, home, link) {
+                Err(error) if error.is_exists() => error,
+                moved => return Ok(moved?),
+            };
+            // The kernel moves first and renames second: it may have arrived under the name it had in the pod.
+            let Some(link) = pod.links.find_link_by_index(link.index)? else { return Ok(()) };
+            altnames = !link.altnames.is_empty();
+            if !altnames {
+                warn!(error = %taken, vf = %self.vf, "both its names are taken at home; it gets another");
+                return self.move_under_any_name(pod, home, &link);
+            }
+        }
+        let msg = format!("VF {}: its pod gives it names faster than they can be taken away", self.vf);
+        Err(CniError::new(Code::TRY_AGAIN, msg).with_details("end the pod's processes").into())
+    }
+
+    fn move_under_its_name(&self, pod: &Pod, home: &NetNs, link: &Link) -> Result<(), rtnl::Error> {
         let name = &self.home.name;
-        if link.altnames.iter().any(|altname| altname == name.as_str()) {
-            pod.links.remove_altname(link.index, name.as_str())?;
-        }
-        let mut moved = pod.links.move_link(link.index, &home, name, self.home.index());
-        if matches!(&moved, Err(rtnl::Error::Netlink(e)) if e.errno() == Some(Errno::EBUSY)) {
-            moved = pod.links.move_link(link.index, &home, name, None);
-        }
-        match moved {
-            Err(error) if error.is_exists() => self.move_home_unnamed(pod, &home, link),
-            moved => Ok(moved?),
+        match pod.links.move_link(link.index, home, name, self.home.index()) {
+            Err(rtnl::Error::Netlink(e)) if e.errno() == Some(Errno::EBUSY) => {
+                pod.links.move_link(link.index, home, name, None)
+            }
+            moved => moved,
         }
     }
 
-    /// Its name is taken at home. Either it has arrived under the one it had in the pod, for the kernel moves
-    /// first and renames second; or that is taken too and it has not moved: then any name will do.
-    fn move_home_unnamed(&self, pod: &Pod, home: &NetNs, link: &Link) -> Result<(), Error> {
-        if pod.links.find_link_by_index(link.index)?.is_none() {
-            return Ok(());
-        }
+    fn move_under_any_name(&self, pod: &Pod, home: &NetNs, link: &Link) -> Result<(), Error> {
         let any = "dev%d".parse().map_err(|e| CniError::new(Code::INTERNAL, format!("dev%d: {e}")))?;
         Ok(pod.links.move_link(link.index, home, &any, None)?)
     }

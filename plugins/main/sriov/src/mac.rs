@@ -8,7 +8,7 @@
 use std::fmt;
 
 use addr::{Attachment, MacAddr, PciAddress};
-use plugin::{Error, Node};
+use plugin::{Error, Node, patiently};
 use rtnl::{VfIndex, VfSettingsChange};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
@@ -48,12 +48,13 @@ impl FormerMac {
         if !node.sysfs.has(&Function::Pci(self.vf))? || is_anothers(node, self.vf, &self.owner)? {
             return Ok(());
         }
-        let pf = Pf::find(node, self.pf)?;
-        let now = node.links()?.vf_settings(pf.link.index, self.index)?;
+        let (pf, now) = Pf::find(node, self.pf, self.index)?;
         if now.mac == Some(self.mac) || self.mac.is_zero() {
             return Ok(());
         }
-        Ok(node.links()?.set_vf(pf.link.index, self.index, VfSettingsChange::Mac(self.mac))?)
+        let (links, mac) = (node.links()?, VfSettingsChange::Mac(self.mac));
+        // The link has just got its address back, and some drivers reset the VF for that.
+        Ok(patiently(|| links.set_vf(pf.link.index, self.index, mac))?)
     }
 }
 

@@ -1,14 +1,11 @@
 //! A VF's settings on its PF, as a change that can be taken back.
 
-use std::{
-    fmt, thread,
-    time::{Duration, Instant},
-};
+use std::fmt;
 
 use addr::{Attachment, PciAddress};
 use cni::{Code, Error as CniError};
 use nix::errno::Errno;
-use plugin::{Error, Node};
+use plugin::{Error, Node, patiently};
 use rtnl::{VfIndex, VfSettings, VfSettingsChange, VfVlanTag};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
@@ -17,9 +14,6 @@ use crate::{
     conf::Conf,
     vf::{Pf, Vf, is_anothers},
 };
-
-/// How long a driver may be resetting a VF.
-const RESET: Duration = Duration::from_secs(5);
 
 /// A VF was configured through its PF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +70,27 @@ impl Configured {
     /// # Errors
     /// The first that the driver refused, by name.
     pub(crate) fn apply(&self, node: &Node, pf: &Pf) -> Result<(), Error> {
-        self.set.iter().try_for_each(|change| self.set_one(node, pf, *change))
+        let apart = self.at_once(node, pf, &self.set)?;
+        apart.iter().try_for_each(|change| self.set_one(node, pf, *change))
+    }
+
+    /// Makes changes by one message, and returns those that are to be made one by one: a refusal does not name its
+    /// setting, and a driver that resets the VF for the first refuses the next.
+    fn at_once(
+        &self,
+        node: &Node,
+        pf: &Pf,
+        changes: &[VfSettingsChange],
+    ) -> Result<Vec<VfSettingsChange>, Error> {
+        if changes.len() < 2 {
+            return Ok(changes.to_vec());
+        }
+        let links = node.links()?;
+        if links.set_vf_at_once(pf.link.index, self.index, changes).is_ok() {
+            return Ok(Vec::new());
+        }
+        let now = links.vf_settings(pf.link.index, self.index)?;
+        Ok(changes.iter().filter(|change| !change.is_in_place(&now)).copied().collect())
     }
 
     fn set_one(&self, node: &Node, pf: &Pf, change: VfSettingsChange) -> Result<(), Error> {
@@ -97,7 +111,7 @@ impl Configured {
 
     fn set_patiently(&self, node: &Node, pf: &Pf, change: VfSettingsChange) -> Result<(), Error> {
         let links = node.links()?;
-        Ok(patiently(RESET, || links.set_vf(pf.link.index, self.index, change))?)
+        Ok(patiently(|| links.set_vf(pf.link.index, self.index, change))?)
     }
 
     /// Brings the former settings back, unless the VF is another attachment's by now.
@@ -109,12 +123,12 @@ impl Configured {
         if !node.sysfs.has(&Function::Pci(self.vf))? {
             return Ok(());
         }
-        let pf = Pf::find(node, self.pf)?;
-        let now = node.links()?.vf_settings(pf.link.index, self.index)?;
+        let (pf, now) = Pf::find(node, self.pf, self.index)?;
+        let changed: Vec<_> = self.restore.iter().filter(|it| !it.is_in_place(&now)).copied().collect();
         let mut result = Ok(());
-        for change in self.restore.iter().filter(|change| !change.is_in_place(&now)) {
+        for change in self.at_once(node, &pf, &changed)? {
             // Kept going: one setting that cannot be restored must not keep the others from it.
-            result = result.and(self.restore_one(node, &pf, *change));
+            result = result.and(self.restore_one(node, &pf, change));
         }
         result
     }
@@ -135,8 +149,7 @@ impl Configured {
 
     /// Looks whether the settings are as they were made.
     pub(crate) fn verify(&self, node: &Node) -> Result<(), Error> {
-        let pf = Pf::find(node, self.pf)?;
-        let now = node.links()?.vf_settings(pf.link.index, self.index)?;
+        let (_, now) = Pf::find(node, self.pf, self.index)?;
         match self.set.iter().find(|change| !change.is_in_place(&now)) {
             None => Ok(()),
             Some(change) => {
@@ -148,26 +161,6 @@ impl Configured {
                 Err(CniError::new(Code::CHANGED, msg).into())
             }
         }
-    }
-}
-
-/// Some drivers (i40e, ice) reset a VF at each change, or answer one VF's own request, and refuse the next change
-/// of any VF meanwhile. No lock of ours could keep them from it: the kernel already makes one change at a time.
-fn patiently(
-    patience: Duration,
-    mut set: impl FnMut() -> Result<(), rtnl::Error>,
-) -> Result<(), rtnl::Error> {
-    let deadline = Instant::now() + patience;
-    loop {
-        let error = match set() {
-            Err(rtnl::Error::Netlink(error)) => error,
-            result => return result,
-        };
-        let resetting = matches!(error.errno(), Some(Errno::EAGAIN | Errno::EBUSY));
-        if !resetting || Instant::now() >= deadline {
-            return Err(error.into());
-        }
-        thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -197,29 +190,5 @@ fn former_rate(now: &VfSettings) -> VfSettingsChange {
 impl fmt::Display for Configured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "settings of VF {}", self.vf)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Tries against a driver that answers with these errors in turn, and then does what it is told.
-    fn tries(answers: &[Errno], patience: Duration) -> (usize, bool) {
-        let mut tries = 0;
-        let done = patiently(patience, || {
-            tries += 1;
-            let Some(errno) = answers.get(tries - 1) else { return Ok(()) };
-            let (object, extack) = ("VF 0".to_owned(), netlink::Extack::default());
-            Err(netlink::Error::Refused { operation: "set", object, errno: *errno, extack }.into())
-        });
-        (tries, done.is_ok())
-    }
-
-    #[test]
-    fn a_driver_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
-        assert_eq!(tries(&[Errno::EAGAIN, Errno::EBUSY], RESET), (3, true));
-        assert_eq!(tries(&[Errno::EOPNOTSUPP], RESET), (1, false));
-        assert_eq!(tries(&[Errno::EBUSY; 9], Duration::from_millis(75)), (3, false), "not for ever");
     }
 }

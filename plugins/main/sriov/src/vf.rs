@@ -35,13 +35,19 @@ pub(crate) struct Pf {
 }
 
 impl Pf {
-    /// The PF of a PCI address, with its link.
+    /// The PF of a PCI address, with the settings of one of its VFs.
     ///
     /// # Errors
-    /// If it has none on the node.
-    pub(crate) fn find(node: &Node, pci: PciAddress) -> Result<Self, Error> {
+    /// If it has no link on the node, or no such VF.
+    pub(crate) fn find(node: &Node, pci: PciAddress, index: VfIndex) -> Result<(Self, VfSettings), Error> {
         let name = node.sysfs.pf_link(pci)?;
-        Ok(Self { pci, link: node.links()?.link(&name)? })
+        let (link, vfs) = node.links()?.pf(&name)?;
+        let settings = vfs.into_iter().find(|(number, _)| *number == index).map(|(_, settings)| settings);
+        let settings = settings.ok_or_else(|| {
+            let msg = format!("PF {name} does not tell the settings of its VF {index}");
+            CniError::new(Code::TRY_AGAIN, msg).with_details("was sriov_numvfs changed?")
+        })?;
+        Ok((Self { pci, link }, settings))
     }
 }
 
@@ -83,13 +89,14 @@ impl Vf {
     /// # Errors
     /// That it is no VF, has no link, or is somewhere else.
     pub(crate) fn find(node: &Node, pci: PciAddress) -> Result<Self, Error> {
-        let pf = Pf::find(node, Self::exists(node, pci)?)?;
+        let pf = Self::exists(node, pci)?;
         let index = node.sysfs.vf_index(pci)?;
         let link = Self::link(node, pci)?;
         if let Some(link) = &link {
+            is_ethernet(pci, link)?;
             is_free(node, pci, link)?;
         }
-        let settings = node.links()?.vf_settings(pf.link.index, index)?;
+        let (pf, settings) = Pf::find(node, pf, index)?;
         Ok(Self { pci, pf, index, link, settings })
     }
 
@@ -121,12 +128,33 @@ impl Vf {
     }
 }
 
-/// Refuses a VF that the node itself uses: moving it would take its addresses, or its place in a bond.
+/// Refuses an InfiniBand VF. Its network device is IP over InfiniBand, which belongs to its RDMA device: the kernel removes
+/// it when that moves to another namespace, and makes it anew in the first one.
+fn is_ethernet(pci: PciAddress, link: &Link) -> Result<(), Error> {
+    if link.hardware != rtnl::INFINIBAND {
+        return Ok(());
+    }
+    let msg = format!(
+        "VF {pci} is an InfiniBand VF: its link {} has hardware type {}, and sriov is for Ethernet, {}",
+        link.name,
+        rtnl::INFINIBAND,
+        rtnl::ETHERNET
+    );
+    let details = "use the plugin ib-sriov for it, without rdma after it: the link belongs to the VF's RDMA device and \
+                   would vanish when that moves; a card in Ethernet mode (LINK_TYPE_P1=2, by mlxconfig) has VFs for sriov";
+    Err(CniError::new(Code::UNSUPPORTED_FIELD, msg).with_details(details).into())
+}
+
+/// Refuses a VF that the node itself uses: moving it would take its addresses, or its place in a bond. What DHCP or a router
+/// gave it for a time is nobody's use of it: NetworkManager, or the kernel by itself, asks for some on every link that is up.
 fn is_free(node: &Node, pci: PciAddress, link: &Link) -> Result<(), Error> {
     let links = node.links()?;
     let used = match link.controller.map(|index| links.link_by_index(index)).transpose()? {
         Some(controller) => Some(format!("belongs to {}", controller.name)),
-        None => links.addresses(link.index)?.first().map(|address| format!("has the address {address}")),
+        None => {
+            let addresses = links.permanent_addresses(link.index)?;
+            addresses.first().map(|address| format!("has the address {address}"))
+        }
     };
     let Some(used) = used else { return Ok(()) };
     let msg = format!("VF {pci} is in use by the node: its link {} {used}", link.name);
@@ -154,9 +182,9 @@ pub(crate) fn link_at_home(node: &Node, pci: PciAddress) -> Result<Option<Link>,
     if !node.sysfs.has(&function)? {
         return Ok(None);
     }
-    let names = node.sysfs.links(&function)?;
-    let Some(name) = names.first() else { return Ok(None) };
-    Ok(node.links()?.find_link(name)?)
+    // Not by its name: a pod may have given it one that cannot be written.
+    let Some(index) = node.sysfs.link_index(&function)? else { return Ok(None) };
+    Ok(node.links()?.find_link_by_index(index)?)
 }
 
 /// Waits for a VF that is on its way home; `None` if it does not come within `patience`.
@@ -171,5 +199,35 @@ pub(crate) fn wait_at_home(node: &Node, pci: PciAddress, patience: Duration) -> 
         }
         // sysfs has the name a moment after the event: look again soon.
         events.wait(deadline, Duration::from_millis(20)).map_err(wait)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_infiniband_vf_is_refused_with_the_plugin_to_use() {
+        let pci: PciAddress = "0000:af:00.2".parse().unwrap();
+        let link = |hardware| Link {
+            index: 7,
+            name: "ibp175s0v0".into(),
+            altnames: Vec::new(),
+            kind: None,
+            hardware,
+            mac: None,
+            permanent_mac: None,
+            mtu: 2044,
+            up: false,
+            running: false,
+            parent: None,
+            controller: None,
+            device: None,
+        };
+        is_ethernet(pci, &link(rtnl::ETHERNET)).unwrap();
+        let Err(Error::Cni(error)) = is_ethernet(pci, &link(rtnl::INFINIBAND)) else { panic!("not refused") };
+        assert_eq!(error.code, Code::UNSUPPORTED_FIELD);
+        assert!(error.msg.contains("0000:af:00.2") && error.msg.contains("InfiniBand"), "{error:?}");
+        assert!(error.details.contains("ib-sriov"), "{error:?}");
     }
 }

@@ -1,0 +1,93 @@
+//! What is read of a link's message.
+//!
+//! A pod gives its links names, altnames and aliases of any bytes, and the codec refuses a whole message for one that is
+//! not UTF-8: the pod's VF could never be found again. So the codec gets only what we look at.
+
+use netlink_packet_core::{
+    DecodeError, DefaultNla, NlaBuffer, NlasIterator, Parseable, ParseableParametrized,
+};
+use netlink_packet_route::{
+    AddressFamily,
+    link::{LinkAttribute, LinkMessage},
+};
+
+use crate::old_kernel::{PARENT_DEV_NAME, PERM_ADDRESS, PROP_LIST, knows};
+
+/// The length of `ifinfomsg`.
+const HEADER: usize = 16;
+
+const IFNAME: u16 = 3;
+const LINKINFO: u16 = 18;
+/// Address, MTU, `IFLA_LINK`, controller, state, VFs.
+const OTHERS: [u16; 8] = [1, 4, 5, 10, 16, 22, PERM_ADDRESS, PARENT_DEV_NAME];
+
+/// Reads the message of a link.
+pub(crate) fn parse(payload: &[u8]) -> Result<LinkMessage, DecodeError> {
+    let (header, attributes) = payload.split_at_checked(HEADER).unwrap_or((payload, &[]));
+    let mut message = LinkMessage::parse(header)?;
+    let family = message.header.interface_family;
+    for attribute in NlasIterator::new(attributes) {
+        message.attributes.extend(read(&attribute?, family)?);
+    }
+    Ok(message)
+}
+
+fn read(attribute: &NlaBuffer<&[u8]>, family: AddressFamily) -> Result<Option<LinkAttribute>, DecodeError> {
+    let known = || LinkAttribute::parse_with_param(attribute, family);
+    Ok(match attribute.kind() {
+        later if !knows(later) => None,
+        IFNAME => Some(LinkAttribute::IfName(text(attribute.value()))),
+        // As it is: the kernel wants the very bytes back of who takes an altname away.
+        PROP_LIST => Some(LinkAttribute::Other(DefaultNla::parse(attribute)?)),
+        // A pod makes links of any kind, and what is not read of one costs nothing.
+        LINKINFO => known().ok(),
+        kind if OTHERS.contains(&kind) => Some(known()?),
+        _ => None,
+    })
+}
+
+/// A text of the kernel, up to its zero. What is no UTF-8 is shown as such.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(4 + value.len()).unwrap();
+        let mut bytes = [&length.to_ne_bytes(), &kind.to_ne_bytes(), value].concat();
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn link(attributes: &[Vec<u8>]) -> crate::Link {
+        crate::link::read(&parse(&[vec![0; HEADER], attributes.concat()].concat()).unwrap())
+    }
+
+    #[test]
+    fn a_link_is_read_whatever_bytes_a_pod_called_it() {
+        const IFALIAS: u16 = 20;
+        const ALT_IFNAME: u16 = 53;
+        let altnames = [attribute(ALT_IFNAME, b"\xff\0"), attribute(ALT_IFNAME, b"rail\0")].concat();
+        let link = link(&[
+            attribute(IFNAME, b"\xfe\0"),
+            attribute(IFALIAS, b"\xff\0"),
+            attribute(PROP_LIST | 0x8000, &altnames),
+            attribute(LINKINFO | 0x8000, &attribute(1, b"\xff\0")),
+        ]);
+        assert_eq!(
+            (link.name.as_str(), link.altnames),
+            ("\u{fffd}", vec!["\u{fffd}".into(), "rail".to_owned()])
+        );
+    }
+
+    #[test]
+    fn short_messages_are_refused() {
+        assert!(parse(&[]).is_err());
+        assert!(parse(&[0; HEADER - 1]).is_err());
+        assert!(parse(&[vec![0; HEADER], vec![9, 0, 3, 0]].concat()).is_err(), "longer than the message");
+    }
+}

@@ -1,0 +1,107 @@
+//! `sriov` with a driver that answers as those do that reset a function for each of its settings (`rdmasim`'s refusals).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testkit::{Call, Observe, Pod};
+
+use silkrail_tests::machine::{Machine, Simulation, Vf};
+
+fn call(machine: &Machine, vf: &Vf, pod: &Pod, settings: Value) -> Call {
+    let mut conf = json!({"deviceID": vf.pci, "ipam": {}});
+    conf.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+    machine.plugin("sriov", &conf).pod(pod)
+}
+
+/// So many refusals of each kind, by the VF's own driver.
+fn refusals(machine: &Machine, vf: &Vf, many: [(&str, u32); 3]) -> Vec<Simulation> {
+    many.map(|(what, count)| machine.simulate(&vf.pci, &format!("refuse/{what}"), &count.to_string())).into()
+}
+
+fn pf(machine: &Machine, vf: &Vf) -> String {
+    let details = machine.node.link(vf.pf).unwrap();
+    details["parentdev"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_driver_that_is_resetting_the_vf_is_waited_for() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let vf = machine.vf("eth0", 0);
+    let pf = pf(&machine, &vf);
+    for round in 0..2 {
+        let pod = machine.node.pod("a");
+        let mac = format!("c2:11:22:33:44:5{round}");
+        let settings = json!({"vlan": 5, "trust": "on", "spoofchk": "off", "mac": mac, "mtu": 1400});
+        let call = call(&machine, &vf, &pod, settings);
+        let refusals = refusals(&machine, &vf, [("open", 3), ("mtu", 3), ("mac", 3)]);
+        let by_the_pf = machine.simulate(&pf, "refuse/vf", "5");
+        let result = call.add().ok();
+        assert_eq!(result["interfaces"][0]["mac"], mac);
+        let net1 = pod.link("net1").unwrap();
+        assert_eq!((&net1["mtu"], &net1["address"]), (&json!(1400), &json!(mac)));
+        assert_eq!(machine.vf_info(&vf)["trust"], true);
+        for refusal in &refusals {
+            refusal.set("3");
+        }
+        by_the_pf.set("5");
+        call.del().done();
+        drop(pod);
+        machine.node.snapshot().assert_is(&before);
+    }
+}
+
+#[test]
+fn a_vf_that_was_up_at_home_is_waited_for_when_it_is_taken_up_again() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth0", 1), machine.node.pod("a"));
+    machine.node.run_ip(&format!("link set {} up", vf.link));
+    let call = call(&machine, &vf, &pod, json!({}));
+    call.add().ok();
+    let open = machine.simulate(&vf.pci, "refuse/open", "4");
+    call.del().done();
+    let flags = machine.node.link(&vf.link).unwrap()["flags"].clone();
+    assert!(flags.as_array().unwrap().contains(&json!("UP")), "{flags}");
+    drop(open);
+    machine.node.run_ip(&format!("link set {} down", vf.link));
+    // A link that was up has a queue. One that has come home has none.
+    call.add().ok();
+    call.del().done();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn the_former_mac_is_restored_also_by_a_pf_that_is_busy() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 2), machine.node.pod("a"));
+    let admin = |mac: &str| machine.node.run_ip(&format!("link set eth0 vf {} mac {mac}", vf.index));
+    admin("c2:00:00:00:00:99");
+    let call = call(&machine, &vf, &pod, json!({"mac": "c2:11:22:33:44:55"}));
+    // It is noted what the PF showed, and no more is done.
+    assert!(call.clone().fault("kill:3").add().was_killed());
+    admin("c2:11:22:33:44:55");
+    let busy = machine.simulate(&pf(&machine, &vf), "refuse/vf", "3");
+    call.del().done();
+    assert_eq!(machine.vf_info(&vf)["address"], "c2:00:00:00:00:99");
+    drop(busy);
+    admin("00:00:00:00:00:00");
+}
+
+#[test]
+fn invariant_8_a_driver_that_is_busy_for_ever_is_not_waited_for_so_long() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth0", 3), machine.node.pod("a"));
+    let call = call(&machine, &vf, &pod, json!({"vlan": 7}));
+    let busy = machine.simulate(&vf.pci, "refuse/open", "1000000");
+    let began = Instant::now();
+    call.add().error(11).says(&["set up", "busy"]);
+    let waited = began.elapsed();
+    assert!((Duration::from_secs(9)..Duration::from_secs(40)).contains(&waited), "{waited:?}");
+    drop(busy);
+    call.del().done();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
