@@ -16,6 +16,7 @@ mod fleet;
 mod gc;
 mod go_pod;
 mod ipvlan;
+mod isolation;
 mod late;
 mod metrics;
 mod names;

@@ -95,6 +95,7 @@ fn run() -> Result<bool> {
         Chain::floor("floor, bare", &vf, &floor, true),
         Chain::floor("floor", &vf, &floor, false),
         Chain::ours("silkrail", &vf, &options.ours, &["sriov", "rdma"])?,
+        Chain::ours("silkrail, one process", &vf, &options.ours, &["sriov"])?,
     ];
     if let Some(go) = &options.go {
         chains.push(Chain::go(&vf, go)?);
@@ -170,6 +171,8 @@ impl Chain {
                 conf["ipam"] = ipam.clone();
                 conf["runtimeConfig"] = json!({"mac": MAC, "deviceID": vf.pci});
                 (conf["vlan"], conf["spoofchk"], conf["trust"]) = (json!(100), json!("off"), json!("on"));
+                // Alone, it moves the RDMA device too.
+                conf["rdmaIsolation"] = json!(plugins == ["sriov"]);
             }
             conf
         };

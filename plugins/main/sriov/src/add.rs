@@ -2,6 +2,7 @@
 
 use addr::MacAddr;
 use cni::{Add, AddResult, Error as CniError, Interface, Plugin};
+use exclusive::{Given, RdmaNeed};
 use journal::Journal;
 use plugin::{
     Error, Node, Pod,
@@ -12,6 +13,7 @@ use plugin::{
     interface, patiently,
 };
 use podmap::Rdma;
+use rdma::Socket;
 use rtnl::Link;
 use sysfs::Function;
 use tracing::info;
@@ -27,10 +29,11 @@ pub(crate) fn add(request: &Add<'_>, builtin_ipam: &'static dyn Plugin) -> Resul
     let node = Node::of(&request.common, builtin_ipam)?;
     let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
     Vf::exists(&node, conf.device)?;
+    let rdma = conf.isolation.map(|_| exclusive::in_exclusive_mode(&node)).transpose()?;
 
     let journal = attachment::begin(&node, &Beginning::of(NAME, request, &pod))?;
     let addition = Addition { request, conf: &conf, node: &node, pod: &pod };
-    attachment::all_or_nothing(journal, &node, |journal| addition.make(journal))
+    attachment::all_or_nothing(journal, &node, |journal| addition.make(journal, rdma))
 }
 
 /// An ADD whose preconditions hold.
@@ -42,7 +45,7 @@ struct Addition<'a, 'r> {
 }
 
 impl Addition<'_, '_> {
-    fn make(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
+    fn make(&self, journal: &mut Journal<Change>, rdma: Option<Socket>) -> Result<AddResult, Error> {
         self.claim(journal)?;
         legacy::make_room(self.node, self.conf.device, &self.request.attachment)?;
         self.pod.name_is_free(&self.request.attachment.ifname)?;
@@ -61,7 +64,8 @@ impl Addition<'_, '_> {
             interface::configure(self.pod, link, &mut result)?;
             announce::announce(self.pod, link, &result)?;
         }
-        self.publish(journal, &vf, &result)?;
+        let given = rdma.map(|socket| self.isolate(journal, socket, &result)).transpose()?;
+        self.publish(journal, &vf, &result, given.as_deref().unwrap_or_default())?;
         info!(vf = %vf.pci, pf = %vf.pf.link.name, "attached");
         Ok(result)
     }
@@ -138,6 +142,22 @@ impl Addition<'_, '_> {
         Ok(links.link_by_index(index)?)
     }
 
+    /// Gives the pod the VF's RDMA devices too.
+    fn isolate(
+        &self,
+        journal: &mut Journal<Change>,
+        socket: Socket,
+        result: &AddResult,
+    ) -> Result<Vec<Given>, Error> {
+        let (request, node, pod, function) =
+            (self.request, self.node, &self.pod.netns, &Function::Pci(self.conf.device));
+        let mut addition = exclusive::Addition { request, node, pod, function, socket };
+        let given = addition.make(journal)?;
+        let addresses: Vec<_> = result.ips.iter().map(|ip| ip.address.ip()).collect();
+        addition.wait(self.conf.isolation.unwrap_or(RdmaNeed::Device), &given, &addresses)?;
+        Ok(given)
+    }
+
     /// What the result says besides addresses and routes.
     fn complete(&self, vf: &Vf, link: Option<&Link>, result: &mut AddResult) {
         let admin = vf.settings.mac.filter(|mac| !mac.is_zero());
@@ -155,7 +175,13 @@ impl Addition<'_, '_> {
         }
     }
 
-    fn publish(&self, journal: &mut Journal<Change>, vf: &Vf, result: &AddResult) -> Result<(), Error> {
+    fn publish(
+        &self,
+        journal: &mut Journal<Change>,
+        vf: &Vf,
+        result: &AddResult,
+        given: &[Given],
+    ) -> Result<(), Error> {
         let mut entry = entry::describe(NAME, self.request, self.pod, result)?;
         entry.network.vlan = self.conf.vlan.map(|tag| tag.id.get()).filter(|id| *id != 0);
         entry.rdma = Rdma {
@@ -166,6 +192,9 @@ impl Addition<'_, '_> {
             master: Some(vf.pf.link.name.clone()),
             ..Rdma::default()
         };
+        if let Some(given) = given.first() {
+            given.fill(&mut entry.rdma);
+        }
         let change = Published::of(&self.request.attachment);
         journal.make(Change::Published(change.clone()), |_| change.publish(self.node, &entry))
     }

@@ -23,8 +23,16 @@ pub(crate) enum Change {
     Move(LinkMove),
     /// The VF was configured.
     Configured(Configured),
+    /// Something that gives the pod the VF's RDMA device.
+    Rdma(exclusive::Change),
     /// The pod map has an entry.
     Published(Published),
+}
+
+impl From<exclusive::Change> for Change {
+    fn from(change: exclusive::Change) -> Self {
+        Self::Rdma(change)
+    }
 }
 
 impl journal::Change for Change {
@@ -38,6 +46,7 @@ impl journal::Change for Change {
             Self::Mac(mac) => mac.revert(node),
             Self::Move(link_move) => link_move.revert(node),
             Self::Configured(settings) => settings.revert(node),
+            Self::Rdma(change) => change.revert(node),
             Self::Published(entry) => entry.revert(node),
         }
     }
@@ -47,6 +56,7 @@ impl journal::Change for Change {
             Self::Claim(claim) => claim.verify(node),
             Self::Move(link_move) => link_move.verify(),
             Self::Configured(settings) => settings.verify(node),
+            Self::Rdma(change) => change.verify(node),
             // The IPAM plugin's own CHECK is called; the others change nothing that could differ.
             Self::Delegated(_) | Self::Mac(_) | Self::Published(_) => Ok(()),
         }
@@ -56,12 +66,17 @@ impl journal::Change for Change {
         match self {
             Self::Claim(_) | Self::Delegated(_) | Self::Published(_) => true,
             Self::Mac(_) | Self::Move(_) | Self::Configured(_) => false,
+            Self::Rdma(change) => change.outlives_boots(),
         }
     }
 
     fn guards_later_ones(&self) -> bool {
         // Nobody may have the VF, or its pod's addresses, while something of the pod is left on it.
-        matches!(self, Self::Claim(_) | Self::Delegated(_))
+        match self {
+            Self::Claim(_) | Self::Delegated(_) => true,
+            Self::Rdma(change) => change.guards_later_ones(),
+            Self::Mac(_) | Self::Move(_) | Self::Configured(_) | Self::Published(_) => false,
+        }
     }
 }
 
@@ -73,6 +88,7 @@ impl fmt::Display for Change {
             Self::Mac(mac) => mac.fmt(f),
             Self::Move(link_move) => link_move.fmt(f),
             Self::Configured(settings) => settings.fmt(f),
+            Self::Rdma(change) => change.fmt(f),
             Self::Published(entry) => entry.fmt(f),
         }
     }

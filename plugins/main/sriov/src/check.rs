@@ -18,6 +18,11 @@ pub(crate) fn check(request: &Check<'_>, builtin_ipam: &'static dyn Plugin) -> R
         return Err(changed(format!("there is no attachment {}", request.attachment)));
     };
     journal.verify(&node)?;
+    for change in journal.changes() {
+        if let Change::Rdma(change) = change {
+            change.is_in(&pod.netns)?;
+        }
+    }
     let ifname = request.attachment.ifname.as_str();
     let Some(described) = prev.interfaces.iter().find(|i| i.name == ifname) else {
         return Err(CniError::config(format!("prevResult has no interface {ifname}")));

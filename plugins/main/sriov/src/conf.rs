@@ -2,6 +2,7 @@
 
 use addr::{MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
 use cni::{Common, Error, Fields};
+use exclusive::RdmaNeed;
 use rtnl::VfVlanTag;
 
 /// What a configuration means.
@@ -17,6 +18,8 @@ pub(crate) struct Conf {
     pub(crate) trust: Option<bool>,
     /// 0 follows the port, 1 always up, 2 always down.
     pub(crate) link_state: Option<u32>,
+    /// Whether the pod gets the VF's RDMA device too, and what it needs of it.
+    pub(crate) isolation: Option<RdmaNeed>,
 }
 
 impl Conf {
@@ -42,7 +45,17 @@ impl Conf {
             spoofchk: switch(&fields, "spoofchk")?,
             trust: switch(&fields, "trust")?,
             link_state: link_state(&fields)?,
+            isolation: Self::isolation(common)?,
         })
+    }
+
+    /// What the pod needs of the VF's RDMA device, if it is to have it to itself: `rdmaIsolation`.
+    ///
+    /// # Errors
+    /// A wrong value, named with its key.
+    pub(crate) fn isolation(common: &Common<'_>) -> Result<Option<RdmaNeed>, Error> {
+        let wanted = common.conf.fields().flag("rdmaIsolation")?.unwrap_or(false);
+        wanted.then(|| RdmaNeed::of(common)).transpose()
     }
 
     /// The VF: `deviceID`, else `runtimeConfig.deviceID`, where Multus puts one from a pod's annotation.

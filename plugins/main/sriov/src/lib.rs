@@ -89,9 +89,10 @@ impl Plugin for Sriov {
         let node = Node::of(&request.common, self.builtin_ipam)?;
         let collected = attachment::collect::<Change>(&node, self, &request.common, &request.valid);
         let released = lost::collect_devices(&node.state, Part::Vf, &request.valid);
+        let isolated = lost::collect_devices(&node.state, Part::Rdma, &request.valid);
         let kept = attachment::of_network(&node, self, &request.common.conf.name)?;
         delegate::gc(request, &kept, &node)?;
-        Ok(collected.and(released)?)
+        Ok(collected.and(released).and(isolated)?)
     }
 
     fn status(&self, request: &Status<'_>) -> Result<(), Error> {
@@ -99,6 +100,9 @@ impl Plugin for Sriov {
         let node = Node::of(&request.common, self.builtin_ipam)?;
         let unavailable = |e: Error| Error { code: Code::NOT_AVAILABLE, ..e };
         let device = Conf::device(&request.common).map_err(unavailable)?;
+        if Conf::isolation(&request.common).map_err(unavailable)?.is_some() {
+            exclusive::in_exclusive_mode(&node).map_err(|e| unavailable(e.into()))?;
+        }
         delegate::status(request, &node)?;
         // Which VF is the device plugin's decision; without a fixed one there must be any.
         let there = device.map_or_else(|| Vf::any_exists(&node), |pci| Vf::exists(&node, pci).map(drop));

@@ -1,7 +1,7 @@
 //! ADD: the function, its RDMA devices, into the pod.
 
 use cni::{Add, AddResult, Code, Error as CniError, Plugin};
-use exclusive::{Addition, RdmaNeed};
+use exclusive::{Addition, Change, RdmaNeed};
 use plugin::{
     Error, Node,
     attachment::{self, Beginning},
@@ -49,6 +49,14 @@ fn may_be_moved(node: &Node, request: &Add<'_>, function: &Function) -> Result<(
     if claim::is_anothers(node, Part::Vf, function, &request.attachment)? {
         let msg = format!("deviceID: {function} belongs to another attachment");
         return Err(CniError::new(Code::IN_USE, msg).with_details("`silkrail pods` shows to which").into());
+    }
+    // What a killed ADD of this plugin left has a journal of this plugin.
+    if claim::is_owners(node, Part::Rdma, function, &request.attachment)?
+        && attachment::find::<Change>(node, NAME, &request.attachment)?.is_none()
+    {
+        let msg = format!("the pod has the RDMA device of {function} already: sriov has rdmaIsolation");
+        let details = "take rdma out of the chain, or rdmaIsolation out of sriov; nothing was changed";
+        return Err(CniError::config(msg).with_details(details).into());
     }
     Ok(())
 }

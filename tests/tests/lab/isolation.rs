@@ -1,0 +1,126 @@
+//! `sriov` with `rdmaIsolation`: the link and the RDMA device of a VF by one process.
+
+use serde_json::{Value, json};
+use testkit::{Call, Observe, Pod, wait_until};
+
+use silkrail_tests::machine::{Machine, Vf, rdma_devices};
+
+fn sriov(machine: &Machine, vf: &Vf, pod: &Pod, settings: &Value) -> Call {
+    let mut conf = json!({"deviceID": vf.pci, "rdmaIsolation": true});
+    conf.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+    machine.plugin("sriov", &conf).pod(pod)
+}
+
+/// The pod map's one entry, as it tells of the RDMA device.
+fn entry(machine: &Machine) -> Value {
+    let map = machine.node.state_dir().join("podmap/v1");
+    let file = std::fs::read_dir(map).unwrap().next().unwrap().unwrap().path();
+    serde_json::from_str::<Value>(&std::fs::read_to_string(file).unwrap()).unwrap()["rdma"].clone()
+}
+
+#[test]
+fn a_pod_gets_link_and_rdma_device_and_both_come_home() {
+    let machine = Machine::exclusive();
+    let (before, numbers) = (machine.node.snapshot(), machine.char_devices());
+    let vf = machine.vf("eth0", 3);
+    for ends in [false, true] {
+        let pod = machine.node.pod("a");
+        let sriov = sriov(&machine, &vf, &pod, &json!({"vlan": 7, "rdma": {"require": true}}));
+        let result = sriov.add().ok();
+        assert_eq!(rdma_devices(&pod), std::slice::from_ref(&vf.rdma));
+        assert_eq!(pod.link("net1").unwrap()["parentdev"], vf.pci);
+        let entry = entry(&machine);
+        assert_eq!(
+            (&entry["mode"], &entry["ibdev"], &entry["pci"]),
+            (&json!("exclusive"), &json!(vf.rdma), &json!(vf.pci))
+        );
+        let mut expected = numbers[&vf.pci].clone();
+        expected.sort();
+        assert_eq!(entry["charDevices"], json!(expected));
+        sriov.check_after(&result).done();
+        sriov.add().error(102).says(&["exists already"]);
+        let pod = (!ends).then_some(pod);
+        sriov.del().done();
+        sriov.del().done();
+        drop(pod);
+        wait_until("all is at home", || machine.node.snapshot().difference(&before).is_empty());
+        assert_eq!(machine.char_devices(), numbers);
+    }
+}
+
+#[test]
+fn invariant_1_isolation_fails_or_is_killed_at_every_step_and_leaves_nothing() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let vf = machine.vf("eth1", 3);
+    for fault in ["error", "kill"] {
+        for step in 1.. {
+            let pod = machine.node.pod("a");
+            let sriov = sriov(&machine, &vf, &pod, &json!({"trust": "on"}));
+            let answer = sriov.clone().fault(&format!("{fault}:{step}")).add();
+            let pod = (step % 2 == 0).then_some(pod);
+            if fault == "kill" || answer.status.success() {
+                sriov.del().done();
+            }
+            drop(pod);
+            machine.node.snapshot().assert_is(&before);
+            if answer.status.success() {
+                assert!(step > 12, "only {step} steps were seen");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn check_tells_of_an_rdma_device_that_has_left_the_pod() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 4), machine.node.pod("a"));
+    let sriov = sriov(&machine, &vf, &pod, &json!({}));
+    let result = sriov.add().ok();
+    machine.node.run_ip("netns attach home 1");
+    pod.run("rdma", &["dev", "set", &vf.rdma, "netns", "home"]);
+    machine.node.run_ip("netns delete home");
+    sriov.check_after(&result).error(103).says(&[&vf.rdma, "is not in the pod"]);
+    sriov.del().done();
+    assert!(machine.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn who_isolates_needs_no_rdma_plugin_and_may_have_none() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth0", 5), machine.node.pod("a"));
+    let sriov = sriov(&machine, &vf, &pod, &json!({}));
+    let result = sriov.add().ok();
+    let rdma = machine.plugin("rdma", &json!({"deviceID": vf.pci, "prevResult": result})).pod(&pod);
+    rdma.add().error(7).says(&[&vf.pci, "rdmaIsolation"]);
+    rdma.del().done();
+    assert_eq!(rdma_devices(&pod), [vf.rdma], "it is not that plugin's to take back");
+    sriov.del().done();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn in_shared_mode_isolation_is_refused_before_anything_is_touched() {
+    let machine = Machine::shared();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let before = machine.node.snapshot();
+    let sriov = sriov(&machine, &vf, &pod, &json!({}));
+    sriov.add().error(100).says(&["set to shared", "exclusive"]);
+    sriov.status().error(50).says(&["set to shared"]);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn a_gc_takes_back_what_was_isolated() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth1", 5), machine.node.pod("a"));
+    let sriov = sriov(&machine, &vf, &pod, &json!({}));
+    sriov.add().ok();
+    sriov.with("cni.dev/valid-attachments", &json!([])).gc().done();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
