@@ -1,14 +1,23 @@
 //! The numbers of `/dev/infiniband/{uverbs,umad}N`: a container is given them before its RDMA device is moved.
 
-use std::fs;
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Child,
+    thread,
+    time::Duration,
+};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::{Observe, wait_until};
 
 use silkrail_tests::{
     chain::Chain,
     machine::{Machine, Vf},
 };
+
+/// What everybody locks who moves an RDMA device.
+const LOCK: &str = "/sys/class/infiniband";
 
 /// A machine whose devices have all kinds of numbers.
 fn machine() -> Machine {
@@ -20,6 +29,16 @@ fn machine() -> Machine {
 
 fn of(machine: &Machine, vf: &Vf) -> Vec<String> {
     machine.char_devices()[&vf.pci].clone()
+}
+
+fn exists(name: &str) -> bool {
+    Path::new("/sys/class/infiniband_verbs").join(name).exists()
+}
+
+/// All VFs anew, with numbers in order.
+fn anew(machine: &Machine) {
+    machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
+    machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
 }
 
 /// A VF without its driver, which it gets again when this value goes.
@@ -44,6 +63,37 @@ impl Drop for Unbound<'_> {
 }
 
 #[test]
+fn invariant_11_who_moves_a_device_waits_for_the_turn() {
+    let machine = machine();
+    let before = machine.char_devices();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let result = chain.sriov().add().ok();
+    let theirs = PathBuf::from("/var/run/cni/ib-sriov/cni.lock");
+    fs::create_dir_all(theirs.parent().unwrap()).unwrap();
+    File::create(&theirs).unwrap();
+    for lock in [Path::new(LOCK), &theirs] {
+        let held = File::open(lock).unwrap();
+        held.lock().unwrap();
+        let rdma = chain.rdma().with("prevResult", &result);
+        for verb in ["ADD", "DEL"] {
+            thread::scope(|scope| {
+                let call = scope.spawn(|| rdma.verb(verb));
+                thread::sleep(Duration::from_millis(700));
+                assert!(!call.is_finished(), "{verb} did not wait for {}", lock.display());
+                assert_eq!(machine.vf("eth0", 0).rdma.is_empty(), verb == "DEL", "it has moved all the same");
+                held.unlock().unwrap();
+                assert!(call.join().unwrap().status.success());
+                held.lock().unwrap();
+            });
+        }
+    }
+    fs::remove_dir_all("/var/run/cni").unwrap();
+    chain.del();
+    assert_eq!(machine.char_devices(), before);
+}
+
+#[test]
 fn invariant_11_a_device_that_would_lose_its_numbers_is_not_moved() {
     let machine = machine();
     let before = machine.char_devices();
@@ -63,6 +113,104 @@ fn invariant_11_a_device_that_would_lose_its_numbers_is_not_moved() {
     assert!(machine.node.snapshot().state().is_empty());
 }
 
+/// Somebody reads a device's counters, which takes so long that a move of it cannot end meanwhile: it has given its
+/// numbers up and has no others yet.
+fn reads_counters(machine: &Machine, vf: &Vf) -> Child {
+    let port = format!("{}/1", vf.rdma);
+    let reader = machine.node.command("rdma").args(["statistic", "show", "link", &port]).spawn().unwrap();
+    thread::sleep(Duration::from_millis(300));
+    reader
+}
+
+#[test]
+fn invariant_11_numbers_that_somebody_took_meanwhile_fail_the_add_and_are_put_right_when_they_are_free() {
+    let machine = machine();
+    machine.node.run("modprobe", &["rdma_rxe"]);
+    let before = machine.char_devices();
+    let (vf, pod) = (machine.vf("eth0", 2), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let result = chain.sriov().add().ok();
+    let rdma = chain.rdma().with("prevResult", &result);
+    let uverbs = before[&vf.pci].iter().find(|name| name.starts_with("uverbs")).unwrap();
+
+    let slow = machine.simulate(&vf.pci, "slow_stats_ms", "2000");
+    let mut reader = reads_counters(&machine, &vf);
+    let answer = thread::scope(|scope| {
+        let add = scope.spawn(|| rdma.add());
+        wait_until("the device has given its numbers up", || !exists(uverbs));
+        machine.node.run("rdma", &["link", "add", "rxe0", "type", "rxe", "netdev", "eth1"]);
+        add.join().unwrap()
+    });
+    reader.wait().unwrap();
+    drop(slow);
+    let refusal = answer.error(100);
+    refusal.says(&[&vf.rdma, "and had", uverbs]);
+    assert!(refusal.details.contains("restart the device plugin"), "{refusal:?}");
+    assert_eq!(machine.vf("eth0", 2).rdma, vf.rdma, "it is at home again");
+    assert_ne!(of(&machine, &vf), before[&vf.pci]);
+
+    // Who hands the device out has seen the former numbers.
+    rdma.add().error(100).says(&[&vf.rdma, "and had", uverbs]);
+    assert_eq!(machine.vf("eth0", 2).rdma, vf.rdma, "it has not been moved");
+    machine.node.run("rdma", &["link", "delete", "rxe0"]);
+    rdma.add().ok();
+    assert_eq!(machine.char_devices(), before, "it was put right");
+    chain.del();
+    assert_eq!(machine.char_devices(), before);
+    assert!(machine.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn invariant_11_numbers_that_changed_under_a_pod_are_told_by_check_and_by_its_del_and_keep_the_next_pod_from_starting()
+ {
+    let machine = machine();
+    let (lower, vf, pod) = (machine.vf("eth1", 0), machine.vf("eth1", 4), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let result = chain.add();
+    chain.check(&result);
+    let before = of(&machine, &vf);
+    let unbound = Unbound::from(&machine, &lower);
+    // `rdma` takes names of namespaces only. It asks nobody.
+    machine.node.run_ip("netns attach home 1");
+    std::os::unix::fs::symlink(pod.path(), "/run/netns/pod").unwrap();
+    pod.run("rdma", &["dev", "set", &vf.rdma, "netns", "home"]);
+    machine.node.run("rdma", &["dev", "set", &vf.rdma, "netns", "pod"]);
+    machine.node.run_ip("netns delete home");
+    fs::remove_file("/run/netns/pod").unwrap();
+    drop(unbound);
+    assert_ne!(of(&machine, &vf), before);
+
+    chain.rdma().check_after(&result).error(103).says(&[&vf.rdma, &before[0]]);
+    let answer = chain.rdma().del();
+    assert!(answer.status.success() && answer.stderr.contains("other numbers than before"), "{answer:?}");
+    let again = chain.rdma().with("prevResult", &result).add().error(100);
+    again.says(&[&vf.rdma, &before[0]]);
+    assert!(again.details.contains("renumbered"), "{again:?}");
+    // What whoever reads that does: here the VFs are made anew, and the numbers with them.
+    chain.del();
+    anew(&machine);
+    let pod = machine.node.pod("b");
+    let chain = Chain::new(&machine, &machine.vf("eth1", 4), &pod, json!({}));
+    chain.add();
+    chain.del();
+}
+
+#[test]
+fn the_pod_map_says_which_numbers_a_pod_has() {
+    let machine = machine();
+    let (vf, pod) = (machine.vf("eth0", 5), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    chain.add();
+    let map = machine.node.state_dir().join("podmap/v1");
+    let entry = fs::read_dir(map).unwrap().next().unwrap().unwrap().path();
+    let entry: Value = serde_json::from_str(&fs::read_to_string(entry).unwrap()).unwrap();
+    let said: Vec<String> = serde_json::from_value(entry["rdma"]["charDevices"].clone()).unwrap();
+    let mut expected = of(&machine, &vf);
+    expected.sort();
+    assert_eq!(said, expected);
+    chain.del();
+}
+
 #[test]
 fn an_infiniband_device_is_refused_with_the_reason() {
     let machine = machine();
@@ -77,4 +225,34 @@ fn an_infiniband_device_is_refused_with_the_reason() {
     assert!(pod.link("net1").is_some());
     chain.del();
     assert!(machine.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn invariant_9_a_pod_that_requires_rdma_waits_for_its_port_and_its_gids() {
+    let machine = machine();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth1", 1), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let result = chain.sriov().add().ok();
+    let slow = machine.simulate(&vf.pci, "gid_delay_ms", "1500");
+    let require = json!({"require": true, "timeoutMs": 20000});
+    let rdma = chain.rdma().with("prevResult", &result).with("rdma", &require);
+    rdma.add().ok();
+    drop(slow);
+    // By now they are there.
+    let ports = pod.rdma("link show");
+    assert_eq!(ports[0]["state"], "ACTIVE", "{ports:?}");
+    assert!(pod_gids(&pod, &vf).contains(&"0000:0000:0000:0000:0000:ffff:ac51:0064".to_owned()));
+    chain.del();
+    drop(pod);
+    wait_until("all is as before", || machine.node.snapshot().difference(&before).is_empty());
+}
+
+/// The GIDs of a device that is in a pod.
+fn pod_gids(pod: &testkit::Pod, vf: &Vf) -> Vec<String> {
+    let read = format!("mount -t sysfs none /mnt && cat /mnt/class/infiniband/{}/ports/1/gids/*", vf.rdma);
+    let netns = format!("--net={}", pod.path().display());
+    let shown =
+        std::process::Command::new("nsenter").args([&netns, "unshare", "-m", "sh", "-c", &read]).output();
+    String::from_utf8(shown.unwrap().stdout).unwrap().lines().map(str::to_owned).collect()
 }
