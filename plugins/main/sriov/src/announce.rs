@@ -4,14 +4,11 @@
 //! moment and the announcement is lost. Neighbours that knew the address from a former pod would send to
 //! its MAC until their entry expires.
 
-use std::{
-    net::Ipv4Addr,
-    time::{Duration, Instant},
-};
+use std::{net::Ipv4Addr, time::Duration};
 
 use cni::AddResult;
 use ipnetwork::{IpNetwork, Ipv4Network};
-use plugin::{Error, Pod};
+use plugin::{Budget, Error, Pod};
 use rtnl::Link;
 use tracing::debug;
 
@@ -57,15 +54,16 @@ fn is_alone(ip: Ipv4Addr, all: &[Ipv4Network]) -> bool {
 fn wait_for_carrier(pod: &Pod, link: &Link) -> Result<bool, Error> {
     let wait = |source| Error::Wait { what: "the carrier of a VF", source };
     let events = pod.netns.run(|| rtnl::events(false))?.map_err(wait)?;
-    let deadline = Instant::now() + CARRIER;
+    let budget = Budget::of_call();
+    let deadline = budget.until("the carrier", CARRIER);
     loop {
         if pod.links.link_by_index(link.index)?.running {
             return Ok(true);
         }
-        if Instant::now() >= deadline {
+        if deadline.has_passed() {
             return Ok(false);
         }
-        events.wait(deadline, CARRIER).map_err(wait)?;
+        events.wait(deadline.at(), CARRIER).map_err(wait)?;
     }
 }
 

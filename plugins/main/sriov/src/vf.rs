@@ -1,6 +1,6 @@
 //! A VF as the node has it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use addr::{Attachment, PciAddress};
 use cni::{Code, Error as CniError};
@@ -191,14 +191,14 @@ pub(crate) fn link_at_home(node: &Node, pci: PciAddress) -> Result<Option<Link>,
 pub(crate) fn wait_at_home(node: &Node, pci: PciAddress, patience: Duration) -> Result<Option<Link>, Error> {
     let wait = |source| Error::Wait { what: "a VF to come home", source };
     let events = rtnl::events(false).map_err(wait)?;
-    let deadline = Instant::now() + patience;
+    let deadline = node.budget.until("a VF to come home", patience);
     loop {
         let link = link_at_home(node, pci)?;
-        if link.is_some() || Instant::now() >= deadline || !node.sysfs.has(&Function::Pci(pci))? {
+        if link.is_some() || deadline.has_passed() || !node.sysfs.has(&Function::Pci(pci))? {
             return Ok(link);
         }
         // sysfs has the name a moment after the event: look again soon.
-        events.wait(deadline, Duration::from_millis(20)).map_err(wait)?;
+        events.wait(deadline.at(), Duration::from_millis(20)).map_err(wait)?;
     }
 }
 
