@@ -1,6 +1,10 @@
 //! An Ethernet address.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt,
+    hash::{BuildHasher, Hasher, RandomState},
+    str::FromStr,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +25,14 @@ impl MacAddr {
     /// The address from its bytes as the kernel reports them; `None` if they are not six.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
+    }
+
+    /// An address that nobody was given: one of a single host, at random, marked as not from a manufacturer.
+    pub fn random() -> Self {
+        // The standard library's hasher keys are the kernel's random numbers.
+        let random = RandomState::new().build_hasher().finish().to_ne_bytes();
+        let [first, second, third, fourth, fifth, sixth, ..] = random;
+        Self([first & !1 | 2, second, third, fourth, fifth, sixth])
     }
 
     /// The six bytes, first on the wire first.
@@ -85,6 +97,14 @@ impl fmt::Display for MacAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_random_address_is_a_local_one_of_a_single_host() {
+        for _ in 0..100 {
+            assert_eq!(MacAddr::random().bytes()[0] & 3, 2);
+        }
+        assert_ne!(MacAddr::random(), MacAddr::random());
+    }
 
     #[test]
     fn the_three_spellings_are_read_and_one_is_written() {

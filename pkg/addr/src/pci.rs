@@ -19,6 +19,13 @@ pub struct PciAddress {
 #[error("{0:?} is no PCI address: expected domain:bus:device.function in hex, like 0000:af:00.1")]
 pub struct InvalidPciAddress(pub String);
 
+impl PciAddress {
+    /// The eight functions of its slot, itself among them.
+    pub fn slot(self) -> impl Iterator<Item = Self> {
+        (0..8).map(move |function| Self { function, ..self })
+    }
+}
+
 impl FromStr for PciAddress {
     type Err = InvalidPciAddress;
 

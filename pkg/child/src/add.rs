@@ -2,7 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use cni::{Add, AddResult, Interface, Plugin};
+use addr::MacAddr;
+use cni::{Add, AddResult, Code, Error as CniError, Interface, Plugin};
 use journal::Journal;
 use plugin::{
     Error, Node, Pod,
@@ -11,7 +12,7 @@ use plugin::{
     entry::{self, Published},
     interface,
 };
-use rtnl::{Link, NewLink};
+use rtnl::{Handle, Link, NewLink, indexes_above};
 use tracing::info;
 
 use crate::{Kind, change::Change, conf::Conf, link::ChildLink, parent::Parent, sharing::Sharing};
@@ -27,11 +28,19 @@ pub(crate) fn add<K: Kind>(
     let node = Node::of(&request.common, builtin_ipam)?;
     let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
     let parent = Parent::find(&node, &pod, &conf)?;
-    let sharing = Sharing::find(&node, &parent, conf.settings.rdma)?;
+    let sharing = sharing(&node, &parent, &conf)?;
 
     let journal = attachment::begin(&node, &Beginning::of(K::NAME, request, &pod))?;
     let addition = Addition { kind, request, conf: &conf, node: &node, pod: &pod, parent: &parent };
     attachment::all_or_nothing(journal, &node, |journal| addition.make(journal, sharing.as_ref()))
+}
+
+/// The RDMA device that the pod shares. A parent in the pod is none of the node's links, though one may have its name.
+fn sharing<K: Kind>(node: &Node, parent: &Parent, conf: &Conf<K>) -> Result<Option<Sharing>, Error> {
+    if conf.settings.link_in_container {
+        return Ok(None);
+    }
+    Sharing::find(node, parent, conf.settings.rdma)
 }
 
 /// An ADD whose preconditions hold.
@@ -46,12 +55,12 @@ struct Addition<'a, 'r, K: Kind> {
 
 impl<K: Kind> Addition<'_, '_, K> {
     fn make(&self, journal: &mut Journal<Change>, sharing: Option<&Sharing>) -> Result<AddResult, Error> {
-        self.pod.name_is_free(&self.request.attachment.ifname)?;
+        let highest = self.pod.name_is_free(&self.request.attachment.ifname)?;
         let (link, mut result) = if delegate::needs_link(&self.request.common)? {
-            (self.link(journal)?, self.addresses(journal)?)
+            (self.link(journal, highest)?, self.addresses(journal)?)
         } else {
             let result = self.addresses(journal)?;
-            (self.link(journal)?, result)
+            (self.link(journal, highest)?, result)
         };
         self.complete(&link, &mut result);
         interface::configure(self.pod, &link, &mut result)?;
@@ -70,25 +79,45 @@ impl<K: Kind> Addition<'_, '_, K> {
         }
     }
 
-    fn link(&self, journal: &mut Journal<Change>) -> Result<Link, Error> {
-        let change = ChildLink::of::<K>(self.request, self.pod);
-        let index = change.index;
-        journal.make(Change::Link(change), |_| self.create(index))?;
-        Ok(self.pod.links.link_by_index(index)?)
+    /// Makes the link, after those that the pod has: software takes the first one for the pod's own.
+    fn link(&self, journal: &mut Journal<Change>, highest: u32) -> Result<Link, Error> {
+        let mac = self.conf.mac.or_else(|| K::has_own_mac(&self.conf.mode).then(MacAddr::random));
+        let parents =
+            if self.conf.settings.link_in_container { &self.pod.links } else { self.node.links()? };
+        let has = |links: &Handle, index| Ok::<_, Error>(links.find_link_by_index(index)?.is_some());
+        let mut refused = None;
+        for index in indexes_above(highest) {
+            // Kernels before 6.15 refuse an index that a link beside the parent has.
+            if has(parents, index)? || (index <= highest && has(&self.pod.links, index)?) {
+                continue;
+            }
+            let mtu = self.parent.mtu(self.conf)?;
+            let change = ChildLink::of::<K>(self.request, self.pod, index, mac);
+            match journal
+                .make(Change::Link(change), |_| Ok::<_, Error>(self.create(parents, index, mtu, mac)))?
+            {
+                Ok(()) => return Ok(self.pod.links.link_by_index(index)?),
+                // Another link was quicker.
+                Err(error) if has(&self.pod.links, index)? || has(parents, index)? => refused = Some(error),
+                Err(error) => return Err(self.parent.explain::<K>(parents, error)),
+            }
+        }
+        match refused {
+            Some(error) => Err(error.into()),
+            None => Err(CniError::new(Code::TRY_AGAIN, "every index is another link's").into()),
+        }
     }
 
-    fn create(&self, index: u32) -> Result<(), Error> {
-        let links = if self.conf.settings.link_in_container { &self.pod.links } else { self.node.links()? };
+    fn create(
+        &self,
+        parents: &Handle,
+        index: u32,
+        mtu: Option<u32>,
+        mac: Option<MacAddr>,
+    ) -> Result<(), rtnl::Error> {
         let name = &self.request.attachment.ifname;
-        let new = NewLink {
-            name,
-            index,
-            netns: self.pod.netns.as_fd(),
-            mtu: self.parent.mtu(self.conf)?,
-            mac: self.conf.mac,
-            message: self.kind.message(name, self.parent.link.index, &self.conf.mode),
-        };
-        links.create_link(new).map_err(|error| self.parent.explain::<K>(links, error))
+        let message = self.kind.message(name, self.parent.link.index, &self.conf.mode);
+        parents.create_link(NewLink { name, index, netns: self.pod.netns.as_fd(), mtu, mac, message })
     }
 
     /// What the result says besides addresses and routes.

@@ -27,7 +27,7 @@ impl journal::Change for Change {
     fn revert(&self, node: &Node) -> Result<(), Error> {
         match self {
             Self::Delegated(call) => call.revert(node),
-            Self::Link(link) => link.revert(),
+            Self::Link(link) => link.revert(node),
             Self::Published(entry) => entry.revert(node),
         }
     }
@@ -44,9 +44,9 @@ impl journal::Change for Change {
         matches!(self, Self::Delegated(_))
     }
 
-    fn verify(&self, _: &Node) -> Result<(), Error> {
+    fn verify(&self, node: &Node) -> Result<(), Error> {
         match self {
-            Self::Link(link) => link.verify(),
+            Self::Link(link) => link.verify(node),
             // The IPAM plugin's own CHECK is called; the pod map is a convenience.
             Self::Delegated(_) | Self::Published(_) => Ok(()),
         }

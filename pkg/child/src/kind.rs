@@ -23,6 +23,9 @@ pub trait Kind: Sync + 'static {
     /// A wrong value.
     fn mode(&self, common: &Common<'_>) -> Result<Self::Mode, Error>;
 
+    /// Whether a link of this kind has an address of its own, and not its parent's.
+    fn has_own_mac(mode: &Self::Mode) -> bool;
+
     /// The address the configuration asks for, if it asks for one.
     ///
     /// # Errors

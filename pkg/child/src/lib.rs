@@ -16,6 +16,7 @@ mod conf;
 mod kind;
 mod link;
 mod parent;
+mod ports;
 mod sharing;
 
 use std::path::PathBuf;

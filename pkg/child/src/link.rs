@@ -2,62 +2,96 @@
 
 use std::{fmt, path::PathBuf};
 
-use addr::LinkName;
+use addr::{LinkName, MacAddr};
 use cni::{Add, Code, Del};
 use netns::{NetNs, NetNsId};
 use plugin::{Error, Node, Pod, attachment};
-use rtnl::{Link, random_index};
+use rtnl::Link;
 use serde::{Deserialize, Serialize};
 
 use crate::Kind;
 
-/// A link was made in a pod. It is known again by its index, which was chosen at random before it was made,
-/// in a namespace known by its inode: the pod may rename it, and another link may take its name.
+/// A link was made in a pod. It is known again by its index, which was chosen before it was made, in a namespace known by
+/// its inode: the pod may rename it, and another link may take its name.
+///
+/// Another link may also have the index: one that was quicker, or one that was made after ours was deleted. So ours has
+/// the name or the address that it was made with; a pod that changed both has to delete it by itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ChildLink {
     kind: String,
     ifname: LinkName,
     pub(crate) index: u32,
+    /// The address that it was made with. Absent where it has its parent's, and in journals of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mac: Option<MacAddr>,
     netns: PathBuf,
     netns_id: NetNsId,
 }
 
 impl ChildLink {
-    /// The link that an ADD will make.
-    pub(crate) fn of<K: Kind>(request: &Add<'_>, pod: &Pod) -> Self {
+    /// The link that an ADD will make, with this index and address.
+    pub(crate) fn of<K: Kind>(request: &Add<'_>, pod: &Pod, index: u32, mac: Option<MacAddr>) -> Self {
         Self {
             kind: K::NAME.into(),
             ifname: request.attachment.ifname.clone(),
-            index: random_index(),
+            index,
+            mac,
             netns: request.netns.clone(),
             netns_id: pod.id(),
         }
     }
 
     /// The link, if it is there.
-    fn find(&self, pod: &Pod) -> Result<Option<Link>, Error> {
-        let link = pod.links.find_link_by_index(self.index)?;
-        Ok(link.filter(|link| link.kind.as_ref().is_some_and(|kind| kind.to_string() == self.kind)))
+    fn find(&self, node: &Node, pod: &Pod) -> Result<Option<Link>, Error> {
+        match pod.links.find_link_by_index(self.index)? {
+            Some(link) if self.is_of_the_kind(&link) && self.is_it(node, &link)? => Ok(Some(link)),
+            _ => Ok(None),
+        }
+    }
+
+    fn is_of_the_kind(&self, link: &Link) -> bool {
+        link.kind.as_ref().is_some_and(|kind| kind.to_string() == self.kind)
+    }
+
+    /// Whether the link that has the index is ours.
+    fn is_it(&self, node: &Node, link: &Link) -> Result<bool, Error> {
+        if link.name == self.ifname.as_str() || (self.mac.is_some() && link.mac == self.mac) {
+            return Ok(true);
+        }
+        // One without an address of its own is ours under any name, unless that is another attachment's.
+        match link.name.parse() {
+            Ok(name) if self.mac.is_none() => {
+                Ok(attachment::holder(node, &self.kind, &name, self.netns_id)?.is_none())
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Deletes the link. With its namespace it is gone already.
-    pub(crate) fn revert(&self) -> Result<(), Error> {
+    pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
         let Some(pod) = Pod::find(&self.netns, self.netns_id)? else { return Ok(()) };
-        let Some(link) = self.find(&pod)? else { return Ok(()) };
+        let Some(link) = self.find(node, &pod)? else { return Ok(()) };
         delete(&pod, link.index)
     }
 
     /// Looks whether the link is there under its name.
-    pub(crate) fn verify(&self) -> Result<(), Error> {
+    pub(crate) fn verify(&self, node: &Node) -> Result<(), Error> {
         let changed = |msg: String| Err(cni::Error::new(Code::CHANGED, msg).into());
         let Some(pod) = Pod::find(&self.netns, self.netns_id)? else {
             return changed(format!("the namespace {} is gone", self.netns.display()));
         };
-        match self.find(&pod)? {
-            Some(link) if link.name == self.ifname.as_str() => Ok(()),
-            Some(link) => changed(format!("{self} is called {} now", link.name)),
-            None => changed(format!("{self} is gone")),
+        match self.find(node, &pod)? {
+            Some(link) if link.name == self.ifname.as_str() => return Ok(()),
+            Some(link) => return changed(format!("{self} is called {} now", link.name)),
+            None => {}
+        }
+        // Another link was quicker to have the index, and ours was made with the next one, which was noted too.
+        match pod.links.find_link(&self.ifname)? {
+            Some(link) if self.is_of_the_kind(&link) && (self.mac.is_none() || link.mac == self.mac) => {
+                Ok(())
+            }
+            _ => changed(format!("{self} is gone")),
         }
     }
 }

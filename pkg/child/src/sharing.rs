@@ -13,15 +13,30 @@ use std::{
 use cni::{AddResult, Code, Error as CniError};
 use plugin::{Error, Node};
 use podmap::{Gid, Mode, Rdma};
-use rdma::{NetnsMode, Port, Socket};
-use rtnl::{Kind as LinkKind, Link};
+use sysfs::NoRoceV2;
+use tracing::{info, warn};
 
-use tracing::warn;
-
-use crate::{conf::RdmaNeed, parent::Parent};
+use crate::{
+    conf::RdmaNeed,
+    parent::Parent,
+    ports::{self, Port},
+};
 
 /// How long a pod waits for its GIDs when RDMA is not required: as long as an idle kernel needs.
 const BRIEFLY: Duration = Duration::from_millis(100);
+
+/// When a port that seems to have no RoCE v2 is looked at again, where RDMA is required: the kernel puts the first GIDs
+/// of a port into its table one after the other, and asks the firmware for each.
+const SECOND_LOOK: Duration = Duration::from_millis(50);
+
+/// What a wait has found.
+struct Found<'a> {
+    /// The port that has the most of the addresses.
+    port: &'a Port,
+    gids: Vec<Gid>,
+    /// Why there will never be more.
+    never: Option<NoRoceV2>,
+}
 
 /// The ports whose GID tables get the pod's addresses.
 pub(crate) struct Sharing {
@@ -37,7 +52,7 @@ impl Sharing {
     /// If RDMA is required and the node has none below the parent, or is in exclusive mode.
     pub(crate) fn find(node: &Node, parent: &Parent, need: RdmaNeed) -> Result<Option<Self>, Error> {
         let parent_name = parent.link.name.clone();
-        let found = shared_ports(node, parent);
+        let found = ports::shared(node, parent);
         match (found, need) {
             (Ok(ports), _) if !ports.is_empty() => Ok(Some(Self { ports, need, parent: parent_name })),
             (Ok(_), RdmaNeed::Required(_)) => Err(refusal(format!(
@@ -58,16 +73,17 @@ impl Sharing {
     /// If RDMA is required and they do not become GIDs in time.
     pub(crate) fn describe(&self, node: &Node, result: &AddResult, entry: &mut Rdma) -> Result<(), Error> {
         let addresses: Vec<IpAddr> = result.ips.iter().map(|ip| ip.address.ip()).collect();
-        let (port, gids) = match self.need {
+        let found = match self.need {
             RdmaNeed::Optional => self.wait(node, &addresses, BRIEFLY)?,
             RdmaNeed::Required(timeout) => self.wait(node, &addresses, timeout)?,
         };
-        if gids.len() < addresses.len() {
-            self.late(port, &addresses, &gids)?;
+        if found.gids.len() < addresses.len() {
+            self.late(&found, &addresses)?;
         }
+        let Found { port, gids, .. } = found;
         entry.mode = Mode::Shared;
-        entry.ibdev = Some(port.device_name.clone());
-        entry.port = Some(port.port);
+        entry.ibdev = Some(port.device.clone());
+        entry.port = Some(port.number);
         entry.gids = gids;
         Ok(())
     }
@@ -84,32 +100,63 @@ impl Sharing {
         best.ok_or_else(|| refusal(format!("master {} has lost its RDMA device", self.parent)))
     }
 
-    /// Waits until every address is a GID, or the time is over; returns those that are.
+    /// Waits until every address is a GID, or the time is over, or no address can become one; returns those that are.
     ///
     /// The kernel tells nobody but open uverbs contexts of the device about a new GID, and opening one takes
     /// a driver's own library: so the table itself is asked, first often, then every 20 ms.
-    fn wait(&self, node: &Node, addresses: &[IpAddr], timeout: Duration) -> Result<(&Port, Vec<Gid>), Error> {
+    fn wait(&self, node: &Node, addresses: &[IpAddr], timeout: Duration) -> Result<Found<'_>, Error> {
         let started = Instant::now();
-        let mut pause = Duration::from_micros(200);
+        let (mut pause, mut suspected) = (Duration::from_micros(200), false);
         loop {
             let (port, gids) = self.look(node, addresses)?;
-            if gids.len() >= addresses.len() || started.elapsed() >= timeout {
-                return Ok((port, gids));
+            if gids.len() >= addresses.len() {
+                return Ok(Found { port, gids, never: None });
             }
-            thread::sleep(pause);
+            let never = self.never(node)?;
+            let is_sure = never.is_some() && (suspected || self.need == RdmaNeed::Optional);
+            if is_sure || started.elapsed() >= timeout {
+                return Ok(Found { port, gids, never });
+            }
+            suspected = never.is_some();
+            thread::sleep(if suspected { SECOND_LOOK } else { pause });
             pause = (pause * 2).min(Duration::from_millis(20));
         }
     }
 
+    /// Why no address can become a GID of any of the ports, if that is so.
+    fn never(&self, node: &Node) -> Result<Option<NoRoceV2>, Error> {
+        let mut never = None;
+        for port in &self.ports {
+            match node.sysfs.lacks_roce_v2(&port.device, port.number)? {
+                None => return Ok(None),
+                reason => never = reason,
+            }
+        }
+        Ok(never)
+    }
+
     /// Not every address is a GID: that is an error only where RDMA is required.
-    fn late(&self, port: &Port, addresses: &[IpAddr], gids: &[Gid]) -> Result<(), Error> {
-        let has = |address: &IpAddr| gids.iter().any(|gid| gid.gid == as_gid(*address).to_string());
+    fn late(&self, found: &Found<'_>, addresses: &[IpAddr]) -> Result<(), Error> {
+        let has = |address: &IpAddr| found.gids.iter().any(|gid| gid.gid == as_gid(*address).to_string());
         let missing: Vec<String> = addresses.iter().filter(|a| !has(a)).map(ToString::to_string).collect();
         let (missing, device, number, master) =
-            (missing.join(", "), &port.device_name, port.port, &self.parent);
-        let RdmaNeed::Required(timeout) = self.need else {
-            warn!(%missing, %device, "an address of the pod is not a GID of the shared RDMA device (yet)");
-            return Ok(());
+            (missing.join(", "), &found.port.device, found.port.number, &self.parent);
+        let timeout = match (self.need, found.never) {
+            (RdmaNeed::Required(timeout), None) => timeout,
+            (RdmaNeed::Required(_), Some(never)) => {
+                return Err(refusal(format!(
+                    "address {missing} cannot become a RoCE v2 GID of {device} port {number} (the RDMA device of \
+                     master {master}): {never}"
+                )));
+            }
+            (RdmaNeed::Optional, Some(never)) => {
+                info!(%device, "no address of the pod is a GID of the shared RDMA device: {never}");
+                return Ok(());
+            }
+            (RdmaNeed::Optional, None) => {
+                warn!(%missing, %device, "an address of the pod is not a GID of the shared RDMA device (yet)");
+                return Ok(());
+            }
         };
         let msg = format!(
             "address {missing} did not become a RoCE v2 GID of {device} port {number} (the RDMA device of master \
@@ -127,64 +174,11 @@ fn refusal(msg: String) -> Error {
     CniError::new(Code::NO_RDMA, msg).with_details(details).into()
 }
 
-/// The ports that serve a parent. A node without RDMA has none, and a node in exclusive mode shares none.
-fn shared_ports(node: &Node, parent: &Parent) -> Result<Vec<Port>, Error> {
-    if !node.sysfs.has_rdma()? {
-        return Ok(Vec::new());
-    }
-    let mut socket = rdma::open(&node.sysfs)?;
-    let ports = ports_of(node, &mut socket, &below(node, &parent.link)?)?;
-    if ports.is_empty() || rdma::netns_mode(&mut socket)? == NetnsMode::Shared {
-        return Ok(ports);
-    }
-    let msg = format!(
-        "the node is in exclusive RDMA mode, so a pod's link on {} shares no RDMA device; \
-         run `silkrail mode set shared --persist`, or use sriov and rdma",
-        parent.link.name
-    );
-    Err(CniError::new(Code::NO_RDMA, msg).into())
-}
-
-/// The ports of the links' RDMA devices.
-///
-/// A link's function says which devices may be its own; to ask every device of a node with a hundred VFs
-/// would take as many requests. Devices without a function (rxe) are found by asking all.
-fn ports_of(node: &Node, socket: &mut Socket, links: &[Link]) -> Result<Vec<Port>, Error> {
-    let indexes: Vec<u32> = links.iter().map(|link| link.index).collect();
-    let mut ports = Vec::new();
-    for link in links {
-        let Ok(name) = link.name.parse() else { continue };
-        let Some(function) = node.sysfs.function_of(&name)? else { continue };
-        for device in rdma::devices_of(socket, &node.sysfs, &function)? {
-            ports.extend(rdma::ports(socket, &device)?);
-        }
-    }
-    ports.retain(|port: &Port| port.link.is_some_and(|link| indexes.contains(&link)));
-    if ports.is_empty() { Ok(rdma::ports_on(socket, &indexes)?) } else { Ok(ports) }
-}
-
-/// The parent and the links below it, nearest first.
-fn below(node: &Node, parent: &Link) -> Result<Vec<Link>, Error> {
-    let links = node.links()?;
-    let (mut found, mut link) = (vec![parent.clone()], parent.clone());
-    // A VLAN on a VLAN on a bond is as deep as anybody builds; a loop cannot be built.
-    while link.kind == Some(LinkKind::Vlan)
-        && let Some(lower) = link.parent.map(|index| links.find_link_by_index(index)).transpose()?.flatten()
-    {
-        found.push(lower.clone());
-        link = lower;
-    }
-    if link.kind == Some(LinkKind::Bond) {
-        found.extend(links.links()?.into_iter().filter(|member| member.controller == Some(link.index)));
-    }
-    Ok(found)
-}
-
 /// The RoCE v2 GIDs of a port that are addresses of the pod.
 fn gids(node: &Node, port: &Port, addresses: &[IpAddr]) -> Result<Vec<Gid>, Error> {
     let mut gids = Vec::new();
     for address in addresses {
-        if let Some(index) = node.sysfs.find_gid(&port.device_name, port.port, *address)? {
+        if let Some(index) = node.sysfs.find_gid(&port.device, port.number, *address)? {
             let gid = as_gid(*address).to_string();
             gids.push(Gid { index, kind: "RoCE v2".into(), gid });
         }

@@ -1,7 +1,8 @@
 //! Whose journal it is.
 
 use std::{
-    fs,
+    fs::File,
+    io::Read,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -64,6 +65,9 @@ pub fn boot_id() -> Result<&'static str, Error> {
     }
     let path = Path::new("/proc/sys/kernel/random/boot_id");
     let failed = |source| statefile::Error::Io { operation: "read", path: path.to_owned(), source };
-    let id = fs::read_to_string(path).map_err(failed)?;
+    // The kernel hands it out whole, by one read.
+    let mut text = [0; 64];
+    let length = File::open(path).and_then(|mut file| file.read(&mut text)).map_err(failed)?;
+    let id = String::from_utf8_lossy(&text[..length]);
     Ok(BOOT_ID.get_or_init(|| id.trim().to_owned()))
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read, Seek, Write},
+    io::{self, Seek, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Instant,
@@ -20,6 +20,8 @@ use crate::{
 pub struct Journal<C> {
     path: PathBuf,
     file: File,
+    /// How many bytes the file has. Nobody else writes to it.
+    length: u64,
     content: Content<C>,
 }
 
@@ -31,8 +33,9 @@ impl<C: Change> Journal<C> {
     pub fn create(path: &Path, head: Head) -> Result<Self, Error> {
         let content = Content::new(head);
         let lock = |file: &File| file.try_lock().map_err(io::Error::from);
-        let file = statefile::create(path, 0o600, &content.to_bytes().map_err(Error::Encode)?, lock)?;
-        Ok(Self { path: path.to_owned(), file, content })
+        let bytes = content.to_bytes().map_err(Error::Encode)?;
+        let file = statefile::create(path, 0o600, &bytes, lock)?;
+        Ok(Self { path: path.to_owned(), file, length: bytes.len() as u64, content })
     }
 
     /// Opens the journal of an attachment; `None` if there is none. Waits until `deadline` for whoever is
@@ -57,15 +60,14 @@ impl<C: Change> Journal<C> {
             if here != Some(file.metadata().map_err(io)?.ino()) {
                 continue;
             }
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).map_err(io)?;
+            let bytes = statefile::whole(&file).map_err(io)?;
             let whole = whole_lines(&bytes);
             return match Content::parse(&bytes) {
                 Ok(content) => {
                     if whole < bytes.len() {
                         file.set_len(whole as u64).and_then(|()| file.rewind()).map_err(io)?;
                     }
-                    Ok(Some(Self { path: path.to_owned(), file, content }))
+                    Ok(Some(Self { path: path.to_owned(), file, length: whole as u64, content }))
                 }
                 Err(why) => Err(set_aside(path, format!("{}: {why}", path.display()))),
             };
@@ -142,15 +144,14 @@ impl<C: Change> Journal<C> {
 
     fn append(&mut self, line: &Line<&C>) -> Result<(), Error> {
         let bytes = terminated(line).map_err(Error::Encode)?;
-        let end = self.file.metadata().map(|meta| meta.len());
-        let written = end.and_then(|end| {
-            self.file.write_all(&bytes).inspect_err(|_| {
-                // The disk is full: half a line must not stand before the next one.
-                let _ = self.file.set_len(end);
-            })
+        let written = self.file.write_all(&bytes).inspect_err(|_| {
+            // The disk is full: half a line must not stand before the next one.
+            let _ = self.file.set_len(self.length);
         });
         let io = |source| statefile::Error::Io { operation: "write", path: self.path.clone(), source };
-        Ok(written.map_err(io)?)
+        written.map_err(io)?;
+        self.length += bytes.len() as u64;
+        Ok(())
     }
 
     /// Does `body`, all or nothing: if it fails, `turn_back` is called, and what it noted is taken back.

@@ -61,12 +61,12 @@ pub enum Error {
         path: PathBuf,
     },
     /// The file is something else.
-    #[error("network namespace {}: not a namespace file (unknown FS magic {magic:#x})", path.display())]
+    #[error("network namespace {}: not a namespace file (unknown FS magic {:#x})", path.display(), magic.0)]
     NotANamespace {
         /// The path that was tried.
         path: PathBuf,
         /// The file system's magic number.
-        magic: i64,
+        magic: FsType,
     },
     /// The file could not be opened.
     #[error("network namespace {}: {source}", path.display())]
@@ -104,7 +104,7 @@ impl NetNs {
         let open = |source: io::Error| Error::Open { path: path.to_owned(), source };
         let magic = fstatfs(&file).map_err(|errno| open(errno.into()))?.filesystem_type();
         if magic != NSFS {
-            return Err(Error::NotANamespace { path: path.to_owned(), magic: magic.0 });
+            return Err(Error::NotANamespace { path: path.to_owned(), magic });
         }
         let meta = file.metadata().map_err(open)?;
         Ok(Self { file, id: NetNsId::new(meta.dev(), meta.ino()), path: path.to_owned() })
@@ -159,6 +159,16 @@ impl NetNs {
     pub fn identified(mut self) -> Result<Self, Error> {
         self.id.cookie = self.run(cookie::read)?;
         Ok(self)
+    }
+
+    /// As [`NetNs::identified`], on the way of `work`: see [`NetNs::run_from`].
+    ///
+    /// # Errors
+    /// As [`NetNs::run`].
+    pub fn identified_with<T>(mut self, home: &Self, work: impl FnOnce() -> T) -> Result<(Self, T), Error> {
+        let (cookie, result) = self.run_from(home, || (cookie::read(), work()))?;
+        self.id.cookie = cookie;
+        Ok((self, result))
     }
 
     /// Whether this is the namespace of that identity. Where a cookie is missing, the numbers decide.

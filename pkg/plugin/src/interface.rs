@@ -141,7 +141,7 @@ fn prepare(pod: &Pod, ifname: &str, v6: bool) -> Result<(), Error> {
 /// Routes with an IPv6 gateway are useless while the address they would be used from is tentative.
 fn wait_for_dad(pod: &Pod, link: &Link) -> Result<(), Error> {
     let wait = |source| Error::Wait { what: "duplicate address detection", source };
-    let events = pod.netns.run(|| rtnl::events(true))?.map_err(wait)?;
+    let events = pod.run(|| rtnl::events(true))?.map_err(wait)?;
     let budget = Budget::of_call();
     let deadline = budget.until("duplicate address detection", DAD);
     loop {

@@ -5,7 +5,7 @@ use std::{fs, io, path::Path};
 use addr::LinkName;
 use cni::Code;
 use netns::{NetNs, NetNsId};
-use rtnl::Handle;
+use rtnl::{Handle, Link};
 
 use crate::Error;
 
@@ -16,6 +16,8 @@ pub struct Pod {
     pub netns: NetNs,
     /// Its links, addresses and routes.
     pub links: Handle,
+    /// The namespace that this thread is in.
+    home: NetNs,
 }
 
 /// The namespace `CNI_NETNS` names, for who needs nothing of its links.
@@ -50,9 +52,17 @@ impl Pod {
     /// # Errors
     /// [`Error::OwnNetNs`] unless `own_allowed`; [`Error::NetNs`] if it is gone or no namespace.
     pub fn open(path: &Path, own_allowed: bool) -> Result<Self, Error> {
-        let netns = netns_of(path, own_allowed)?;
-        let links = Handle::open_in(&netns)?;
-        Ok(Self { netns, links })
+        let netns = NetNs::open(path)?;
+        let home = NetNs::current()?;
+        if !own_allowed && netns.id() == home.id() {
+            return Err(Error::OwnNetNs { path: path.to_owned() });
+        }
+        Self::enter(netns, home)
+    }
+
+    fn enter(netns: NetNs, home: NetNs) -> Result<Self, Error> {
+        let (netns, links) = netns.identified_with(&home, Handle::open)?;
+        Ok(Self { netns, links: links?, home })
     }
 
     /// The namespace of a journal, if it still lives. Another one under the same path is not it.
@@ -60,9 +70,15 @@ impl Pod {
     /// # Errors
     /// If it is there and cannot be entered.
     pub fn find(path: &Path, id: NetNsId) -> Result<Option<Self>, Error> {
-        let Some(netns) = find_netns(path, id)? else { return Ok(None) };
-        let links = Handle::open_in(&netns)?;
-        Ok(Some(Self { netns, links }))
+        match NetNs::open(path) {
+            Ok(netns) if netns.id() == id => {
+                let pod = Self::enter(netns, NetNs::current()?)?;
+                Ok(Some(pod).filter(|pod| pod.id().is(id)))
+            }
+            // A path that names something else, or nothing, names no pod of ours.
+            Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// What tells this pod's namespace from others.
@@ -70,12 +86,18 @@ impl Pod {
         self.netns.id()
     }
 
-    /// Refuses a name that a link of the pod has, be it as an altname.
+    /// Refuses a name that a link of the pod has, be it as an altname, and returns the highest index of its links.
     ///
     /// # Errors
     /// That it is taken, and by what.
-    pub fn name_is_free(&self, ifname: &LinkName) -> Result<(), Error> {
-        let Some(link) = self.links.find_link_called(ifname)? else { return Ok(()) };
+    pub fn name_is_free(&self, ifname: &LinkName) -> Result<u32, Error> {
+        let links = self.links.links()?;
+        let has_it = |link: &&Link| {
+            link.name == ifname.as_str() || link.altnames.iter().any(|name| name == ifname.as_str())
+        };
+        let Some(link) = links.iter().find(has_it) else {
+            return Ok(links.iter().map(|link| link.index).max().unwrap_or_default());
+        };
         let what = link.kind.as_ref().map_or_else(|| "a".to_owned(), |kind| format!("a {kind}"));
         let of = if link.name == ifname.as_str() { "" } else { &format!("an altname of {}, ", link.name) };
         let msg = format!(
@@ -93,8 +115,7 @@ impl Pod {
         let is_so = |(name, value): &(String, &str)| {
             fs::read_to_string(format!("/proc/sys/{name}")).is_ok_and(|text| text.trim() == *value)
         };
-        let others =
-            self.netns.run(|| sysctls.iter().filter(|it| !is_so(it)).cloned().collect::<Vec<_>>())?;
+        let others = self.run(|| sysctls.iter().filter(|it| !is_so(it)).cloned().collect::<Vec<_>>())?;
         if others.is_empty() { Ok(Ok(())) } else { self.write_sysctls(&others) }
     }
 
@@ -111,6 +132,14 @@ impl Pod {
             }
             result
         };
-        Ok(self.netns.run(write)?)
+        Ok(self.run(write)?)
+    }
+
+    /// Runs `work` inside the pod's namespace: see [`NetNs::run_from`].
+    ///
+    /// # Errors
+    /// As [`NetNs::run`].
+    pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T, netns::Error> {
+        self.netns.run_from(&self.home, work)
     }
 }

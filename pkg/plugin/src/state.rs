@@ -41,10 +41,12 @@ impl State {
     /// # Errors
     /// If it cannot be made.
     pub fn make_dir(&self, name: &str) -> Result<PathBuf, statefile::Error> {
-        // The pod map is for everybody, so the way to it is open.
-        statefile::make_dir(&self.root, 0o755)?;
         let path = self.root.join(name);
-        statefile::make_dir(&path, 0o700)?;
+        if !path.is_dir() {
+            // The pod map is for everybody, so the way to it is open.
+            statefile::make_dir(&self.root, 0o755)?;
+            statefile::make_dir(&path, 0o700)?;
+        }
         Ok(path)
     }
 

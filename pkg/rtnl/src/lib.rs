@@ -18,7 +18,7 @@ mod vf;
 
 pub use answer::Answer;
 pub use handle::{Error, Handle};
-pub use link::{ETHERNET, INFINIBAND, Kind, Link, NewLink, random_index};
+pub use link::{ETHERNET, INFINIBAND, Kind, Link, NewLink, indexes_above};
 pub use route::{Destination, Rank, Route, Scope};
 pub use vf::{VfIndex, VfSettings, VfSettingsChange, VfVlanTag};
 

@@ -1,9 +1,6 @@
 //! Links: find, make, change, move, delete.
 
-use std::{
-    hash::{BuildHasher, Hasher, RandomState},
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
-};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use addr::{LinkName, MacAddr};
 use netlink_packet_core::{DefaultNla, NLA_TYPE_MASK, NLM_F_CREATE, NLM_F_EXCL, Nla, NlasIterator};
@@ -89,7 +86,7 @@ impl std::fmt::Display for Kind {
 pub struct NewLink<'a> {
     /// Its name, which `message` has too.
     pub name: &'a LinkName,
-    /// Its index: see [`random_index`].
+    /// Its index: see [`indexes_above`].
     pub index: u32,
     /// The namespace it is made in.
     pub netns: BorrowedFd<'a>,
@@ -101,13 +98,13 @@ pub struct NewLink<'a> {
     pub message: LinkMessage,
 }
 
-/// An index that no link has: between 2^20 and 2^24, at random, far above those that the kernel counts up.
-pub fn random_index() -> u32 {
-    const LOW: u32 = 1 << 20;
-    const HIGH: u32 = 1 << 24;
-    // The standard library's hasher keys are the kernel's random numbers.
-    let random = RandomState::new().build_hasher().finish();
-    LOW + u32::try_from(random % u64::from(HIGH - LOW)).unwrap_or_default()
+/// Indexes for a new link, above the highest that a namespace has, best first: the next one, then ever larger ones, for
+/// those that cannot be had. Where there is nothing above, some that are far below the end follow.
+pub fn indexes_above(highest: u32) -> impl Iterator<Item = u32> {
+    const LAST: u32 = i32::MAX.cast_unsigned();
+    const ELSEWHERE: u32 = 1 << 20;
+    let ascending = |from: u32| (0..10).map(move |n| from.saturating_add(8_u32.pow(n)));
+    ascending(highest).filter(|index| *index <= LAST).chain(ascending(ELSEWHERE))
 }
 
 impl Handle {
@@ -183,10 +180,11 @@ impl Handle {
     ///
     /// The index is chosen by the caller: it is how the link is known again, whatever happens to its name.
     /// It also keeps old kernels (before 6.15) from refusing the link because its name is taken in this
-    /// namespace: with an index they do not look for the name.
+    /// namespace: with an index they do not look for the name. But they refuse one that a link of *this* namespace has.
     ///
     /// # Errors
-    /// Exists; or any other of [`Error`].
+    /// Exists if the name is taken there, or the index here; refused with `EBUSY` if the index is taken there, or for a
+    /// reason of the kind of link; any other of [`Error`].
     pub fn create_link(&self, new: NewLink<'_>) -> Result<(), Error> {
         let NewLink { name, index, netns, mtu, mac, mut message } = new;
         message.header.index = index;
@@ -416,6 +414,20 @@ mod tests {
             work();
         });
         pod.join().unwrap();
+    }
+
+    #[test]
+    fn indexes_ascend_and_are_ones_that_a_link_can_have() {
+        let above = |highest| indexes_above(highest).collect::<Vec<_>>();
+        assert_eq!(above(2)[..4], [3, 10, 66, 514]);
+        for highest in [1, 2, 1 << 20, i32::MAX.cast_unsigned() - 1, i32::MAX.cast_unsigned()] {
+            let indexes = above(highest);
+            assert!(indexes.len() >= 10);
+            assert!(
+                indexes.iter().all(|index| (1..=i32::MAX.cast_unsigned()).contains(index)),
+                "{indexes:?}"
+            );
+        }
     }
 
     #[test]

@@ -58,16 +58,21 @@ pub fn create(
 pub fn replace(path: &Path, mode: u32, content: &[u8]) -> Result<(), Error> {
     let io = |operation| move |source| Error::Io { operation, path: path.to_owned(), source };
     let temporary = temporary(path);
-    // A process that died here may have left it.
-    let _ = fs::remove_file(&temporary);
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-        .open(&temporary)
-        .and_then(|mut file| file.write_all(content))
-        .and_then(|()| fs::rename(&temporary, path));
+    let create = || {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(mode).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
+        options.open(&temporary)
+    };
+    let created = match create() {
+        // A process that died here has left it.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            let _ = fs::remove_file(&temporary);
+            create()
+        }
+        created => created,
+    };
+    let written =
+        created.and_then(|mut file| file.write_all(content)).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|source| {
         let _ = fs::remove_file(&temporary);
         io("write")(source)
@@ -82,12 +87,19 @@ pub(crate) fn temporary(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Makes a directory and those above it that are missing.
+/// Makes a directory and those above it that are missing. Nearly always it is there, which takes one system call to
+/// know. What is there may also be no directory; who works in it learns of that.
 ///
 /// # Errors
 /// [`Error::Io`].
 pub fn make_dir(path: &Path, mode: u32) -> Result<(), Error> {
-    let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+    let made = match DirBuilder::new().mode(mode).create(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            DirBuilder::new().recursive(true).mode(mode).create(path)
+        }
+        made => made,
+    };
     made.map_err(|source| Error::Io { operation: "create directory", path: path.to_owned(), source })
 }
 

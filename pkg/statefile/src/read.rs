@@ -7,11 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::{
-    errno::Errno,
-    fcntl::{AT_FDCWD, RenameFlags, renameat2},
-    libc,
-};
+use nix::libc;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::{Error, create::temporary};
 
@@ -61,9 +58,18 @@ fn open_with(options: &mut OpenOptions, path: &Path, operation: &'static str) ->
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let failed = |source| Error::Io { operation: "read", path: path.to_owned(), source };
     let Some(file) = open_with(OpenOptions::new().read(true), path, "read")? else { return Ok(None) };
-    let mut bytes = Vec::new();
-    file.take(LIMIT).read_to_end(&mut bytes).map_err(failed)?;
-    Ok(Some(bytes))
+    whole(&file).map(Some).map_err(failed)
+}
+
+/// What an open file of state holds, from where it stands on.
+///
+/// # Errors
+/// The system call's.
+pub fn whole(file: &File) -> io::Result<Vec<u8>> {
+    // Room for nearly all of ours: the library would begin with 32 bytes, or ask how many there are.
+    let mut bytes = Vec::with_capacity(4096);
+    file.take(LIMIT).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Removes a file of state, with what a killed process may have left of a new one. It may be gone already.
@@ -91,9 +97,9 @@ pub fn set_aside(path: &Path) -> Result<PathBuf, Error> {
     let mut number = 0;
     loop {
         let aside = aside(path, number);
-        match renameat2(AT_FDCWD, path, AT_FDCWD, &aside, RenameFlags::RENAME_NOREPLACE) {
+        match renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(aside),
-            Err(Errno::EEXIST) => number += 1,
+            Err(rustix::io::Errno::EXIST) => number += 1,
             Err(errno) => {
                 let (operation, path, source) = ("set aside", path.to_owned(), errno.into());
                 return Err(Error::Io { operation, path, source });

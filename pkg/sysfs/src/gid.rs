@@ -5,7 +5,7 @@
 //! have holes and is read to its end.
 
 use std::{
-    io,
+    fmt, io,
     net::{IpAddr, Ipv6Addr},
     path::PathBuf,
 };
@@ -50,7 +50,51 @@ impl GidType {
     }
 }
 
+/// Why a port has no RoCE v2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRoceV2 {
+    /// It is an iWARP device's.
+    Iwarp,
+    /// Its device knows the first version only.
+    V1Only,
+}
+
+impl fmt::Display for NoRoceV2 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Iwarp => "it is an iWARP device, whose peers are found by their addresses and not by GIDs",
+            Self::V1Only => "it knows only version 1 of RoCE",
+        })
+    }
+}
+
 impl Sysfs {
+    /// Why a port can have no RoCE v2 GID, if that is so.
+    ///
+    /// A port of RoCE has a GID of its link's own address for each version that it knows, as long as its device is there.
+    /// A table that is empty says nothing.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the device or the port is not visible here.
+    pub fn lacks_roce_v2(&self, device: &str, port: u32) -> Result<Option<NoRoceV2>, Error> {
+        let table = self.gid_table(device, port)?;
+        let mut is_empty = true;
+        for entry in table.used() {
+            match table.kind(entry?.0)? {
+                Some(GidType::RoceV2) => return Ok(None),
+                Some(GidType::Ib | GidType::RoceV1) => is_empty = false,
+                None => {}
+            }
+        }
+        // `4: RNIC`
+        let kind = text(&self.rdma_dir(device)?.join("node_type"))?.unwrap_or_default();
+        Ok(if kind.ends_with("RNIC") {
+            Some(NoRoceV2::Iwarp)
+        } else {
+            (!is_empty && !table.infiniband).then_some(NoRoceV2::V1Only)
+        })
+    }
+
     /// The entries in use of a port's GID table.
     ///
     /// # Errors
@@ -149,6 +193,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::tree::Tree;
 
@@ -170,6 +216,26 @@ mod tests {
         assert_eq!(find("172.81.0.100"), Some(10));
         assert_eq!(find("fe80::ac0:ebff:fe01:203"), Some(1));
         assert_eq!(find("172.81.0.101"), None);
+    }
+
+    #[test]
+    fn what_a_port_can_have_is_read_from_what_it_has() {
+        let tree = Tree::mlx5();
+        let lacks = || tree.sysfs.lacks_roce_v2("mlx5_0", 1).unwrap();
+        assert_eq!(lacks(), None);
+        let port = tree.sysfs.root().join("class/infiniband/mlx5_0/ports/1");
+        for index in [1, 10] {
+            fs::write(port.join(format!("gid_attrs/types/{index}")), "IB/RoCE v1\n").unwrap();
+        }
+        assert_eq!(lacks(), Some(NoRoceV2::V1Only));
+        fs::write(tree.sysfs.root().join("class/infiniband/mlx5_0/node_type"), "4: RNIC\n").unwrap();
+        assert_eq!(lacks(), Some(NoRoceV2::Iwarp));
+        fs::write(tree.sysfs.root().join("class/infiniband/mlx5_0/node_type"), "1: CA\n").unwrap();
+        for index in 0..16 {
+            fs::write(port.join(format!("gids/{index}")), "0000:0000:0000:0000:0000:0000:0000:0000\n")
+                .unwrap();
+        }
+        assert_eq!(lacks(), None, "a table without entries says nothing");
     }
 
     #[test]

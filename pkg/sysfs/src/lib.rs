@@ -24,6 +24,6 @@ mod tree;
 
 pub use error::Error;
 pub use function::{AuxiliaryName, Function, InvalidFunction};
-pub use gid::{Gid, GidType};
+pub use gid::{Gid, GidType, NoRoceV2};
 pub use network::PciId;
 pub use root::Sysfs;

@@ -85,8 +85,20 @@ impl Sysfs {
     /// # Errors
     /// [`Error::Io`].
     pub fn uppers(&self, name: &LinkName) -> Result<Vec<String>, Error> {
+        self.adjacent(name, "upper_")
+    }
+
+    /// The links that a link sits on: what a VLAN is of, the members of a bond. Sorted.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn lowers(&self, name: &LinkName) -> Result<Vec<String>, Error> {
+        self.adjacent(name, "lower_")
+    }
+
+    fn adjacent(&self, name: &LinkName, side: &str) -> Result<Vec<String>, Error> {
         let entries = names(&self.root().join("class/net").join(name.as_str()))?;
-        Ok(entries.iter().filter_map(|entry| entry.strip_prefix("upper_")).map(str::to_owned).collect())
+        Ok(entries.iter().filter_map(|entry| entry.strip_prefix(side)).map(str::to_owned).collect())
     }
 
     /// The links of a PF's directory that stand for its VFs, with the number of the VF: `pf0vf1` stands for the second.
@@ -169,7 +181,9 @@ mod tests {
         symlink("../bond0", dir.join("upper_bond0")).unwrap();
         symlink("../mac0", dir.join("upper_mac0")).unwrap();
         assert_eq!(tree.sysfs.master(&link).unwrap().as_deref(), Some("bond0"));
+        symlink("../eth9", dir.join("lower_eth9")).unwrap();
         assert_eq!(tree.sysfs.uppers(&link).unwrap(), ["bond0", "mac0"]);
+        assert_eq!(tree.sysfs.lowers(&link).unwrap(), ["eth9"]);
     }
 
     #[test]

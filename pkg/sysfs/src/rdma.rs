@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use addr::PciAddress;
+
 use crate::{
     Error, Function, Sysfs,
-    root::{is_there, link, names, text},
+    root::{is_there, link, names, parsed, text},
 };
 
 /// The classes of character devices, which belong to no namespace.
@@ -28,6 +30,37 @@ impl Sysfs {
     /// [`Error::Io`].
     pub fn rdma_devices(&self, function: &Function) -> Result<Vec<String>, Error> {
         names(&self.dir(function).join("infiniband"))
+    }
+
+    /// The RDMA devices that belong to no function: those of software. In the namespace this sysfs shows, sorted.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn virtual_rdma_devices(&self) -> Result<Vec<String>, Error> {
+        names(&self.root().join("devices/virtual/infiniband"))
+    }
+
+    /// The link of a software device, if its driver tells: rxe does.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::NotFound`] if `device` is no name.
+    pub fn rdma_link(&self, device: &str) -> Result<Option<String>, Error> {
+        text(&self.rdma_dir(device)?.join("parent"))
+    }
+
+    /// The numbers of an RDMA device's ports.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::NotFound`] if `device` is no name.
+    pub fn rdma_ports(&self, device: &str) -> Result<Vec<u32>, Error> {
+        let path = self.rdma_dir(device)?.join("ports");
+        names(&path)?.into_iter().map(|name| parsed(&path, name, "numbers")).collect()
+    }
+
+    /// The other functions in a PCI function's slot. A card may have one RDMA device for the ports of several.
+    pub fn functions_beside(&self, function: &Function) -> Vec<Function> {
+        let beside = |pci: PciAddress| pci.slot().filter(move |other| *other != pci).map(Function::Pci);
+        function.pci().into_iter().flat_map(beside).collect()
     }
 
     /// The function's `uverbsN` devices, whichever namespace its RDMA devices are in, sorted.
@@ -166,6 +199,28 @@ mod tests {
     fn scalable_functions_have_theirs_on_the_auxiliary_bus() {
         let tree = Tree::mlx5();
         assert_eq!(tree.sysfs.rdma_devices(&function("mlx5_core.sf.2")).unwrap(), ["mlx5_4"]);
+    }
+
+    #[test]
+    fn a_devices_ports_and_software_devices_are_listed() {
+        let tree = Tree::mlx5();
+        assert_eq!(tree.sysfs.rdma_ports("mlx5_0").unwrap(), [1]);
+        assert!(tree.sysfs.virtual_rdma_devices().unwrap().is_empty());
+        fs::create_dir_all(tree.sysfs.root().join("devices/virtual/infiniband/rxe0")).unwrap();
+        fs::create_dir_all(tree.sysfs.root().join("class/infiniband/rxe0")).unwrap();
+        assert_eq!(tree.sysfs.virtual_rdma_devices().unwrap(), ["rxe0"]);
+        assert_eq!(tree.sysfs.rdma_link("rxe0").unwrap(), None);
+        fs::write(tree.sysfs.root().join("class/infiniband/rxe0/parent"), "eth7\n").unwrap();
+        assert_eq!(tree.sysfs.rdma_link("rxe0").unwrap().as_deref(), Some("eth7"));
+    }
+
+    #[test]
+    fn the_functions_beside_one_are_those_of_its_slot() {
+        let tree = Tree::mlx5();
+        let beside = tree.sysfs.functions_beside(&function("0000:af:00.1"));
+        assert_eq!(beside.len(), 7);
+        assert!(beside.contains(&function("0000:af:00.0")) && !beside.contains(&function("0000:af:00.1")));
+        assert!(tree.sysfs.functions_beside(&function("mlx5_core.sf.2")).is_empty());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The networks of `conf/` in a pod that has a network already.
 
 use serde_json::{Value, json};
-use testkit::{Call, Observe};
+use testkit::{Call, Observe, Pod};
 
 use silkrail_tests::{
     cluster::Cluster,
@@ -65,4 +65,64 @@ fn invariant_12_every_other_example_is_attached_and_detached_beside_a_cluster_ne
     let examples: Vec<_> = conf::networks().into_iter().filter(|network| !is_shared(network)).collect();
     assert!(examples.len() >= 2, "{examples:?}");
     examples.iter().for_each(|example| is_beside_a_cluster_network(&machine, &example.network));
+}
+
+/// The names of the links of a pod, as software sees them that takes the first.
+fn order(pod: &Pod) -> Vec<String> {
+    let mut links = pod.links();
+    links.sort_by_key(|link| link["ifindex"].as_u64());
+    links.iter().map(|link| link["ifname"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The lab's kernel refuses an index in the pod that a link of the node has.
+#[test]
+fn a_link_comes_after_those_that_the_pod_has_though_the_node_has_the_indexes() {
+    let machine = Machine::shared();
+    let before = machine.node.snapshot();
+    let pod = machine.node.pod("a");
+    let calls = ["eth0", "net1", "net2"].map(|name| {
+        let conf = json!({"master": "eth1", "ipam": {}, "cniVersion": "1.0.0"});
+        machine.plugin("macvlan", &conf).pod(&pod).ifname(name)
+    });
+    for call in &calls {
+        call.add().ok();
+    }
+    assert_eq!(order(&pod), ["lo", "eth0", "net1", "net2"]);
+    let last = pod.link("net2").unwrap()["ifindex"].as_u64().unwrap();
+    assert!(last < 10_000, "{last}");
+    for call in calls.iter().rev() {
+        call.del().done();
+    }
+    let ipvlan = machine.plugin("ipvlan", &json!({"master": "eth0"})).pod(&pod);
+    pod.run_ip("link add eth0 type dummy");
+    ipvlan.add().ok();
+    assert_eq!(order(&pod), ["lo", "eth0", "net1"]);
+    // It has no address of its own by which it could be known.
+    pod.run_ip("link set net1 down");
+    pod.run_ip("link set net1 name renamed");
+    ipvlan.del().done();
+    assert_eq!(order(&pod), ["lo", "eth0"]);
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn a_vfs_link_comes_after_those_that_the_pod_has_and_is_itself_again_at_home() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let vf = machine.vf("eth0", 1);
+    let index = || machine.node.link(&vf.link).unwrap()["ifindex"].as_u64().unwrap();
+    let at_home = index();
+    for eth0 in [at_home - 1, at_home, at_home + 1000] {
+        let pod = machine.node.pod("a");
+        pod.run_ip(&format!("link add eth0 index {eth0} type dummy"));
+        let call = machine.plugin("sriov", &json!({"deviceID": vf.pci})).pod(&pod);
+        call.add().ok();
+        assert_eq!(order(&pod), ["lo", "eth0", "net1"]);
+        let there = pod.link("net1").unwrap()["ifindex"].as_u64().unwrap();
+        assert_eq!(there, at_home.max(eth0 + 1));
+        call.del().done();
+        assert_eq!(index(), at_home);
+    }
+    machine.node.snapshot().assert_is(&before);
 }

@@ -3,7 +3,7 @@
 use std::{fs, time::Instant};
 
 use serde_json::{Value, json};
-use testkit::{Observe, Pod, TestNode};
+use testkit::{Answer, Call, Observe, Pod, TestNode};
 
 use silkrail_tests::machine::{Machine, gids, rdma_devices};
 
@@ -179,4 +179,140 @@ fn two_macvlan_pods_of_the_seed_reach_each_other() {
     for call in &calls {
         call.del().done();
     }
+}
+
+/// What an ADD asks of the kernel about RDMA, by strace's account: system calls that name it, and messages.
+fn effort(call: &Call, add: impl FnOnce(&Call) -> Answer) -> Vec<String> {
+    let file = "/run/effort";
+    let calls = "-etrace=openat,readlink,readlinkat,statx,socket,sendto,recvfrom,clock_nanosleep";
+    add(&call.clone().under(&["strace", "-f", "-qq", calls, "-o", file])).ok();
+    let text = fs::read_to_string(file).unwrap();
+    // Without the process's number, and what differs from ADD to ADD.
+    let words = |line: &str| line.split_once(' ').unwrap().1.trim().split('(').next().unwrap().to_owned();
+    text.lines().map(words).collect()
+}
+
+fn sleeps(effort: &[String]) -> usize {
+    effort.iter().filter(|call| call.contains("nanosleep")).count()
+}
+
+#[test]
+fn with_link_in_container_no_device_of_the_node_is_taken_for_the_pods() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    // A link of the pod with the name and the index of the node's that has a device.
+    let index = machine.node.link("eth0").unwrap()["ifindex"].clone();
+    pod.run_ip(&format!("link add eth0 index {index} type dummy"));
+    pod.run_ip("link set eth0 up");
+    let conf = json!({"master": "eth0", "linkInContainer": true});
+    let call = machine.plugin("macvlan", &conf).pod(&pod);
+    let effort = effort(&call, Call::add);
+    assert_eq!(entry(&machine.node)["rdma"]["ibdev"], Value::Null);
+    assert_eq!(sleeps(&effort), 0, "it waited for a GID that cannot come");
+    call.del().done();
+}
+
+/// Something in place of a file or directory of sysfs, for as long as this value lives.
+struct Pretence<'a> {
+    machine: &'a Machine,
+    path: String,
+}
+
+impl<'a> Pretence<'a> {
+    fn new(machine: &'a Machine, path: &str, with: &str) -> Self {
+        machine.node.run("mount", &["--bind", with, path]);
+        Self { machine, path: path.to_owned() }
+    }
+}
+
+impl Drop for Pretence<'_> {
+    fn drop(&mut self) {
+        self.machine.node.run("umount", &[&self.path]);
+    }
+}
+
+/// A card of this kind does not wait for a GID, and refuses at once where one is required.
+fn no_gid_is_waited_for(machine: &Machine, because: &str) {
+    let pod = machine.node.pod("a");
+    let _refuse = machine.simulate(&function("eth0"), "gid_refuse", "Y");
+    let call = |rdma: Value| machine.plugin("macvlan", &json!({"master": "eth0", "rdma": rdma})).pod(&pod);
+    let effort = effort(&call(json!({})), Call::add);
+    assert_eq!(entry(&machine.node)["rdma"]["ibdev"], "mlx5_0");
+    assert_eq!(sleeps(&effort), 0, "it waited for a GID that cannot come");
+    call(json!({})).del().done();
+    let started = Instant::now();
+    let refusal = call(json!({"require": true, "timeoutMs": 60000})).add().error(100);
+    refusal.says(&["mlx5_0", "cannot become a RoCE v2 GID", because]);
+    assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+}
+
+#[test]
+fn on_a_card_without_roce_v2_a_gid_is_not_waited_for_and_one_that_is_required_refused_at_once() {
+    let machine = Machine::shared();
+    let (types, kind) = ("/run/types", "/run/node_type");
+    fs::create_dir_all(types).unwrap();
+    for index in 0..256 {
+        fs::write(format!("{types}/{index}"), "IB/RoCE v1\n").unwrap();
+    }
+    fs::write(kind, "4: RNIC\n").unwrap();
+    let device = "/sys/class/infiniband/mlx5_0";
+    let _types = Pretence::new(&machine, &format!("{device}/ports/1/gid_attrs/types"), types);
+    no_gid_is_waited_for(&machine, "version 1 of RoCE");
+    let _kind = Pretence::new(&machine, &format!("{device}/node_type"), kind);
+    no_gid_is_waited_for(&machine, "iWARP");
+}
+
+#[test]
+fn an_adds_effort_does_not_grow_with_the_nodes_rdma_ports_and_links() {
+    let efforts = |machine: &Machine| {
+        ["plain", "eth0", "bond0"].map(|master| {
+            let pod = machine.node.pod("a");
+            // Above whatever the node has: which index is free is not what this is about.
+            pod.run_ip("link add eth0 index 100000 type dummy");
+            let call = machine.plugin("macvlan", &json!({"master": master})).pod(&pod);
+            let effort = effort(&call, Call::add);
+            call.del().done();
+            effort
+        })
+    };
+    let furnish = |machine: &Machine| {
+        machine.node.run_ip("link add plain type dummy");
+        machine.node.run_ip("link add bond0 type bond mode active-backup miimon 100");
+        machine.node.run_ip("link set eth1 down");
+        machine.node.run_ip("link set eth1 master bond0");
+        for link in ["plain", "bond0"] {
+            machine.node.run_ip(&format!("link set {link} up"));
+        }
+        testkit::wait_until("the bond has a carrier", || {
+            fs::read_to_string("/sys/class/net/bond0/operstate").unwrap().trim() == "up"
+        });
+    };
+    let clear = |machine: &Machine| {
+        machine.node.run_ip("link del bond0");
+        machine.node.run_ip("link del plain");
+        machine.node.run_ip("link set eth1 up");
+    };
+    let few = {
+        let machine = Machine::bare();
+        furnish(&machine);
+        let few = efforts(&machine);
+        clear(&machine);
+        few
+    };
+    let machine = Machine::shared();
+    for number in 0..200 {
+        machine.node.run_ip(&format!("link add other{number} type dummy"));
+    }
+    furnish(&machine);
+    let many = efforts(&machine);
+    clear(&machine);
+    for number in 0..200 {
+        machine.node.run_ip(&format!("link del other{number}"));
+    }
+    let counts = |efforts: &[Vec<String>; 3]| efforts.each_ref().map(Vec::len);
+    // The wait for the GID may take a look more or less.
+    for (few, many) in counts(&few).into_iter().zip(counts(&many)) {
+        assert!(many <= few + few / 10, "from {few} to {many}");
+    }
+    assert_eq!(counts(&few)[0], counts(&many)[0], "a master without RDMA");
 }

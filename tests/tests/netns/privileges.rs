@@ -163,7 +163,7 @@ fn nothing_is_written_but_state_and_sysctls_and_nobody_is_talked_to_but_the_kern
     let rail = Rail::new();
     let file = rail.node.state_dir().with_file_name("calls");
     let call = rail.macvlan(&json!({}));
-    let strace = ["strace", "-fy", "-etrace=openat,socket,execve,mount", "-o", file.to_str().unwrap()];
+    let strace = ["strace", "-fy", "-etrace=?open,openat,socket,execve,mount", "-o", file.to_str().unwrap()];
     let traced = call.clone().under(&strace);
     let mut text = String::new();
     let result = traced.add().ok();

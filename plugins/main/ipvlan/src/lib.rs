@@ -31,7 +31,10 @@ impl Kind for Ipvlan {
         }
     }
 
-    /// The link has its parent's.
+    fn has_own_mac(_: &IpVlanMode) -> bool {
+        false
+    }
+
     fn mac(&self, _: &Common<'_>) -> Result<Option<MacAddr>, Error> {
         Ok(None)
     }

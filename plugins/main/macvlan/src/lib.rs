@@ -50,6 +50,10 @@ impl Kind for Macvlan {
         Ok(Mode { mode, broadcast_queue })
     }
 
+    fn has_own_mac(mode: &Mode) -> bool {
+        mode.mode != MacVlanMode::Passthrough
+    }
+
     fn mac(&self, common: &Common<'_>) -> Result<Option<MacAddr>, Error> {
         plugin::mac(common)
     }

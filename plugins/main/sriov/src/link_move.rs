@@ -7,7 +7,7 @@ use cni::{Add, Code, Error as CniError};
 use netns::{NetNs, NetNsId};
 use nix::errno::Errno;
 use plugin::{Error, Node, Pod};
-use rtnl::{Handle, Link, random_index};
+use rtnl::{Handle, Link, indexes_above};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 
@@ -32,7 +32,8 @@ pub(crate) struct LinkMove {
     owner: Attachment,
     vf: PciAddress,
     ifname: LinkName,
-    /// Its index in the pod: its own, if that is free there. Not known of a pod that another program attached.
+    /// Its index in the pod: its own, if that is above those of the links that were there first. Not known of a pod that
+    /// another program attached.
     pod_index: Option<u32>,
     netns: PathBuf,
     /// Absent if that namespace was gone when this was written down.
@@ -48,13 +49,14 @@ impl LinkMove {
     /// If the pod's links cannot be looked at.
     pub(crate) fn of(request: &Add<'_>, pod: &Pod, vf: PciAddress, link: &Link) -> Result<Self, Error> {
         let ifname = request.attachment.ifname.clone();
-        let taken = pod.links.find_link_by_index(link.index)?.is_some();
+        let highest = pod.links.links()?.iter().map(|link| link.index).max().unwrap_or_default();
+        let own = Some(link.index).filter(|own| *own > highest);
         let home = Home::of(vf, link)?;
         Ok(Self {
             owner: request.attachment.clone(),
             vf,
             ifname,
-            pod_index: Some(if taken { random_index() } else { link.index }),
+            pod_index: own.or_else(|| indexes_above(highest).next()),
             netns: request.netns.clone(),
             netns_id: Some(pod.id()),
             home,
@@ -85,7 +87,12 @@ impl LinkMove {
         if !link.altnames.is_empty() {
             links.remove_altnames(link.index)?;
         }
-        links.move_link(link.index, &pod.netns, &self.ifname, self.pod_index)?;
+        let mut moved = links.move_link(link.index, &pod.netns, &self.ifname, self.pod_index);
+        if matches!(&moved, Err(rtnl::Error::Netlink(e)) if e.errno() == Some(Errno::EBUSY)) {
+            // Another link was quicker. The kernel chooses one; the link is known by its device too.
+            moved = links.move_link(link.index, &pod.netns, &self.ifname, None);
+        }
+        moved?;
         Ok(pod.links.link(&self.ifname)?)
     }
 

@@ -1,0 +1,213 @@
+//! The indexes that links have in a pod, by which software sorts them.
+
+use std::{fs, thread};
+
+use serde_json::{Value, json};
+use testkit::{Call, FakeIpam, Observe, wait_until};
+
+use silkrail_tests::{
+    cluster::Cluster,
+    rail::{Rail, ipam},
+};
+
+fn index(place: &impl Observe, name: &str) -> u64 {
+    place.link(name).unwrap_or_else(|| panic!("there is no {name}"))["ifindex"].as_u64().unwrap()
+}
+
+/// The names of the pod's links as software sees them that takes the first.
+fn order(rail: &Rail) -> Vec<String> {
+    let mut links = rail.pod.links();
+    links.sort_by_key(|link| link["ifindex"].as_u64());
+    links.iter().map(|link| link["ifname"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The calls of networks of one pod, by the names of their links.
+fn networks(rail: &Rail, names: &[&str]) -> Vec<Call> {
+    names.iter().map(|name| rail.layer_2(&json!({})).ifname(name)).collect()
+}
+
+#[test]
+fn a_link_comes_after_those_that_the_pod_has() {
+    let rail = Rail::new();
+    let far = rail.node.pod("far");
+    let _cluster = Cluster::of(&rail.pod, &far);
+    for call in networks(&rail, &["net1", "net2", "a-third"]) {
+        call.add().ok();
+    }
+    assert_eq!(order(&rail), ["lo", "eth0", "net1", "net2", "a-third"]);
+    assert!(index(&rail.pod, "a-third") < 100_000, "small");
+}
+
+#[test]
+fn links_that_are_all_ours_come_in_the_order_of_their_adds() {
+    let rail = Rail::new();
+    for call in networks(&rail, &["eth0", "net1", "net2"]) {
+        call.add().ok();
+    }
+    assert_eq!(order(&rail), ["lo", "eth0", "net1", "net2"]);
+}
+
+#[test]
+fn a_link_comes_after_one_whose_index_is_large() {
+    let rail = Rail::new();
+    rail.pod.run_ip("link add eth0 index 123456 type bridge");
+    rail.layer_2(&json!({})).add().ok();
+    assert_eq!(order(&rail), ["lo", "eth0", "net1"]);
+    // Above the last there is none.
+    rail.pod.run_ip("link add last index 2147483647 type bridge");
+    rail.layer_2(&json!({})).ifname("net2").add().ok();
+    assert!(order(&rail).contains(&"net2".to_owned()));
+}
+
+#[test]
+fn a_link_that_is_made_anew_has_the_index_it_had() {
+    let rail = Rail::new();
+    rail.pod.run_ip("link add eth0 type bridge");
+    let call = rail.layer_2(&json!({}));
+    let mut indexes = Vec::new();
+    for _ in 0..3 {
+        call.add().ok();
+        indexes.push(index(&rail.pod, "net1"));
+        call.del().done();
+    }
+    assert!(indexes.iter().all(|index| *index == indexes[0]), "{indexes:?}");
+}
+
+#[test]
+fn links_of_the_node_are_not_in_the_way() {
+    let rail = Rail::new();
+    // As many as make every small number one of the node's.
+    let last = index(&rail.node, "rail0");
+    for number in 2..last + 30 {
+        let add = format!("link add other{number} index {number} type bridge");
+        let _ = rail.node.command("ip").args(add.split(' ')).output().unwrap();
+    }
+    let before = rail.node.snapshot();
+    let call = rail.layer_2(&json!({}));
+    call.add().ok();
+    call.del().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn an_index_that_is_taken_meanwhile_is_none() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    rail.layer_2(&json!({})).add().ok();
+    let expected = index(&rail.pod, "net1");
+    rail.layer_2(&json!({})).del().done();
+    let fake = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    fake.holds();
+    let call = rail.with_ipam(&fake);
+    let result = thread::scope(|scope| {
+        let add = scope.spawn(|| call.add());
+        wait_until("the IPAM plugin is called", || fake.was_called());
+        rail.pod.run_ip(&format!("link add quicker index {expected} type bridge"));
+        fake.lets_go();
+        add.join().unwrap().ok()
+    });
+    assert_eq!(order(&rail), ["lo", "quicker", "net1"]);
+    call.check_after(&result).done();
+    call.del().done();
+    assert_eq!(order(&rail), ["lo", "quicker"], "a link that was quicker is not ours");
+    rail.pod.run_ip("link delete quicker");
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn of_many_adds_at_once_in_one_pod_each_has_and_takes_back_its_own() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let names: Vec<String> = (0..8).map(|number| format!("net{number}")).collect();
+    let calls: Vec<Call> = names
+        .iter()
+        .map(|name| rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10-10.7.0.59"])})).ifname(name))
+        .collect();
+    thread::scope(|scope| {
+        let adds: Vec<_> = calls.iter().map(|call| scope.spawn(|| call.add())).collect();
+        adds.into_iter().for_each(|add| drop(add.join().unwrap().ok()));
+    });
+    for (call, name) in calls.iter().zip(&names) {
+        assert!(rail.pod.link(name).is_some());
+        call.del().done();
+        assert!(rail.pod.link(name).is_none());
+    }
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn invariant_3_a_del_leaves_a_link_alone_that_has_the_index_of_one_that_was_never_made() {
+    let rail = Rail::new();
+    let (one, two) = (rail.layer_2(&json!({})), rail.layer_2(&json!({})).ifname("net2"));
+    // Killed after it noted the index, before it made the link.
+    let made = |answer: &testkit::Answer| answer.status.success() || rail.pod.link("net1").is_some();
+    let mut noted = false;
+    for step in 1..20 {
+        let answer = one.clone().fault(&format!("kill:{step}")).add();
+        if made(&answer) {
+            break;
+        }
+        noted |= journal_of(&rail, "net1").contains("\"index\"");
+        if noted {
+            break;
+        }
+        one.del().done();
+    }
+    assert!(noted && rail.pod.link("net1").is_none());
+    two.add().ok();
+    let journal = journal_of(&rail, "net1");
+    assert!(journal.contains(&format!("\"index\":{}", index(&rail.pod, "net2"))), "{journal}");
+    one.del().done();
+    assert!(rail.pod.link("net2").is_some(), "a link of another attachment was taken");
+    two.del().done();
+}
+
+#[test]
+fn invariant_3_a_del_leaves_a_link_alone_that_took_the_index_of_ours() {
+    let rail = Rail::new();
+    rail.pod.run_ip("link add eth0 type veth peer name eth1");
+    rail.pod.run_ip("link set eth0 up");
+    let call = rail.layer_2(&json!({}));
+    call.add().ok();
+    let was = index(&rail.pod, "net1");
+    // A pod with the right to it does so.
+    rail.pod.run_ip("link delete net1");
+    rail.pod.run_ip(&format!("link add link eth0 name own index {was} type macvlan mode bridge"));
+    call.del().done();
+    assert!(rail.pod.link("own").is_some(), "the pod's own link was taken");
+}
+
+#[test]
+fn a_link_whose_mac_and_whose_name_the_pod_changed_is_known_by_the_other() {
+    let rail = Rail::new();
+    let before = rail.node.snapshot();
+    let call = rail.layer_2(&json!({}));
+    for change in ["link set net1 address 02:00:00:00:00:07", "link set net1 name renamed"] {
+        call.add().ok();
+        rail.pod.run_ip("link set net1 down");
+        rail.pod.run_ip(change);
+        call.del().done();
+        rail.node.snapshot().assert_is(&before);
+    }
+}
+
+fn journal_of(rail: &Rail, ifname: &str) -> String {
+    let path = rail.node.state_dir().join(format!("attachments/c0ffee@{ifname}.macvlan.journal"));
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[test]
+fn a_mac_address_of_our_choice_is_a_local_one_of_a_single_host() {
+    let rail = Rail::new();
+    let call = rail.layer_2(&json!({}));
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let result: Value = call.add().ok();
+        let mac = result["interfaces"][0]["mac"].as_str().unwrap().to_owned();
+        assert_eq!(rail.pod.link("net1").unwrap()["address"], mac.as_str());
+        assert_eq!(u8::from_str_radix(&mac[..2], 16).unwrap() & 3, 2, "{mac}");
+        assert!(!seen.contains(&mac), "{mac} came twice");
+        seen.push(mac);
+        call.del().done();
+    }
+}
