@@ -9,6 +9,7 @@ use std::{
 };
 
 use bench::race::{Racer, Verb};
+use netns::NetNs;
 use serde_json::{Value, json};
 
 use crate::ipam_store;
@@ -16,6 +17,8 @@ use crate::ipam_store;
 /// Where Debian puts the Go plugins.
 const GO: &str = "/usr/lib/cni";
 const POD: &str = "/run/netns/pod";
+/// Another node, which has 5,000 addresses and 500 links: see `arena`.
+const CROWDED: &str = "/run/netns/crowded";
 const MASTER: &str = "eth0";
 /// Scratch, on a tmpfs as everything below `/run`.
 const SCRATCH: &str = "/run/bench";
@@ -27,6 +30,8 @@ pub(crate) struct Contender {
     program: PathBuf,
     kind: Kind,
     calls: u32,
+    /// Where it is started, if not here.
+    node: Option<NetNs>,
 }
 
 enum Kind {
@@ -39,7 +44,13 @@ enum Kind {
 impl Contender {
     /// The C program.
     pub(crate) fn floor(program: &Path) -> Self {
-        Self { name: "floor".to_owned(), program: program.to_owned(), kind: Kind::Floor, calls: 0 }
+        Self {
+            name: "floor".to_owned(),
+            program: program.to_owned(),
+            kind: Kind::Floor,
+            calls: 0,
+            node: None,
+        }
     }
 
     /// Our macvlan with our IPAM.
@@ -51,6 +62,12 @@ impl Contender {
         let ipam = json!({"type": "silkrail-ipam", "pools": pools});
         let conf = json!({"type": "macvlan", "master": MASTER, "ipam": ipam});
         Self::plugin(name, dir.join("macvlan"), conf)
+    }
+
+    /// The same on the node with many addresses and links.
+    pub(crate) fn ours_in_a_crowd(dir: &Path) -> Result<Self, Box<dyn Error>> {
+        let node = Some(NetNs::open(Path::new(CROWDED))?);
+        Ok(Self { node, ..Self::ours("5,000 addresses, 500 links", dir)? })
     }
 
     /// The Go macvlan with host-local.
@@ -102,7 +119,7 @@ impl Contender {
         let path = PathBuf::from(format!("{SCRATCH}/{count}.json"));
         fs::write(&path, conf.to_string())?;
         let name = name.to_owned();
-        Ok(Self { name, program, kind: Kind::Plugin { conf: path }, calls: 0 })
+        Ok(Self { name, program, kind: Kind::Plugin { conf: path }, calls: 0, node: None })
     }
 
     /// How many system calls an ADD makes, those of its children included.
@@ -148,8 +165,13 @@ impl Racer for Contender {
     /// How long the process lives.
     fn call(&mut self, verb: Verb) -> Result<Duration, Box<dyn Error>> {
         let mut command = self.command(verb, &self.program, &[])?;
-        let began = Instant::now();
-        let status = command.spawn()?.wait()?;
+        // A process is in the namespace of the thread that starts it.
+        let mut spawn = || (Instant::now(), command.spawn());
+        let (began, child) = match &self.node {
+            Some(node) => node.run(spawn)?,
+            None => spawn(),
+        };
+        let status = child?.wait()?;
         let took = began.elapsed();
         self.calls += u32::from(verb == Verb::Del);
         if status.success() {

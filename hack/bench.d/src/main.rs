@@ -64,6 +64,12 @@ fn run() -> Result<bool, Box<dyn Error>> {
         report.syscalls(&runner.name, count);
     }
 
+    let mut nodes = [
+        Contender::ours("few addresses, few links", &options.ours)?,
+        Contender::ours_in_a_crowd(&options.ours)?,
+    ];
+    report.crowd(&race(&mut nodes, options.rounds)?);
+
     let mut ours = Vec::new();
     for taken in [FEW, MANY] {
         ours.push(Contender::our_ipam(&options.ours, taken)?);

@@ -6,6 +6,11 @@ use std::{env, path::Path, process::ExitCode};
 
 use silkrail_cni::{PLUGINS, find};
 
+/// musl's allocator gives memory back to the kernel and asks for it again, a hundred times in a call.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 fn main() -> ExitCode {
     let called = env::args_os().next().unwrap_or_default();
     let name = Path::new(&called).file_name().unwrap_or_default().to_string_lossy();
