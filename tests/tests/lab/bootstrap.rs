@@ -230,7 +230,7 @@ fn what_is_wrong_is_said_before_anything_is_done() {
     let bare = Bare::new();
     let pf = |text: &str| format!("pfs:\n  - {{match: {{link: eth0}}, {text}}}\n");
     for (file, code, said) in [
-        (pf("numvf: 4"), 2, "pfs[0].numvf: unknown field"),
+        (pf("numvf: 4"), 2, "pfs[0].numvf: unknown key"),
         (pf("vfs: 8"), 2, "8 VFs are wanted, and its firmware has 7"),
         (
             "pfs:\n  - {match: {link: eth9}, vfs: 1}\n".into(),
