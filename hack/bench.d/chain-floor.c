@@ -3,11 +3,10 @@
  * for, remembered, parsed or printed. It makes the requests to the kernel that cannot be left out, all of them from one
  * process; the names and numbers are given.
  *
- *     chain-floor add|add-bare|del|del-bare PF VF-NUMBER LINK MAC RDMA-DEVICE-INDEX NETNS
+ *     chain-floor add|add-bare|del PF VF-NUMBER LINK MAC RDMA-DEVICE-INDEX NETNS
  *
  * LINK is the VF's at home, MAC the pod's at add and the VF's own at del. add waits until the link has a carrier: whoever
- * announces an address earlier is not heard. del gives the VF its permanent address back: igbvf takes the one that it last
- * came up with for it, so it has to come up once more. The bare ones do neither.
+ * announces an address earlier is not heard. add-bare does not.
  */
 #define _GNU_SOURCE
 #include "netlink.h"
@@ -61,16 +60,6 @@ static void set_mac(int socket_, unsigned link, const struct ether_addr *mac)
 	message->ifi_index = link;
 	attribute(IFLA_ADDRESS, mac, sizeof *mac);
 	call(socket_, "set MAC");
-}
-
-static void set_up(int socket_, unsigned link, int up)
-{
-	struct ifinfomsg *message = start(RTM_NEWLINK, 0, sizeof *message);
-
-	message->ifi_index = link;
-	message->ifi_change = IFF_UP;
-	message->ifi_flags = up ? IFF_UP : 0;
-	call(socket_, "set up");
 }
 
 static void move_link(int socket_, unsigned link, const char *name, int netns)
@@ -134,25 +123,20 @@ static void add(const struct vf *vf, const char *netns, int wait)
 		wait_for_carrier(pod, link);
 }
 
-static void del(const struct vf *vf, const char *netns, int permanent)
+static void del(const struct vf *vf, const char *netns)
 {
-	static const struct ether_addr none;
 	int home_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), home = open_netlink(NETLINK_ROUTE), pod;
 	unsigned link;
 
 	pod = enter(netns);
-	move_rdma_device(open_netlink(NETLINK_RDMA), vf->rdma_device, home_fd);
 	link = index_of(POD_LINK);
+	/* While it is up: igbvf takes the address that it last had in use for its permanent one. */
+	set_mac(pod, link, &vf->mac);
+	move_rdma_device(open_netlink(NETLINK_RDMA), vf->rdma_device, home_fd);
 	move_link(pod, link, vf->link, home_fd);
 	if (setns(home_fd, CLONE_NEWNET))
 		err(1, "setns");
-	link = index_of(vf->link);
-	set_vf(home, vf, &none, 0, 1, 0);
-	set_mac(home, link, &vf->mac);
-	if (permanent) {
-		set_up(home, link, 1);
-		set_up(home, link, 0);
-	}
+	set_vf(home, vf, &vf->mac, 0, 1, 0);
 }
 
 int main(int argc, char **argv)
@@ -160,7 +144,7 @@ int main(int argc, char **argv)
 	struct vf vf;
 
 	if (argc != 8 || !ether_aton_r(argv[5], &vf.mac))
-		errx(2, "usage: chain-floor add|add-bare|del|del-bare PF VF-NUMBER LINK MAC RDMA-DEVICE-INDEX NETNS");
+		errx(2, "usage: chain-floor add|add-bare|del PF VF-NUMBER LINK MAC RDMA-DEVICE-INDEX NETNS");
 	vf.pf = argv[2];
 	vf.number = atoi(argv[3]);
 	vf.link = argv[4];
@@ -168,6 +152,6 @@ int main(int argc, char **argv)
 	if (!strncmp(argv[1], "add", 3))
 		add(&vf, argv[7], !strcmp(argv[1], "add"));
 	else
-		del(&vf, argv[7], !strcmp(argv[1], "del"));
+		del(&vf, argv[7]);
 	return 0;
 }

@@ -69,7 +69,7 @@ struct Chain {
 }
 
 enum Kind {
-    /// The C program, and whether it makes the bare requests only.
+    /// The C program, and whether it goes without the wait for the carrier.
     Floor { program: PathBuf, bare: bool },
     /// CNI plugins in the order of the chain, each with its configuration.
     Plugins(Vec<(PathBuf, Value)>),
@@ -247,9 +247,7 @@ impl Racer for Chain {
             (Kind::Floor { program, bare }, Verb::Add) => {
                 self.run_floor(program, if *bare { "add-bare" } else { "add" }, MAC)?
             }
-            (Kind::Floor { program, bare }, Verb::Del) => {
-                self.run_floor(program, if *bare { "del-bare" } else { "del" }, &self.vf.mac)?
-            }
+            (Kind::Floor { program, .. }, Verb::Del) => self.run_floor(program, "del", &self.vf.mac)?,
             (Kind::Plugins(plugins), verb) => self.run_plugins(plugins, verb)?,
         };
         match verb {
