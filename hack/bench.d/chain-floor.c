@@ -125,18 +125,17 @@ static void add(const struct vf *vf, const char *netns, int wait)
 
 static void del(const struct vf *vf, const char *netns)
 {
+	static const struct ether_addr none;
 	int home_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), home = open_netlink(NETLINK_ROUTE), pod;
 	unsigned link;
 
+	/* igbvf reports its address when it goes down, which the move home does; by then it may choose. */
+	set_vf(home, vf, &none, 0, 1, 0);
 	pod = enter(netns);
 	link = index_of(POD_LINK);
-	/* While it is up: igbvf takes the address that it last had in use for its permanent one. */
 	set_mac(pod, link, &vf->mac);
 	move_rdma_device(open_netlink(NETLINK_RDMA), vf->rdma_device, home_fd);
 	move_link(pod, link, vf->link, home_fd);
-	if (setns(home_fd, CLONE_NEWNET))
-		err(1, "setns");
-	set_vf(home, vf, &vf->mac, 0, 1, 0);
 }
 
 int main(int argc, char **argv)
