@@ -143,12 +143,16 @@ impl LinkMove {
         self.netns_id.map_or(Ok(None), |id| Pod::find(&self.netns, id))
     }
 
+    /// Whether a link is the VF's, as far as the kernel tells: before Linux 5.14 only that it is a physical one.
+    fn may_be(&self, link: &Link) -> bool {
+        link.device.as_ref().map_or(link.kind.is_none(), |is| *is == self.vf.to_string())
+    }
+
     /// The VF's link among a pod's, known by its device or, before Linux 5.14, by its index or name. It is not at home,
     /// so on such a kernel the physical link that has its name in the pod is it, unless another of the pod's VFs has
     /// been given that.
     fn find(&self, links: &Handle) -> Result<Option<Link>, Error> {
-        let device = self.vf.to_string();
-        let ours = |link: &Link| link.device.as_ref().map_or(link.kind.is_none(), |is| *is == device);
+        let ours = |link: &Link| self.may_be(link);
         let expected = self.pod_index.map(|index| links.find_link_by_index(index)).transpose()?.flatten();
         if let Some(link) = expected.filter(ours) {
             return Ok(Some(link));
@@ -156,6 +160,7 @@ impl LinkMove {
         if let Some(link) = links.find_link(&self.ifname)?.filter(ours) {
             return Ok(Some(link));
         }
+        let device = self.vf.to_string();
         Ok(links.links()?.into_iter().find(|link| link.device.as_ref() == Some(&device)))
     }
 
@@ -213,8 +218,11 @@ impl LinkMove {
         let Some(pod) = self.pod()? else {
             return changed(format!("the namespace {} is gone", self.netns.display()));
         };
+        // By its name, not by the index: kernels before 5.13 choose that, and another VF may have got it.
+        if pod.links.find_link(&self.ifname)?.is_some_and(|link| self.may_be(&link)) {
+            return Ok(());
+        }
         match self.find(&pod.links)? {
-            Some(link) if link.name == self.ifname.as_str() => Ok(()),
             Some(link) => changed(format!(
                 "the link of VF {} is called {} now, not {}",
                 self.vf, link.name, self.ifname
