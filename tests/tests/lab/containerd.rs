@@ -1,7 +1,10 @@
 //! containerd 2 and its idea of a network that is ready.
 
 use serde_json::json;
-use silkrail_tests::{containerd::Containerd, machine::Machine};
+use silkrail_tests::{
+    containerd::Containerd,
+    machine::{Machine, PFS},
+};
 use testkit::{Binaries, Observe, wait_until};
 
 /// Calls STATUS and GC only for configurations of this version.
@@ -10,6 +13,8 @@ const VERSION: &str = "1.1.0";
 #[test]
 fn a_full_pool_leaves_the_runtime_ready_and_says_in_the_pods_event_what_to_do() {
     let machine = Machine::bare();
+    // A PF whose VFs were taken away has none for a moment.
+    wait_until("the PFs have a carrier", || PFS.iter().all(|pf| has_carrier(&machine, pf)));
     let before = machine.node.snapshot();
     let plugins = Binaries::find();
     let pool = json!({
@@ -40,4 +45,9 @@ fn a_full_pool_leaves_the_runtime_ready_and_says_in_the_pods_event_what_to_do() 
     }
     drop(containerd);
     machine.node.snapshot().assert_is(&before);
+}
+
+fn has_carrier(machine: &Machine, link: &str) -> bool {
+    let link = machine.node.link(link).unwrap();
+    link["flags"].as_array().unwrap().iter().any(|flag| flag == "LOWER_UP")
 }
