@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io,
+    io::{self, Read as _},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::mpsc::{self, RecvTimeoutError},
@@ -92,8 +92,12 @@ fn failed(path: &Path, source: io::Error) -> Error {
 }
 
 /// The process that has locked a file: its number and its name.
+///
+/// The kernel's list is whole in one `read(2)` only: between two, every lock that goes makes it miss one that stays.
 fn holder(inode: u64) -> Option<String> {
-    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let mut list = vec![0; 64 << 10];
+    let length = File::open("/proc/locks").and_then(|mut file| file.read(&mut list)).ok()?;
+    let locks = String::from_utf8_lossy(&list[..length]);
     let pid = locks.lines().find_map(|line| holder_of(line, inode))?;
     let name = fs::read_to_string(PathBuf::from(format!("/proc/{pid}/comm"))).unwrap_or_default();
     Some(format!("process {pid} ({})", name.trim()))
