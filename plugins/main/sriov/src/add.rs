@@ -62,10 +62,13 @@ impl Addition<'_, '_> {
         self.complete(&vf, link.as_ref(), &mut result);
         if let Some(link) = &link {
             interface::configure(self.pod, link, &mut result)?;
-            announce::announce(self.pod, link, &result)?;
         }
         let given = rdma.map(|socket| self.isolate(journal, socket, &result)).transpose()?;
         self.publish(journal, &vf, &result, given.as_deref().unwrap_or_default())?;
+        if let Some(link) = &link {
+            // Last, for it waits until the link has a carrier, which comes while the rest is done.
+            announce::announce(self.pod, link, &result)?;
+        }
         info!(vf = %vf.pci, pf = %vf.pf.link.name, "attached");
         Ok(result)
     }

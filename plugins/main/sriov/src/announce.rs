@@ -52,12 +52,16 @@ fn is_alone(ip: Ipv4Addr, all: &[Ipv4Network]) -> bool {
 }
 
 fn wait_for_carrier(pod: &Pod, link: &Link) -> Result<bool, Error> {
+    let is_running = || Ok::<_, Error>(pod.links.link_by_index(link.index)?.running);
+    if is_running()? {
+        return Ok(true);
+    }
     let wait = |source| Error::Wait { what: "the carrier of a VF", source };
     let events = pod.netns.run(|| rtnl::events(false))?.map_err(wait)?;
     let budget = Budget::of_call();
     let deadline = budget.until("the carrier", CARRIER);
     loop {
-        if pod.links.link_by_index(link.index)?.running {
+        if is_running()? {
             return Ok(true);
         }
         if deadline.has_passed() {
