@@ -1,6 +1,9 @@
 //! PFs, VFs, and the links that belong to them.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use addr::{LinkName, PciAddress};
 
@@ -121,17 +124,15 @@ impl Sysfs {
     /// [`Error::Io`], [`Error::Malformed`].
     pub fn links(&self, function: &Function) -> Result<Vec<LinkName>, Error> {
         let dir = self.dir(function);
-        let mut dirs = vec![dir.join("net")];
+        let links = links_in(&dir.join("net"))?;
+        if !links.is_empty() {
+            return Ok(links);
+        }
         // Between a virtual machine's card and its link there is a device of the virtio bus.
         let virtio = names(&dir)?.into_iter().filter(|name| name.starts_with("virtio"));
-        dirs.extend(virtio.map(|name| dir.join(name).join("net")));
-        let mut links = Vec::new();
-        for path in dirs {
-            for name in names(&path)? {
-                links.push(parsed(&path, name, "links")?);
-            }
-        }
-        Ok(links)
+        let links =
+            virtio.map(|name| links_in(&dir.join(name).join("net"))).collect::<Result<Vec<_>, _>>()?;
+        Ok(links.concat())
     }
 
     /// The index of the function's first link in the namespace this sysfs shows. Its name may be one of any bytes, which
@@ -204,6 +205,11 @@ impl Sysfs {
     }
 }
 
+/// The names of the links in a directory `net`.
+fn links_in(path: &Path) -> Result<Vec<LinkName>, Error> {
+    names(path)?.into_iter().map(|name| parsed(path, name, "links")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,6 +269,15 @@ mod tests {
         tree.link("eth8", "0000:af:00.0", Some("c1pf0sf88"));
         assert_eq!(tree.sysfs.pf_link(pf).unwrap().as_str(), "ens6f0np0");
         assert!(tree.sysfs.pf_link(pci("0000:af:00.3")).unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn the_link_of_a_virtual_machines_card_is_below_its_virtio_device() {
+        let tree = Tree::mlx5();
+        let card = pci("0000:00:04.0");
+        fs::create_dir_all(tree.sysfs.dir(&card.into()).join("virtio1/net/eth0")).unwrap();
+        let links = tree.sysfs.links(&card.into()).unwrap();
+        assert_eq!(links, ["eth0".parse().unwrap()]);
     }
 
     #[test]

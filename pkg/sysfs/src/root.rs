@@ -3,8 +3,14 @@
 use std::{
     fs::{self, File},
     io::{self, Read},
+    mem::MaybeUninit,
     path::{Path, PathBuf},
     str::FromStr,
+};
+
+use rustix::{
+    fs::{Mode, OFlags, RawDir},
+    io::Errno,
 };
 
 use crate::Error;
@@ -66,17 +72,28 @@ pub(crate) fn link(path: &Path) -> Result<Option<String>, Error> {
 
 /// The names in a directory, sorted; empty if there is no such directory.
 pub(crate) fn names(path: &Path) -> Result<Vec<String>, Error> {
-    let failed = |source| Error::Io { path: path.to_owned(), source };
-    let entries = match fs::read_dir(path) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(failed(source)),
-    };
-    let mut names = entries
-        .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(failed)?;
-    names.sort();
+    match list(path) {
+        Ok(mut names) => {
+            names.sort();
+            Ok(names)
+        }
+        Err(Errno::NOENT) => Ok(Vec::new()),
+        Err(errno) => Err(Error::Io { path: path.to_owned(), source: errno.into() }),
+    }
+}
+
+/// With room on the stack: musl maps and unmaps pages for each `opendir(3)`.
+fn list(path: &Path) -> Result<Vec<String>, Errno> {
+    let dir = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut room = [MaybeUninit::uninit(); 2048];
+    let mut entries = RawDir::new(dir, &mut room);
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next() {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+    }
     Ok(names)
 }
 
@@ -100,5 +117,18 @@ mod tests {
         let error = value::<u32>(&file, "a number").unwrap_err().to_string();
         assert!(error.ends_with("sriov_numvfs holds \"two\": expected a number"), "{error}");
         assert!(matches!(link(&file), Err(Error::Io { .. })), "a file is no link");
+        assert!(matches!(names(&file), Err(Error::Io { .. })), "a file is no directory");
+    }
+
+    #[test]
+    fn a_directory_of_many_names_is_listed_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(names(&dir.path().join("none")).unwrap(), [""; 0]);
+        assert_eq!(names(dir.path()).unwrap(), [""; 0]);
+        let expected: Vec<_> = (0..500).map(|number| format!("a-name-of-some-length-{number:03}")).collect();
+        for name in expected.iter().rev() {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert_eq!(names(dir.path()).unwrap(), expected);
     }
 }
