@@ -142,7 +142,7 @@ fn links(patient: &Patient<'_>) {
     };
     patient.has(
         &["error link-down eth1"],
-        || drop(ip("link set eth1 down")),
+        || ip("link set eth1 down"),
         || {
             ip("link set eth1 up");
             active();
@@ -153,7 +153,7 @@ fn links(patient: &Patient<'_>) {
     let refuse = machine.simulate(pf.file_name().unwrap().to_str().unwrap(), "gid_refuse", "Y");
     patient.has(
         &["error gid-missing mlx5_0 port 1"],
-        || drop(ip("address add 192.0.2.77/24 dev eth0")),
+        || ip("address add 192.0.2.77/24 dev eth0"),
         || {
             ip("address del 192.0.2.77/24 dev eth0");
         },
@@ -161,11 +161,11 @@ fn links(patient: &Patient<'_>) {
     drop(refuse);
     let vf = machine.vf("eth0", 3);
     let small = format!("error mtu-too-small {}", vf.link);
-    patient.has(&[&small], || drop(ip(&format!("link set {} mtu 300", vf.link))), || ());
+    patient.has(&[&small], || ip(&format!("link set {} mtu 300", vf.link)), || ());
     let above = format!("warning mtu-vf-above-pf {}", vf.link);
     patient.has(
         &[&above],
-        || drop(ip(&format!("link set {} mtu 9000", vf.link))),
+        || ip(&format!("link set {} mtu 9000", vf.link)),
         || {
             ip(&format!("link set {} mtu 1500", vf.link));
         },

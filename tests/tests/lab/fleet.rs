@@ -140,7 +140,9 @@ fn detach(pods: Vec<(Vf, Pod, Chain)>, rdma_first: bool, gone: Gone) {
             scope.spawn(|| {
                 let order =
                     if rdma_first { [chain.rdma(), chain.sriov()] } else { [chain.sriov(), chain.rdma()] };
-                order.map(|call| call.del().done());
+                for call in order {
+                    call.del().done();
+                }
             });
         }
     });

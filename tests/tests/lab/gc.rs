@@ -56,7 +56,7 @@ fn a_chain_whose_pod_lives_is_not_touched() {
     let before = machine.node.snapshot();
     assert_eq!(gc(&machine, "--yes").ended(0).stdout, "nothing is to be taken back\n");
     machine.node.snapshot().assert_is(&before);
-    assert_eq!(rdma_devices(&pod), [vf.rdma.clone()]);
+    assert_eq!(rdma_devices(&pod), std::slice::from_ref(&vf.rdma));
     chain.check(&result);
     chain.del();
 }

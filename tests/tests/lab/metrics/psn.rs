@@ -83,8 +83,7 @@ fn case_053_packets_by_their_numbers_are_those_the_device_sent_but_for_the_acks(
     let (sent, received) = (sent - sent_before, received - received_before);
     // A message of 4096 bytes has four packets of 1024, and one ack.
     let expected = (port_sent(&after) - port_sent(&before)) * 4.0 / 5.0;
-    println!("sent {sent}, received {received}, expected {expected}");
-    assert!((sent / expected - 1.0).abs() < 0.01, "{sent} of {expected}");
+    assert!((sent / expected - 1.0).abs() < 0.01, "sent {sent}, received {received}, expected {expected}");
     assert_eq!(sent, received, "both ends are the pod's, and every packet came");
 }
 
@@ -108,7 +107,6 @@ fn case_048_pods_on_one_device_are_told_apart_by_their_packet_numbers() {
         [now[0] - then[0], now[1] - then[1]]
     };
     let (of_a, of_b) = (since(&a), since(&b));
-    println!("{of_a:?} {of_b:?}");
     assert!(of_a[0] >= 200.0 && of_b[0] > of_a[1], "{of_a:?} {of_b:?}");
     assert!(of_b[1] > of_a[0], "what a sent, and its own");
     assert!(of_a[0] + of_b[0] <= port_sent(&after) - port_sent(&before));
