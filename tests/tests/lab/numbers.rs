@@ -248,6 +248,37 @@ fn invariant_9_a_pod_that_requires_rdma_waits_for_its_port_and_its_gids() {
     wait_until("all is as before", || machine.node.snapshot().difference(&before).is_empty());
 }
 
+#[test]
+fn invariant_9_a_pod_that_requires_rdma_does_not_start_without_an_active_port_or_its_gid() {
+    let machine = machine();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth1", 2), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let require = |ms: u32| json!({"require": true, "timeoutMs": ms});
+    let home = || machine.vf("eth1", 2).rdma == vf.rdma;
+    {
+        // Before the addresses are there: the kernel makes their GIDs at once, wherever the RDMA device is.
+        let _refuse = machine.simulate(&vf.pci, "gid_refuse", "Y");
+        let result = chain.sriov().add().ok();
+        let rdma = chain.rdma().with("prevResult", &result).with("rdma", &require(2000));
+        let refusal = rdma.add().error(100);
+        refusal.says(&["172.81.0.100", &vf.rdma, "GID", "within 2"]);
+        assert!(refusal.details.contains("rdma.require") && home(), "{refusal:?}");
+        chain.del();
+    }
+    let result = chain.sriov().add().ok();
+    pod.run("ip", &["link", "set", "net1", "down"]);
+    let rdma = chain.rdma().with("prevResult", &result);
+    let refusal = rdma.with("rdma", &require(500)).add().error(100);
+    refusal.says(&["no port of RDMA device", &vf.rdma, "became active"]);
+    assert!(home());
+    // Who does not require it is not kept.
+    rdma.add().ok();
+    chain.del();
+    drop(pod);
+    wait_until("all is as before", || machine.node.snapshot().difference(&before).is_empty());
+}
+
 /// The GIDs of a device that is in a pod.
 fn pod_gids(pod: &testkit::Pod, vf: &Vf) -> Vec<String> {
     let read = format!("mount -t sysfs none /mnt && cat /mnt/class/infiniband/{}/ports/1/gids/*", vf.rdma);
