@@ -3,7 +3,8 @@
 //! An index is used only if every file is the one that it was made of: each has the name, the inode, the size and both
 //! times that it had. A file's time of change cannot be set by anybody, and an index is not made while a file was changed
 //! just now: the kernel's clock ticks slowly, and two changes in one tick have one time. Whatever an index cannot answer
-//! well, an error above all, the files themselves are read for.
+//! well, an error above all, the files themselves are read for. A few small files are read as fast as their index would be:
+//! of them none is made.
 
 use std::{
     ffi::CStr,
@@ -34,6 +35,8 @@ const HEAD: usize = 28;
 /// A file that was changed less than this ago may change again and keep its time. The coarsest clock of a file system
 /// that is met ticks every two seconds.
 const UNSETTLED: Duration = Duration::from_secs(3);
+/// Files that are together shorter than this have no index.
+const WORTHWHILE: u64 = 32 << 10;
 /// No index is longer; what would be is not kept.
 const LIMIT: u64 = 64 << 20;
 
@@ -52,6 +55,8 @@ pub(crate) struct Listing {
     key: Key,
     /// Whether no change can go unnoticed.
     settled: bool,
+    /// How long the files are together.
+    bytes: u64,
 }
 
 /// A hash of everything by which a change of a file shows. It is made by every ADD, of files that only root can make: that
@@ -66,16 +71,24 @@ impl Listing {
         let here = open(directory, flags | OFlag::O_PATH, Mode::empty()).ok()?;
         let now = SystemTime::now();
         let mut hash = Hash::of(directory);
-        let mut settled = true;
+        let (mut settled, mut bytes) = (true, 0_u64);
         // In the order of the directory, which is the same as long as nothing is changed there.
         for entry in dir.iter() {
             let entry = entry.ok()?;
             let name = entry.file_name();
-            if is_pool_file_name(name.to_bytes()) {
-                settled &= add(&mut hash, &here, name, now)?;
+            if !is_pool_file_name(name.to_bytes()) {
+                continue;
+            }
+            if let Some(stat) = add(&mut hash, &here, name)? {
+                settled &= is_settled(&stat, now);
+                bytes = bytes.saturating_add(u64::try_from(stat.st_size).unwrap_or_default());
             }
         }
-        Some(Self { key: hash.key(), settled })
+        Some(Self { key: hash.key(), settled, bytes })
+    }
+
+    fn is_worthwhile(&self) -> bool {
+        self.bytes >= WORTHWHILE
     }
 }
 
@@ -114,16 +127,15 @@ impl Hash {
     }
 }
 
-/// Adds a file, and says whether it is settled.
-fn add(hash: &mut Hash, dir: &impl AsFd, name: &CStr, now: SystemTime) -> Option<bool> {
+/// Adds a file, and says what it is; `Some(None)` is a link that leads nowhere.
+fn add(hash: &mut Hash, dir: &impl AsFd, name: &CStr) -> Option<Option<FileStat>> {
     hash.bytes(name.to_bytes());
     // As it is read: by the file that a link leads to.
     let stat = match fstatat(dir.as_fd(), name, AtFlags::empty()) {
         Ok(stat) => stat,
-        // A link that leads nowhere.
         Err(Errno::ENOENT) => {
             hash.number(0);
-            return Some(true);
+            return Some(None);
         }
         Err(_) => return None,
     };
@@ -132,7 +144,7 @@ fn add(hash: &mut Hash, dir: &impl AsFd, name: &CStr, now: SystemTime) -> Option
     for number in [stat.st_dev, stat.st_ino].into_iter().chain(times.map(i64::cast_unsigned)) {
         hash.number(number);
     }
-    Some(is_settled(&stat, now))
+    Some(Some(stat))
 }
 
 fn is_settled(stat: &FileStat, now: SystemTime) -> bool {
@@ -153,6 +165,9 @@ fn path(state: &Path, directory: &Path) -> PathBuf {
 
 /// The pools that are wanted of a directory, by its index; `None` if that cannot be said.
 pub(crate) fn find(state: &Path, directory: &Path, listing: &Listing, wanted: Wanted<'_>) -> Option<Pools> {
+    if !listing.is_worthwhile() {
+        return None;
+    }
     let mut options = fs::OpenOptions::new();
     let file = options.read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path(state, directory)).ok()?;
     let mut head = [0; HEAD];
@@ -219,6 +234,7 @@ impl<'a> Filter<'a> {
 pub(crate) fn keep(state: &Path, directory: &Path, listing: &Listing, pools: &Pools) {
     let unchanged = || Listing::of(directory).is_some_and(|now| now.key == listing.key);
     if listing.settled
+        && listing.is_worthwhile()
         && unchanged()
         && let Some(bytes) = bytes(listing, pools)
     {
@@ -376,6 +392,10 @@ disable: true
             fs::create_dir(node.pools()).unwrap();
             node.write("a.yaml", POOLS);
             node.write("b.yaml", "name: other\nsubnet: 10.1.0.0/24\nips: [10.1.0.1]\n");
+            node.write(
+                "long.yaml",
+                &("#".repeat(40_000) + "\nname: long\nsubnet: 10.2.0.0/24\nips: [10.2.0.1]\n"),
+            );
             node
         }
 
@@ -478,11 +498,20 @@ disable: true
     }
 
     #[test]
+    fn short_files_leave_no_index() {
+        let node = Node::new();
+        fs::remove_file(node.pools().join("long.yaml")).unwrap();
+        let listing = Listing { settled: true, ..Listing::of(&node.pools()).unwrap() };
+        keep(&node.state(), &node.pools(), &listing, &Pools::read_dir(&node.pools()).unwrap());
+        assert!(!node.state().exists());
+    }
+
+    #[test]
     fn files_that_were_changed_just_now_are_not_indexed() {
         let node = Node::new();
         let wanted = Wanted::default();
         let pools = Pools::read_wanted(&node.pools(), wanted, &node.state(), true).unwrap();
-        assert!(pools.len() == 3 && !node.path().exists());
+        assert!(pools.len() == 4 && !node.path().exists());
     }
 
     #[test]

@@ -208,6 +208,9 @@ fn an_empty_directory_has_no_pools() {
 
 /// Sees to it that the pools are read from the index of the next calls.
 fn indexed(rail: &Rail, call: &Call) {
+    // Short files have none.
+    let long = "#".repeat(40_000) + "\n" + &manifest("long", "10.7.0.200");
+    fs::write(rail.node.state_dir().with_file_name("pools.d/long.yaml"), long).unwrap();
     let dir = rail.node.state_dir().join("ipam/index");
     let is_there = || dir.read_dir().is_ok_and(|mut files| files.next().is_some());
     wait_until("the pool files are old enough to be indexed", || {
@@ -248,7 +251,7 @@ fn what_an_index_does_not_know_is_looked_up_in_the_files() {
     indexed(&rail, &call);
     let asked = call.with("runtimeConfig", &json!({"ips": ["10.7.0.10"]}));
     asked.add().error(101).says(&["Spiderpool has given it to pod ai/web-0"]);
-    naming(&call, &["other"]).add().error(7).says(&["other", "known IPPools: [rail]", "bad.yaml"]);
+    naming(&call, &["other"]).add().error(7).says(&["other", "known IPPools: [long rail]", "bad.yaml"]);
     assert_eq!(ip(&call.add().ok()), "10.7.0.11");
     call.container("next").add().error(101).says(&["1 of 2 given on this node", "given by Spiderpool"]);
 }
