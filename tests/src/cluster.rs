@@ -27,7 +27,6 @@ impl<'a> Cluster<'a> {
         pod.cable("eth0", far, "cali0");
         pod.run_ip("address add 10.244.1.5/24 dev eth0");
         pod.run_ip("address add fd00:244::5/64 dev eth0 nodad");
-        pod.run_ip("route add 10.96.0.0/12 via 10.244.1.1 dev eth0");
         pod.run_ip(format!("route add default via 10.244.1.1 dev eth0 {v4}").trim_end());
         pod.run_ip(format!("-6 route add default via fd00:244::1 dev eth0 {v6}").trim_end());
         Self { pod, before: Routes::of(pod) }
@@ -62,7 +61,9 @@ impl Routes {
         // The kernel's own route to link-local addresses, which every link has, comes and goes with the link.
         let mut listed = [lines("route"), lines("-6 route")].concat();
         listed.retain(|route| !route.starts_with("fe80::/64 "));
-        let foreign = ["route get 192.0.2.1", "route get 10.96.0.1", "-6 route get 2001:db8::1"];
-        Self { listed, chosen: foreign.into_iter().flat_map(lines).collect() }
+        let foreign = ["route get 192.0.2.1", "route get 10.96.0.1", "route get 10.244.2.5"];
+        let foreign_v6 =
+            ["-6 route get 2001:db8::1", "-6 route get fd00:10:96::a", "-6 route get fd00:10:244::5"];
+        Self { listed, chosen: foreign.into_iter().chain(foreign_v6).flat_map(lines).collect() }
     }
 }

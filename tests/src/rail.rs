@@ -1,7 +1,11 @@
 //! A node with one rail: what nearly every test begins with.
 
-use std::fs::{self, File};
+use std::{
+    fs::{self, File},
+    net::UdpSocket,
+};
 
+use netns::NetNs;
 use serde_json::{Value, json};
 use testkit::{Call, FakeIpam, Observe, Pod, TestNode};
 
@@ -36,11 +40,12 @@ impl Rail {
     #[must_use]
     pub fn next_pod(self, name: &str) -> Self {
         let Self { pod, node, switch } = self;
-        // The kernel gives the number of a dead namespace to the next, which other tests make all the time. One that is
-        // open keeps it, and nobody else sees that.
-        let kept = File::open(pod.path()).unwrap();
+        // The kernel gives the number of a dead namespace to the next, which other tests make all the time. A socket keeps
+        // it, and nobody else sees that.
+        let netns = NetNs::open(pod.path()).unwrap();
+        std::mem::forget(netns.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap());
+        drop(netns);
         pod.end();
-        std::mem::forget(kept);
         // Where tests run in a sandbox, its first process may not be looked at, and then nobody could judge who lives.
         let first = node.state_dir().with_file_name("first");
         fs::create_dir_all(&first).unwrap();

@@ -4,11 +4,7 @@
 //! no RDMA device of its own; the kernel puts its addresses into the GID table of the device of its parent
 //! (below a VLAN: of the VLAN's parent; below a bond: of a member, or of the bond itself).
 
-use std::{
-    net::IpAddr,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{net::IpAddr, thread, time::Duration};
 
 use cni::{AddResult, Code, Error as CniError};
 use plugin::{Error, Node};
@@ -36,6 +32,7 @@ struct Found<'a> {
     gids: Vec<Gid>,
     /// Why there will never be more.
     never: Option<NoRoceV2>,
+    waited: Duration,
 }
 
 /// The ports whose GID tables get the pod's addresses.
@@ -105,17 +102,17 @@ impl Sharing {
     /// The kernel tells nobody but open uverbs contexts of the device about a new GID, and opening one takes
     /// a driver's own library: so the table itself is asked, first often, then every 20 ms.
     fn wait(&self, node: &Node, addresses: &[IpAddr], timeout: Duration) -> Result<Found<'_>, Error> {
-        let started = Instant::now();
+        let deadline = node.budget.until("the GIDs of the pod's addresses", timeout);
         let (mut pause, mut suspected) = (Duration::from_micros(200), false);
         loop {
             let (port, gids) = self.look(node, addresses)?;
             if gids.len() >= addresses.len() {
-                return Ok(Found { port, gids, never: None });
+                return Ok(Found { port, gids, never: None, waited: deadline.waited() });
             }
             let never = self.never(node)?;
             let is_sure = never.is_some() && (suspected || self.need == RdmaNeed::Optional);
-            if is_sure || started.elapsed() >= timeout {
-                return Ok(Found { port, gids, never });
+            if is_sure || deadline.has_passed() {
+                return Ok(Found { port, gids, never, waited: deadline.waited() });
             }
             suspected = never.is_some();
             thread::sleep(if suspected { SECOND_LOOK } else { pause });
@@ -141,8 +138,8 @@ impl Sharing {
         let missing: Vec<String> = addresses.iter().filter(|a| !has(a)).map(ToString::to_string).collect();
         let (missing, device, number, master) =
             (missing.join(", "), &found.port.device, found.port.number, &self.parent);
-        let timeout = match (self.need, found.never) {
-            (RdmaNeed::Required(timeout), None) => timeout,
+        match (self.need, found.never) {
+            (RdmaNeed::Required(_), None) => {}
             (RdmaNeed::Required(_), Some(never)) => {
                 return Err(refusal(format!(
                     "address {missing} cannot become a RoCE v2 GID of {device} port {number} (the RDMA device of \
@@ -157,11 +154,11 @@ impl Sharing {
                 warn!(%missing, %device, "an address of the pod is not a GID of the shared RDMA device (yet)");
                 return Ok(());
             }
-        };
+        }
         let msg = format!(
             "address {missing} did not become a RoCE v2 GID of {device} port {number} (the RDMA device of master \
-             {master}) within {:.1} s",
-            timeout.as_secs_f64()
+             {master}) within {}",
+            plugin::seconds(found.waited)
         );
         let details = "the pod requires RDMA (rdma.require) and was not started without it; is the GID table full \
                        (`silkrail pods`, /sys/class/infiniband/*/ports/*/gids), is the master up?";

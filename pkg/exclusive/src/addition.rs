@@ -130,7 +130,7 @@ impl Addition<'_, '_> {
         let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
         if let Some(noted) = Renumbered::find(node, function, device)? {
             now = put_right(node, &mut self.socket, function, device, noted.rightful(), turn)?;
-            if now != *noted.rightful() {
+            if !now.agrees_with(noted.rightful()) {
                 return Err(refusal(node, function, device, &now, noted.rightful()));
             }
         }

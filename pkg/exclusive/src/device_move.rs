@@ -101,7 +101,7 @@ impl DeviceMove {
     ) -> Result<(), Error> {
         rdma::move_device(socket, device, pod).map_err(refused)?;
         let now = CharDevices::of(&node.sysfs, &self.function, &device.name)?;
-        if now == self.char_devices {
+        if now.agrees_with(&self.char_devices) {
             return Ok(());
         }
         Err(refusal(node, &self.function, device, &now, &self.char_devices))
@@ -233,8 +233,8 @@ impl DeviceMove {
         let deadline = Instant::now() + WHOLE;
         loop {
             let now = CharDevices::of(&node.sysfs, &self.function, &self.device)?;
-            if now.len() >= self.char_devices.len() || Instant::now() >= deadline {
-                return Ok(now == self.char_devices);
+            if now.is_as_whole_as(&self.char_devices, &node.sysfs)? || Instant::now() >= deadline {
+                return Ok(now.agrees_with(&self.char_devices));
             }
             thread::sleep(Duration::from_millis(2));
         }
@@ -267,7 +267,7 @@ impl DeviceMove {
             ));
         };
         let now = CharDevices::of(&node.sysfs, &self.function, &device.name)?;
-        if self.char_devices.is_empty() || now == self.char_devices {
+        if now.agrees_with(&self.char_devices) {
             return Ok(());
         }
         changed(format!("RDMA device {} has {now}, and had {} before", self.device, self.char_devices))

@@ -83,12 +83,12 @@ pub(crate) fn put_right(
     _turn: &Turn,
 ) -> Result<CharDevices, Error> {
     let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
-    if now != *rightful && now.after_a_move(&node.sysfs)? == *rightful {
+    if !now.agrees_with(rightful) && now.after_a_move(&node.sysfs)?.agrees_with(rightful) {
         move_once_more(socket, device)?;
         now = CharDevices::of(&node.sysfs, function, &device.name)?;
         info!(device = %device.name, %now, "moved once more for the sake of its numbers");
     }
-    if now == *rightful {
+    if now.agrees_with(rightful) {
         statefile::remove(&path(node, function, device.index))?;
     } else {
         error!(

@@ -36,6 +36,6 @@ pub use range::{InvalidRange, Range};
 pub use ranges::Ranges;
 pub use remarks::Remarks;
 pub use requested::{Obstacle, Unavailable};
-pub use selection::{Names, Reason, Reasons, Request, SelectError, Selection, Skipped};
+pub use selection::{Names, Namespace, Reason, Reasons, Request, SelectError, Selection, Skipped};
 pub use store::{Claim, Header as MapHeader, LocalStore, MAX_ADDRESSES, Owner, Release, StoreError, Usage};
 pub use yaml::InvalidYaml;

@@ -80,8 +80,11 @@ pub enum ReadError {
         /// Which key and why.
         problem: InvalidPool,
     },
-    /// A file that cannot be understood speaks of reservations.
-    #[error("{0}; no pool of the directory is used, for the file seems to reserve addresses")]
+    /// A file without content.
+    #[error("{}: it is empty, as one that is just being written; remove it if it is meant so", .0.display())]
+    Empty(PathBuf),
+    /// A file that cannot be understood may reserve addresses.
+    #[error("{0}; no pool of the directory is used, for the file may reserve addresses")]
     Reservation(Box<ReadError>),
 }
 
@@ -229,6 +232,12 @@ impl Pools {
         })
     }
 
+    /// What an error adds if another pool could have helped: the files that cannot be used, and the pools of one name.
+    pub fn unusable(&self) -> String {
+        let contested = self.contested().map(|Skipped { pool, reason }| format!("; IPPool {pool}: {reason}"));
+        self.remarks.to_string() + &contested.collect::<String>()
+    }
+
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -308,10 +317,16 @@ struct Unusable {
 fn pools_of_file(path: &Path) -> Result<Pools, Unusable> {
     let io = |source| ReadError::Io { path: path.to_owned(), source };
     let bytes = fs::read(path).map_err(|source| {
-        // A link that leads nowhere and a directory have no content.
-        let empty = matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory);
+        // A link that leads nowhere and a directory have no content. A file that was just there is being replaced.
+        let empty = match source.kind() {
+            io::ErrorKind::NotFound => path.is_symlink(),
+            kind => kind == io::ErrorKind::IsADirectory,
+        };
         Unusable { error: io(source), may_reserve: !empty }
     })?;
+    if bytes.trim_ascii().is_empty() {
+        return Err(Unusable { error: ReadError::Empty(path.to_owned()), may_reserve: true });
+    }
     let mut pools = Pools::default();
     let read = match str::from_utf8(&bytes) {
         Ok(text) => pools.add_text(text, path),
@@ -506,7 +521,7 @@ spec:
         ] {
             let error =
                 Pools::read_dir(directory(&[good, ("bad.yaml", bad)]).path()).unwrap_err().to_string();
-            assert!(error.contains("/bad.yaml") && error.contains("seems to reserve addresses"), "{error}");
+            assert!(error.contains("/bad.yaml") && error.contains("may reserve addresses"), "{error}");
         }
     }
 

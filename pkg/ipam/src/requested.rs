@@ -6,12 +6,14 @@ use crate::{Family, Pool, PoolName, Pools, Reason, Selection};
 
 /// An address that was asked for is not to be given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("requested IP address {address} cannot be given: {why}")]
+#[error("requested IP address {address} cannot be given: {why}{unusable}")]
 pub struct Unavailable {
     /// The address.
     pub address: IpAddr,
     /// Why.
     pub why: Obstacle,
+    /// What may be the reason that no pool has it, as [`Pools::unusable`].
+    pub unusable: String,
 }
 
 /// What keeps an address from being given.
@@ -63,7 +65,12 @@ impl<'a> Selection<'a> {
 
     /// Why an address that [no pool](Self::pool_of) gives is not to be had. `pools` are those that were selected from.
     pub fn why_not(&self, address: IpAddr, pools: &Pools) -> Unavailable {
-        Unavailable { address, why: self.obstacle(address, pools) }
+        let why = self.obstacle(address, pools);
+        let unusable = match why {
+            Obstacle::Outside(_) | Obstacle::NoFamily(_) => pools.unusable(),
+            _ => String::new(),
+        };
+        Unavailable { address, why, unusable }
     }
 
     /// The pools of one family.

@@ -1,7 +1,7 @@
 //! Which pools an attachment may use.
 
 use crate::{
-    Family, Names, Pool, Pools, Reason, Reasons, Request, SelectError, Selection, Skipped,
+    Family, Names, Namespace, Pool, Pools, Reason, Reasons, Request, SelectError, Selection, Skipped,
     pattern::{is_pattern, matches},
     pools::Entry,
 };
@@ -139,9 +139,12 @@ fn reason_to_skip(entry: &Entry, family: Family, request: &Request<'_>) -> Optio
         return Some(Reason::Labels("nodeAffinity"));
     }
     if !affinity.namespace_names.is_empty() {
-        let Some(namespace) = request.pod_namespace else { return Some(Reason::NoNamespace) };
-        if !affinity.namespace_names.iter().any(|name| name == namespace) {
-            return Some(Reason::Namespace(namespace.to_owned()));
+        match request.pod_namespace {
+            Namespace::Unknown => return Some(Reason::NoNamespace),
+            Namespace::Of(namespace) if !affinity.namespace_names.iter().any(|name| name == namespace) => {
+                return Some(Reason::Namespace(namespace.to_owned()));
+            }
+            Namespace::Of(_) | Namespace::Any => {}
         }
     } else if affinity.namespace {
         return Some(Reason::Labels("namespaceAffinity"));
@@ -213,7 +216,7 @@ mod tests {
             default_ipv4_ippool: &v4,
             default_ipv6_ippool: &v6,
             host_name: "node1",
-            pod_namespace: Some("ai"),
+            pod_namespace: Namespace::Of("ai"),
             network: Some("kube-system/macvlan"),
         };
         let selection = pools.select(&request)?;

@@ -15,10 +15,22 @@ pub struct Request<'a> {
     pub default_ipv6_ippool: &'a [String],
     /// The node's name, compared with a pool's `nodeName`.
     pub host_name: &'a str,
-    /// `K8S_POD_NAMESPACE` of `CNI_ARGS`, compared with a pool's `namespaceName`.
-    pub pod_namespace: Option<&'a str>,
+    /// What is compared with a pool's `namespaceName`.
+    pub pod_namespace: Namespace<'a>,
     /// The network's name as `namespace/name` or `name`, compared with a pool's `multusName`.
     pub network: Option<&'a str>,
+}
+
+/// The Kubernetes namespace of whoever asks for pools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Namespace<'a> {
+    /// A pod's: `K8S_POD_NAMESPACE` of `CNI_ARGS`.
+    Of(&'a str),
+    /// A pod's, which nobody told.
+    #[default]
+    Unknown,
+    /// No pod's in particular: a pool for some namespaces is a pool.
+    Any,
 }
 
 /// The pools to try, best first. A family without pools is not asked for.

@@ -177,8 +177,8 @@ impl<F: Family> Socket<F> {
     }
 
     fn one_answer<M: NetlinkDeserializable>(&mut self, message: F::Message) -> Result<Option<M>, Stop> {
-        let deadline = Instant::now() + self.patience;
         self.send(message, NLM_F_REQUEST).map_err(Stop::Socket)?;
+        let deadline = Instant::now() + self.patience;
         loop {
             let Some(answers) = self.receive::<M>(deadline)? else { continue };
             let (done, first) = (answers.done, answers.messages.into_iter().next());
@@ -218,8 +218,8 @@ impl<F: Family> Socket<F> {
         flags: u16,
         mut visit: impl FnMut(F::Message),
     ) -> Result<(), Stop> {
-        let deadline = Instant::now() + self.patience;
         self.send(message, NLM_F_REQUEST | flags).map_err(Stop::Socket)?;
+        let deadline = Instant::now() + self.patience;
         gather(F::DATAGRAMS, || self.receive(deadline), &mut visit)
     }
 
@@ -237,7 +237,8 @@ impl<F: Family> Socket<F> {
 
     /// Receives one datagram; `None` if it is not the kernel's, or a signal came first.
     fn receive<M: NetlinkDeserializable>(&mut self, deadline: Instant) -> Result<Option<Answers<M>>, Stop> {
-        // Only before waiting: an answer that is there counts, however long the kernel took for it.
+        // The kernel works while it is sent to, and that time does not count. Only before waiting: an answer that is there
+        // does.
         if Instant::now() > deadline {
             return Err(Stop::Late);
         }

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod cookie;
+mod descriptors;
 mod id;
 mod living;
 

@@ -12,9 +12,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
-use crate::{Error, NetNs, NetNsId};
+use crate::{Error, NetNs, NetNsId, descriptors::open_in_processes};
 
 /// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: the PID namespace in which every process is seen.
 const INITIAL: &str = "pid:[4026531836]";
@@ -24,15 +25,17 @@ const INITIAL: &str = "pid:[4026531836]";
 pub struct Living {
     root: PathBuf,
     held: Held,
+    /// By open files: looked for once a namespace is about to be called dead, for there are many.
+    open: OnceLock<Result<Held, String>>,
 }
 
 /// What holds a namespace of each inode number, by paths that lead to it.
-type Held = BTreeMap<u64, Vec<PathBuf>>;
+pub(crate) type Held = BTreeMap<u64, Vec<PathBuf>>;
 
 /// One that leads to it is enough, but it may be gone when it is needed.
 const WITNESSES: usize = 4;
 
-fn hold(held: &mut Held, ino: u64, path: impl FnOnce() -> PathBuf) {
+pub(crate) fn hold(held: &mut Held, ino: u64, path: impl FnOnce() -> PathBuf) {
     let paths = held.entry(ino).or_default();
     if paths.len() < WITNESSES {
         paths.push(path());
@@ -98,7 +101,7 @@ impl Living {
             mounted_for(&process, &mut seen, &mut held)?;
             entered_by(&process, &mut held)?;
         }
-        Ok(Self { root: root.to_owned(), held })
+        Ok(Self { root: root.to_owned(), held, open: OnceLock::new() })
     }
 
     /// Whether the namespace that `path` named once lives.
@@ -120,9 +123,13 @@ impl Living {
             // That it cannot be opened for another reason does not mean that it is gone.
             Err(error) => return Life::Held(error.to_string()),
         };
-        let Some(paths) = self.held.get(&id.ino) else {
-            let why = format!("{named}, no process is in it, it is mounted nowhere");
-            return Life::Dead(format!("its namespace {id} is dead: {why}"));
+        let paths = match self.held.get(&id.ino).map_or_else(|| self.open(id.ino), |paths| Ok(Some(paths))) {
+            Ok(Some(paths)) => paths,
+            Ok(None) => {
+                let why = format!("{named}, no process is in it or has it open, it is mounted nowhere");
+                return Life::Dead(format!("its namespace {id} is dead: {why}"));
+            }
+            Err(why) => return Life::Held(format!("{named}, but {why}")),
         };
         let told = |path: &PathBuf| {
             let shown = Path::new("/").join(path.strip_prefix(&self.root).unwrap_or(path));
@@ -138,6 +145,12 @@ impl Living {
                 "{named}, but a process or a mount holds a namespace {id}: the same or a new one"
             )),
         }
+    }
+
+    /// The open files that hold a namespace; why that cannot be said.
+    fn open(&self, ino: u64) -> Result<Option<&Vec<PathBuf>>, &String> {
+        let look = || open_in_processes(&self.root.join("proc")).map_err(|error| error.to_string());
+        self.open.get_or_init(look).as_ref().map(|held| held.get(&ino))
     }
 
     /// Why the namespace that `path` named once is dead; `None` if it lives, or may.
@@ -209,7 +222,7 @@ fn mounted_for(
 }
 
 /// What a symbolic link says; `None` if it is gone with its process.
-fn text_of_link(path: &Path) -> Result<Option<String>, CannotJudge> {
+pub(crate) fn text_of_link(path: &Path) -> Result<Option<String>, CannotJudge> {
     match fs::read_link(path) {
         Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
         Err(error) if has_ended(&error) => Ok(None),
@@ -218,7 +231,7 @@ fn text_of_link(path: &Path) -> Result<Option<String>, CannotJudge> {
 }
 
 /// The entries that are named by a number: processes, or a process's threads; none if it has ended.
-fn numbered(dir: &Path) -> Result<Vec<PathBuf>, CannotJudge> {
+pub(crate) fn numbered(dir: &Path) -> Result<Vec<PathBuf>, CannotJudge> {
     let failed = |source| CannotJudge::Unreadable { path: dir.to_owned(), source };
     let entries = match fs::read_dir(dir) {
         Err(error) if has_ended(&error) => return Ok(Vec::new()),
@@ -238,7 +251,7 @@ fn numbered(dir: &Path) -> Result<Vec<PathBuf>, CannotJudge> {
 }
 
 /// Whether a process or thread has ended while it was looked at, or has ended and is not yet waited for.
-fn has_ended(error: &io::Error) -> bool {
+pub(crate) fn has_ended(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(nix::libc::ENOENT | nix::libc::ESRCH))
 }
 
@@ -256,7 +269,7 @@ fn mounted(mountinfo: &[u8], root: &Path, held: &mut Held) {
 }
 
 /// The number in `net:[4026532210]`.
-fn inode(name: &str) -> Option<u64> {
+pub(crate) fn inode(name: &str) -> Option<u64> {
     name.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()
 }
 
@@ -316,6 +329,23 @@ mod tests {
         assert!(matches!(&life, Life::Held(how) if how.contains("/gone is gone, but")), "{life:?}");
         fs::remove_dir_all(root.path().join("proc/77")).unwrap();
         assert!(death(&root, "/gone").is_some());
+
+        // One that is in another namespace, but has it open.
+        fs::create_dir_all(root.path().join("proc/78/fd")).unwrap();
+        symlink("socket:[4026532999]", root.path().join("proc/78/fd/3")).unwrap();
+        assert!(death(&root, "/gone").is_some());
+        symlink("net:[4026532999]", root.path().join("proc/78/fd/4")).unwrap();
+        assert_eq!(death(&root, "/gone"), None);
+        // By the path of a mount, which tells of no number.
+        fs::remove_file(root.path().join("proc/78/fd/4")).unwrap();
+        symlink("/run/netns/gone", root.path().join("proc/78/fd/5")).unwrap();
+        fs::create_dir_all(root.path().join("proc/78/fdinfo")).unwrap();
+        let fdinfo = |ino| fs::write(root.path().join("proc/78/fdinfo/5"), format!("pos:\t0\nino:\t{ino}\n"));
+        fdinfo(4026532998_u64).unwrap();
+        assert!(death(&root, "/gone").is_some());
+        fdinfo(4026532999).unwrap();
+        assert_eq!(death(&root, "/gone"), None);
+        fs::remove_dir_all(root.path().join("proc/78")).unwrap();
 
         for process in ["1", "self"] {
             let root = node();

@@ -1,6 +1,9 @@
 //! Beginning an attachment's journal, taking attachments back, collecting lost ones.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use addr::{Attachment, LinkName};
 use cni::{Add, Common, Plugin};
@@ -186,6 +189,11 @@ pub fn collect<C: NodeChange>(
     let mut failures = Vec::new();
     let mut present = of_network(node, plugin, &common.conf.name)?;
     present.retain(|attachment| !valid.contains(attachment));
+    // Some may take all the time that there is: each call begins with others.
+    let first =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_millis() as usize);
+    let among = present.len().max(1);
+    present.rotate_left(first % among);
     for (done, attachment) in present.iter().enumerate() {
         // One share is for what comes after: what has no journal, and the IPAM plugin.
         let _share = node.budget.share(present.len() - done + 1);

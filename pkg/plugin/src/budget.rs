@@ -108,8 +108,8 @@ struct State {
     /// When what was made is to be taken back.
     last: Instant,
     spent: Vec<Spent>,
-    /// Whether a wait ended because of the budget.
-    was_short: bool,
+    /// Why a wait ended early.
+    short: Option<Short>,
     turned_back: bool,
 }
 
@@ -144,7 +144,7 @@ impl Budget {
     fn with(limits: Limits) -> Self {
         let end = Instant::now() + limits.work;
         let last = end + limits.take_back;
-        let state = State { end, share: None, last, spent: Vec::new(), was_short: false, turned_back: false };
+        let state = State { end, share: None, last, spent: Vec::new(), short: None, turned_back: false };
         Self(Arc::new(Inner { limits, state: Mutex::new(state) }))
     }
 
@@ -153,8 +153,9 @@ impl Budget {
     pub fn until(&self, what: &'static str, at_most: Duration) -> Deadline<'_> {
         let (began, state) = (Instant::now(), self.state());
         let end = state.share.map_or(state.end, |share| share.min(state.end));
-        let is_short = end < began + at_most;
-        Deadline { budget: self, what, began, at: end.min(began + at_most), is_short }
+        let cut =
+            (end < began + at_most).then_some(if end < state.end { Short::Share } else { Short::Whole });
+        Deadline { budget: self, what, began, at: end.min(began + at_most), cut }
     }
 
     /// From now on there is also the time that was kept for taking back what was made.
@@ -164,12 +165,16 @@ impl Budget {
     }
 
     /// While the result lives, there is no more time than the share of one among `among`: of many things to be done,
-    /// one that takes for ever must not keep the others from it.
+    /// one that takes for ever must not keep the others from it. A share is at least [a part](LEAST_SHARE) of the whole,
+    /// while there is so much, or many that take a little longer than their share would never be done; and a share is
+    /// left for what comes after all of them.
     #[must_use]
     pub fn share(&self, among: usize) -> Share<'_> {
         let mut state = self.state();
         let (now, among) = (Instant::now(), u32::try_from(among).unwrap_or(u32::MAX).max(1));
-        state.share = Some(now + state.end.saturating_duration_since(now) / among);
+        let (left, part) = (state.end.saturating_duration_since(now), self.0.limits.work / LEAST_SHARE);
+        let end = now + (left / among).max(part.min(left.saturating_sub(part / 2)));
+        state.share = Some(end);
         drop(state);
         Share(self)
     }
@@ -178,15 +183,19 @@ impl Budget {
     #[must_use]
     pub fn explain(&self, error: Error) -> Error {
         let state = self.state();
-        if !state.was_short {
-            return error;
-        }
         let Limits { verb, work, because, .. } = self.0.limits;
-        let mut why = format!(
-            "the {} that {verb} may wait are used up ({because}), by: {}",
-            seconds(work),
-            state.spent(false)
-        );
+        let (work, spent) = (seconds(work), state.spent(false));
+        let mut why = match state.short {
+            None => return error,
+            Some(Short::Whole) => {
+                format!("the {work} that {verb} may wait are used up ({because}), by: {spent}")
+            }
+            Some(Short::Share) => {
+                format!(
+                    "one attachment has a share of the {work} that {verb} may wait ({because}); waited for: {spent}"
+                )
+            }
+        };
         if state.turned_back {
             why.push_str(&format!("; then taking back waited for: {}", state.spent(true)));
         }
@@ -211,6 +220,18 @@ impl State {
     }
 }
 
+/// What a wait had too little of. The later is the graver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Short {
+    /// The share of one among many.
+    Share,
+    /// The time of the call.
+    Whole,
+}
+
+/// A share is at least the whole divided by this.
+const LEAST_SHARE: u32 = 5;
+
 /// What is shorter is not worth a word.
 const NOTEWORTHY: Duration = Duration::from_millis(50);
 
@@ -221,8 +242,8 @@ pub struct Deadline<'a> {
     what: &'static str,
     began: Instant,
     at: Instant,
-    /// Whether the wait would have been given more time if the call had it.
-    is_short: bool,
+    /// What the wait would have been given more time by.
+    cut: Option<Short>,
 }
 
 impl Deadline<'_> {
@@ -249,9 +270,9 @@ impl Deadline<'_> {
 
 impl Drop for Deadline<'_> {
     fn drop(&mut self) {
-        let (time, is_short) = (self.waited(), self.is_short && self.has_passed());
+        let (time, short) = (self.waited(), self.cut.filter(|_| self.has_passed()));
         let mut state = self.budget.state();
-        state.was_short |= is_short;
+        state.short = state.short.max(short);
         let taking_back = state.turned_back;
         let same = |spent: &&mut Spent| spent.what == self.what && spent.taking_back == taking_back;
         match state.spent.iter_mut().find(same) {

@@ -22,6 +22,7 @@ pub struct CharDevices(Vec<String>);
 const UVERBS: &str = "uverbs";
 const UMAD: &str = "umad";
 const ISSM: &str = "issm";
+const KINDS: [&str; 3] = [UVERBS, UMAD, ISSM];
 
 impl CharDevices {
     /// Those of an RDMA device of a function, in whichever namespace it is.
@@ -52,6 +53,29 @@ impl CharDevices {
         Ok(Self(names))
     }
 
+    /// Whether no number is another. Of a kind that one of the two has not at all nothing can be said: its module
+    /// (`ib_umad`) was loaded or removed in between.
+    #[must_use]
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        KINDS.iter().all(|kind| {
+            let (ours, theirs) = (self.numbers(kind), other.numbers(kind));
+            ours.is_empty() || theirs.is_empty() || ours == theirs
+        })
+    }
+
+    /// Whether there are as many of each kind as of `former`, as far as the kernel makes that kind: after a move they come
+    /// one by one.
+    ///
+    /// # Errors
+    /// [`Error::Sysfs`].
+    pub fn is_as_whole_as(&self, former: &Self, sysfs: &Sysfs) -> Result<bool, Error> {
+        let has_umad = sysfs.has_umad()?;
+        Ok(KINDS.iter().all(|kind| {
+            let is_made = *kind == UVERBS || has_umad;
+            !is_made || self.numbers(kind).len() >= former.numbers(kind).len()
+        }))
+    }
+
     /// Their names, sorted.
     pub fn names(&self) -> &[String] {
         &self.0
@@ -60,11 +84,6 @@ impl CharDevices {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
     }
 
     fn numbers(&self, kind: &str) -> BTreeSet<u32> {
@@ -134,6 +153,22 @@ mod tests {
             moved(&["issm2", "umad2", "umad3", "uverbs10"]),
             devices(&["issm0", "umad0", "umad2", "uverbs1"])
         );
+    }
+
+    #[test]
+    fn what_a_module_brought_or_took_along_is_no_disagreement() {
+        let before = devices(&["uverbs3"]);
+        let after = devices(&["issm3", "umad3", "uverbs3"]);
+        assert!(before.agrees_with(&after) && after.agrees_with(&before) && after.agrees_with(&after));
+        for other in [["uverbs4"].as_slice(), &["umad4", "uverbs3"], &["issm4", "umad3", "uverbs3"]] {
+            assert!(!devices(other).agrees_with(&after) && !after.agrees_with(&devices(other)), "{other:?}");
+        }
+        let (tree, sysfs) = sysfs(&["uverbs3"]);
+        assert!(before.is_as_whole_as(&after, &sysfs).unwrap(), "ib_umad is not there");
+        assert!(!devices(&[]).is_as_whole_as(&before, &sysfs).unwrap());
+        fs::create_dir_all(tree.path().join("class/infiniband_mad")).unwrap();
+        assert!(!before.is_as_whole_as(&after, &sysfs).unwrap(), "they are about to come");
+        assert!(after.is_as_whole_as(&before, &sysfs).unwrap());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Read as _},
+    io, iter,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::mpsc::{self, RecvTimeoutError},
@@ -18,6 +18,9 @@ use crate::Error;
 /// What `ib-sriov-cni` locks for the time of each of its calls, and for the same reason: see its pull request 30. Where
 /// it is not in use there is no such file.
 const IB_SRIOV_CNI: &str = "/var/run/cni/ib-sriov/cni.lock";
+
+/// How often the kernel's list of locks is read for one that must be in it.
+const LOOKS: usize = 5;
 
 /// Whose turn it is to move an RDMA device. It ends with this value, and with the process.
 ///
@@ -93,14 +96,17 @@ fn failed(path: &Path, source: io::Error) -> Error {
 
 /// The process that has locked a file: its number and its name.
 ///
-/// The kernel's list is whole in one `read(2)` only: between two, every lock that goes makes it miss one that stays.
+/// The kernel tells a page of its list at a time: a lock that goes meanwhile makes it miss one that stays, so a list without
+/// the lock says nothing yet.
 fn holder(inode: u64) -> Option<String> {
-    let mut list = vec![0; 64 << 10];
-    let length = File::open("/proc/locks").and_then(|mut file| file.read(&mut list)).ok()?;
-    let locks = String::from_utf8_lossy(&list[..length]);
-    let pid = locks.lines().find_map(|line| holder_of(line, inode))?;
+    let look = || fs::read("/proc/locks").ok().and_then(|list| holder_in(&list, inode));
+    let pid = iter::repeat_with(look).take(LOOKS).flatten().next()?;
     let name = fs::read_to_string(PathBuf::from(format!("/proc/{pid}/comm"))).unwrap_or_default();
     Some(format!("process {pid} ({})", name.trim()))
+}
+
+fn holder_in(list: &[u8], inode: u64) -> Option<u32> {
+    String::from_utf8_lossy(list).lines().find_map(|line| holder_of(line, inode))
 }
 
 /// `1: FLOCK  ADVISORY  WRITE 4711 00:17:12345 0 EOF`; who waits has `->` before `FLOCK`.

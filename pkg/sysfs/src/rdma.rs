@@ -110,6 +110,14 @@ impl Sysfs {
         names(&self.root().join("class").join(MAD))
     }
 
+    /// Whether the kernel makes such devices: `ib_umad` is loaded.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn has_umad(&self) -> Result<bool, Error> {
+        is_there(&self.root().join("class").join(MAD))
+    }
+
     /// The function below an RDMA device that is visible here; a software device has none.
     ///
     /// # Errors

@@ -87,6 +87,18 @@ fn check_tells_of_an_rdma_device_that_has_left_the_pod() {
 }
 
 #[test]
+fn invariant_9_sriov_does_not_take_a_requirement_that_it_does_not_see_to() {
+    let machine = Machine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 5), machine.node.pod("a"));
+    let alone = |rdma: Value| {
+        sriov(&machine, &vf, &pod, &json!({"rdmaIsolation": false, "rdma": rdma})).add().error(7)
+    };
+    alone(json!({"require": true})).says(&["rdma.require", "\"rdmaIsolation\": true"]);
+    alone(json!(7)).says(&["rdma", "7"]);
+    assert!(machine.node.snapshot().state().is_empty());
+}
+
+#[test]
 fn who_isolates_needs_no_rdma_plugin_and_may_have_none() {
     let machine = Machine::exclusive();
     let before = machine.node.snapshot();

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::Child,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -225,6 +225,46 @@ fn an_infiniband_device_is_refused_with_the_reason() {
     assert!(pod.link("net1").is_some());
     chain.del();
     assert!(machine.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn invariant_11_a_module_that_comes_or_goes_while_a_pod_has_its_device_changes_no_number() {
+    let machine = machine();
+    let (vf, pod) = (machine.vf("eth1", 3), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    for change in [["ib_umad"].as_slice(), &["-r", "ib_umad"], &["ib_umad"]] {
+        // What it is about to come to, it is not yet.
+        let undo: &[&str] = if change.len() == 1 { &["-r", "ib_umad"] } else { &["ib_umad"] };
+        machine.node.run("modprobe", undo);
+        let result = chain.sriov().add().ok();
+        let rdma = chain.rdma().with("prevResult", &result);
+        rdma.add().ok();
+        machine.node.run("modprobe", change);
+        rdma.check().done();
+        let began = Instant::now();
+        rdma.del().done();
+        assert!(began.elapsed() < Duration::from_secs(2), "nothing was waited for: {:?}", began.elapsed());
+        chain.del();
+        assert!(machine.node.snapshot().state().is_empty(), "{:?}", machine.node.snapshot().state());
+    }
+}
+
+#[test]
+fn a_move_that_takes_the_kernel_longer_than_an_answer_may_take_is_a_move() {
+    let machine = machine();
+    let before = machine.char_devices();
+    let (vf, pod) = (machine.vf("eth1", 4), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let result = chain.sriov().add().ok();
+    let slow = machine.simulate(&vf.pci, "slow_stats_ms", "17000");
+    let mut reader = reads_counters(&machine, &vf);
+    let began = Instant::now();
+    chain.rdma().with("prevResult", &result).add().ok();
+    assert!(began.elapsed() > Duration::from_secs(15), "{:?}", began.elapsed());
+    reader.wait().unwrap();
+    drop(slow);
+    chain.del();
+    assert_eq!(machine.char_devices(), before);
 }
 
 #[test]

@@ -133,6 +133,24 @@ fn invariant_9_a_gid_that_never_comes_fails_the_add_and_leaves_nothing() {
 }
 
 #[test]
+fn invariant_8_the_wait_for_a_gid_is_one_of_the_calls_waits() {
+    let machine = Machine::shared();
+    let pod = machine.node.pod("a");
+    let before = machine.node.snapshot();
+    {
+        let _refuse = machine.simulate(&function("eth0"), "gid_refuse", "Y");
+        let rdma = json!({"require": true, "timeoutMs": 20000});
+        let call = machine.plugin("macvlan", &json!({"master": "eth0", "rdma": rdma})).pod(&pod);
+        let started = Instant::now();
+        let refusal = call.env("SILKRAIL_BUDGET", "1500:8000").add().error(100);
+        assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+        refusal.says(&["172.81.0.100", "did not become a RoCE v2 GID", "within 1."]);
+        assert!(refusal.details.contains("the 1.5 s that an ADD may wait are used up"), "{refusal:?}");
+    }
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
 fn invariant_9_without_an_rdma_device_a_pod_that_requires_one_does_not_start() {
     let machine = Machine::shared();
     let pod = machine.node.pod("a");

@@ -135,6 +135,24 @@ fn what_one_attachment_takes_in_a_gc_is_not_all_the_time_that_the_others_have() 
 }
 
 #[test]
+fn a_gc_of_many_that_take_a_little_time_each_gets_somewhere() {
+    let rail = Rail::new();
+    let (ipam, call) = with_budget(&rail, "3000");
+    for number in 0..12 {
+        ipam.answers("ADD", &json!({"ips": [{"address": format!("10.7.0.{}/24", number + 5)}]}));
+        rail.with_ipam(&ipam).container(&format!("c{number}")).ifname(&format!("net{number}")).add().ok();
+    }
+    ipam.takes(0.45);
+    let gc = || call.with("cni.dev/valid-attachments", &json!([])).gc();
+    soon(gc).error(11);
+    ipam.takes(0.0);
+    let left = rail.node.snapshot().state().iter().filter(|file| file.contains("attachments")).count();
+    assert!((1..=9).contains(&left), "{left} of 12 are left");
+    gc().done();
+    assert!(rail.node.snapshot().state().is_empty());
+}
+
+#[test]
 fn an_ipam_plugin_is_given_the_time_that_it_allows_itself() {
     let rail = Rail::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));

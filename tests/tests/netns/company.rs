@@ -82,7 +82,7 @@ fn invariant_12_any_route_that_was_there_first_stays_and_others_come() {
     let cluster = Cluster::of(&rail.pod, &far);
     let result = add(
         &rail,
-        &json!([{"dst": "10.96.0.0/12"}, {"dst": "10.8.0.0/16"}, {"dst": "fd00:244::/64"}, {"dst": "fd00:8::/64"}]),
+        &json!([{"dst": "10.244.1.0/24"}, {"dst": "10.8.0.0/16"}, {"dst": "fd00:244::/64"}, {"dst": "fd00:8::/64"}]),
     );
     cluster.is_as_before();
     let routes = rail.pod.routes("net1");

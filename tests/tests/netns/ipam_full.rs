@@ -84,6 +84,18 @@ fn invariant_4_an_add_that_finds_its_pool_full_takes_nothing_from_the_living() {
 }
 
 #[test]
+fn invariant_4_an_add_that_finds_its_pool_full_takes_nothing_of_a_namespace_that_somebody_has_open() {
+    let rail = Rail::new();
+    let call = |rail: &Rail, id: &str| rail.ipam(&of_one()).container(id);
+    call(&rail, "held").add().ok();
+    let open = fs::File::open(rail.pod.path()).unwrap();
+    let rail = rail.next_pod("b");
+    call(&rail, "new").add().error(101).says(&["1 of 1 given on this node"]);
+    drop(open);
+    assert_eq!(ip(&call(&rail, "new").add().ok()), "10.7.0.10");
+}
+
+#[test]
 fn a_full_pool_of_one_family_is_emptied_of_the_dead_and_the_other_kept() {
     let rail = Rail::new();
     let pools = json!({"pools": [pool("four", &["10.7.0.10"]), pool6("six", &["fd00:7::a-fd00:7::f"])]});

@@ -140,6 +140,48 @@ fn naming(call: &Call, names: &[&str]) -> Call {
 }
 
 #[test]
+fn a_file_that_is_just_being_written_does_not_give_away_what_it_reserves() {
+    let rail = Rail::new();
+    let reserved = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderReservedIP\nmetadata: {name: r}\nspec: {ips: [10.7.0.10]}\n";
+    let pool = manifest("rail", "10.7.0.10-10.7.0.11");
+    let call = with_files(&rail, &[("rail.yaml", &pool), ("reserved.yaml", reserved)]);
+    assert_eq!(ip(&call.add().ok()), "10.7.0.11");
+    call.del().done();
+    // As `kubectl get … > reserved.yaml` begins, and as it ends on a full disk.
+    for empty in ["", "\n"] {
+        let call = with_files(&rail, &[("reserved.yaml", empty)]);
+        call.add().error(7).says(&["reserved.yaml", "it is empty", "may reserve addresses"]);
+        call.status().error(50).says(&["reserved.yaml"]);
+    }
+    // Somebody means it.
+    assert_eq!(
+        ip(&with_files(&rail, &[("reserved.yaml", "# nothing is reserved\n")]).add().ok()),
+        "10.7.0.10"
+    );
+}
+
+#[test]
+fn a_pool_that_is_full_does_not_hide_the_file_that_cannot_be_used() {
+    let rail = Rail::new();
+    let twice = manifest("twice", "10.7.0.30");
+    let call = with_files(
+        &rail,
+        &[
+            ("good.yaml", &manifest("good", "10.7.0.10")),
+            ("bad.yaml", "kind: [SpiderIPPool\n"),
+            ("a.yaml", &twice),
+            ("b.yaml", &twice),
+        ],
+    );
+    let call = naming(&call, &["*"]);
+    call.add().ok();
+    let next = call.container("b");
+    next.add().error(101).says(&["all IP addresses used out", "bad.yaml", "line ", "twice", "b.yaml"]);
+    let asked = |address: &str| next.with("runtimeConfig", &json!({"ips": [address]})).add().error(101);
+    asked("10.7.0.40").says(&["no IPPool of this network has it", "bad.yaml", "twice"]);
+}
+
+#[test]
 fn a_bad_file_harms_its_own_pools_only() {
     let rail = Rail::new();
     let call = with_files(

@@ -35,6 +35,17 @@ fn a_full_pool_is_told_where_that_is_asked_for_and_an_address_that_is_released_m
 }
 
 #[test]
+fn a_pool_for_some_namespaces_is_a_pool() {
+    let rail = Rail::new();
+    let mut of_ai = pool("rail", &["10.7.0.10"]);
+    of_ai["namespaceName"] = json!(["ai"]);
+    let call = rail.ipam(&json!({"pools": [of_ai]}));
+    call.status().done();
+    call.add().error(101).says(&["namespaceName", "K8S_POD_NAMESPACE"]);
+    call.args("K8S_POD_NAMESPACE=ai;K8S_POD_NAME=a").add().ok();
+}
+
+#[test]
 fn a_main_plugin_tells_that_its_pool_is_full() {
     let rail = Rail::new();
     let ipam = silkrail_tests::rail::ipam(&["10.7.0.10"]);

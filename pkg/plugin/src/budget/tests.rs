@@ -72,9 +72,29 @@ fn one_of_many_has_its_share_only() {
     let budget = budget(10_000, 0);
     let share = budget.share(100);
     let deadline = budget.until("a device", Duration::from_secs(9));
-    assert!(deadline.left() <= Duration::from_millis(100));
+    assert!(deadline.left() <= Duration::from_secs(2) && deadline.left() > Duration::from_secs(1));
     drop((deadline, share));
+    let share = budget.share(2);
+    assert!(budget.until("a device", Duration::from_secs(9)).left() > Duration::from_secs(4));
+    drop(share);
     assert!(budget.until("a device", Duration::from_secs(9)).left() > Duration::from_secs(8));
+}
+
+#[test]
+fn a_share_that_is_used_up_is_not_called_the_whole() {
+    let budget = budget(300, 0);
+    let share = budget.share(100);
+    let deadline = budget.until("a device", Duration::from_secs(9));
+    sleep(MOMENT + Duration::from_millis(5));
+    drop((deadline, share));
+    let details = explained(&budget);
+    assert!(details.starts_with("one attachment has a share of the 0.3 s that an ADD may wait"), "{details}");
+    // However many there are, something is left for what comes after them.
+    for _ in 0..5 {
+        let _share = budget.share(100);
+        sleep(budget.until("a device", Duration::from_secs(9)).left());
+    }
+    assert!(!budget.until("the end", Duration::from_secs(9)).has_passed());
 }
 
 #[test]

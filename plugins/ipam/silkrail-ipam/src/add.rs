@@ -144,8 +144,10 @@ impl Giving<'_> {
         let ifname = self.request.attachment.ifname.as_str();
         let family = pools.first().map_or(Family::V4, |pool| pool.family());
         match self.conf.select_knowing_all(&self.request.common, ifname) {
-            Ok((selection, _)) => full::error(self.node, self.store, ifname, selection.of(family)),
-            Err(_) => full::error(self.node, self.store, ifname, pools),
+            Ok((selection, all)) => {
+                full::error(self.node, self.store, ifname, selection.of(family), &all.unusable())
+            }
+            Err(_) => full::error(self.node, self.store, ifname, pools, ""),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{cell::OnceCell, fs, path::PathBuf};
 
 use cni::{Code, Common, Error as CniError, Fields};
-use ipam::{Pool, Pools, Selection, Wanted};
+use ipam::{Namespace, Pool, Pools, Selection, Wanted};
 use plugin::{Error, State};
 use serde_json::Value;
 
@@ -67,10 +67,19 @@ impl Conf {
     /// # Errors
     /// That there are none, with the reason for each that was looked at.
     pub(crate) fn select(&self, common: &Common<'_>, ifname: &str) -> Result<Selection<'_>, Error> {
-        match self.select_from(&self.pools, common, ifname) {
-            Err(_) if self.pools.is_partial() => self.select_from(self.all()?, common, ifname),
+        let namespace = namespace(common);
+        match self.select_from(&self.pools, namespace, ifname) {
+            Err(_) if self.pools.is_partial() => self.select_from(self.all()?, namespace, ifname),
             selected => selected,
         }
+    }
+
+    /// The pools that any pod of the network could be given an address of.
+    ///
+    /// # Errors
+    /// As [`Conf::select`].
+    pub(crate) fn select_for_any_pod(&self) -> Result<Selection<'_>, Error> {
+        self.select_from(self.all()?, Namespace::Any, "")
     }
 
     /// As [`Conf::select`], from pools of which everything is known: for who has to say why something is not to be had.
@@ -83,7 +92,7 @@ impl Conf {
         ifname: &str,
     ) -> Result<(Selection<'_>, &Pools), Error> {
         let all = self.all()?;
-        Ok((self.select_from(all, common, ifname)?, all))
+        Ok((self.select_from(all, namespace(common), ifname)?, all))
     }
 
     /// The pool of that name, whether it is wanted or not.
@@ -111,7 +120,7 @@ impl Conf {
     fn select_from<'p>(
         &self,
         pools: &'p Pools,
-        common: &Common<'_>,
+        pod_namespace: Namespace<'_>,
         ifname: &str,
     ) -> Result<Selection<'p>, Error> {
         Ok(pools.select(&ipam::Request {
@@ -119,10 +128,14 @@ impl Conf {
             default_ipv4_ippool: &self.ipv4,
             default_ipv6_ippool: &self.ipv6,
             host_name: &self.node,
-            pod_namespace: common.args.get("K8S_POD_NAMESPACE"),
+            pod_namespace,
             network: Some(&self.network),
         })?)
     }
+}
+
+fn namespace<'a>(common: &'a Common<'_>) -> Namespace<'a> {
+    common.args.get("K8S_POD_NAMESPACE").map_or(Namespace::Unknown, Namespace::Of)
 }
 
 /// Where pools are: written in the configuration; with them, or instead of them, in a directory.

@@ -10,7 +10,9 @@ use plugin::{Error, Node};
 const NAMED: usize = 3;
 
 /// That no pool has a free address: which ones, how many they have, who holds them, what to do.
-pub(crate) fn error(node: &Node, store: &LocalStore, ifname: &str, pools: &[&Pool]) -> Error {
+///
+/// `unusable` is what may be the reason that there are no more pools.
+pub(crate) fn error(node: &Node, store: &LocalStore, ifname: &str, pools: &[&Pool], unusable: &str) -> Error {
     let family = pools.first().map_or(Family::V4, |pool| pool.family());
     let owners: BTreeMap<_, _> =
         store.claims().unwrap_or_default().into_iter().map(|claim| (claim.address, claim.owner)).collect();
@@ -18,7 +20,7 @@ pub(crate) fn error(node: &Node, store: &LocalStore, ifname: &str, pools: &[&Poo
     let whose = if pools.len() == 1 { "its ips" } else { "their ips" };
     let msg = format!(
         "failed to allocate any {family} IP address to NIC {ifname}: all IP addresses used out: {}; \
-         delete a pod that has one, extend {whose}, or see with `silkrail gc` what the dead still hold",
+         delete a pod that has one, extend {whose}, or see with `silkrail gc` what the dead still hold{unusable}",
         full.join("; ")
     );
     cni::Error::new(Code::NO_ADDRESS, msg).into()

@@ -15,7 +15,7 @@ use crate::{ITSELF, conf::Conf};
 /// That a pool is wrong, or none can be used; where asked for, that all of a family are full.
 pub(crate) fn status(request: &Status<'_>) -> Result<(), Error> {
     let conf = Conf::of(&request.common, false)?;
-    let selection = conf.select(&request.common, "")?;
+    let selection = conf.select_for_any_pod()?;
     let node = Node::of(&request.common, &ITSELF)?;
     // Without a store nobody has an address.
     let Some(store) = LocalStore::open_existing(node.state.root(), journal::boot_id()?)? else {

@@ -54,8 +54,15 @@ impl Conf {
     /// # Errors
     /// A wrong value, named with its key.
     pub(crate) fn isolation(common: &Common<'_>) -> Result<Option<RdmaNeed>, Error> {
-        let wanted = common.conf.fields().flag("rdmaIsolation")?.unwrap_or(false);
-        wanted.then(|| RdmaNeed::of(common)).transpose()
+        let need = RdmaNeed::of(common)?;
+        match (common.conf.fields().flag("rdmaIsolation")?, need) {
+            (Some(true), need) => Ok(Some(need)),
+            (_, RdmaNeed::Device) => Ok(None),
+            (_, RdmaNeed::Ready(_)) => Err(Error::config(
+                "rdma.require: sriov gives the pod no RDMA device without \"rdmaIsolation\": true; set that, or write \
+                 rdma.require into the configuration of rdma, which comes after it",
+            )),
+        }
     }
 
     /// The VF: `deviceID`, else `runtimeConfig.deviceID`, where Multus puts one from a pod's annotation.

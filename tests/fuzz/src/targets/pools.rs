@@ -48,7 +48,7 @@ fn are_pools(pools: &Pools) {
             default_ipv4_ippool: ipv4,
             default_ipv6_ippool: ipv6,
             host_name: "node",
-            pod_namespace: Some("ai"),
+            pod_namespace: ipam::Namespace::Of("ai"),
             network: Some("rail0"),
         };
         match pools.select(&request) {
