@@ -28,6 +28,9 @@ use crate::{
 /// background, in a tenth of a second when it is idle.
 const RETURN: Duration = Duration::from_secs(20);
 
+/// How often it is looked whether a device came home under a name that sysfs cannot show.
+const ODD_NAME: Duration = Duration::from_secs(2);
+
 /// How long a device that came home may be without one of its character devices: the kernel gives it back to one client
 /// after another.
 const WHOLE: Duration = Duration::from_secs(2);
@@ -139,7 +142,7 @@ impl DeviceMove {
         if claim::is_anothers(node, Part::Rdma, &self.function, &self.owner)? {
             return Ok(());
         }
-        if self.at_home(node)?.is_none() {
+        if !self.shows_at_home(node) {
             match self.pod()? {
                 Some(pod) => self.leave(node, &pod)?,
                 None => self.wait_at_home(node)?,
@@ -152,16 +155,32 @@ impl DeviceMove {
         }
     }
 
+    /// Whether sysfs shows the device at home under its name.
+    fn shows_at_home(&self, node: &Node) -> bool {
+        node.sysfs.rdma_devices(&self.function).is_ok_and(|names| names.contains(&self.device))
+    }
+
     /// The name the device has at home, if it is there.
+    ///
+    /// # Kernel
+    /// A pod may have called it `..` or `a/b`: then sysfs does not show it, or shows no device of the node at all
+    /// (`EIO`). So sysfs is believed where it shows the device under its name, and asked for no other.
     fn at_home(&self, node: &Node) -> Result<Option<String>, Error> {
-        let names = node.sysfs.rdma_devices(&self.function)?;
-        if names.is_empty() || names.contains(&self.device) {
-            return Ok(names.into_iter().find(|name| *name == self.device));
+        if self.shows_at_home(node) {
+            return Ok(Some(self.device.clone()));
         }
-        Ok(self.find_at_home(&mut rdma::open(&node.sysfs)?, node)?.map(|device| device.name))
+        match rdma::open(&node.sysfs) {
+            Err(rdma::Error::NoRdma) => Ok(None),
+            opened => Ok(self.find_at_home(&mut opened?, node)?.map(|device| device.name)),
+        }
     }
 
     fn find_at_home(&self, socket: &mut Socket, node: &Node) -> Result<Option<Device>, Error> {
+        if self.index.is_some()
+            && let Some(device) = self.find(socket)?
+        {
+            return Ok(Some(device));
+        }
         let devices = rdma::devices_of(socket, &node.sysfs, &self.function)?;
         Ok(devices.into_iter().find(|device| self.is(device)))
     }
@@ -173,7 +192,11 @@ impl DeviceMove {
         }
         let home = NetNs::current()?;
         let _turn = Turn::take(node)?;
-        match rdma::move_device_from(pod, |socket| self.find(socket), &home) {
+        let named = |socket: &mut Socket| {
+            let found = self.find(socket)?;
+            found.map(|device| self.with_its_name(socket, device)).transpose()
+        };
+        match rdma::move_device_from(pod, named, &home) {
             Err(MoveError::NoSuchDevice { .. } | MoveError::Other(rdma::Error::NoRdma)) => Ok(()),
             moved => moved.map(drop).map_err(refused),
         }
@@ -191,7 +214,23 @@ impl DeviceMove {
         }
         let mut socket = rdma::open(&node.sysfs)?;
         let deadline = node.budget.until("an RDMA device on its way home", RETURN);
-        match rdma::wait_for_return(&mut socket, &node.sysfs, &self.function, deadline.at()) {
+        let returned = loop {
+            // Under an odd name it is at home, and does not show or spoils the list.
+            if self.find(&mut socket)?.is_some() {
+                return Ok(());
+            }
+            let soon = deadline.at().min(Instant::now() + ODD_NAME);
+            match rdma::wait_for_return(&mut socket, &node.sysfs, &self.function, soon) {
+                Err(rdma::Error::NotReturned { function, .. }) if deadline.has_passed() => {
+                    break Err(rdma::Error::NotReturned { function, within: deadline.waited() });
+                }
+                Err(rdma::Error::NotReturned { .. }) => {}
+                Err(error) if self.find(&mut socket)?.is_none() => break Err(error),
+                Err(_) => return Ok(()),
+                returned => break returned,
+            }
+        };
+        match returned {
             // The driver's RDMA part is not loaded any more: no user-space access is left of the device either.
             Err(rdma::Error::NotReturned { .. }) if node.sysfs.uverbs(&self.function)?.is_empty() => {
                 warn!(device = %self.device, function = %self.function, "the RDMA device is gone");
@@ -201,18 +240,26 @@ impl DeviceMove {
         }
     }
 
-    /// A name that is taken is no reason to keep a pod from going: the device works under any.
     fn restore_name(&self, node: &Node) -> Result<(), Error> {
         let mut socket = rdma::open(&node.sysfs)?;
         let Some(device) = self.find_at_home(&mut socket, node)? else { return Ok(()) };
-        match rdma::rename_device(&mut socket, &device, &self.device) {
-            Err(error) if error.is_exists() => {
-                let (device, former) = (device.name, &self.device);
-                warn!(%device, %former, "the former name is taken; the RDMA device keeps this one");
-                Ok(())
-            }
-            renamed => Ok(renamed?),
+        Ok(self.with_its_name(&mut socket, device).map(drop)?)
+    }
+
+    /// Gives a device of the socket's namespace the name that it had. One that is taken is no reason to keep a pod from
+    /// going, for the device works under any; but it comes home under none that spoils sysfs for all.
+    fn with_its_name(&self, socket: &mut Socket, device: Device) -> Result<Device, rdma::Error> {
+        if device.name == self.device {
+            return Ok(device);
         }
+        let harmless = if is_file_name(&device.name) { None } else { Some(format!("rdma{}", device.index)) };
+        for name in [Some(&self.device), harmless.as_ref()].into_iter().flatten() {
+            match rdma::rename_device(socket, &device, name) {
+                Err(error) if error.is_exists() => warn!(%name, "an RDMA device's former name is taken"),
+                renamed => return renamed.map(|()| Device { name: name.clone(), ..device }),
+            }
+        }
+        Ok(device)
     }
 
     /// Sees that the device has the numbers that it had before the ADD. That it cannot have them is no reason to keep a
@@ -272,6 +319,11 @@ impl DeviceMove {
         }
         changed(format!("RDMA device {} has {now}, and had {} before", self.device, self.char_devices))
     }
+}
+
+/// Whether a device of that name can be listed and found in sysfs by everybody.
+fn is_file_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', char::REPLACEMENT_CHARACTER])
 }
 
 /// The code of a move that failed.

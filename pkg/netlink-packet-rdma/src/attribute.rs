@@ -6,7 +6,7 @@ use crate::{
     HwCounter, HwCounterStatus, NetnsMode, NodeType, PhysState, PortState, ResourceCount, ResourceTable,
     counter::HwCounters,
     uapi::*,
-    value::{Value, text},
+    value::{Value, odd_name, text},
 };
 
 /// An attribute of the nldev client.
@@ -163,7 +163,7 @@ impl NldevAttribute {
         let text = || text(value);
         Some(match kind {
             RDMA_NLDEV_ATTR_DEV_INDEX => Self::DevIndex(u32()?),
-            RDMA_NLDEV_ATTR_DEV_NAME => Self::DevName(text()?),
+            RDMA_NLDEV_ATTR_DEV_NAME => Self::DevName(text().or_else(|| odd_name(value))?),
             RDMA_NLDEV_ATTR_PORT_INDEX => Self::PortIndex(u32()?),
             RDMA_NLDEV_ATTR_CAP_FLAGS => Self::CapFlags(u64()?),
             RDMA_NLDEV_ATTR_FW_VERSION => Self::FwVersion(text()?),

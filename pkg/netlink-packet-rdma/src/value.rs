@@ -64,6 +64,17 @@ pub(crate) fn text(value: &[u8]) -> Option<String> {
     whole.then(|| String::from_utf8(text.to_vec()).ok())?
 }
 
+/// `IB_DEVICE_NAME_MAX` of the kernel's `ib_user_ioctl_verbs.h`.
+const LONGEST_NAME: usize = 64;
+
+/// A device's name that is no UTF-8: who is root of a namespace may give any bytes. As sysfs shows it to those who want a
+/// text.
+pub(crate) fn odd_name(value: &[u8]) -> Option<String> {
+    let (end, name) = value.split_last()?;
+    let is_name = *end == 0 && value.len() <= LONGEST_NAME && !name.contains(&0);
+    is_name.then(|| String::from_utf8_lossy(name).into_owned())
+}
+
 /// A field of an entry: an attribute that has a name only inside its table.
 pub(crate) struct Field<'a>(pub(crate) u16, pub(crate) Value<'a>);
 

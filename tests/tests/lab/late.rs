@@ -317,6 +317,41 @@ fn invariant_1_an_rdma_device_that_the_pod_renamed_comes_home_under_its_name() {
 }
 
 #[test]
+fn invariant_1_an_rdma_device_to_which_the_pod_gave_no_name_of_a_file_comes_home_under_its_name() {
+    let machine = Machine::exclusive();
+    let before = machine.node.snapshot();
+    let vf = machine.vf("eth1", 4);
+    for (name, ends) in
+        [r"\377", "a/b", "..", ".", "a b"].into_iter().flat_map(|name| [(name, false), (name, true)])
+    {
+        let pod = machine.node.pod("a");
+        let chain = Chain::new(&machine, &vf, &pod, json!({}));
+        chain.add();
+        let rename = format!("rdma dev set {} name \"$(printf '{name}')\"", vf.rdma);
+        pod.run("sh", &["-c", &rename]);
+        let pod = (!ends).then_some(pod);
+        let began = Instant::now();
+        chain.del();
+        assert!(began.elapsed() < Duration::from_secs(5), "{name} was not found: {:?}", began.elapsed());
+        drop(pod);
+        machine.node.snapshot().assert_is(&before);
+    }
+    // Whoever comes next finds it so, if no DEL came.
+    let pod = machine.node.pod("a");
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    chain.add();
+    pod.run("rdma", &["dev", "set", &vf.rdma, "name", "a/b"]);
+    drop(pod);
+    let pod = machine.node.pod("b");
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    chain.add();
+    assert_eq!(rdma_devices(&pod), std::slice::from_ref(&vf.rdma));
+    chain.del();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
 fn invariant_2_an_rdma_device_that_was_registered_anew_under_another_name_is_no_obstacle() {
     let machine = Machine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 5), machine.node.pod("a"));
