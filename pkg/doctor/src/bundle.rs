@@ -1,12 +1,14 @@
 //! A tar of what the doctor saw, for a support ticket.
 //!
 //! It has `report.json`, `facts.json`, `netlink.json`, the files that they come from below `node/`, the end of the kernel's
-//! log, and `manifest.json`, which says what was cut off or left out. Addresses and names of hosts are replaced by
-//! pseudonyms ([`redact`]) unless that is not wanted. Names of pods and devices stay.
+//! log, and `manifest.json`, which says what was cut off or left out. What lets somebody in is taken out ([`secrets`]);
+//! addresses and names of hosts are replaced by pseudonyms ([`redact`]) unless that is not wanted. Names of pods and devices
+//! stay.
 
 mod collect;
 mod kernel_log;
 mod redact;
+mod secrets;
 
 use std::{
     ffi::OsString,
@@ -203,8 +205,12 @@ impl Pack {
         let Piece { name, content, note } = piece;
         self.left_out.extend(note.map(|note| format!("{name}: {note}")));
         let Some(content) = content else { return Ok(()) };
-        let text = String::from_utf8_lossy(&content).into_owned();
-        let text = self.redactor.as_mut().map_or_else(|| text.clone(), |redactor| redactor.text(&text));
+        let text = secrets::without(&String::from_utf8_lossy(&content));
+        let text = match &mut self.redactor {
+            None => text,
+            Some(redactor) if name.ends_with("/phys_switch_id") => redactor.guid(&text),
+            Some(redactor) => redactor.text(&text),
+        };
         self.append(tar, &name, text.as_bytes())
     }
 
@@ -216,6 +222,7 @@ impl Pack {
         value: &impl Serialize,
     ) -> io::Result<()> {
         let mut value = serde_json::to_value(value)?;
+        secrets::clean(&mut value);
         if let Some(redactor) = &mut self.redactor {
             redact_strings(redactor, &mut value);
         }
@@ -249,7 +256,12 @@ fn redact_strings(redactor: &mut Redactor, value: &mut Value) {
     match value {
         Value::String(text) => *text = redactor.text(text),
         Value::Array(items) => items.iter_mut().for_each(|item| redact_strings(redactor, item)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| redact_strings(redactor, field)),
+        Value::Object(fields) => {
+            for (key, mut field) in std::mem::take(fields) {
+                redact_strings(redactor, &mut field);
+                fields.insert(redactor.text(&key), field);
+            }
+        }
         _ => {}
     }
 }
@@ -301,11 +313,14 @@ mod tests {
     }
 
     fn written(redact: bool) -> Vec<(String, String)> {
-        let root = tree();
+        of_tree(&tree(), redact)
+    }
+
+    fn of_tree(root: &tempfile::TempDir, redact: bool) -> Vec<(String, String)> {
         let asked = asked(root.path());
         let facts = Facts::read(&asked);
         let path = root.path().join("out.tar");
-        let options = Options { redact, force: false };
+        let options = Options { redact, force: true };
         write(&path, options, &asked, &facts, &crate::examine(&facts)).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         read(&fs::read(&path).unwrap())
@@ -327,6 +342,64 @@ mod tests {
         for name in ["report.json", "facts.json", "manifest.json", "proc/modules", "mlx5_0/node_guid"] {
             assert!(!text(name).is_empty(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_bundle_has_no_secret_wherever_it_looks_and_whoever_wrote_it() {
+        let places = [
+            "proc/cmdline",
+            "etc/os-release",
+            "etc/modprobe.d/a.conf",
+            "run/modprobe.d/b.conf",
+            "usr/lib/modprobe.d/c.conf",
+            "etc/modules-load.d/d.conf",
+            "etc/silkrail/node.yaml",
+            "etc/silkrail/check.token",
+            "etc/silkrail/web.yaml",
+            "etc/silkrail/pools.d/a.yaml",
+            "etc/silkrail/pools.d/b.json",
+            "etc/silkrail/pools.d/old.key",
+            "sys/class/net/eth0/phys_port_name",
+            "run/silkrail/attachments/c@net1.macvlan.journal",
+            "run/silkrail/attachments/c@net1.macvlan.journal.bad",
+            "run/silkrail/podmap/v1/c@net1.json",
+            "run/silkrail/vf/0000:af:00.2",
+        ];
+        for (name, text, secret) in secrets::SHAPES {
+            let root = tree();
+            for place in places {
+                let path = root.path().join(place);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, format!("before {text}\n")).unwrap();
+            }
+            // As a journal has the configuration of an IPAM plugin.
+            let noted = serde_json::json!({"delegated": {"configuration": format!("{{\"a\": {:?}}}", text)}});
+            fs::write(
+                root.path().join("run/silkrail/attachments/j@net1.sriov.journal"),
+                format!("{noted}\n"),
+            )
+            .unwrap();
+            for redact in [true, false] {
+                let files = of_tree(&root, redact);
+                let has = |(path, text): &&(String, String)| path.contains(secret) || text.contains(secret);
+                let found = files.iter().find(has);
+                assert!(found.is_none(), "{name}: {secret} in {found:?}");
+                for left_out in ["check.token", "web.yaml", "old.key"] {
+                    assert!(!files.iter().any(|(path, _)| path.ends_with(left_out)), "{left_out}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_others_may_not_read_is_told_and_left_out() {
+        let root = tree();
+        let path = root.path().join("etc/silkrail/pools.d/a.yaml");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let files = of_tree(&root, true);
+        assert!(!files.iter().any(|(name, _)| name.ends_with("a.yaml")));
+        let manifest = files.iter().find(|(name, _)| name.ends_with("manifest.json")).unwrap();
+        assert!(manifest.1.contains("a.yaml: not for everybody to read"), "{}", manifest.1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::FileTypeExt,
+    os::unix::fs::{FileTypeExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::mpsc::SyncSender,
 };
@@ -33,7 +33,8 @@ pub(super) struct Collector {
     kernel_log: bool,
 }
 
-const FILES_OF_THE_NODE: [&str; 7] = [
+const FILES_OF_THE_NODE: [&str; 8] = [
+    "etc/silkrail/node.yaml",
     "proc/modules",
     "proc/cmdline",
     "proc/version",
@@ -43,16 +44,18 @@ const FILES_OF_THE_NODE: [&str; 7] = [
     "sys/module/ib_core/parameters/netns_mode",
 ];
 
-/// Configuration; never `/etc/cni/net.d`, where Multus has its key to the cluster.
-const DIRECTORIES: [&str; 7] = [
-    "etc/modprobe.d",
-    "run/modprobe.d",
-    "usr/lib/modprobe.d",
-    "etc/modules-load.d",
-    "etc/silkrail",
-    "etc/silkrail/pools.d",
-    "proc/sys/net/rdma_ucm",
+/// Configuration, and how the names of files end that are. Never `/etc/cni/net.d`, where Multus has its key to the cluster,
+/// and nothing of `/etc/silkrail` that is not named here: tokens are there.
+const DIRECTORIES: [(&str, &[&str]); 6] = [
+    ("etc/modprobe.d", &[".conf"]),
+    ("run/modprobe.d", &[".conf"]),
+    ("usr/lib/modprobe.d", &[".conf"]),
+    ("etc/modules-load.d", &[".conf"]),
+    ("etc/silkrail/pools.d", &[".yaml", ".yml", ".json"]),
+    ("proc/sys/net/rdma_ucm", ANY),
 ];
+
+const ANY: &[&str] = &[""];
 
 const OF_DEVICE: [&str; 7] =
     ["node_guid", "sys_image_guid", "fw_ver", "hw_rev", "board_id", "hca_type", "node_type"];
@@ -84,7 +87,8 @@ const OF_FUNCTION: [&str; 14] = [
     "subsystem_device",
     "vendor",
 ];
-const OF_STATE: [&str; 4] = ["attachments", "podmap/v1", "vf", "rdma"];
+const OF_STATE: [(&str, &[&str]); 4] =
+    [("attachments", &[".journal", ".bad"]), ("podmap/v1", &[".json"]), ("vf", ANY), ("rdma", ANY)];
 
 impl Collector {
     pub(super) fn of(asked: &Asked, facts: &Facts) -> Self {
@@ -105,13 +109,14 @@ impl Collector {
             add(format!("sys/bus/pci/devices/{}", function.address), &OF_FUNCTION);
         }
         let state = asked.state_dir.strip_prefix("/").unwrap_or(&asked.state_dir);
-        let state_dirs = OF_STATE.map(|dir| state.join(dir).display().to_string());
+        let state_dirs = OF_STATE.map(|(dir, ends)| (state.join(dir).display().to_string(), ends));
         let counters = facts.devices.iter().flat_map(|device| {
             let dir = format!("sys/class/infiniband/{}/ports", device.name);
-            device.ports.iter().map(move |port| format!("{dir}/{}/counters", port.number))
+            device.ports.iter().map(move |port| (format!("{dir}/{}/counters", port.number), ANY))
         });
-        for dir in DIRECTORIES.map(str::to_owned).into_iter().chain(state_dirs).chain(counters) {
-            files.extend(below(&asked.root, &dir));
+        let directories = DIRECTORIES.map(|(dir, ends)| (dir.to_owned(), ends));
+        for (dir, ends) in directories.into_iter().chain(state_dirs).chain(counters) {
+            files.extend(below(&asked.root, &dir, ends));
         }
         Self { root: asked.root.clone(), files, kernel_log: facts.look.this_machine }
     }
@@ -136,6 +141,10 @@ impl Collector {
     /// `None` for what is not there.
     fn piece(&self, path: &str) -> Option<Piece> {
         let name = format!("node/{path}");
+        if path.starts_with("etc/") && is_private(&self.root.join(path)) {
+            let note = Some("not for everybody to read, and so not for a ticket".to_owned());
+            return Some(Piece { name, content: None, note });
+        }
         match tree::read(&self.root.join(path), MOST + 1) {
             Ok(mut content) => {
                 let long = content.len() as u64 > MOST;
@@ -155,14 +164,20 @@ impl Collector {
     }
 }
 
-/// The plain files of a directory. A pipe or a device is none.
-fn below(root: &Path, dir: &str) -> Vec<String> {
+/// Whether somebody has kept a file from others.
+fn is_private(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o004 == 0)
+}
+
+/// The plain files of a directory whose names end so. A pipe or a device is none.
+fn below(root: &Path, dir: &str, ends: &[&str]) -> Vec<String> {
     let entries = fs::read_dir(root.join(dir)).into_iter().flatten().flatten();
     let plain = entries.filter(|entry| {
         entry.file_type().is_ok_and(|kind| !kind.is_dir() && !kind.is_fifo() && !kind.is_char_device())
     });
-    let mut names: Vec<String> =
-        plain.map(|entry| format!("{dir}/{}", entry.file_name().to_string_lossy())).collect();
+    let names = plain.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let names = names.filter(|name| ends.iter().any(|end| name.ends_with(end)));
+    let mut names: Vec<String> = names.map(|name| format!("{dir}/{name}")).collect();
     names.sort();
     names.truncate(FILES);
     names

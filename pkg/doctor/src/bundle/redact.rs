@@ -6,7 +6,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::LazyLock,
 };
+
+use regex_lite::{Captures, Regex};
 
 /// Gives pseudonyms.
 #[derive(Debug, Default)]
@@ -25,6 +28,15 @@ enum Kind {
     Guid,
     Host,
 }
+
+/// `01-52-54-00-aa-bb-cc`, `52-54-00-aa-bb-cc`, `5254.00aa.bbcc`.
+static ODD_MAC: LazyLock<Regex> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "a constant, which tests use")]
+    Regex::new(
+        r"\b(?:[0-9A-Fa-f]{2}-){5,6}[0-9A-Fa-f]{2}\b|\b[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\b",
+    )
+    .expect("a pattern")
+});
 
 /// Names that tell nothing.
 const PUBLIC: [&str; 6] = ["localhost", "localdomain", "none", "local", "cluster", "svc"];
@@ -50,9 +62,16 @@ impl Redactor {
         Self { hosts, ..Self::default() }
     }
 
+    /// A text that is one identifier, in whatever form.
+    pub(super) fn guid(&mut self, text: &str) -> String {
+        let digits = text.trim();
+        text.replace(digits, &self.name(Kind::Guid, &digits.to_ascii_lowercase()))
+    }
+
     /// The text with pseudonyms.
     pub(super) fn text(&mut self, text: &str) -> String {
         let text = self.names(text);
+        let text = self.macs(&text);
         let mut result = String::with_capacity(text.len());
         let mut rest = text.as_str();
         while let Some(begin) = rest.find(is_part) {
@@ -125,6 +144,17 @@ impl Redactor {
                 at += 1;
             }
         }
+    }
+
+    /// MAC addresses with dashes, also behind the number of the kind of hardware as PXE writes it, and with dots.
+    fn macs(&mut self, text: &str) -> String {
+        let replaced = ODD_MAC.replace_all(text, |found: &Captures<'_>| {
+            let digits: String = found[0].chars().filter(char::is_ascii_hexdigit).collect();
+            let (kind, mac) = digits.split_at(digits.len().saturating_sub(12));
+            let dash = if kind.is_empty() { "" } else { "-" };
+            format!("{kind}{dash}{}", self.name(Kind::Mac, &mac.to_ascii_lowercase()))
+        });
+        replaced.into_owned()
     }
 
     fn v4(&mut self, address: Ipv4Addr) -> String {
@@ -223,6 +253,8 @@ mod tests {
             ("node_guid 0c42:a103:0065:1234, 0x0c42a10300651234", "node_guid guid-1, 0xguid-1"),
             ("80:00:02:08:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:12:34", "guid-1"),
             ("enx525400aabbcc: 52:54:00:aa:bb:cc", "enxmac-1: mac-1"),
+            ("BOOTIF=01-52-54-00-aa-bb-cc mac=52-54-00-AA-BB-CC", "BOOTIF=01-mac-1 mac=mac-1"),
+            ("52:54:00:aa:bb:cc is 5254.00aa.bbcc", "mac-1 is mac-1"),
         ] {
             assert_eq!(redacted(text), expected, "{text}");
         }
