@@ -23,6 +23,17 @@ pub enum Error {
         /// What it is for.
         is: String,
     },
+    /// Others could have changed the source, or can.
+    #[error(
+        "{}: {why}: what is there would run as root on this node; install from a directory that only root can write, or \
+         change its owner and mode; nothing was run or changed", path.display()
+    )]
+    Untrusted {
+        /// The file.
+        path: PathBuf,
+        /// Which part of its path, and how.
+        why: String,
+    },
     /// The source does not do what it should.
     #[error("{} does not run as it should here: {why}; nothing was changed", path.display())]
     DoesNotRun {

@@ -83,7 +83,7 @@ impl Installation {
     /// Looks at source and destination. Nothing is changed.
     ///
     /// # Errors
-    /// [`Error::NoSource`], [`Error::WrongMachine`], [`Error::DoesNotRun`]; [`Error::Destination`].
+    /// [`Error::NoSource`], [`Error::Untrusted`], [`Error::WrongMachine`], [`Error::DoesNotRun`]; [`Error::Destination`].
     pub fn new(options: &Options) -> Result<Self, Error> {
         let store = Store::of(&options.root);
         let to = destination::check(&store.here(&options.to))?;

@@ -28,6 +28,7 @@ mod sha256;
 mod source;
 mod store;
 mod target;
+mod trust;
 mod uninstall;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, Release, Sha256, elf, probe};
+use crate::{Error, Release, Sha256, elf, probe, trust};
 
 /// What the file of all CNI plugins calls itself.
 pub(crate) const PLUGINS: &str = "silkrail-cni";
@@ -44,6 +44,7 @@ impl Program {
         let paths = PLACES.iter().flat_map(|place| files.iter().map(move |file| from.join(place).join(file)));
         let found = paths.into_iter().find(|path| path.is_file());
         let path = found.ok_or_else(|| Error::NoSource { name: name.to_owned(), dir: from.to_owned() })?;
+        trust::look(&path).map_err(|why| Error::Untrusted { path: path.clone(), why })?;
         let content = fs::read(&path).map_err(Error::io("read", &path))?;
         if let Some(is) = elf::machine(&content).filter(|is| is != std::env::consts::ARCH) {
             return Err(Error::WrongMachine { path, is });
@@ -84,6 +85,20 @@ mod tests {
             plugins(&dir.path().join(file), "0.1.0");
             assert_eq!(find(&dir.path().join(from)).unwrap().release, Release::new("0.1.0"), "{file}");
         }
+    }
+
+    #[test]
+    fn what_others_can_change_is_not_even_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("macvlan");
+        program(&file, &format!("touch {}/ran; echo silkrail-cni 1.0.0", dir.path().display()));
+        std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+        let error = find(dir.path()).unwrap_err();
+        assert!(matches!(error, Error::Untrusted { .. }), "{error}");
+        assert!(
+            error.to_string().contains("belongs to user 65534") && !dir.path().join("ran").exists(),
+            "{error}"
+        );
     }
 
     #[test]
