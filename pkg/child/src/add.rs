@@ -84,6 +84,7 @@ impl<K: Kind> Addition<'_, '_, K> {
         let mac = self.conf.mac.or_else(|| K::has_own_mac(&self.conf.mode).then(MacAddr::random));
         let parents =
             if self.conf.settings.link_in_container { &self.pod.links } else { self.node.links()? };
+        let ifname = &self.request.attachment.ifname;
         let has = |links: &Handle, index| Ok::<_, Error>(links.find_link_by_index(index)?.is_some());
         let mut refused = None;
         for index in indexes_above(highest) {
@@ -97,8 +98,11 @@ impl<K: Kind> Addition<'_, '_, K> {
                 .make(Change::Link(change), |_| Ok::<_, Error>(self.create(parents, index, mtu, mac)))?
             {
                 Ok(()) => return Ok(self.pod.links.link_by_index(index)?),
-                // Another link was quicker.
+                // Another link was quicker, and may be gone again by now.
                 Err(error) if has(&self.pod.links, index)? || has(parents, index)? => refused = Some(error),
+                Err(error) if error.is_exists() && self.pod.links.find_link(ifname)?.is_none() => {
+                    refused = Some(error);
+                }
                 Err(error) => return Err(self.parent.explain::<K>(parents, error)),
             }
         }
