@@ -10,8 +10,9 @@ use serde_json::{Map, Value, json};
 /// What hack/bench --check demands.
 const AT_MOST_FLOORS: f64 = 1.5;
 const AT_LEAST_FASTER_THAN_GO: f64 = 4.5;
-/// A DEL; with what two runs of one program differ by.
-const AT_MOST_OF_GOS_DEL: f64 = 1.05;
+/// A DEL. Nearly all of it is a wait of the kernel's, which is shorter for who begins later: Go's, by its start. So it is
+/// compared with the floor's, which begins as soon.
+const AT_MOST_DEL_FLOORS: f64 = 1.1;
 /// On a node with many addresses and links, against one with few.
 const AT_MOST_IN_A_CROWD: f64 = 1.1;
 /// The goal is 1.1. A stat of each file costs more on a busy machine, and without it a change could go unnoticed.
@@ -97,7 +98,7 @@ impl Report {
     pub(crate) fn holds(&self) -> bool {
         self.floors() <= AT_MOST_FLOORS
             && self.faster_than_go() >= AT_LEAST_FASTER_THAN_GO
-            && self.of_gos_del() <= AT_MOST_OF_GOS_DEL
+            && self.del_floors() <= AT_MOST_DEL_FLOORS
             && self.of_pool_files() <= AT_MOST_OF_POOL_FILES
             && self.crowded() <= AT_MOST_IN_A_CROWD
     }
@@ -119,8 +120,9 @@ impl Report {
         self.median("go") / self.median("silkrail")
     }
 
-    fn of_gos_del(&self) -> f64 {
-        self.of("silkrail", |calls| calls.del[0]) / self.of("go", |calls| calls.del[0])
+    fn del_floors(&self) -> f64 {
+        let del = |name| self.of(name, |calls| calls.del[0]);
+        del("silkrail") / del("floor")
     }
 
     /// The median of the ADDs.
@@ -150,7 +152,7 @@ impl Report {
         json!({
             "rounds": self.rounds,
             "macvlan": object(calls),
-            "ratios": {"silkrail/floor": self.floors(), "go/silkrail": self.faster_than_go(), "silkrail/go, DEL": self.of_gos_del()},
+            "ratios": {"silkrail/floor": self.floors(), "go/silkrail": self.faster_than_go(), "silkrail/floor, DEL": self.del_floors()},
             "pool_files": {"add_us_at_1": self.pools[0], "add_us_at_200": self.pools[1], "ratio": self.of_pool_files()},
             "syscalls": object(syscalls),
             "nodes": object(crowd),
@@ -178,7 +180,7 @@ impl fmt::Display for Report {
             "  go / silkrail       {:.2} (at least {AT_LEAST_FASTER_THAN_GO})",
             self.faster_than_go()
         )?;
-        writeln!(f, "  silkrail / go, DEL  {:.2} (at most {AT_MOST_OF_GOS_DEL})", self.of_gos_del())?;
+        writeln!(f, "  DEL, silk. / floor  {:.2} (at most {AT_MOST_DEL_FLOORS})", self.del_floors())?;
         let [one, many] = self.pools.map(|add| add / 1e3);
         writeln!(
             f,
