@@ -3,25 +3,26 @@
 use std::{
     fs::{self, Metadata},
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 const OF_GROUP: u32 = 0o020;
 const OF_OTHERS: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// Looks at a file and at every directory above it.
+/// Looks at a file and at every directory above it, and returns the path that was looked at: it leads over no link, which
+/// somebody could turn meanwhile.
 ///
 /// # Errors
 /// What is wrong with which of them, as the end of a sentence.
-pub(crate) fn look(path: &Path) -> Result<(), String> {
+pub(crate) fn look(path: &Path) -> Result<PathBuf, String> {
     let path = path.canonicalize().map_err(|error| error.to_string())?;
     let trusted = Trusted::of_this_process();
     for place in path.ancestors() {
         let meta = fs::symlink_metadata(place).map_err(|error| format!("{}: {error}", place.display()))?;
         trusted.look(&meta).map_err(|why| format!("{} {why}", place.display()))?;
     }
-    Ok(())
+    Ok(path)
 }
 
 /// Whose files root may run: root's own, the caller's, and those of whoever this program belongs to, for root runs that.
@@ -93,5 +94,7 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&file, &link).unwrap();
         assert!(look(&link).unwrap_err().contains("silkrail-cni belongs"), "it is the file that runs");
+        chown(&file, Some(0), Some(0)).unwrap();
+        assert_eq!(look(&link).unwrap(), file.canonicalize().unwrap(), "and not the link");
     }
 }

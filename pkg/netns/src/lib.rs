@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod cookie;
-mod descriptors;
+mod holders;
 mod id;
 mod living;
 
@@ -30,8 +30,9 @@ use std::{
     thread,
 };
 
+pub use holders::CannotJudge;
 pub use id::NetNsId;
-pub use living::{CannotJudge, Life, Living, sees_every_process};
+pub use living::{Life, Living, sees_every_process};
 use nix::{
     libc,
     sched::{CloneFlags, setns, unshare},

@@ -9,16 +9,16 @@
 //! them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs, io,
+    collections::BTreeSet,
+    fs,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
 
-use crate::{Error, NetNs, NetNsId, descriptors::open_in_processes};
-
-/// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: the PID namespace in which every process is seen.
-const INITIAL: &str = "pid:[4026531836]";
+use crate::{
+    CannotJudge, Error, NetNs, NetNsId,
+    holders::{Held, INITIAL, entered_by, mounted, mounted_for, numbered, open_in_processes, text_of_link},
+};
 
 /// The network namespaces that something holds, as they were when it was looked.
 #[derive(Debug, Clone)]
@@ -27,19 +27,6 @@ pub struct Living {
     held: Held,
     /// By open files: looked for once a namespace is about to be called dead, for there are many.
     open: OnceLock<Result<Held, String>>,
-}
-
-/// What holds a namespace of each inode number, by paths that lead to it.
-pub(crate) type Held = BTreeMap<u64, Vec<PathBuf>>;
-
-/// One that leads to it is enough, but it may be gone when it is needed.
-const WITNESSES: usize = 4;
-
-pub(crate) fn hold(held: &mut Held, ino: u64, path: impl FnOnce() -> PathBuf) {
-    let paths = held.entry(ino).or_default();
-    if paths.len() < WITNESSES {
-        paths.push(path());
-    }
 }
 
 /// Whether a namespace lives.
@@ -51,32 +38,6 @@ pub enum Life {
     Held(String),
     /// It does not, and why that is certain.
     Dead(String),
-}
-
-/// Nobody can say from here which namespaces are alive.
-#[derive(Debug, thiserror::Error)]
-pub enum CannotJudge {
-    /// Not every process of the node is seen.
-    #[error(
-        "cannot judge which pods live: this process is in the PID namespace {is}, and only in the node's own \
-         ({INITIAL}) every process is seen; run it on the node, not in a container"
-    )]
-    NotOnTheNode {
-        /// Where it is.
-        is: String,
-    },
-    /// A file of `/proc` could not be read.
-    #[error(
-        "cannot judge which pods live: {}: {source}; every process must be seen: run it on the node itself, as a root \
-         with CAP_SYS_PTRACE, not in a container or another user namespace",
-        path.display()
-    )]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's answer.
-        source: io::Error,
-    },
 }
 
 impl Living {
@@ -182,95 +143,6 @@ fn is_at(path: &Path, id: NetNsId) -> Option<bool> {
     let now = NetNs::open(path).ok()?.identified().ok()?.id();
     // Whatever held it before holds another one by now.
     (now == id && now.cookie.is_some()).then(|| now.is(id))
-}
-
-/// Notes the network namespaces that a process's threads are in.
-fn entered_by(process: &Path, held: &mut Held) -> Result<(), CannotJudge> {
-    for thread in numbered(&process.join("task"))? {
-        let path = thread.join("ns/net");
-        if let Some(ino) = text_of_link(&path)?.as_deref().and_then(inode) {
-            hold(held, ino, || path);
-        }
-    }
-    Ok(())
-}
-
-/// Notes the network namespaces that are mounted where a process sees them, unless one that sees the same was `seen`:
-/// that is decided by the mount namespace and the root directory.
-fn mounted_for(
-    process: &Path,
-    seen: &mut BTreeSet<(String, String)>,
-    held: &mut Held,
-) -> Result<(), CannotJudge> {
-    let links = (text_of_link(&process.join("ns/mnt"))?, text_of_link(&process.join("root"))?);
-    let (Some(namespace), Some(root)) = links else { return Ok(()) };
-    let view = (namespace, root);
-    if seen.contains(&view) {
-        return Ok(());
-    }
-    let path = process.join("mountinfo");
-    match fs::read(&path) {
-        Ok(text) => {
-            seen.insert(view);
-            mounted(&text, &process.join("root"), held);
-            Ok(())
-        }
-        // A zombie has no mounts.
-        Err(error) if has_ended(&error) || error.raw_os_error() == Some(nix::libc::EINVAL) => Ok(()),
-        Err(source) => Err(CannotJudge::Unreadable { path, source }),
-    }
-}
-
-/// What a symbolic link says; `None` if it is gone with its process.
-pub(crate) fn text_of_link(path: &Path) -> Result<Option<String>, CannotJudge> {
-    match fs::read_link(path) {
-        Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
-        Err(error) if has_ended(&error) => Ok(None),
-        Err(source) => Err(CannotJudge::Unreadable { path: path.to_owned(), source }),
-    }
-}
-
-/// The entries that are named by a number: processes, or a process's threads; none if it has ended.
-pub(crate) fn numbered(dir: &Path) -> Result<Vec<PathBuf>, CannotJudge> {
-    let failed = |source| CannotJudge::Unreadable { path: dir.to_owned(), source };
-    let entries = match fs::read_dir(dir) {
-        Err(error) if has_ended(&error) => return Ok(Vec::new()),
-        entries => entries.map_err(failed)?,
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let name = match entry {
-            Err(error) if has_ended(&error) => break,
-            entry => entry.map_err(failed)?.file_name(),
-        };
-        if name.to_string_lossy().bytes().all(|b| b.is_ascii_digit()) {
-            found.push(dir.join(name));
-        }
-    }
-    Ok(found)
-}
-
-/// Whether a process or thread has ended while it was looked at, or has ended and is not yet waited for.
-pub(crate) fn has_ended(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(nix::libc::ENOENT | nix::libc::ESRCH))
-}
-
-/// Notes the network namespaces in a mountinfo text, whose paths begin at `root`. A line is
-/// `29 25 0:4 net:[4026532210] /run/netns/a rw - nsfs nsfs rw`.
-fn mounted(mountinfo: &[u8], root: &Path, held: &mut Held) {
-    // A mount point's name may be any bytes; one that is odd leads nowhere, and so holds what it may hold.
-    let text = String::from_utf8_lossy(mountinfo);
-    for line in text.lines() {
-        let mut words = line.split(' ').skip(3);
-        if let (Some(ino), Some(path)) = (words.next().and_then(inode), words.next()) {
-            hold(held, ino, || root.join(path.trim_start_matches('/')));
-        }
-    }
-}
-
-/// The number in `net:[4026532210]`.
-pub(crate) fn inode(name: &str) -> Option<u64> {
-    name.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()
 }
 
 #[cfg(test)]

@@ -1,0 +1,180 @@
+//! What holds network namespaces: threads that are in them, mounts, and open files.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: the PID namespace in which every process is seen.
+pub(crate) const INITIAL: &str = "pid:[4026531836]";
+
+/// What holds a namespace of each inode number, by paths that lead to it.
+pub(crate) type Held = BTreeMap<u64, Vec<PathBuf>>;
+
+/// One that leads to it is enough, but it may be gone when it is needed.
+const WITNESSES: usize = 4;
+
+fn hold(held: &mut Held, ino: u64, path: impl FnOnce() -> PathBuf) {
+    let paths = held.entry(ino).or_default();
+    if paths.len() < WITNESSES {
+        paths.push(path());
+    }
+}
+
+/// Nobody can say from here which namespaces are alive.
+#[derive(Debug, thiserror::Error)]
+pub enum CannotJudge {
+    /// Not every process of the node is seen.
+    #[error(
+        "cannot judge which pods live: this process is in the PID namespace {is}, and only in the node's own \
+         ({INITIAL}) every process is seen; run it on the node, not in a container"
+    )]
+    NotOnTheNode {
+        /// Where it is.
+        is: String,
+    },
+    /// A file of `/proc` could not be read.
+    #[error(
+        "cannot judge which pods live: {}: {source}; every process must be seen: run it on the node itself, as a root \
+         with CAP_SYS_PTRACE, not in a container or another user namespace",
+        path.display()
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// Notes the network namespaces that a process's threads are in.
+pub(crate) fn entered_by(process: &Path, held: &mut Held) -> Result<(), CannotJudge> {
+    for thread in numbered(&process.join("task"))? {
+        let path = thread.join("ns/net");
+        if let Some(ino) = text_of_link(&path)?.as_deref().and_then(inode) {
+            hold(held, ino, || path);
+        }
+    }
+    Ok(())
+}
+
+/// Notes the network namespaces that are mounted where a process sees them, unless one that sees the same was `seen`:
+/// that is decided by the mount namespace and the root directory.
+pub(crate) fn mounted_for(
+    process: &Path,
+    seen: &mut BTreeSet<(String, String)>,
+    held: &mut Held,
+) -> Result<(), CannotJudge> {
+    let links = (text_of_link(&process.join("ns/mnt"))?, text_of_link(&process.join("root"))?);
+    let (Some(namespace), Some(root)) = links else { return Ok(()) };
+    let view = (namespace, root);
+    if seen.contains(&view) {
+        return Ok(());
+    }
+    let path = process.join("mountinfo");
+    match fs::read(&path) {
+        Ok(text) => {
+            seen.insert(view);
+            mounted(&text, &process.join("root"), held);
+            Ok(())
+        }
+        // A zombie has no mounts.
+        Err(error) if has_ended(&error) || error.raw_os_error() == Some(nix::libc::EINVAL) => Ok(()),
+        Err(source) => Err(CannotJudge::Unreadable { path, source }),
+    }
+}
+
+/// What a symbolic link says; `None` if it is gone with its process.
+pub(crate) fn text_of_link(path: &Path) -> Result<Option<String>, CannotJudge> {
+    match fs::read_link(path) {
+        Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
+        Err(error) if has_ended(&error) => Ok(None),
+        Err(source) => Err(CannotJudge::Unreadable { path: path.to_owned(), source }),
+    }
+}
+
+/// The entries that are named by a number: processes, or a process's threads; none if it has ended.
+pub(crate) fn numbered(dir: &Path) -> Result<Vec<PathBuf>, CannotJudge> {
+    let failed = |source| CannotJudge::Unreadable { path: dir.to_owned(), source };
+    let entries = match fs::read_dir(dir) {
+        Err(error) if has_ended(&error) => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = match entry {
+            Err(error) if has_ended(&error) => break,
+            entry => entry.map_err(failed)?.file_name(),
+        };
+        if name.to_string_lossy().bytes().all(|b| b.is_ascii_digit()) {
+            found.push(dir.join(name));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a process or thread has ended while it was looked at, or has ended and is not yet waited for.
+fn has_ended(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(nix::libc::ENOENT | nix::libc::ESRCH))
+}
+
+/// Notes the network namespaces in a mountinfo text, whose paths begin at `root`. A line is
+/// `29 25 0:4 net:[4026532210] /run/netns/a rw - nsfs nsfs rw`.
+pub(crate) fn mounted(mountinfo: &[u8], root: &Path, held: &mut Held) {
+    // A mount point's name may be any bytes; one that is odd leads nowhere, and so holds what it may hold.
+    let text = String::from_utf8_lossy(mountinfo);
+    for line in text.lines() {
+        let mut words = line.split(' ').skip(3);
+        if let (Some(ino), Some(path)) = (words.next().and_then(inode), words.next()) {
+            hold(held, ino, || root.join(path.trim_start_matches('/')));
+        }
+    }
+}
+
+/// The number in `net:[4026532210]`.
+fn inode(name: &str) -> Option<u64> {
+    name.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// `PROC_DYNAMIC_FIRST` of the kernel's `fs/proc/generic.c`: no namespace has a lower number, and few files have as high a
+/// one.
+const LOWEST: u64 = 0xf000_0000;
+
+/// Looks at the open files of every process. A thread that shares them with no other thread of its process is not seen,
+/// and neither is a socket, which keeps its namespace alive too and tells nobody which.
+pub(crate) fn open_in_processes(proc: &Path) -> Result<Held, CannotJudge> {
+    let mut held = Held::new();
+    for process in numbered(proc)? {
+        for descriptor in numbered(&process.join("fd"))? {
+            let Some(text) = text_of_link(&descriptor)? else { continue };
+            // What was opened by a path of its own, as `/run/netns/a`, is told by that path.
+            let ino = match inode(&text) {
+                None if text.starts_with('/') => number(&process, &descriptor)?,
+                found => found,
+            };
+            if let Some(ino) = ino.filter(|ino| *ino >= LOWEST) {
+                hold(&mut held, ino, || descriptor);
+            }
+        }
+    }
+    Ok(held)
+}
+
+/// The inode number of an open file; `None` if it is closed by now.
+fn number(process: &Path, descriptor: &Path) -> Result<Option<u64>, CannotJudge> {
+    let path = process.join("fdinfo").join(descriptor.file_name().unwrap_or_default());
+    let found = match fs::read_to_string(&path) {
+        Ok(text) => match text.lines().find_map(|line| line.strip_prefix("ino:")) {
+            Some(ino) => Ok(ino.trim().parse().ok()),
+            // Before Linux 5.14. A file of a server that does not answer would be waited for here.
+            None => fs::metadata(descriptor).map(|meta| Some(meta.ino())),
+        },
+        Err(error) => Err(error),
+    };
+    match found {
+        Err(error) if has_ended(&error) || error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map_err(|source| CannotJudge::Unreadable { path, source }),
+    }
+}
