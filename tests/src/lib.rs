@@ -44,6 +44,7 @@ pub mod cri;
 pub mod daemon;
 pub mod dashboard;
 pub mod evidence;
+pub mod hostile;
 pub mod http;
 pub mod kube_pod;
 pub mod machine;

@@ -1,6 +1,7 @@
-//! What a link's driver tells `ethtool`: its speed and its statistics, by the ioctl `SIOCETHTOOL`.
+//! What a link's driver tells `ethtool`: its speed, its statistics and its settings, by the ioctl `SIOCETHTOOL`.
 //!
-//! The driver's own statistics (`ethtool -S`) cannot be had otherwise: netlink tells their names, not their values.
+//! The driver's own statistics (`ethtool -S`) cannot be had otherwise: netlink tells their names, not their values. And its
+//! netlink is younger (5.6), and does not set everything that the ioctl does.
 //!
 //! ```no_run
 //! let socket = ethtool::Socket::open()?;
@@ -14,12 +15,16 @@
 #![deny(unsafe_code)]
 
 mod error;
+mod hex;
 #[allow(unsafe_code, reason = "the kernel is given an address to write to")]
 mod kernel;
+mod layout;
+mod settings;
 mod socket;
 mod speed;
 mod statistics;
 
 pub use error::Error;
+pub use settings::DriverSettings;
 pub use socket::Socket;
 pub use statistics::Names;

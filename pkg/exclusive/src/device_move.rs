@@ -13,6 +13,7 @@ use netns::{NetNs, NetNsId};
 use plugin::{
     Error, Node,
     claim::{self, Part},
+    other_netns,
 };
 use rdma::{CharDevices, Device, MoveError, Socket};
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,8 @@ use crate::{
 /// background, in a tenth of a second when it is idle.
 const RETURN: Duration = Duration::from_secs(20);
 
-/// How often it is looked whether a device came home under a name that sysfs cannot show.
+/// How often it is looked whether a device came home under a name that sysfs cannot show, and after how long it is looked for
+/// in other namespaces.
 const ODD_NAME: Duration = Duration::from_secs(2);
 
 /// How long a device that came home may be without one of its character devices: the kernel gives it back to one client
@@ -47,6 +49,9 @@ pub struct DeviceMove {
     index: Option<u32>,
     /// Nor is this.
     node_guid: Option<String>,
+    /// Whether it moderated completions by itself.
+    #[serde(default)]
+    adaptive_moderation: Option<bool>,
     netns: PathBuf,
     /// Absent if that namespace was gone when this was written down.
     netns_id: Option<NetNsId>,
@@ -70,6 +75,7 @@ impl DeviceMove {
             device: device.name.clone(),
             index: Some(device.index),
             node_guid: Some(device.node_guid.to_string()),
+            adaptive_moderation: device.adaptive_moderation,
             netns: request.netns.clone(),
             netns_id: Some(pod.id()),
             char_devices: char_devices.clone(),
@@ -84,6 +90,7 @@ impl DeviceMove {
             device: device.to_owned(),
             index: None,
             node_guid: None,
+            adaptive_moderation: None,
             netns: pod.map(|pod| pod.path().to_owned()).unwrap_or_default(),
             netns_id: pod.map(NetNs::id),
             char_devices: CharDevices::default(),
@@ -142,15 +149,19 @@ impl DeviceMove {
         if claim::is_anothers(node, Part::Rdma, &self.function, &self.owner)? {
             return Ok(());
         }
+        let mut left_restored = false;
         if !self.shows_at_home(node) {
             match self.pod()? {
-                Some(pod) => self.leave(node, &pod)?,
+                Some(pod) => {
+                    self.leave(node, &pod)?;
+                    left_restored = true;
+                }
                 None => self.wait_at_home(node)?,
             }
         }
         match self.at_home(node)? {
-            Some(name) if name == self.device => self.keep_numbers(node),
-            Some(_) => self.restore_name(node).and_then(|()| self.keep_numbers(node)),
+            Some(name) if name == self.device && left_restored => self.keep_numbers(node),
+            Some(_) => self.restore(node).and_then(|()| self.keep_numbers(node)),
             None => Ok(()),
         }
     }
@@ -190,15 +201,35 @@ impl DeviceMove {
         if !node.sysfs.has_rdma()? {
             return Ok(());
         }
+        if self.leave_from(node, pod)? || self.at_home(node)?.is_some() {
+            return Ok(());
+        }
+        self.fetch(node)
+    }
+
+    /// Moves the device home from wherever the pod moved it on to, if it is in a namespace that something holds.
+    fn fetch(&self, node: &Node) -> Result<(), Error> {
+        for netns in other_netns()? {
+            // One that ends meanwhile gives the device back by itself.
+            if self.find_in(&netns).is_ok_and(|device| device.is_some()) {
+                warn!(device = %self.device, netns = %netns.id(), "the pod moved the RDMA device on to another namespace");
+                return self.leave_from(node, &netns).map(drop);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the device home, if it is in that namespace.
+    fn leave_from(&self, node: &Node, pod: &NetNs) -> Result<bool, Error> {
         let home = NetNs::current()?;
         let _turn = Turn::take(node)?;
         let named = |socket: &mut Socket| {
             let found = self.find(socket)?;
-            found.map(|device| self.with_its_name(socket, device)).transpose()
+            found.map(|device| self.restored(socket, device)).transpose()
         };
         match rdma::move_device_from(pod, named, &home) {
-            Err(MoveError::NoSuchDevice { .. } | MoveError::Other(rdma::Error::NoRdma)) => Ok(()),
-            moved => moved.map(drop).map_err(refused),
+            Err(MoveError::NoSuchDevice { .. } | MoveError::Other(rdma::Error::NoRdma)) => Ok(false),
+            moved => moved.map(|_| true).map_err(refused),
         }
     }
 
@@ -214,6 +245,7 @@ impl DeviceMove {
         }
         let mut socket = rdma::open(&node.sysfs)?;
         let deadline = node.budget.until("an RDMA device on its way home", RETURN);
+        let mut fetched = false;
         let returned = loop {
             // Under an odd name it is at home, and does not show or spoils the list.
             if self.find(&mut socket)?.is_some() {
@@ -223,6 +255,10 @@ impl DeviceMove {
             match rdma::wait_for_return(&mut socket, &node.sysfs, &self.function, soon) {
                 Err(rdma::Error::NotReturned { function, .. }) if deadline.has_passed() => {
                     break Err(rdma::Error::NotReturned { function, within: deadline.waited() });
+                }
+                Err(rdma::Error::NotReturned { .. }) if !fetched => {
+                    self.fetch(node)?;
+                    fetched = true;
                 }
                 Err(rdma::Error::NotReturned { .. }) => {}
                 Err(error) if self.find(&mut socket)?.is_none() => break Err(error),
@@ -240,10 +276,18 @@ impl DeviceMove {
         }
     }
 
-    fn restore_name(&self, node: &Node) -> Result<(), Error> {
+    fn restore(&self, node: &Node) -> Result<(), Error> {
         let mut socket = rdma::open(&node.sysfs)?;
         let Some(device) = self.find_at_home(&mut socket, node)? else { return Ok(()) };
-        Ok(self.with_its_name(&mut socket, device).map(drop)?)
+        Ok(self.restored(&mut socket, device).map(drop)?)
+    }
+
+    /// A device of the socket's namespace with the name and the setting that it had.
+    fn restored(&self, socket: &mut Socket, device: Device) -> Result<Device, rdma::Error> {
+        if let Some(on) = self.adaptive_moderation.filter(|on| device.adaptive_moderation == Some(!on)) {
+            rdma::set_adaptive_moderation(socket, &device, on)?;
+        }
+        self.with_its_name(socket, device)
     }
 
     /// Gives a device of the socket's namespace the name that it had. One that is taken is no reason to keep a pod from

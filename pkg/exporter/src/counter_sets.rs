@@ -216,6 +216,7 @@ mod tests {
             node_type: None,
             protocol: None,
             ports: 1,
+            adaptive_moderation: None,
         }
     }
 

@@ -91,6 +91,7 @@ mod tests {
                 node_type: None,
                 protocol: None,
                 ports: 2,
+                adaptive_moderation: None,
             },
             facts: Arc::new(Facts::default()),
             ports: numbered.collect(),

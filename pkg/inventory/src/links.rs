@@ -68,6 +68,7 @@ mod tests {
             parent,
             controller,
             device: None,
+            settings: rtnl::LinkSettings::default(),
         }
     }
 

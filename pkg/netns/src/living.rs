@@ -114,6 +114,19 @@ impl Living {
         self.open.get_or_init(look).as_ref().map(|held| held.get(&ino))
     }
 
+    /// Every namespace that something holds and that can be opened, each once: for what was moved to one that nobody has
+    /// named. What only a socket holds is not among them.
+    ///
+    /// # Errors
+    /// That a process's open files could not be looked at.
+    pub fn all(&self) -> Result<Vec<NetNs>, CannotJudge> {
+        let mut ids = BTreeSet::new();
+        let open = open_in_processes(&self.root.join("proc"))?;
+        let held = self.held.values().chain(open.values());
+        let opened = held.filter_map(|paths| paths.iter().find_map(|path| NetNs::open(path).ok()));
+        Ok(opened.filter(|netns| ids.insert((netns.id().dev, netns.id().ino))).collect())
+    }
+
     /// Why the namespace that `path` named once is dead; `None` if it lives, or may.
     pub fn death(&self, path: &Path, id: NetNsId) -> Option<String> {
         match self.life(path, id) {

@@ -34,6 +34,6 @@ pub use journaled::Journaled;
 pub use mac::mac;
 pub use node::Node;
 pub use patience::patiently;
-pub use pod::{Pod, find_netns, netns_of};
+pub use pod::{Pod, find_netns, netns_of, other_netns};
 pub use run::run;
 pub use state::State;

@@ -4,8 +4,9 @@ use std::{fs, io, path::Path};
 
 use addr::LinkName;
 use cni::Code;
-use netns::{NetNs, NetNsId};
+use netns::{Living, NetNs, NetNsId};
 use rtnl::{Handle, Link};
+use tracing::warn;
 
 use crate::Error;
 
@@ -45,7 +46,31 @@ pub fn find_netns(path: &Path, id: NetNsId) -> Result<Option<NetNs>, Error> {
     }
 }
 
+/// The namespaces that something holds, but for the node's own: what a pod moved on, to a namespace of its own making, is in
+/// one of them. None if this process does not see every process.
+///
+/// # Errors
+/// If the thread's own namespace cannot be opened.
+pub fn other_netns() -> Result<Vec<NetNs>, Error> {
+    let own = NetNs::current()?.id();
+    let all = Living::look(Path::new("/")).and_then(|living| living.all());
+    let mut all = all.unwrap_or_else(|error| {
+        warn!(%error, "namespaces that pods made cannot be looked into");
+        Vec::new()
+    });
+    all.retain(|netns| netns.id() != own);
+    Ok(all)
+}
+
 impl Pod {
+    /// The pod of a namespace.
+    ///
+    /// # Errors
+    /// If it cannot be entered.
+    pub fn of(netns: NetNs) -> Result<Self, Error> {
+        Self::enter(netns, NetNs::current()?)
+    }
+
     /// Opens the namespace `CNI_NETNS` names. It is looked at before anything is touched: a stale path like
     /// `/proc/1234/ns/net` may have come to mean the node's own.
     ///

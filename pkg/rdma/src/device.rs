@@ -28,6 +28,8 @@ pub struct Device {
     pub protocol: Option<String>,
     /// How many ports it has. Ports count from 1.
     pub ports: u32,
+    /// Whether it moderates completions by itself (DIM); not every kernel tells.
+    pub adaptive_moderation: Option<bool>,
 }
 
 /// All devices that are visible in the socket's namespace, by index.
@@ -81,6 +83,20 @@ pub fn rename_device(socket: &mut Socket, device: &Device, to: &str) -> Result<(
     let object = format!("RDMA device {}", device.name);
     let attributes = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::DevName(to.to_owned())];
     Ok(socket.execute("rename", &object, message(NldevCommand::Set, attributes), 0)?)
+}
+
+/// Sets whether a device that is visible in the socket's namespace moderates completions by itself.
+///
+/// # Errors
+/// [`Error::Netlink`].
+///
+/// # Kernel
+/// `RDMA_NLDEV_CMD_SET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_DEV_DIM`, since Linux 5.5.
+#[doc(alias = "rdma dev set adaptive-moderation")]
+pub fn set_adaptive_moderation(socket: &mut Socket, device: &Device, on: bool) -> Result<(), Error> {
+    let object = format!("adaptive moderation of RDMA device {}", device.name);
+    let attributes = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::DevDim(on.into())];
+    Ok(socket.execute("set", &object, message(NldevCommand::Set, attributes), 0)?)
 }
 
 /// The devices of a PCI function or auxiliary device that are visible in the socket's namespace.
@@ -137,6 +153,7 @@ impl Device {
             node_type: None,
             protocol: None,
             ports: 0,
+            adaptive_moderation: None,
         };
         for attribute in attributes {
             match attribute {
@@ -148,6 +165,7 @@ impl Device {
                 NldevAttribute::FwVersion(v) => device.fw_version = Some(v),
                 NldevAttribute::DevNodeType(v) => device.node_type = Some(v),
                 NldevAttribute::DevProtocol(v) => device.protocol = Some(v),
+                NldevAttribute::DevDim(v) => device.adaptive_moderation = Some(v != 0),
                 _ => {}
             }
         }

@@ -34,7 +34,10 @@ mod wait;
 
 pub use char_devices::CharDevices;
 pub use counters::{hw_counter_table, hw_counters};
-pub use device::{Device, device_of, devices, devices_of, find_device, find_device_by_index, rename_device};
+pub use device::{
+    Device, device_of, devices, devices_of, find_device, find_device_by_index, rename_device,
+    set_adaptive_moderation,
+};
 pub use driver::driver;
 pub use error::Error;
 pub use family::{RdmaFamily, Socket, open, open_in};

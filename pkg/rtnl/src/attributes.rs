@@ -11,7 +11,10 @@ use netlink_packet_route::{
     link::{LinkAttribute, LinkMessage},
 };
 
-use crate::old_kernel::{PARENT_DEV_NAME, PERM_ADDRESS, PROP_LIST, knows};
+use crate::{
+    LinkSettings,
+    old_kernel::{PARENT_DEV_NAME, PERM_ADDRESS, PROP_LIST, knows},
+};
 
 /// The length of `ifinfomsg`.
 const HEADER: usize = 16;
@@ -41,6 +44,7 @@ fn read(attribute: &NlaBuffer<&[u8]>, family: AddressFamily) -> Result<Option<Li
         PROP_LIST => Some(LinkAttribute::Other(DefaultNla::parse(attribute)?)),
         // A pod makes links of any kind, and what is not read of one costs nothing.
         LINKINFO => known().ok(),
+        kind if LinkSettings::has(kind) => Some(LinkAttribute::Other(DefaultNla::parse(attribute)?)),
         kind if OTHERS.contains(&kind) => Some(known()?),
         _ => None,
     })

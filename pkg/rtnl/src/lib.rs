@@ -10,6 +10,7 @@ mod answer;
 mod attributes;
 mod handle;
 mod link;
+mod link_settings;
 mod message;
 mod neighbour;
 mod old_kernel;
@@ -19,6 +20,7 @@ mod vf;
 pub use answer::Answer;
 pub use handle::{Error, Handle};
 pub use link::{ETHERNET, INFINIBAND, Kind, Link, NewLink, indexes_above};
+pub use link_settings::LinkSettings;
 pub use route::{Destination, Rank, Route, Scope};
 pub use vf::{VfIndex, VfSettings, VfSettingsChange, VfVlanTag};
 

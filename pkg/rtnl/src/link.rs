@@ -11,7 +11,7 @@ use netlink_packet_route::link::{
 use rtnetlink::LinkUnspec;
 
 use crate::{
-    Error, Handle,
+    Error, Handle, LinkSettings,
     attributes::text,
     handle::Index,
     message::{DELLINK, DELLINKPROP, GETLINK, Message, NEWLINK, NEWLINKPROP},
@@ -52,6 +52,8 @@ pub struct Link {
     pub controller: Option<u32>,
     /// The bus address of the device it belongs to (`IFLA_PARENT_DEV_NAME`, since Linux 5.14).
     pub device: Option<String>,
+    /// What else may be set of it.
+    pub settings: LinkSettings,
 }
 
 /// The kind of a virtual link, with what we look at of its settings.
@@ -327,13 +329,16 @@ pub(crate) fn read(message: &LinkMessage) -> Link {
         parent: None,
         controller: None,
         device: None,
+        settings: LinkSettings::default(),
     };
+    link.settings.read_flags(flags);
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Other(properties) if is_prop_list(attribute) => {
                 link.altnames = altnames(properties);
             }
+            LinkAttribute::Other(setting) => link.settings.read(setting),
             LinkAttribute::Address(bytes) => link.mac = MacAddr::from_bytes(bytes),
             LinkAttribute::PermAddress(bytes) => link.permanent_mac = MacAddr::from_bytes(bytes),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,

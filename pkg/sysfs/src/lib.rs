@@ -1,4 +1,5 @@
-//! PCI functions, their links and their RDMA devices, read from sysfs.
+//! PCI functions, their links and their RDMA devices, read from sysfs; of a link's queues also how they are polled, which is
+//! the one thing that is written.
 //!
 //! Everything is read below a root that the caller gives ([`Sysfs`]), so a test uses a directory tree and a
 //! container its host's `/sys`.
@@ -15,6 +16,7 @@
 mod error;
 mod function;
 mod gid;
+mod napi;
 mod network;
 mod pci;
 mod rdma;
@@ -25,5 +27,6 @@ mod tree;
 pub use error::Error;
 pub use function::{AuxiliaryName, Function, InvalidFunction};
 pub use gid::{Gid, GidType, NoRoceV2};
+pub use napi::NapiSettings;
 pub use network::PciId;
 pub use root::Sysfs;

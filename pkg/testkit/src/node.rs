@@ -72,6 +72,14 @@ impl TestNode {
         Pod::make(self.home.join("netns").join(name))
     }
 
+    /// Makes a pod whose network namespace belongs to a user namespace of its own, as with `hostUsers: false`.
+    pub fn pod_in_a_user_namespace(&self, name: &str) -> Pod {
+        Pod::make_in_a_user_namespace(
+            self.home.join("netns").join(name),
+            self.home.join(format!("user-{name}")),
+        )
+    }
+
     /// A call of a plugin, about no pod yet; its configuration will get the node's `stateDir`.
     pub fn plugin(&self, name: &str) -> Call {
         Call::new(&self.binaries, name).state_dir(&self.state_dir())

@@ -154,7 +154,11 @@ impl Observe for Inside<'_> {
 
 impl Observe for Pod {
     fn command(&self, program: &str) -> Command {
-        Inside(self.path()).command(program)
+        let Some(user) = self.user() else { return Inside(self.path()).command(program) };
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--user={}", user.display())).arg("--preserve-credentials");
+        command.arg(format!("--net={}", self.path().display())).arg(program);
+        command
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::{
     fs::{self, File},
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     thread,
 };
 
@@ -15,6 +17,8 @@ use nix::{
 #[derive(Debug)]
 pub struct Pod {
     path: PathBuf,
+    /// The user namespace that owns it, if that is not the machine's.
+    user: Option<PathBuf>,
 }
 
 impl Pod {
@@ -29,7 +33,32 @@ impl Pod {
             mount(Some("/proc/thread-self/ns/net"), &binding, None::<&str>, MsFlags::MS_BIND, None::<&str>)
         });
         bound.join().unwrap().expect("make a network namespace (root is required)");
-        Self { path }
+        Self { path, user: None }
+    }
+
+    /// Makes a namespace that belongs to a user namespace of its own, in which root is the machine's root, and binds both to
+    /// files.
+    pub(crate) fn make_in_a_user_namespace(path: PathBuf, user: PathBuf) -> Self {
+        let mut first = Command::new("unshare");
+        first.args(["--user", "--map-root-user", "--net", "sh", "-c", "echo ready; exec cat"]);
+        let mut first = first.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("unshare");
+        let mut said = String::new();
+        let output = first.stdout.as_mut().expect("it is piped");
+        BufReader::new(output).read_line(&mut said).expect("it is inside");
+        for (kind, binding) in [("net", &path), ("user", &user)] {
+            File::create_new(binding).unwrap();
+            let namespace = format!("/proc/{}/ns/{kind}", first.id());
+            mount(Some(&*namespace), binding, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+                .expect("make a user namespace (root is required)");
+        }
+        drop(first.stdin.take());
+        first.wait().expect("it ends with its input");
+        Self { path, user: Some(user) }
+    }
+
+    /// The user namespace that owns it, if that is not the machine's.
+    pub(crate) fn user(&self) -> Option<&Path> {
+        self.user.as_deref()
     }
 
     /// The path, for `CNI_NETNS`.
@@ -45,7 +74,9 @@ impl Pod {
 
 impl Drop for Pod {
     fn drop(&mut self) {
-        let _ = umount2(&self.path, MntFlags::MNT_DETACH);
-        let _ = fs::remove_file(&self.path);
+        for path in [Some(&self.path), self.user.as_ref()].into_iter().flatten() {
+            let _ = umount2(path, MntFlags::MNT_DETACH);
+            let _ = fs::remove_file(path);
+        }
     }
 }

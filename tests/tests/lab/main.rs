@@ -15,6 +15,7 @@ mod faults;
 mod fleet;
 mod gc;
 mod go_pod;
+mod hostile;
 mod ipvlan;
 mod isolation;
 mod late;

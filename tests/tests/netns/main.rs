@@ -18,6 +18,7 @@ mod faults;
 mod gc;
 mod gc_lost;
 mod host_local;
+mod hostile;
 mod indexes;
 mod install;
 mod invariants;

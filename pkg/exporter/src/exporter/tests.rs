@@ -77,6 +77,7 @@ fn reading(counter_sets: Option<Vec<CounterSet>>) -> DeviceReading {
         node_type: None,
         protocol: None,
         ports: 1,
+        adaptive_moderation: None,
     };
     DeviceReading {
         place: NetNsId::new(4, 1),

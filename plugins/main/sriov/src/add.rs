@@ -110,8 +110,11 @@ impl Addition<'_, '_> {
         if let Some(former) = FormerMac::of(owner, vf).filter(|_| self.conf.mac.is_some()) {
             journal.note(Change::Mac(former))?;
         }
-        let link_move =
-            vf.link.as_ref().map(|link| LinkMove::of(self.request, self.pod, vf.pci, link)).transpose()?;
+        let link_move = vf
+            .link
+            .as_ref()
+            .map(|link| LinkMove::of(self.request, self.node, self.pod, vf.pci, link))
+            .transpose()?;
         if let Some(link_move) = &link_move {
             journal.note(Change::Move(link_move.clone()))?;
         }

@@ -4,10 +4,12 @@ use std::{thread, time::Duration};
 
 use addr::{LinkName, MacAddr, PciAddress};
 use cni::{Code, Error as CniError};
-use plugin::{Budget, Error, patiently};
+use plugin::{Budget, Error, Node, patiently};
 use rtnl::{Handle, Link};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
+
+use crate::link_settings::LinkSettings;
 
 /// How long a driver may take to accept an address. Some do it in the background, or after a reset.
 const MAC_PATIENCE: Duration = Duration::from_secs(10);
@@ -23,6 +25,7 @@ pub(crate) struct Home {
     up: bool,
     /// All of them: whatever else it is called when it comes home, a pod has called it.
     altnames: Option<Vec<String>>,
+    settings: Option<LinkSettings>,
 }
 
 impl Home {
@@ -30,7 +33,7 @@ impl Home {
     ///
     /// # Errors
     /// If it can have no name at all.
-    pub(crate) fn of(vf: PciAddress, link: &Link) -> Result<Self, Error> {
+    pub(crate) fn of(node: &Node, vf: PciAddress, link: &Link) -> Result<Self, Error> {
         // A name that cannot be written is one that a pod gave it. The kernel calls a link that has none like this.
         let nameless = format!("dev{}", link.index);
         let name = if is_writable(&link.name) { &link.name } else { &nameless };
@@ -43,12 +46,13 @@ impl Home {
             mtu: Some(link.mtu),
             up: link.up,
             altnames: Some(altnames.cloned().collect()),
+            settings: Some(LinkSettings::of(node, link)?),
         })
     }
 
     /// How a link was by what another program noted. It was down, as free VFs are.
     pub(crate) fn noted(name: LinkName, mac: Option<MacAddr>, mtu: Option<u32>) -> Self {
-        Self { name, index: None, mac, permanent_mac: mac, mtu, up: false, altnames: None }
+        Self { name, index: None, mac, permanent_mac: mac, mtu, up: false, altnames: None, settings: None }
     }
 
     /// Its index.
@@ -57,11 +61,24 @@ impl Home {
     }
 
     /// Makes a link that is at home as it was.
-    pub(crate) fn restore(&self, links: &Handle, link: &Link) -> Result<(), Error> {
+    pub(crate) fn restore(&self, node: &Node, link: &Link) -> Result<(), Error> {
+        let links = node.links()?;
+        let link = self.restore_link(links, link)?;
+        if let Some(settings) = &self.settings {
+            settings.restore(node, &link)?;
+        }
+        if self.up && !link.up {
+            set_up(links, link.index, true)?;
+        }
+        Ok(())
+    }
+
+    /// Restores all but the settings, and leaves the link down if it changes anything.
+    fn restore_link(&self, links: &Handle, link: &Link) -> Result<Link, Error> {
         // It had none for good, or no pod would have got it: who manages the node's links may have given it some since.
         let addresses = links.permanent_addresses(link.index)?;
         if addresses.is_empty() && self.is_like(link) {
-            return Ok(());
+            return Ok(link.clone());
         }
         if link.up {
             set_up(links, link.index, false)?;
@@ -76,10 +93,7 @@ impl Home {
         if let Some(mac) = self.mac {
             set_mac(links, link.index, mac)?;
         }
-        if self.up {
-            set_up(links, link.index, true)?;
-        }
-        Ok(())
+        Ok(links.link_by_index(link.index)?)
     }
 
     /// Gives a link that is still in the pod its former address.
@@ -225,7 +239,7 @@ mod tests {
             for address in ["10.0.0.1/24", "10.0.0.2/24", "fd00::5/64"] {
                 links.add_address(lo.index, address.parse().unwrap()).unwrap();
             }
-            home.restore(&links, &links.link_by_index(lo.index).unwrap()).unwrap();
+            home.restore_link(&links, &links.link_by_index(lo.index).unwrap()).unwrap();
             assert!(links.addresses(lo.index).unwrap().is_empty());
             assert!(!links.link_by_index(lo.index).unwrap().up);
         });

@@ -16,6 +16,7 @@ mod frame;
 mod home;
 mod legacy;
 mod link_move;
+mod link_settings;
 mod mac;
 mod settings;
 mod vf;

@@ -6,7 +6,7 @@ use addr::{Attachment, LinkName, PciAddress};
 use cni::{Add, Code, Error as CniError};
 use netns::{NetNs, NetNsId};
 use nix::errno::Errno;
-use plugin::{Error, Node, Pod};
+use plugin::{Error, Node, Pod, other_netns};
 use rtnl::{Handle, Link, indexes_above};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
@@ -21,6 +21,9 @@ use crate::{
 /// How long DEL waits for a VF to come home from a namespace that died: the kernel does that in the
 /// background, in a tenth of a second when it is idle.
 const RETURN: Duration = Duration::from_secs(20);
+
+/// Most of them are home by then.
+const SOON: Duration = Duration::from_secs(1);
 
 /// How often a pod may give its VF new names while it is to go home. As a rule nothing of it runs any more.
 const RENAMINGS: usize = 20;
@@ -47,11 +50,17 @@ impl LinkMove {
     ///
     /// # Errors
     /// If the pod's links cannot be looked at.
-    pub(crate) fn of(request: &Add<'_>, pod: &Pod, vf: PciAddress, link: &Link) -> Result<Self, Error> {
+    pub(crate) fn of(
+        request: &Add<'_>,
+        node: &Node,
+        pod: &Pod,
+        vf: PciAddress,
+        link: &Link,
+    ) -> Result<Self, Error> {
         let ifname = request.attachment.ifname.clone();
         let highest = pod.links.links()?.iter().map(|link| link.index).max().unwrap_or_default();
         let own = Some(link.index).filter(|own| *own > highest);
-        let home = Home::of(vf, link)?;
+        let home = Home::of(node, vf, link)?;
         Ok(Self {
             owner: request.attachment.clone(),
             vf,
@@ -116,17 +125,40 @@ impl LinkMove {
             self.move_home(pod, &link)?;
         }
         if let Some(link) = link_at_home(node, self.vf)? {
-            return self.home.restore(node.links()?, &link);
+            return self.home.restore(node, &link);
         }
         // The VF itself is gone, or a user-space driver or none has it now: there is no link to restore.
         if !may_have_link(node, self.vf)? {
             return Ok(());
         }
-        match wait_at_home(node, self.vf, RETURN)? {
-            Some(link) => self.home.restore(node.links()?, &link),
+        let returned = match wait_at_home(node, self.vf, SOON)? {
+            None => self.fetch(node).and_then(|()| wait_at_home(node, self.vf, RETURN))?,
+            link => link,
+        };
+        match returned {
+            Some(link) => self.home.restore(node, &link),
             None if !node.sysfs.has(&Function::Pci(self.vf))? => Ok(()),
             None => Err(self.lost()),
         }
+    }
+
+    /// Brings the link home from wherever the pod moved it on to, if it is in a namespace that something holds.
+    fn fetch(&self, node: &Node) -> Result<(), Error> {
+        for netns in other_netns()? {
+            // One that ends meanwhile gives the link back by itself.
+            let Ok(pod) = Pod::of(netns) else { continue };
+            let device = self.vf.to_string();
+            let links = pod.links.links().unwrap_or_default();
+            let Some(link) = links.into_iter().find(|link| link.device.as_ref() == Some(&device)) else {
+                continue;
+            };
+            warn!(vf = %self.vf, netns = %pod.id(), "the pod moved the VF on to another namespace");
+            return match self.move_home(&pod, &link) {
+                Err(_) if link_at_home(node, self.vf)?.is_some() => Ok(()),
+                moved => moved,
+            };
+        }
+        Ok(())
     }
 
     fn lost(&self) -> Error {

@@ -223,6 +223,7 @@ mod tests {
             parent: None,
             controller: None,
             device: None,
+            settings: rtnl::LinkSettings::default(),
         };
         is_ethernet(pci, &link(rtnl::ETHERNET)).unwrap();
         let Err(Error::Cni(error)) = is_ethernet(pci, &link(rtnl::INFINIBAND)) else { panic!("not refused") };

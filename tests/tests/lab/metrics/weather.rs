@@ -51,7 +51,7 @@ fn a_device_that_hangs_when_it_is_first_looked_at_costs_only_itself() {
     let machine = Machine::shared();
     let (slow, other) = (machine.vf("eth0", 0), machine.vf("eth0", 1));
     let hang = machine.simulate(&slow.pci, "slow_board_id_ms", "60000");
-    let daemon = daemon(&machine, &["--device-timeout", "1"]);
+    let daemon = daemon(&machine, &["--device-timeout", "5"]);
     let info = |scrape: &Scrape, device: &str| scrape.of("rdma_device_info", &[("device", device)]).len();
     let during = daemon.scrape();
     assert_eq!((info(&during, &slow.rdma), info(&during, &other.rdma)), (0, 1));
@@ -61,7 +61,7 @@ fn a_device_that_hangs_when_it_is_first_looked_at_costs_only_itself() {
     // It is not asked again, so the next scrape does not wait for it.
     let began = Instant::now();
     let next = daemon.scrape();
-    assert!(began.elapsed().as_secs_f32() < 1.0, "it waited for what hangs");
+    assert!(began.elapsed().as_secs_f32() < 5.0, "it waited for what hangs");
     assert_eq!((info(&next, &slow.rdma), info(&next, &other.rdma)), (0, 1));
 
     drop(hang);

@@ -1,0 +1,212 @@
+//! Pods that do to what they were given whatever the kernel lets them.
+
+use std::{fmt::Write as _, fs};
+
+use serde_json::json;
+use testkit::{Observe, Pod, Snapshot, wait_until};
+
+use silkrail_tests::{
+    chain::Chain,
+    hostile::{ANY_LINK, FUNCTION, RDMA_DEVICE, Trick},
+    machine::{Machine, Vf},
+};
+
+/// What the tools tell of a link beside `ip`.
+fn told_by_the_driver(place: &impl Observe, link: &str) -> String {
+    let mut text = String::new();
+    for question in ["-k", "-g", "-c", "-l", "-x", "-n", "-a", "--show-priv-flags", ""] {
+        // What a driver does not know is no answer, and stays none.
+        let mut ethtool = place.command("ethtool");
+        ethtool.args(Some(question).filter(|it| !it.is_empty())).arg(link);
+        let output = ethtool.output().unwrap();
+        let _ = writeln!(text, "ethtool {question}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+    text
+}
+
+fn in_sysfs(link: &str) -> String {
+    ["gro_flush_timeout", "napi_defer_hard_irqs", "threaded", "proto_down", "netdev_group", "ifalias"]
+        .map(|name| fs::read_to_string(format!("/sys/class/net/{link}/{name}")).unwrap_or_default())
+        .join(" ")
+}
+
+/// A pod's link as a pod sees it, without what each pod gets anew.
+fn in_pod(pod: &Pod) -> String {
+    let mut link = pod.link("net1").unwrap();
+    let link_object = link.as_object_mut().unwrap();
+    link_object.retain(|key, _| !["ifindex", "operstate"].contains(&key.as_str()));
+    format!("{link:#}\n{}", told_by_the_driver(pod, "net1"))
+}
+
+fn differing(what: &str, now: &str, before: &str) -> String {
+    let lines = |of: &str, other: &str, sign: char| -> String {
+        let other: Vec<_> = other.lines().collect();
+        of.lines()
+            .filter(|line| !other.contains(line))
+            .map(|line| format!("  {sign} {what}: {}\n", line.trim()))
+            .collect()
+    };
+    lines(before, now, '-') + &lines(now, before, '+')
+}
+
+/// Whose a pod's namespaces are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The machine's root's, with `CAP_NET_ADMIN`.
+    Machines,
+    /// Those of a user namespace of the pod's own, where it has every capability.
+    Own,
+}
+
+/// How a pod ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// A DEL while all its processes live.
+    DelFirst,
+    /// It dies, and then comes the DEL.
+    DiesFirst,
+}
+
+/// A pod that plays tricks, and what of them lasts.
+struct Play {
+    machine: Machine,
+    vf: Vf,
+    whose: Whose,
+    end: End,
+    /// A pod's link before any of it.
+    pristine: String,
+}
+
+impl Play {
+    fn new(index: usize, whose: Whose, end: End) -> Self {
+        let machine = Machine::exclusive();
+        let vf = machine.vf("eth1", index);
+        let mut play = Self { machine, vf, whose, end, pristine: String::new() };
+        play.begin_anew();
+        play
+    }
+
+    /// Makes the VFs anew, and looks at how a pod's link is.
+    fn begin_anew(&mut self) {
+        for vfs in ["0", "7"] {
+            self.machine.node.run("lab-vfs", &[vfs, "eth1"]);
+        }
+        self.vf = self.machine.vf(self.vf.pf, self.vf.index);
+        let pod = self.machine.node.pod("first");
+        let chain = Chain::new(&self.machine, &self.vf, &pod, json!({}));
+        chain.sriov().add().ok();
+        self.pristine = in_pod(&pod);
+        chain.sriov().del().done();
+    }
+
+    /// Everything that is known of the VF at home.
+    fn at_home(&self) -> (Snapshot, String) {
+        let node = &self.machine.node;
+        // The kernel forgets some things only when a link is set up again: that it listens to addresses besides its own, and
+        // that a bond had its GIDs.
+        for state in ["up", "down"] {
+            node.run_ip(&format!("link set {} {state}", self.vf.link));
+        }
+        (node.snapshot(), told_by_the_driver(node, &self.vf.link) + &in_sysfs(&self.vf.link))
+    }
+
+    /// What a trick changed for the node or the next pod.
+    ///
+    /// # Errors
+    /// That the kernel did not let the pod play it.
+    fn lasting(&self, trick: &Trick) -> Result<String, String> {
+        let (before, driver_before) = self.at_home();
+        let pod = match self.whose {
+            Whose::Machines => self.machine.node.pod("hostile"),
+            Whose::Own => self.machine.node.pod_in_a_user_namespace("hostile"),
+        };
+        let chain = Chain::new(&self.machine, &self.vf, &pod, json!({}));
+        chain.add();
+        let played = trick.play(&pod, &self.vf.rdma);
+        let mut wrong = played.as_ref().err().map(|why| format!("  {why}\n")).unwrap_or_default();
+        let refused = wrong.clone();
+        match self.end {
+            End::DelFirst => {
+                wrong += &deleted(&chain);
+                drop((played, pod));
+            }
+            End::DiesFirst => {
+                drop(played);
+                pod.end();
+                wait_until("the VF is home", || !self.machine.vf(self.vf.pf, self.vf.index).link.is_empty());
+                wrong += &deleted(&chain);
+            }
+        }
+        if self.machine.vf(self.vf.pf, self.vf.index).link != self.vf.link {
+            return Ok(wrong + "  the VF is not at home under its name\n");
+        }
+        let (after, driver_after) = self.at_home();
+        wrong += &after.difference(&before);
+        wrong += &differing("driver", &driver_after, &driver_before);
+        wrong += &self.next_pod();
+        if wrong == refused && !refused.is_empty() { Err(refused) } else { Ok(wrong) }
+    }
+
+    /// What is different for the next pod.
+    fn next_pod(&self) -> String {
+        let next = self.machine.node.pod("next");
+        let chain = Chain::new(&self.machine, &self.vf, &next, json!({})).container("next");
+        let answer = chain.sriov().add();
+        let wrong = if answer.status.success() {
+            differing("the next pod", &in_pod(&next), &self.pristine)
+        } else {
+            format!("  the next ADD: {}\n", answer.stdout)
+        };
+        let _ = chain.sriov().del();
+        wrong
+    }
+
+    /// Has pods play every `every`th trick, and returns how many the kernel let them play.
+    fn all(&mut self, every: usize) -> usize {
+        let (mut all, mut played) = (String::new(), 0);
+        let tricks = [ANY_LINK, FUNCTION, RDMA_DEVICE].concat();
+        for trick in tricks.iter().step_by(every) {
+            let wrong = match self.lasting(trick) {
+                Err(_) if self.whose == Whose::Own => continue,
+                Err(wrong) | Ok(wrong) => wrong,
+            };
+            played += 1;
+            if !wrong.is_empty() {
+                all += &format!("{}:\n{wrong}\n", trick.name);
+                self.begin_anew();
+            }
+        }
+        assert!(all.is_empty(), "{all}");
+        played
+    }
+}
+
+/// Deletes the attachment, and returns what went wrong.
+fn deleted(chain: &Chain) -> String {
+    let calls = [("rdma", chain.rdma()), ("sriov", chain.sriov())];
+    let answers = calls.map(|(plugin, call)| (plugin, call.del()));
+    let failed = answers.iter().filter(|(_, answer)| !answer.status.success());
+    failed.map(|(plugin, answer)| format!("  {plugin} DEL: {}\n", answer.stdout)).collect()
+}
+
+/// `HOSTILE_EVERY=1` plays every trick in every test; the first test always does.
+fn sample() -> usize {
+    std::env::var("HOSTILE_EVERY").map_or(4, |every| every.parse().unwrap())
+}
+
+#[test]
+fn invariant_1_nothing_that_a_pod_does_to_its_vf_lasts() {
+    let played = Play::new(5, Whose::Machines, End::DelFirst).all(1);
+    assert!(played >= 40, "{played}");
+}
+
+#[test]
+fn invariant_1_nothing_that_a_dead_pod_did_to_its_vf_lasts() {
+    Play::new(6, Whose::Machines, End::DiesFirst).all(sample());
+}
+
+#[test]
+fn invariant_1_nothing_that_a_pod_with_a_user_namespace_does_to_its_vf_lasts() {
+    let played = Play::new(4, Whose::Own, End::DelFirst).all(sample());
+    assert!(played * sample() >= 30, "the kernel let it do too little: {played}");
+}
