@@ -10,10 +10,12 @@ mod attachment;
 mod link_name;
 mod mac;
 mod pci;
+mod printable;
 mod vlan;
 
 pub use attachment::{Attachment, ContainerId, InvalidContainerId};
 pub use link_name::{InvalidLinkName, LinkName};
 pub use mac::{InvalidMac, MacAddr};
 pub use pci::{InvalidPciAddress, PciAddress};
+pub use printable::is_unprintable;
 pub use vlan::{InvalidVlan, VlanId, VlanProto, VlanQos};

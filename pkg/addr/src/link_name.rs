@@ -4,7 +4,9 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// A link's name: 1 to 15 bytes, no `/`, `:` or white space, not `.` or `..`.
+use crate::is_unprintable;
+
+/// A link's name: 1 to 15 bytes, no `/`, `:`, white space or control characters, not `.` or `..`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[doc(alias = "IFNAMSIZ")]
@@ -25,6 +27,9 @@ pub enum InvalidLinkName {
     /// A character the kernel refuses.
     #[error("link name contains / or : or whitespace characters")]
     Character,
+    /// A character that the kernel takes, and that steers a terminal or turns the text around it.
+    #[error("link name contains control characters")]
+    Unprintable,
 }
 
 impl LinkName {
@@ -48,6 +53,7 @@ impl FromStr for LinkName {
             _ if text.chars().any(|c| matches!(c, '/' | ':' | '\0') || c.is_whitespace()) => {
                 Err(InvalidLinkName::Character)
             }
+            _ if text.chars().any(is_unprintable) => Err(InvalidLinkName::Unprintable),
             _ => Ok(Self(text.to_owned())),
         }
     }
@@ -86,6 +92,9 @@ mod tests {
         assert_eq!("..".parse::<LinkName>(), Err(InvalidLinkName::Dots));
         for bad in ["a/b", "a:b", "a b", "a\u{2003}b", "a\tb", "a\0b"] {
             assert_eq!(bad.parse::<LinkName>(), Err(InvalidLinkName::Character), "{bad:?}");
+        }
+        for bad in ["a\u{1b}[2J", "a\u{7f}", "a\u{202e}b"] {
+            assert_eq!(bad.parse::<LinkName>(), Err(InvalidLinkName::Unprintable), "{bad:?}");
         }
     }
 }

@@ -36,7 +36,7 @@ impl std::fmt::Display for Label {
 
 /// At most so many characters, and no control characters among them: what a peer says may go to a terminal.
 pub(crate) fn plain(text: &str, most: usize) -> String {
-    text.chars().take(most).map(|c| if c.is_control() { '?' } else { c }).collect()
+    text.chars().take(most).map(|c| if addr::is_unprintable(c) { '?' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -47,6 +47,7 @@ mod tests {
     fn a_label_cannot_steer_a_terminal() {
         let label: Label = serde_json::from_str(r#""a\u001b[2Jb\nc\u009b""#).unwrap();
         assert_eq!(label.as_str(), "a?[2Jb?c?");
+        assert_eq!(Label::from("rail\u{202e}0\u{2066}").as_str(), "rail?0?", "nor turn what follows around");
         assert_eq!(Label::from("x".repeat(1000)).as_str().len(), 256);
     }
 }

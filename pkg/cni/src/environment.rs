@@ -108,6 +108,9 @@ fn ifname(environment: &mut Environment, value: String) -> Result<(), Error> {
         InvalidLinkName::Character => {
             invalid("interface name contains / or : or whitespace characters", &value)
         }
+        InvalidLinkName::Unprintable => {
+            invalid("interface name contains control characters", &value.escape_debug().to_string())
+        }
     })?;
     // No link has such a name: in a new link's, the kernel puts a number in place of %d.
     if value.contains('%') {

@@ -3,6 +3,7 @@
 //! A pod gives its links names, altnames and aliases of any bytes, and the codec refuses a whole message for one that is
 //! not UTF-8: the pod's VF could never be found again. So the codec gets only what we look at.
 
+use addr::is_unprintable;
 use netlink_packet_core::{
     DecodeError, DefaultNla, NlaBuffer, NlasIterator, Parseable, ParseableParametrized,
 };
@@ -50,10 +51,11 @@ fn read(attribute: &NlaBuffer<&[u8]>, family: AddressFamily) -> Result<Option<Li
     })
 }
 
-/// A text of the kernel, up to its zero. What is no UTF-8 is shown as such.
+/// A text of the kernel, up to its zero. What is no UTF-8 in it, or steers a terminal, is shown as such.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(text).into_owned()
+    let shown = |c: char| if is_unprintable(c) { char::REPLACEMENT_CHARACTER } else { c };
+    String::from_utf8_lossy(text).chars().map(shown).collect()
 }
 
 #[cfg(test)]
@@ -86,6 +88,12 @@ mod tests {
             (link.name.as_str(), link.altnames),
             ("\u{fffd}", vec!["\u{fffd}".into(), "rail".to_owned()])
         );
+    }
+
+    #[test]
+    fn a_name_that_would_steer_a_terminal_is_shown_without_that() {
+        let link = link(&[attribute(IFNAME, b"a\x1b[2Jb\0")]);
+        assert_eq!(link.name, "a\u{fffd}[2Jb");
     }
 
     #[test]

@@ -31,6 +31,7 @@ fn tricks(home: &str) -> Vec<Vec<String>> {
         renamed("eth1", &[home, "other", "poison"]),
         renamed(home, &["net1", "eth1"]),
         renamed("a\u{2003}b", &["dev%d"]),
+        renamed("a\u{1b}[2J", &["b\u{1b}[2J", "\u{202e}c"]),
         many,
     ]
 }

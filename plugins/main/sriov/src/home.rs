@@ -167,7 +167,7 @@ impl Home {
     }
 }
 
-/// Whether a name is one that can be given again: of text, and without a blank that is none to the kernel.
+/// Whether a name is one that can be given again: shown as it is, and without a blank that is none to the kernel.
 fn is_writable(name: &str) -> bool {
     !name.contains(|c: char| c == char::REPLACEMENT_CHARACTER || c.is_whitespace())
 }
