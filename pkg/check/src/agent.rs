@@ -1,25 +1,39 @@
 //! The end that waits for tests: one at a time.
+//!
+//! Whoever connects has a thread of its own: first a stranger, with a few seconds to shake hands, then a client. How many
+//! there may be of either, and of one source, is in `admission.rs`.
 
 use std::{
-    net::{SocketAddr, TcpListener, TcpStream},
+    io,
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     os::fd::AsFd,
-    sync::atomic::{AtomicUsize, Ordering},
-    sync::{Mutex, MutexGuard, TryLockError},
+    sync::{Arc, Mutex, MutexGuard, TryLockError},
     thread,
     time::{Duration, Instant},
 };
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::{
+    libc,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{Backlog, listen, setsockopt, sockopt},
+};
 
 use crate::{
     Error, Interrupt, Test, Wanted,
     client::{Client, Order},
-    error::io,
+    error::io as failed,
     governor::{Done, Governors},
     perftest::Running,
     protocol::{Reason, Refusal, Reply, Request, Run, Token, Wire, handshake},
     session::{Node, SLACK, Session},
 };
+
+mod admission;
+mod bucket;
+mod log;
+
+use admission::{Admission, Place};
+use log::Log;
 
 /// How long a client that has shaken hands may ask nothing.
 const IDLE: Duration = Duration::from_secs(60);
@@ -36,9 +50,6 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 /// How long the test before may still be cleaning up: a client that fails leaves its server's process behind for a moment,
 /// and in a mesh the next client comes at once.
 const CLEANING: Duration = Duration::from_secs(3);
-
-/// So many connections at once; the rest wait in the kernel's queue.
-const CONNECTIONS: usize = 16;
 
 /// How an agent behaves.
 #[derive(Debug)]
@@ -60,7 +71,7 @@ pub struct Agent<'a> {
     settings: Settings,
     node: &'a Node,
     busy: Mutex<()>,
-    connections: AtomicUsize,
+    admission: Admission,
 }
 
 impl<'a> Agent<'a> {
@@ -74,10 +85,12 @@ impl<'a> Agent<'a> {
         }
         let listener = TcpListener::bind(address).and_then(|listener| {
             listener.set_nonblocking(true)?;
+            // std's queue has 128 places. Who connects quickly would fill it, and others would be kept waiting.
+            listen(&listener, Backlog::MAXCONN)?;
             Ok(listener)
         });
-        let listener = listener.map_err(io(format!("listen on {address}")))?;
-        Ok(Self { listener, settings, node, busy: Mutex::new(()), connections: AtomicUsize::new(0) })
+        let listener = listener.map_err(failed(format!("listen on {address}")))?;
+        Ok(Self { listener, settings, node, busy: Mutex::new(()), admission: Admission::default() })
     }
 
     /// Where it listens.
@@ -85,90 +98,125 @@ impl<'a> Agent<'a> {
     /// # Errors
     /// [`Error::Io`].
     pub fn address(&self) -> Result<SocketAddr, Error> {
-        self.listener.local_addr().map_err(io("ask for the address listened on"))
+        self.listener.local_addr().map_err(failed("ask for the address listened on"))
     }
 
-    /// Serves until the process is to end. `log` is told of each test, in one line.
+    /// Serves until the process is to end. `write` is told of each test, in one line, and of what went wrong, in so many
+    /// lines that they can be read.
     ///
     /// # Errors
     /// [`Error::Io`] if the socket fails.
-    pub fn serve(&self, log: &(dyn Fn(&str) + Sync)) -> Result<(), Error> {
-        thread::scope(|scope| {
+    pub fn serve(&self, write: &(dyn Fn(&str) + Sync)) -> Result<(), Error> {
+        let log = Log::new(write);
+        let served = thread::scope(|scope| {
             while !self.node.interrupt.is_requested() {
-                let Some(stream) = self.next()? else { continue };
-                self.connections.fetch_add(1, Ordering::SeqCst);
-                let handled = move || {
-                    if let Err(error) = self.talk(stream, log) {
-                        log(&error.to_string());
-                    }
-                    self.connections.fetch_sub(1, Ordering::SeqCst);
+                log.tell_rest(false);
+                let Some((stream, from)) = self.next()? else { continue };
+                let stream = Arc::new(stream);
+                let Some(place) = self.admission.admit(&stream, from) else {
+                    turn_away(&stream);
+                    log.turned_away();
+                    continue;
                 };
+                let log = &log;
+                let handled = move || self.attend_to(stream, &place, log);
                 // Without a thread there is no talk: the client sees that the connection is closed.
                 if thread::Builder::new().spawn_scoped(scope, handled).is_err() {
-                    self.connections.fetch_sub(1, Ordering::SeqCst);
+                    log.turned_away();
                 }
             }
             Ok(())
-        })
+        });
+        log.tell_rest(true);
+        served
     }
 
     /// The next connection, if one comes soon.
-    fn next(&self) -> Result<Option<TcpStream>, Error> {
-        if self.connections.load(Ordering::SeqCst) >= CONNECTIONS {
-            thread::sleep(TICK);
-            return Ok(None);
-        }
-        let mut waiting = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
-        // A signal interrupts it, or not: it is short.
-        let _ = poll(&mut waiting, PollTimeout::from(100u8));
-        match self.listener.accept() {
-            Ok((stream, _)) => {
-                let blocking = stream.set_nonblocking(false);
-                Ok(blocking.is_ok().then_some(stream))
+    fn next(&self) -> Result<Option<(TcpStream, IpAddr)>, Error> {
+        let accepted = match self.listener.accept() {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                let mut waiting = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+                // A signal interrupts it, or not: it is short.
+                let _ = poll(&mut waiting, PollTimeout::from(100u8));
+                self.listener.accept()
             }
-            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Ok(None),
+            accepted => accepted,
+        };
+        match accepted {
+            Ok((stream, from)) => {
+                let blocking = stream.set_nonblocking(false);
+                Ok(blocking.is_ok().then_some((stream, from.ip())))
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
             // The peer is gone already, or descriptors are scarce for a moment.
             Err(e) if e.raw_os_error().is_some() => {
                 thread::sleep(TICK);
                 Ok(None)
             }
-            Err(source) => Err(io("accept a connection")(source)),
+            Err(source) => Err(failed("accept a connection")(source)),
         }
     }
 
-    fn talk(&self, stream: TcpStream, log: &dyn Fn(&str)) -> Result<(), Error> {
+    /// A connection, from its first line to its end.
+    fn attend_to(&self, stream: Arc<TcpStream>, place: &Place<'_>, log: &Log<'_>) {
+        let mut wire = match self.let_in(stream, place) {
+            Ok(wire) => wire,
+            Err(_) if self.node.interrupt.is_requested() => return,
+            Err(error) => return log.stranger(&error.to_string()),
+        };
+        if let Err(error) = self.talk(&mut wire, place, log) {
+            log.client(&error.to_string());
+        }
+    }
+
+    /// A stranger who becomes a client.
+    fn let_in(&self, stream: Arc<TcpStream>, place: &Place<'_>) -> Result<Wire, Error> {
         let mut wire = Wire::new(stream)?;
-        handshake::accept(&mut wire, self.settings.token.as_ref(), &self.node.interrupt)?;
+        let gave_way = |wire: &Wire| Error::GaveWay { peer: wire.peer().to_string() };
+        match handshake::accept(&mut wire, self.settings.token.as_ref(), &self.node.interrupt) {
+            Err(_) if place.is_closed() => return Err(gave_way(&wire)),
+            shaken => shaken?,
+        }
+        if place.is_now_a_client() {
+            return Ok(wire);
+        }
+        let _ = wire.send(&busy("too many clients are connected, and all have tests"));
+        Err(gave_way(&wire))
+    }
+
+    fn talk(&self, wire: &mut Wire, place: &Place<'_>, log: &Log<'_>) -> Result<(), Error> {
         loop {
             let request = match wire.receive(IDLE, &self.node.interrupt) {
                 Ok(request) => request,
                 Err(Error::Closed { .. }) => return Ok(()),
-                Err(error) => return refused(&mut wire, error),
+                Err(error) => return refused(wire, error),
             };
-            let answered = self.answer(&mut wire, request, log);
+            place.has_test(true);
+            let answered = self.answer(wire, request, log);
+            place.has_test(false);
             match answered {
                 Ok(reply) => wire.send(&reply)?,
                 Err(error @ (Error::Closed { .. } | Error::Protocol { .. } | Error::Interrupted)) => {
-                    return refused(&mut wire, error);
+                    return refused(wire, error);
                 }
                 Err(error) => {
-                    log(&format!("{}: {error}", wire.peer()));
+                    log.client(&format!("{}: {error}", wire.peer()));
                     wire.send(&refusal(&error))?;
                 }
             }
         }
     }
 
-    fn answer(&self, wire: &mut Wire, request: Request, log: &dyn Fn(&str)) -> Result<Reply, Error> {
-        let Some(_one) = self.one()? else { return Ok(busy()) };
+    fn answer(&self, wire: &mut Wire, request: Request, log: &Log<'_>) -> Result<Reply, Error> {
+        let Some(_one) = self.one()? else { return Ok(busy("another test is under way on this node")) };
         let held = self.settings.governors.as_ref().map(Governors::hold).transpose()?;
         if let Some(Done::Without(why)) = held.as_ref().map(|held| &held.done) {
-            log(&format!("the governor stays as it is: {why}"));
+            log.client(&format!("the governor stays as it is: {why}"));
         }
         match request {
             Request::Test { test, wanted, gid } => {
                 let Test { kind, operation, .. } = test;
-                log(&format!(
+                log.client(&format!(
                     "{}: {kind} by {operation}, {} bytes, {} s",
                     wire.peer(),
                     test.size,
@@ -177,7 +225,7 @@ impl<'a> Agent<'a> {
                 self.serve_test(wire, &test, &wanted.or(&self.settings.wanted), gid)
             }
             Request::Run(run) => {
-                log(&format!("{}: {} with {}", wire.peer(), run.test.kind, run.against));
+                log.client(&format!("{}: {} with {}", wire.peer(), run.test.kind, run.against));
                 self.run(wire, *run)
             }
             Request::Finished => Err(wire.protocol("nothing is under way")),
@@ -301,9 +349,13 @@ fn refusal(error: &Error) -> Reply {
     Reply::Refused(Refusal { reason, message: error.to_string().into() })
 }
 
-fn busy() -> Reply {
-    let message = "busy: another test is under way on this node; try again later";
-    Reply::Refused(Refusal { reason: Reason::Busy, message: message.into() })
+fn busy(why: &str) -> Reply {
+    Reply::Refused(Refusal { reason: Reason::Busy, message: format!("busy: {why}; try again later").into() })
+}
+
+/// Closes a connection of a source that has too many, without a word and so that the kernel forgets it at once.
+fn turn_away(stream: &TcpStream) {
+    let _ = setsockopt(stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 });
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The end that asks for a test.
 
 use std::{
+    io::ErrorKind,
     net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -74,9 +75,18 @@ impl<'a> Client<'a> {
     /// # Errors
     /// [`Error::Connect`], [`Error::NotTrusted`], [`Error::Refused`], …
     pub fn connect(node: &'a Node, agent: SocketAddr, token: Option<&Token>) -> Result<Self, Error> {
-        let stream = TcpStream::connect_timeout(&agent, CONNECTING)
-            .map_err(|source| Error::Connect { peer: agent.to_string(), source })?;
-        let mut wire = Wire::new(stream)?;
+        let stream =
+            TcpStream::connect_timeout(&agent, CONNECTING).map_err(|source| match source.kind() {
+                ErrorKind::ConnectionReset => Error::TurnedAway { peer: agent.to_string() },
+                _ => Error::Connect { peer: agent.to_string(), source },
+            })?;
+        let mut wire = Wire::new(stream).map_err(|error| match error {
+            // It was reset before it was looked at.
+            Error::Io { source, .. } if source.kind() == ErrorKind::NotConnected => {
+                Error::TurnedAway { peer: agent.to_string() }
+            }
+            error => error,
+        })?;
         handshake::introduce(&mut wire, token, &node.interrupt)?;
         Ok(Self { node, wire })
     }

@@ -71,6 +71,21 @@ pub enum Error {
         /// Who.
         peer: String,
     },
+    /// There are too many connections; this one was closed for another.
+    #[error("{peer}: closed for a newer connection, for there are too many")]
+    GaveWay {
+        /// Who.
+        peer: String,
+    },
+    /// Whatever listens there closes the connection at once.
+    #[error(
+        "{peer} closed the connection before it said anything: it has too many from this address, or no \
+         `silkrail check serve` listens there; try again in a few seconds"
+    )]
+    TurnedAway {
+        /// Who.
+        peer: String,
+    },
     /// The other end said something that is not the protocol.
     #[error("{peer} does not speak this protocol: {why}")]
     Protocol {

@@ -11,33 +11,53 @@ use sysfs::Sysfs;
 use super::*;
 use crate::perftest::Launcher;
 
-/// An agent on this machine that has no perftest, while `with` runs; what it logged.
-fn serving(with: impl FnOnce(SocketAddr) + Send) -> String {
-    let node = Node {
+mod strangers;
+
+/// This machine, without perftest.
+fn node() -> Node {
+    Node {
         launcher: Launcher { path: "/nonexistent".into(), wrapper: Vec::new() },
         sysfs: Sysfs::system(),
         interrupt: Interrupt::never(),
-    };
+    }
+}
+
+/// An agent on this machine that has no perftest, while `with` runs; what it logged.
+fn serving(with: impl FnOnce(SocketAddr) + Send) -> String {
+    let node = node();
     let log = Mutex::new(String::new());
     let settings = Settings { token: None, wanted: Wanted::default(), first_port: 18515, governors: None };
     let agent = Agent::listen("127.0.0.1:0".parse().unwrap(), settings, &node).unwrap();
     let address = agent.address().unwrap();
     thread::scope(|scope| {
-        scope.spawn(|| agent.serve(&|line| log.lock().unwrap().push_str(line)).unwrap());
+        scope.spawn(|| agent.serve(&|line| log.lock().unwrap().push_str(&format!("{line}\n"))).unwrap());
+        let _ending = Ending(&node.interrupt);
         with(address);
-        node.interrupt.request();
     });
     log.into_inner().unwrap()
+}
+
+/// Has the agent end, also if a test fails: nobody would join its thread.
+struct Ending<'a>(&'a Interrupt);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.request();
+    }
 }
 
 /// A connection that has shaken hands.
 fn connect(address: SocketAddr) -> BufReader<TcpStream> {
     let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
-    let nonce = "00".repeat(32);
-    answer(&mut stream);
-    say(&mut stream, &json!({"silkrailCheck": 1, "nonce": nonce}).to_string());
-    answer(&mut stream);
+    shake_hands(&mut stream);
     stream
+}
+
+fn shake_hands(stream: &mut BufReader<TcpStream>) {
+    let nonce = "00".repeat(32);
+    answer(stream);
+    say(stream, &json!({"silkrailCheck": 1, "nonce": nonce}).to_string());
+    answer(stream);
 }
 
 fn say(stream: &mut BufReader<TcpStream>, line: &str) {
@@ -123,11 +143,7 @@ fn another_version_garbage_and_silence_do_no_harm() {
 
 #[test]
 fn without_a_token_only_this_node_is_listened_to() {
-    let node = Node {
-        launcher: Launcher { path: "".into(), wrapper: Vec::new() },
-        sysfs: Sysfs::system(),
-        interrupt: Interrupt::never(),
-    };
+    let node = node();
     for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let settings =
             Settings { token: None, wanted: Wanted::default(), first_port: 18515, governors: None };
@@ -140,11 +156,7 @@ fn without_a_token_only_this_node_is_listened_to() {
 
 #[test]
 fn busy_is_who_has_a_test_and_not_who_cleans_up_after_one() {
-    let node = Node {
-        launcher: Launcher { path: "/nonexistent".into(), wrapper: Vec::new() },
-        sysfs: Sysfs::system(),
-        interrupt: Interrupt::never(),
-    };
+    let node = node();
     let settings = Settings { token: None, wanted: Wanted::default(), first_port: 18515, governors: None };
     let agent = Agent::listen("127.0.0.1:0".parse().unwrap(), settings, &node).unwrap();
     let address = agent.address().unwrap();

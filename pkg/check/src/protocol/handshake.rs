@@ -12,8 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::{Reason, Refusal, Reply, Token, VERSION, Wire};
 use crate::{Error, Interrupt, error::io};
 
-/// How long an end may take for a line.
-const WITHIN: Duration = Duration::from_secs(10);
+/// How long an agent waits for a client to introduce itself. It says one line, so no byte of it gives it more time.
+pub(crate) const WITHIN: Duration = Duration::from_secs(5);
+
+/// How long an agent may take for a line: it may be busy with others.
+const ANSWERING: Duration = Duration::from_secs(10);
 
 const CLIENT: &[u8] = b"silkrail check 1 client";
 const AGENT: &[u8] = b"silkrail check 1 agent";
@@ -80,7 +83,10 @@ pub fn accept(wire: &mut Wire, token: Option<&Token>, interrupt: &Interrupt) -> 
 /// # Errors
 /// [`Error::NotTrusted`] if the agent has not the token; and those of [`Wire::receive`].
 pub fn introduce(wire: &mut Wire, token: Option<&Token>, interrupt: &Interrupt) -> Result<(), Error> {
-    let greeting: Greeting = wire.receive(WITHIN, interrupt)?;
+    let greeting: Greeting = match wire.receive(ANSWERING, interrupt) {
+        Err(Error::Closed { peer }) => return Err(Error::TurnedAway { peer }),
+        greeting => greeting?,
+    };
     if greeting.silkrail_check != VERSION {
         let why = format!("it speaks version {} of the protocol, this is {VERSION}", greeting.silkrail_check);
         return Err(wire.protocol(&why));
@@ -96,7 +102,7 @@ pub fn introduce(wire: &mut Wire, token: Option<&Token>, interrupt: &Interrupt) 
     let ours = nonce()?;
     let proof = token.and_then(|token| token.proof([CLIENT, &theirs, &ours])).map(|proof| hex(&proof));
     wire.send(&Introduction { silkrail_check: VERSION, nonce: hex(&ours), proof })?;
-    match (wire.receive(WITHIN, interrupt)?, token) {
+    match (wire.receive(ANSWERING, interrupt)?, token) {
         (Welcome::Refused(Reply::Refused(refusal)), _) => {
             Err(Error::Refused { peer: wire.peer().to_string(), refusal })
         }

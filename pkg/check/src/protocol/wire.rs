@@ -3,6 +3,7 @@
 use std::{
     io::{self, Read, Write},
     net::{IpAddr, Shutdown, SocketAddr, TcpStream},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -23,7 +24,7 @@ const SENDING: Duration = Duration::from_secs(5);
 /// A connection to another end.
 #[derive(Debug)]
 pub struct Wire {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     peer: SocketAddr,
     unread: Vec<u8>,
 }
@@ -33,7 +34,8 @@ impl Wire {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn new(stream: TcpStream) -> Result<Self, Error> {
+    pub fn new(stream: impl Into<Arc<TcpStream>>) -> Result<Self, Error> {
+        let stream = stream.into();
         let prepared = stream.peer_addr().and_then(|peer| {
             stream.set_nodelay(true)?;
             stream.set_write_timeout(Some(SENDING))?;
@@ -63,7 +65,7 @@ impl Wire {
         if line.len() > LONGEST {
             return Err(self.protocol("what is to be sent is too long"));
         }
-        self.stream.write_all(&line).map_err(failed(format!("send to {}", self.peer)))
+        (&*self.stream).write_all(&line).map_err(failed(format!("send to {}", self.peer)))
     }
 
     /// The next line, as a value.
@@ -98,7 +100,7 @@ impl Wire {
         }
         self.stream.set_read_timeout(Some(wait)).map_err(failed("wait for an answer"))?;
         let mut piece = [0; 4096];
-        match self.stream.read(&mut piece) {
+        match (&*self.stream).read(&mut piece) {
             Ok(0) => return Err(self.closed()),
             Ok(read) => self.unread.extend_from_slice(&piece[..read]),
             Err(e)

@@ -1,0 +1,143 @@
+//! Connections that never prove anything: silent, slow, many, or as fast as they come.
+
+use std::{collections::VecDeque, net::Ipv4Addr, os::fd::AsRawFd};
+
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect as connect_socket, socket,
+};
+
+use super::*;
+use crate::protocol::handshake::WITHIN;
+
+/// How long an honest client waits for its answer: less than a connection that says nothing ever had.
+const HONEST: Duration = Duration::from_secs(4);
+
+/// A connection from one of this machine's many loopback addresses.
+fn connect_from(source: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let SocketAddr::V4(to) = to else { return Err(std::io::ErrorKind::Unsupported.into()) };
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    bind(socket.as_raw_fd(), &SockaddrIn::from(std::net::SocketAddrV4::new(source, 0)))?;
+    connect_socket(socket.as_raw_fd(), &SockaddrIn::from(to))?;
+    Ok(socket.into())
+}
+
+/// Asks for a test, and has the answer of an agent that has time for it.
+fn is_served(address: SocketAddr) {
+    let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
+    stream.get_ref().set_read_timeout(Some(HONEST)).unwrap();
+    shake_hands(&mut stream);
+    say(&mut stream, &test(|_| ()));
+    let answer = answer(&mut stream);
+    assert!(answer["message"].as_str().unwrap().contains("install the package perftest"), "{answer}");
+}
+
+#[test]
+fn silent_sockets_of_one_source_keep_nobody_out() {
+    serving(|address| {
+        let source = Ipv4Addr::new(127, 0, 0, 2);
+        let _silent: Vec<_> = (0..128).map(|_| connect_from(source, address)).collect();
+        (0..3).for_each(|_| is_served(address));
+    });
+}
+
+#[test]
+fn silent_sockets_of_as_many_sources_keep_nobody_out() {
+    serving(|address| {
+        let of = |n: u8| connect_from(Ipv4Addr::new(127, 0, 1, n), address);
+        let _silent: Vec<_> = (1..=255).map(of).collect();
+        (0..3).for_each(|_| is_served(address));
+    });
+}
+
+#[test]
+fn who_sends_a_byte_now_and_then_has_no_more_time_than_who_sends_none() {
+    serving(|address| {
+        let mut slow = connect_from(Ipv4Addr::new(127, 0, 0, 3), address).unwrap();
+        slow.set_nodelay(true).unwrap();
+        let began = Instant::now();
+        let ended = loop {
+            if slow.write_all(b" ").is_err() || began.elapsed() > 2 * WITHIN {
+                break began.elapsed();
+            }
+            thread::sleep(Duration::from_millis(100));
+        };
+        assert!(ended < WITHIN + WITHIN / 2, "it ended after {ended:?}");
+    });
+}
+
+#[test]
+fn slow_senders_keep_nobody_out() {
+    serving(|address| {
+        let of = |n: u8| connect_from(Ipv4Addr::new(127, 0, 2, n), address).unwrap();
+        let mut slow: Vec<TcpStream> = (1..=128).map(of).collect();
+        for _ in 0..3 {
+            slow.iter_mut().for_each(|stream| drop(stream.write(b"{")));
+            is_served(address);
+        }
+    });
+}
+
+#[test]
+fn a_source_that_connects_as_fast_as_it_can_keeps_nobody_out() {
+    serving(|address| {
+        let over = Interrupt::never();
+        thread::scope(|scope| {
+            let _over = Ending(&over);
+            scope.spawn(|| {
+                let mut held = VecDeque::new();
+                while !over.is_requested() {
+                    held.extend(connect_from(Ipv4Addr::new(127, 0, 0, 4), address));
+                    // This process has so many descriptors.
+                    held.drain(..held.len().saturating_sub(200));
+                }
+            });
+            for _ in 0..10 {
+                is_served(address);
+                thread::sleep(Duration::from_millis(200));
+            }
+        });
+    });
+}
+
+#[test]
+fn what_strangers_do_is_logged_in_a_few_lines_that_count_it() {
+    const STRANGERS: usize = 250;
+    let log = serving(|address| {
+        for n in 1..=250u8 {
+            let mut stream = connect_from(Ipv4Addr::new(127, 0, 3, n), address).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    let lines: Vec<&str> = log.lines().collect();
+    assert!((1..=30).contains(&lines.len()), "{} lines", lines.len());
+    let more = |line: &&str| line.strip_suffix(log::STRANGERS_LEFT_OUT)?.parse::<usize>().ok();
+    let (counts, told): (Vec<_>, Vec<_>) = lines.iter().map(more).partition(Option::is_some);
+    assert_eq!(counts.into_iter().flatten().sum::<usize>() + told.len(), STRANGERS, "{log}");
+}
+
+#[test]
+fn clients_that_ask_nothing_keep_nobody_out() {
+    serving(|address| {
+        let of = |n: u8| {
+            let mut stream = BufReader::new(connect_from(Ipv4Addr::new(127, 0, 4, n), address).unwrap());
+            stream.get_ref().set_read_timeout(Some(HONEST)).unwrap();
+            shake_hands(&mut stream);
+            stream
+        };
+        let _idle: Vec<_> = (1..=64).map(of).collect();
+        is_served(address);
+    });
+}
+
+#[test]
+fn who_comes_too_often_is_told_so() {
+    serving(|address| {
+        let node = node();
+        let connect = |_| Client::connect(&node, address, None).err();
+        let errors: Vec<Error> = (0..500).filter_map(connect).collect();
+        assert!(errors.iter().all(|error| matches!(error, Error::TurnedAway { .. })), "{errors:?}");
+        let told = errors.first().unwrap().to_string();
+        assert!(told.contains("it has too many from this address") && told.contains("try again"), "{told}");
+    });
+}
