@@ -56,6 +56,8 @@ const CLEANING: Duration = Duration::from_secs(3);
 pub struct Settings {
     /// What clients have to have.
     pub token: Option<Token>,
+    /// Addresses that clients have connected to when they reach this agent, beside its own.
+    pub known_as: Vec<IpAddr>,
     /// What is used where a client asks for nothing else.
     pub wanted: Wanted,
     /// The first TCP port that is tried for perftest.
@@ -172,16 +174,34 @@ impl<'a> Agent<'a> {
     /// A stranger who becomes a client.
     fn let_in(&self, stream: Arc<TcpStream>, place: &Place<'_>) -> Result<Wire, Error> {
         let mut wire = Wire::new(stream)?;
-        let gave_way = |wire: &Wire| Error::GaveWay { peer: wire.peer().to_string() };
-        match handshake::accept(&mut wire, self.settings.token.as_ref(), &self.node.interrupt) {
-            Err(_) if place.is_closed() => return Err(gave_way(&wire)),
-            shaken => shaken?,
+        let local = wire.local();
+        let admit = |to: Option<IpAddr>| {
+            self.is_ours(to, local)?;
+            if place.is_now_a_client() {
+                Ok(())
+            } else {
+                Err(busy("too many clients are connected, and all have tests"))
+            }
+        };
+        match handshake::accept(&mut wire, self.settings.token.as_ref(), &self.node.interrupt, admit) {
+            Err(_) if place.is_closed() => Err(Error::GaveWay { peer: wire.peer().to_string() }),
+            accepted => accepted.map(|()| wire),
         }
-        if place.is_now_a_client() {
-            return Ok(wire);
+    }
+
+    /// Whether the address that a client has connected to is this agent's. If it is another's, that one passes on what it
+    /// is sent, and its own results would be this node's.
+    fn is_ours(&self, to: Option<IpAddr>, local: Option<IpAddr>) -> Result<(), Refusal> {
+        let Some(to) = to.map(|to| to.to_canonical()) else { return Ok(()) };
+        if local == Some(to) || self.settings.known_as.contains(&to) {
+            return Ok(());
         }
-        let _ = wire.send(&busy("too many clients are connected, and all have tests"));
-        Err(gave_way(&wire))
+        let local = local.map_or_else(|| "unknown".into(), |local| local.to_string());
+        let message = format!(
+            "you asked for {to}, and this agent's address is {local}: another host passes on what you say; if an address \
+             is translated between you on purpose, start this agent with --known-as {to}"
+        );
+        Err(Refusal { reason: Reason::Address, message: message.into() })
     }
 
     fn talk(&self, wire: &mut Wire, place: &Place<'_>, log: &Log<'_>) -> Result<(), Error> {
@@ -196,9 +216,12 @@ impl<'a> Agent<'a> {
             place.has_test(false);
             match answered {
                 Ok(reply) => wire.send(&reply)?,
-                Err(error @ (Error::Closed { .. } | Error::Protocol { .. } | Error::Interrupted)) => {
-                    return refused(wire, error);
-                }
+                Err(
+                    error @ (Error::Closed { .. }
+                    | Error::Altered { .. }
+                    | Error::Protocol { .. }
+                    | Error::Interrupted),
+                ) => return refused(wire, error),
                 Err(error) => {
                     log.client(&format!("{}: {error}", wire.peer()));
                     wire.send(&refusal(&error))?;
@@ -208,7 +231,9 @@ impl<'a> Agent<'a> {
     }
 
     fn answer(&self, wire: &mut Wire, request: Request, log: &Log<'_>) -> Result<Reply, Error> {
-        let Some(_one) = self.one()? else { return Ok(busy("another test is under way on this node")) };
+        let Some(_one) = self.one()? else {
+            return Ok(Reply::Refused(busy("another test is under way on this node")));
+        };
         let held = self.settings.governors.as_ref().map(Governors::hold).transpose()?;
         if let Some(Done::Without(why)) = held.as_ref().map(|held| &held.done) {
             log.client(&format!("the governor stays as it is: {why}"));
@@ -258,7 +283,12 @@ impl<'a> Agent<'a> {
         let program = self.node.launcher.find(test.kind, test.operation)?;
         let selected = self.node.select(wanted, gid.or(Some(wire.peer())), wire.local())?;
         let session = Session::new(self.node, program, test, &selected);
-        let (mut running, tcp_port) = session.serve(self.settings.first_port)?;
+        // Where the client will look for it, and nowhere else.
+        let at = match wire.local() {
+            Some(IpAddr::V4(local)) => Some(local),
+            _ => None,
+        };
+        let (mut running, tcp_port) = session.serve(self.settings.first_port, at)?;
         wire.send(&Reply::Ready { tcp_port, end: Box::new(session.end()) })?;
         let limit = Duration::from_secs(test.duration.get().into()) + SLACK;
         self.attend(wire, &mut running, limit)?;
@@ -349,8 +379,8 @@ fn refusal(error: &Error) -> Reply {
     Reply::Refused(Refusal { reason, message: error.to_string().into() })
 }
 
-fn busy(why: &str) -> Reply {
-    Reply::Refused(Refusal { reason: Reason::Busy, message: format!("busy: {why}; try again later").into() })
+fn busy(why: &str) -> Refusal {
+    Refusal { reason: Reason::Busy, message: format!("busy: {why}; try again later").into() }
 }
 
 /// Closes a connection of a source that has too many, without a word and so that the kernel forgets it at once.

@@ -86,6 +86,31 @@ pub enum Error {
         /// Who.
         peer: String,
     },
+    /// The other end went before it was known.
+    #[error(
+        "{peer} left before it had shaken hands: a client of another version or without the token, or one that only \
+         looked whether somebody listens"
+    )]
+    Left {
+        /// Who.
+        peer: String,
+    },
+    /// The other end has the token, and was refused.
+    #[error("{peer} was not let in: {refusal}")]
+    NotAdmitted {
+        /// Who.
+        peer: String,
+        /// What it was told.
+        refusal: Refusal,
+    },
+    /// A message is not the one that the other end has sealed.
+    #[error(
+        "{peer}: a message was changed, repeated or left out on its way, or is somebody else's; the connection is closed"
+    )]
+    Altered {
+        /// Who.
+        peer: String,
+    },
     /// The other end said something that is not the protocol.
     #[error("{peer} does not speak this protocol: {why}")]
     Protocol {

@@ -1,7 +1,7 @@
 //! One end's part of a test: its port, its program, its counters.
 
 use std::{
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr},
     thread,
     time::{Duration, Instant},
 };
@@ -10,7 +10,7 @@ use sysfs::Sysfs;
 
 use crate::{
     Error, Interrupt, Test, Wanted, counters, node,
-    perftest::{Arguments, Launcher, Output, Program, Role, Running, free_port, is_listening},
+    perftest::{Arguments, BIND, Launcher, Output, Program, REPORT, Role, Running, free_port, is_listening},
     record::End,
     select::{Selected, select},
 };
@@ -77,19 +77,24 @@ impl<'a> Session<'a> {
         End { counters: counters::growth(&self.before, &after), ..end }
     }
 
-    /// Starts perftest's server on a free port, and returns when it listens.
-    pub(crate) fn serve(&self, first_port: u16) -> Result<(Running, u16), Error> {
-        let mut next = first_port;
+    /// Starts perftest's server on a free port, and returns when it listens: at an address, if there is one and perftest
+    /// knows how.
+    pub(crate) fn serve(&self, first_port: u16, at: Option<Ipv4Addr>) -> Result<(Running, u16), Error> {
+        let (mut next, mut at) = (first_port, at);
         loop {
             let left = (first_port.saturating_add(PORTS)).saturating_sub(next);
             let port = free_port(next, left).ok_or_else(|| Error::NoPort {
                 why: format!("all TCP ports from {first_port} on, {PORTS} of them, are taken"),
             })?;
-            let mut running = self.start(Role::Server, port, false)?;
+            let mut running = self.start(Role::Server(at), port, false)?;
             if self.listens(&mut running, port)? {
                 return Ok((running, port));
             }
             let output = running.end()?;
+            if at.is_some() && output.does_not_know(BIND) {
+                at = None;
+                continue;
+            }
             // Somebody was faster.
             if !is_listening(port) {
                 return Err(output.failure());
@@ -120,7 +125,7 @@ impl<'a> Session<'a> {
     /// Runs perftest's client to its end.
     pub(crate) fn run(&self, server: IpAddr, port: u16) -> Result<Output, Error> {
         let output = self.run_with(server, port, true)?;
-        if output.has_no_report() { self.run_with(server, port, false) } else { Ok(output) }
+        if output.does_not_know(REPORT) { self.run_with(server, port, false) } else { Ok(output) }
     }
 
     fn run_with(&self, server: IpAddr, port: u16, report: bool) -> Result<Output, Error> {
@@ -155,25 +160,21 @@ impl<'a> Session<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
     use rdma::{LinkLayer, PortState};
 
     use super::*;
     use crate::{Kind, Operation, node::Port};
 
-    #[test]
-    fn a_perftest_without_a_report_is_run_for_its_table() {
-        let dir = tempfile::tempdir().unwrap();
-        let fake = dir.path().join("ib_write_bw");
-        let script = "#!/bin/sh
-            case \"$*\" in *out_json*) echo \"$0: unrecognized option '--out_json'\" >&2; exit 1 ;; esac
-            echo table\n";
+    /// What a session comes to whose perftest is this script, in this directory.
+    fn session<T>(dir: &Path, script: &str, with: impl FnOnce(Session<'_>) -> T) -> T {
+        let fake = dir.join("ib_write_bw");
         fs::write(&fake, script).unwrap();
         fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
         let node = Node {
-            launcher: Launcher { path: dir.path().into(), wrapper: Vec::new() },
-            sysfs: Sysfs::at(dir.path()),
+            launcher: Launcher { path: dir.into(), wrapper: Vec::new() },
+            sysfs: Sysfs::at(dir),
             interrupt: Interrupt::never(),
         };
         let test = Test {
@@ -196,7 +197,39 @@ mod tests {
         let device = "mlx5_0".parse().unwrap();
         let selected = Selected { device, port: 1u64.try_into().unwrap(), gid: None, facts };
         let program = node.launcher.find(test.kind, test.operation).unwrap();
-        let output = Session::new(&node, program, &test, &selected).run([127, 0, 0, 1].into(), 1).unwrap();
+        with(Session::new(&node, program, &test, &selected))
+    }
+
+    #[test]
+    fn a_perftest_without_a_report_is_run_for_its_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = "#!/bin/sh
+            case \"$*\" in *out_json*) echo \"$0: unrecognized option '--out_json'\" >&2; exit 1 ;; esac
+            echo table\n";
+        let run = |session: Session<'_>| session.run([127, 0, 0, 1].into(), 1).unwrap();
+        let output = session(dir.path(), script, run);
         assert_eq!((output.is_success(), output.printed.as_str()), (true, "table\n"));
+    }
+
+    #[test]
+    fn perftest_listens_where_its_client_has_connected_to_if_it_knows_how() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = [127, 0, 0, 2].into();
+        // As perftest 4.5 does not know the option, and as 25.01 does; the port is one of which nobody knows.
+        let older = "#!/bin/sh
+            [ \"$1\" != --version ] || exit 0
+            echo \"$*\" >>${0%/*}/started
+            case \"$*\" in *bind_*) echo \"$0: unrecognized option '--bind_source_ip=127.0.0.2'\" >&2; exit 1 ;; esac
+            echo 'no device' >&2; exit 1\n";
+        let newer = older.replace("*bind_*", "never");
+        for (script, binds) in [(older, vec![true, false]), (newer.as_str(), vec![true])] {
+            let failure = session(dir.path(), script, |session| session.serve(FIRST_PORT, Some(at)));
+            assert!(failure.unwrap_err().to_string().contains("no device"));
+            let started = fs::read_to_string(dir.path().join("started")).unwrap();
+            let bound: Vec<bool> =
+                started.lines().map(|line| line.ends_with(" --bind_source_ip=127.0.0.2")).collect();
+            assert_eq!(bound, binds, "{started}");
+            fs::remove_file(dir.path().join("started")).unwrap();
+        }
     }
 }

@@ -11,6 +11,7 @@ use sysfs::Sysfs;
 use super::*;
 use crate::perftest::Launcher;
 
+mod channel;
 mod strangers;
 
 /// This machine, without perftest.
@@ -22,11 +23,24 @@ fn node() -> Node {
     }
 }
 
+fn settings() -> Settings {
+    Settings {
+        token: None,
+        known_as: Vec::new(),
+        wanted: Wanted::default(),
+        first_port: 18515,
+        governors: None,
+    }
+}
+
 /// An agent on this machine that has no perftest, while `with` runs; what it logged.
 fn serving(with: impl FnOnce(SocketAddr) + Send) -> String {
+    serving_by(settings(), with)
+}
+
+fn serving_by(settings: Settings, with: impl FnOnce(SocketAddr) + Send) -> String {
     let node = node();
     let log = Mutex::new(String::new());
-    let settings = Settings { token: None, wanted: Wanted::default(), first_port: 18515, governors: None };
     let agent = Agent::listen("127.0.0.1:0".parse().unwrap(), settings, &node).unwrap();
     let address = agent.address().unwrap();
     thread::scope(|scope| {
@@ -54,20 +68,32 @@ fn connect(address: SocketAddr) -> BufReader<TcpStream> {
 }
 
 fn shake_hands(stream: &mut BufReader<TcpStream>) {
-    let nonce = "00".repeat(32);
-    answer(stream);
-    say(stream, &json!({"silkrailCheck": 1, "nonce": nonce}).to_string());
-    answer(stream);
+    line(stream);
+    say_line(stream, &json!({"silkrailCheck": 2}).to_string());
+    assert_eq!(line(stream), json!({}));
 }
 
-fn say(stream: &mut BufReader<TcpStream>, line: &str) {
+fn say_line(stream: &mut BufReader<TcpStream>, line: &str) {
     stream.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-fn answer(stream: &mut BufReader<TcpStream>) -> Value {
+fn line(stream: &mut BufReader<TcpStream>) -> Value {
     let mut line = String::new();
     stream.read_line(&mut line).unwrap();
     serde_json::from_str(&line).unwrap()
+}
+
+fn say(stream: &mut BufReader<TcpStream>, message: &str) {
+    let length = u16::try_from(message.len()).unwrap().to_be_bytes();
+    stream.get_mut().write_all(&[&length[..], message.as_bytes()].concat()).unwrap();
+}
+
+fn answer(stream: &mut BufReader<TcpStream>) -> Value {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).unwrap();
+    let mut message = vec![0; u16::from_be_bytes(length).into()];
+    stream.read_exact(&mut message).unwrap();
+    serde_json::from_slice(&message).unwrap()
 }
 
 fn test(change: impl FnOnce(&mut Value)) -> String {
@@ -123,13 +149,13 @@ fn a_refusal_is_told_and_the_connection_stays() {
 fn another_version_garbage_and_silence_do_no_harm() {
     serving(|address| {
         let mut other = BufReader::new(TcpStream::connect(address).unwrap());
-        answer(&mut other);
-        say(&mut other, &json!({"silkrailCheck": 2, "nonce": "00".repeat(32)}).to_string());
-        assert_eq!(answer(&mut other)["reason"], "version");
+        line(&mut other);
+        say_line(&mut other, &json!({"silkrailCheck": 3, "nonce": "00".repeat(32)}).to_string());
+        assert_eq!(line(&mut other)["reason"], "version");
         for garbage in ["GET / HTTP/1.1", "{}", "[[[[[[", "\u{0}"] {
             let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
-            answer(&mut stream);
-            say(&mut stream, garbage);
+            line(&mut stream);
+            say_line(&mut stream, garbage);
             stream.get_mut().shutdown(Shutdown::Write).unwrap();
             let mut rest = String::new();
             assert!(stream.read_to_string(&mut rest).is_ok_and(|_| rest.is_empty()), "{garbage}: {rest}");
@@ -145,10 +171,8 @@ fn another_version_garbage_and_silence_do_no_harm() {
 fn without_a_token_only_this_node_is_listened_to() {
     let node = node();
     for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
-        let settings =
-            Settings { token: None, wanted: Wanted::default(), first_port: 18515, governors: None };
         assert!(
-            matches!(Agent::listen(open.parse().unwrap(), settings, &node), Err(Error::Open { .. })),
+            matches!(Agent::listen(open.parse().unwrap(), settings(), &node), Err(Error::Open { .. })),
             "{open}"
         );
     }
@@ -157,8 +181,7 @@ fn without_a_token_only_this_node_is_listened_to() {
 #[test]
 fn busy_is_who_has_a_test_and_not_who_cleans_up_after_one() {
     let node = node();
-    let settings = Settings { token: None, wanted: Wanted::default(), first_port: 18515, governors: None };
-    let agent = Agent::listen("127.0.0.1:0".parse().unwrap(), settings, &node).unwrap();
+    let agent = Agent::listen("127.0.0.1:0".parse().unwrap(), settings(), &node).unwrap();
     let address = agent.address().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| agent.serve(&|_| ()).unwrap());

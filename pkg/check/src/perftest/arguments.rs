@@ -1,14 +1,20 @@
 //! The command line of a program of perftest.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use crate::{DeviceName, Kind, PortNumber, Test};
+
+/// The option for a report: versions before 4.5 do not have it.
+pub(crate) const REPORT: &str = "out_json";
+
+/// The option for an address of the server's TCP port: versions before 23.07 do not have it, and listen on all.
+pub(crate) const BIND: &str = "bind_source_ip";
 
 /// One end of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Waits for the other.
-    Server,
+    /// Waits for the other, at this address or at all of the node's.
+    Server(Option<Ipv4Addr>),
     /// Connects to the server at this address.
     Client(IpAddr),
 }
@@ -51,13 +57,16 @@ impl Arguments<'_> {
             list.push(format!("--qp={}", test.queue_pairs));
             list.push("--report_gbits".into());
         }
-        if let Role::Client(address) = self.role {
-            if self.report {
-                // In front of the table, in the same pipe: no file that could be in somebody's way.
-                list.push("--out_json".into());
-                list.push("--out_json_file=/dev/stdout".into());
+        match self.role {
+            Role::Server(at) => list.extend(at.map(|at| format!("--{BIND}={at}"))),
+            Role::Client(address) => {
+                if self.report {
+                    // In front of the table, in the same pipe: no file that could be in somebody's way.
+                    list.push(format!("--{REPORT}"));
+                    list.push("--out_json_file=/dev/stdout".into());
+                }
+                list.push(address.to_string());
             }
-            list.push(address.to_string());
         }
         list
     }
@@ -86,7 +95,7 @@ mod tests {
                 port,
                 gid_index: Some(3),
                 tcp_port: 18515,
-                role: Role::Server,
+                role: Role::Server(Some(Ipv4Addr::new(10, 0, 0, 2))),
                 report: true,
             };
             let client =
@@ -101,6 +110,7 @@ mod tests {
                 assert_eq!(list.contains(&"--qp=2".into()), kind == Kind::Bandwidth);
             }
             assert_eq!(client.last().unwrap(), "10.0.0.1");
+            assert_eq!(server.last().unwrap(), "--bind_source_ip=10.0.0.2");
             assert!(server.iter().all(|word| word.starts_with("--")), "{server:?}");
         }
     }

@@ -12,6 +12,7 @@ mod run;
 mod table;
 
 pub use arguments::{Arguments, Role};
+pub(crate) use arguments::{BIND, REPORT};
 pub use child::become_child;
 pub use json::parse as parse_json;
 pub use listening::{free_port, is_listening};

@@ -211,10 +211,9 @@ impl Output {
         self.status.success()
     }
 
-    /// Whether it does not know the option for the report: perftest before 4.5, like Ubuntu 22.04's 4.4, has the table
-    /// only.
-    pub fn has_no_report(&self) -> bool {
-        let is = |line: &str| line.contains("unrecognized option") && line.contains("out_json");
+    /// Whether it does not know an option, as older versions do not.
+    pub(crate) fn does_not_know(&self, option: &str) -> bool {
+        let is = |line: &str| line.contains("unrecognized option") && line.contains(option);
         !self.is_success() && self.complaints.lines().any(is)
     }
 

@@ -97,6 +97,8 @@ pub enum Reason {
     Token,
     /// Another version of the protocol.
     Version,
+    /// The client has connected to another address than the agent's.
+    Address,
     /// perftest gave no usable number, and may do better the next time.
     Unusable,
     /// The test could not be done.

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use hmac::{Hmac, Mac};
+use hkdf::Hkdf;
 use nix::{libc, unistd::geteuid};
 use sha2::Sha256;
 
@@ -18,7 +18,10 @@ use crate::Error;
 #[derive(Clone)]
 pub struct Token(Vec<u8>);
 
-/// Shorter ones could be guessed by whoever has seen a proof.
+/// What the key of a channel is derived for. Whoever has it has not the token, nor the key of another version.
+const LABEL: &[u8] = b"silkrail check 2 psk";
+
+/// Shorter ones could be guessed by whoever has seen a handshake.
 const SHORTEST: usize = 16;
 const LONGEST: u64 = 4096;
 
@@ -53,23 +56,17 @@ impl Token {
         Ok(Self(token.to_vec()))
     }
 
-    /// A proof that whoever made it has the token: HMAC-SHA256 over the parts.
-    pub(crate) fn proof(&self, parts: [&[u8]; 3]) -> Option<[u8; 32]> {
-        Some(self.mac(parts)?.finalize().into_bytes().into())
+    /// The key that both ends of a channel have before it: HKDF-SHA256 (RFC 5869) of the token.
+    pub(super) fn key(&self) -> [u8; 32] {
+        let mut key = [0; 32];
+        // One block of the hash: it is never too long.
+        let _ = Hkdf::<Sha256>::new(None, &self.0).expand(LABEL, &mut key);
+        key
     }
 
-    /// Whether a proof is right. Takes the same time wherever it is wrong.
-    pub(crate) fn is_proof(&self, parts: [&[u8]; 3], proof: &[u8]) -> bool {
-        self.mac(parts).is_some_and(|mac| mac.verify_slice(proof).is_ok())
-    }
-
-    fn mac(&self, parts: [&[u8]; 3]) -> Option<Hmac<Sha256>> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
-        for part in parts {
-            mac.update(&u64::try_from(part.len()).ok()?.to_be_bytes());
-            mac.update(part);
-        }
-        Some(mac)
+    #[cfg(test)]
+    pub(super) fn of(text: &str) -> Self {
+        Self(text.into())
     }
 }
 
@@ -111,25 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_is_of_its_parts_and_its_token() {
-        let [ours, theirs] = ["0123456789abcdef", "0123456789abcdeg"].map(|text| Token(text.into()));
-        let parts: [&[u8]; 3] = [b"client", b"a", b"b"];
-        let proof = ours.proof(parts).unwrap();
-        assert!(ours.is_proof(parts, &proof));
-        assert!(!theirs.is_proof(parts, &proof));
-        assert!(!ours.is_proof([b"agent", b"a", b"b"], &proof));
-        assert!(!ours.is_proof([b"client", b"ab", b""], &proof));
-        assert!(!ours.is_proof(parts, &proof[..31]));
-        assert!(!ours.is_proof(parts, b""));
-    }
-
-    #[test]
-    fn the_hmac_is_that_of_rfc_4231() {
-        // Test case 2: key "Jefe".
-        let mut mac = Hmac::<Sha256>::new_from_slice(b"Jefe").unwrap();
-        mac.update(b"what do ya want for nothing?");
-        let expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(super::super::handshake::hex(&mac.finalize().into_bytes()), expected);
+    fn the_key_is_that_of_rfc_5869_and_of_the_token() {
+        // By another implementation: openssl kdf -keylen 32 -kdfopt digest:SHA256 -kdfopt key:0123456789abcdef
+        // -kdfopt info:'silkrail check 2 psk' HKDF
+        let expected = "9b09312c659dbc0df3b43732e6b21b1e4f720115ff40ed18f9bacfb6c16a9417";
+        let hex = |key: [u8; 32]| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(hex(Token::of("0123456789abcdef").key()), expected);
+        assert_ne!(hex(Token::of("0123456789abcdeg").key()), expected);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Lines of JSON over a connection: bounded in length and in time.
+//! JSON over a connection, bounded in length and in time: lines while two ends shake hands, then messages.
 
 use std::{
     io::{self, Read, Write},
@@ -10,10 +10,14 @@ use std::{
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Serialize, de::DeserializeOwned};
 
+use super::channel::{self, Channel};
 use crate::{Error, Interrupt, error::io as failed, label::plain};
 
 /// The longest line.
-const LONGEST: usize = 64 << 10;
+const LONGEST_LINE: usize = 4096;
+
+/// The longest message.
+const LONGEST: usize = channel::LONGEST - channel::TAG;
 
 /// How often a wait looks whether the process is to end.
 const TICK: Duration = Duration::from_millis(50);
@@ -27,6 +31,7 @@ pub struct Wire {
     stream: Arc<TcpStream>,
     peer: SocketAddr,
     unread: Vec<u8>,
+    channel: Option<Channel>,
 }
 
 impl Wire {
@@ -42,7 +47,8 @@ impl Wire {
             notice_absence(&stream)?;
             Ok(peer)
         });
-        Ok(Self { peer: prepared.map_err(failed("prepare a connection"))?, stream, unread: Vec::new() })
+        let peer = prepared.map_err(failed("prepare a connection"))?;
+        Ok(Self { stream, peer, unread: Vec::new(), channel: None })
     }
 
     /// Who is at the other end.
@@ -55,33 +61,87 @@ impl Wire {
         Some(self.stream.local_addr().ok()?.ip().to_canonical())
     }
 
-    /// Sends a value as one line.
+    /// Sends a value as one line, before there is a channel.
+    pub(super) fn send_line(&mut self, value: &impl Serialize) -> Result<(), Error> {
+        let mut line = self.text(value, LONGEST_LINE - 1)?;
+        line.push(b'\n');
+        self.write(&line)
+    }
+
+    /// The next line, as a value.
+    pub(super) fn receive_line<T: DeserializeOwned>(
+        &mut self,
+        within: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<T, Error> {
+        let line = self.wait(within, interrupt, Self::line)?;
+        self.value(&line)
+    }
+
+    /// From now on all messages are sealed.
+    pub(super) fn seal_with(&mut self, channel: Channel) {
+        self.channel = Some(channel);
+    }
+
+    /// Sends a value as one message.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Protocol`] if it is too long.
     pub fn send(&mut self, value: &impl Serialize) -> Result<(), Error> {
-        let mut line = serde_json::to_vec(value).map_err(|error| self.protocol(&error.to_string()))?;
-        line.push(b'\n');
-        if line.len() > LONGEST {
-            return Err(self.protocol("what is to be sent is too long"));
-        }
-        (&*self.stream).write_all(&line).map_err(failed(format!("send to {}", self.peer)))
+        let text = self.text(value, LONGEST)?;
+        let sealed = match &mut self.channel {
+            Some(channel) => channel.seal(&text).map_err(|error| self.protocol(&error.to_string()))?,
+            None => text,
+        };
+        let length = u16::try_from(sealed.len()).map_err(|error| self.protocol(&error.to_string()))?;
+        self.write(&[&length.to_be_bytes()[..], &sealed].concat())
     }
 
-    /// The next line, as a value.
+    /// The next message, as a value.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Interrupted`], [`Error::Closed`], [`Error::Protocol`], [`Error::Io`].
+    /// [`Error::TimedOut`], [`Error::Interrupted`], [`Error::Closed`], [`Error::Altered`], [`Error::Protocol`],
+    /// [`Error::Io`].
     pub fn receive<T: DeserializeOwned>(
         &mut self,
         within: Duration,
         interrupt: &Interrupt,
     ) -> Result<T, Error> {
+        let message = self.wait(within, interrupt, Self::message)?;
+        self.value(&message)
+    }
+
+    /// The next message, as a value, if one comes soon.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Altered`], [`Error::Protocol`], [`Error::Io`].
+    pub fn poll<T: DeserializeOwned>(&mut self, wait: Duration) -> Result<Option<T>, Error> {
+        let message = self.poll_for(wait, Self::message)?;
+        message.map(|message| self.value(&message)).transpose()
+    }
+
+    /// Says that nothing more will come, and gives what was sent a chance to arrive.
+    pub fn close(self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// As if it were connected with another.
+    #[cfg(test)]
+    pub(super) fn pretend(&mut self, peer: SocketAddr) {
+        self.peer = peer;
+    }
+
+    fn wait(
+        &mut self,
+        within: Duration,
+        interrupt: &Interrupt,
+        next: fn(&mut Self) -> Result<Option<Vec<u8>>, Error>,
+    ) -> Result<Vec<u8>, Error> {
         let deadline = Instant::now() + within;
         loop {
             interrupt.check()?;
-            if let Some(value) = self.poll(TICK)? {
-                return Ok(value);
+            if let Some(next) = self.poll_for(TICK, next)? {
+                return Ok(next);
             }
             if Instant::now() >= deadline {
                 let what = format!("the answer of {}", self.peer);
@@ -90,47 +150,70 @@ impl Wire {
         }
     }
 
-    /// The next line, as a value, if one comes soon.
-    ///
-    /// # Errors
-    /// [`Error::Closed`], [`Error::Protocol`], [`Error::Io`].
-    pub fn poll<T: DeserializeOwned>(&mut self, wait: Duration) -> Result<Option<T>, Error> {
-        if let Some(line) = self.line() {
-            return self.value(&line).map(Some);
+    /// What is there already, or after what comes soon.
+    fn poll_for(
+        &mut self,
+        wait: Duration,
+        next: fn(&mut Self) -> Result<Option<Vec<u8>>, Error>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        if let Some(next) = next(self)? {
+            return Ok(Some(next));
         }
         self.stream.set_read_timeout(Some(wait)).map_err(failed("wait for an answer"))?;
         let mut piece = [0; 4096];
         match (&*self.stream).read(&mut piece) {
-            Ok(0) => return Err(self.closed()),
-            Ok(read) => self.unread.extend_from_slice(&piece[..read]),
+            Ok(0) if !self.unread.is_empty() => Err(self.protocol("the connection ended within a message")),
+            Ok(0) => Err(self.closed()),
+            Ok(read) => {
+                self.unread.extend_from_slice(&piece[..read]);
+                next(self)
+            }
             Err(e)
                 if matches!(
                     e.kind(),
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
                 ) =>
             {
-                return Ok(None);
+                Ok(None)
             }
             Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
-                return Err(self.closed());
+                Err(self.closed())
             }
-            Err(source) => return Err(failed(format!("receive from {}", self.peer))(source)),
+            Err(source) => Err(failed(format!("receive from {}", self.peer))(source)),
         }
-        match self.line() {
-            Some(line) => self.value(&line).map(Some),
-            None if self.unread.len() > LONGEST => Err(self.protocol("a line is longer than 64 KiB")),
+    }
+
+    fn line(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        match self.unread.iter().take(LONGEST_LINE).position(|byte| *byte == b'\n') {
+            Some(end) => Ok(Some(self.unread.drain(..=end).collect())),
+            None if self.unread.len() >= LONGEST_LINE => Err(self.protocol("a line is longer than 4 KiB")),
             None => Ok(None),
         }
     }
 
-    /// Says that nothing more will come, and gives what was sent a chance to arrive.
-    pub fn close(self) {
-        let _ = self.stream.shutdown(Shutdown::Write);
+    fn message(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        let Some((length, rest)) = self.unread.split_first_chunk() else { return Ok(None) };
+        let length = u16::from_be_bytes(*length).into();
+        if rest.len() < length {
+            return Ok(None);
+        }
+        let message = rest[..length].to_vec();
+        self.unread.drain(..2 + length);
+        match &mut self.channel {
+            Some(channel) => {
+                channel.open(&message).map(Some).map_err(|_| Error::Altered { peer: self.peer.to_string() })
+            }
+            None => Ok(Some(message)),
+        }
     }
 
-    fn line(&mut self) -> Option<Vec<u8>> {
-        let end = self.unread.iter().position(|byte| *byte == b'\n')?;
-        Some(self.unread.drain(..=end).collect())
+    fn text(&self, value: &impl Serialize, longest: usize) -> Result<Vec<u8>, Error> {
+        let text = serde_json::to_vec(value).map_err(|error| self.protocol(&error.to_string()))?;
+        if text.len() > longest { Err(self.protocol("what is to be sent is too long")) } else { Ok(text) }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        (&*self.stream).write_all(bytes).map_err(failed(format!("send to {}", self.peer)))
     }
 
     fn value<T: DeserializeOwned>(&self, line: &[u8]) -> Result<T, Error> {
@@ -169,18 +252,27 @@ mod tests {
         (Wire::new(listener.accept().unwrap().0).unwrap(), other)
     }
 
+    fn line(wire: &mut Wire) -> Result<u32, Error> {
+        wire.receive_line(Duration::from_secs(10), &Interrupt::never())
+    }
+
     fn receive(wire: &mut Wire) -> Result<u32, Error> {
         wire.receive(Duration::from_secs(10), &Interrupt::never())
     }
 
     #[test]
-    fn lines_come_one_by_one_however_they_are_cut() {
+    fn lines_and_messages_come_one_by_one_however_they_are_cut() {
         let (mut wire, mut other) = pair();
         other.write_all(b"1\n22\n3").unwrap();
-        assert_eq!(receive(&mut wire).unwrap(), 1);
-        assert_eq!(receive(&mut wire).unwrap(), 22);
-        other.write_all(b"3\n").unwrap();
-        assert_eq!(receive(&mut wire).unwrap(), 33);
+        assert_eq!(line(&mut wire).unwrap(), 1);
+        assert_eq!(line(&mut wire).unwrap(), 22);
+        other.write_all(b"3\n\0\x025").unwrap();
+        assert_eq!(line(&mut wire).unwrap(), 33);
+        other.write_all(b"5\0\x016\0").unwrap();
+        assert_eq!(receive(&mut wire).unwrap(), 55);
+        assert_eq!(receive(&mut wire).unwrap(), 6);
+        other.write_all(b"\x017").unwrap();
+        assert_eq!(receive(&mut wire).unwrap(), 7);
         drop(other);
         assert!(matches!(receive(&mut wire), Err(Error::Closed { .. })));
     }
@@ -189,15 +281,27 @@ mod tests {
     fn a_line_without_end_is_refused() {
         let (mut wire, mut other) = pair();
         let writer = std::thread::spawn(move || other.write_all(&[b'1'; 2 * LONGEST]));
-        assert!(matches!(receive(&mut wire), Err(Error::Protocol { .. })));
+        assert!(matches!(line(&mut wire), Err(Error::Protocol { .. })));
+        assert!(wire.unread.len() <= 2 * LONGEST_LINE);
         drop(wire);
         let _ = writer.join();
     }
 
     #[test]
+    fn a_message_that_ends_with_the_connection_is_none() {
+        let (mut wire, mut other) = pair();
+        other.write_all(b"\0\x0212\0\x023").unwrap();
+        drop(other);
+        assert_eq!(receive(&mut wire).unwrap(), 12);
+        let torn = receive(&mut wire).unwrap_err().to_string();
+        assert!(torn.contains("ended within a message"), "{torn}");
+    }
+
+    #[test]
     fn what_is_no_json_is_refused_and_silence_has_its_time() {
         let (mut wire, mut other) = pair();
-        other.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        other.write_all(b"GET / HTTP/1.1\r\n\0\x03GET").unwrap();
+        assert!(matches!(line(&mut wire), Err(Error::Protocol { .. })));
         assert!(matches!(receive(&mut wire), Err(Error::Protocol { .. })));
         let silent = wire.receive::<u32>(Duration::ZERO, &Interrupt::never());
         assert!(matches!(silent, Err(Error::TimedOut { .. })));
@@ -222,5 +326,6 @@ mod tests {
     fn nothing_too_long_is_sent() {
         let (mut wire, _other) = pair();
         assert!(matches!(wire.send(&"x".repeat(LONGEST)), Err(Error::Protocol { .. })));
+        assert!(matches!(wire.send_line(&"x".repeat(LONGEST_LINE)), Err(Error::Protocol { .. })));
     }
 }

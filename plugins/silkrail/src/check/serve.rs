@@ -1,7 +1,7 @@
 //! `silkrail check serve`: the end that waits for tests.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -20,9 +20,13 @@ use crate::exit::{Exit, Failure};
 /// Wait for tests of other nodes, one at a time
 ///
 /// Who can connect can have this node start perftest, so without --token-file only this node itself can (127.0.0.1). With
-/// it, both ends prove by challenge and response (HMAC-SHA256) that they have the same token; the token does not go
-/// over the network. The file must be root's and nobody else's (mode 600), with at least 16 bytes. What follows the
-/// proof is not encrypted, and perftest's own ports know no token: use it in a network whose nodes you trust.
+/// it, both ends prove that they have the same token, and all that they say is encrypted, with keys of that connection
+/// (Noise NNpsk0); the token does not go over the network. The file must be root's and nobody else's (mode 600), with
+/// at least 16 bytes. All ends need the same version of silkrail.
+///
+/// perftest's own TCP port knows no token. It is open for the length of a test, on the address that the client has
+/// connected to; perftest that does not know --bind_source_ip, like 4.5, has it on all addresses. Neither that port nor RDMA
+/// is encrypted: use it in a network whose nodes you trust.
 ///
 /// Ports: the one of --listen, perftest's TCP ports (--test-port and the 15 after it), and for RoCE UDP 4791.
 #[derive(Debug, clap::Args)]
@@ -34,6 +38,9 @@ pub(crate) struct Args {
     /// The secret that all nodes share
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Another address than its own by which clients reach this agent, where addresses are translated; may be given again
+    #[arg(long, value_name = "ADDR")]
+    known_as: Vec<IpAddr>,
     /// The RDMA device for clients that ask for none; default: the one that is best for their address
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceName>,
@@ -59,6 +66,7 @@ impl Args {
         let node = super::node(root)?;
         let settings = Settings {
             token: self.token_file.as_deref().map(Token::read).transpose()?,
+            known_as: self.known_as.iter().map(IpAddr::to_canonical).collect(),
             wanted: Wanted { device: self.device.clone(), port: self.port, gid_index: None },
             first_port: self.test_port,
             governors: self.governor.as_ref().map(|_| Governors::below(root)),

@@ -1,0 +1,117 @@
+//! What is between a client and its agent when they have a token.
+
+use std::net::Ipv4Addr;
+
+use super::*;
+use crate::{
+    client::Order,
+    protocol::relay::{Sender, flip, relay},
+};
+
+fn token() -> Token {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "a token of the cluster").unwrap();
+    Token::read(file.path()).unwrap()
+}
+
+fn with_token() -> Settings {
+    Settings { token: Some(token()), ..settings() }
+}
+
+/// A test for somebody else: an agent without perftest says why not.
+fn run() -> Run {
+    let test = serde_json::from_str(&test(|_| ())).unwrap();
+    let Request::Test { test, .. } = test else { panic!("{test:?}") };
+    Run {
+        against: "127.0.0.1:1".parse().unwrap(),
+        test,
+        wanted: Wanted::default(),
+        peer_wanted: Wanted::default(),
+        limit: Default::default(),
+    }
+}
+
+#[test]
+fn nobody_between_them_reads_what_is_said() {
+    let seen: &'static Mutex<Vec<u8>> = Box::leak(Box::default());
+    serving_by(with_token(), |address| {
+        let way = relay(Ipv4Addr::LOCALHOST, address, |_, _, piece| {
+            seen.lock().unwrap().extend_from_slice(piece);
+        });
+        let node = node();
+        let mut client = Client::connect(&node, way, Some(&token())).unwrap();
+        let error = client.have_run(run()).unwrap_err().to_string();
+        assert!(error.contains("connect to 127.0.0.1:1"), "{error}");
+    });
+    let seen = seen.lock().unwrap();
+    let has = |text: &str| seen.windows(text.len()).any(|part| part == text.as_bytes());
+    assert!(has("silkrailCheck") && has("key"));
+    for secret in ["a token of the cluster", "run", "bandwidth", "127.0.0.1", "refused", "type"] {
+        assert!(!has(secret), "{secret}");
+    }
+}
+
+#[test]
+fn a_message_that_somebody_changes_is_refused_at_either_end() {
+    for (sender, by) in [(Sender::Client, "agent"), (Sender::Agent, "client")] {
+        // Behind the lines of the handshake: the length of the first message has two bytes.
+        for behind in [2, 9] {
+            let log = serving_by(with_token(), |address| {
+                let ends = Mutex::new(0);
+                let lines = if sender == Sender::Client { 1 } else { 2 };
+                let way = relay(Ipv4Addr::LOCALHOST, address, move |from, before, piece| {
+                    let mut seen = ends.lock().unwrap();
+                    if from != sender {
+                        return;
+                    }
+                    if *seen == lines {
+                        flip(sender, before + behind)(from, before, piece);
+                    }
+                    *seen += piece.iter().filter(|byte| **byte == b'\n').count().min(lines - *seen);
+                });
+                let node = node();
+                let mut client = Client::connect(&node, way, Some(&token())).unwrap();
+                let error = client.have_run(run()).unwrap_err().to_string();
+                assert!(error.contains("a message was changed, repeated or left out"), "{by}: {error}");
+            });
+            assert_eq!(log.contains("a message was changed"), by == "agent", "{log}");
+        }
+    }
+}
+
+#[test]
+fn a_host_that_passes_everything_on_gets_no_session_unless_the_agent_is_known_by_its_address() {
+    let between = Ipv4Addr::new(127, 0, 0, 2);
+    let log = serving_by(with_token(), |address| {
+        let node = node();
+        let way = relay(between, address, |_, _, _| ());
+        let error = Client::connect(&node, way, Some(&token())).unwrap_err().to_string();
+        assert!(error.contains("you asked for 127.0.0.2, and this agent's address is 127.0.0.1"), "{error}");
+        assert!(error.contains("--known-as 127.0.0.2"), "{error}");
+        assert!(Client::connect(&node, address, Some(&token())).is_ok());
+    });
+    assert!(log.contains("127.0.0.1 was not let in: you asked for 127.0.0.2"), "{log}");
+    let known = Settings { known_as: vec![between.into()], ..with_token() };
+    serving_by(known, |address| {
+        let node = node();
+        let way = relay(between, address, |_, _, _| ());
+        let mut client = Client::connect(&node, way, Some(&token())).unwrap();
+        assert!(client.have_run(run()).is_err_and(|error| error.to_string().contains("connect to")));
+    });
+}
+
+#[test]
+fn a_client_with_the_token_is_told_what_is_missing() {
+    serving_by(with_token(), |address| {
+        let node = node();
+        let mut client = Client::connect(&node, address, Some(&token())).unwrap();
+        let order = Order {
+            test: run().test,
+            wanted: Wanted::default(),
+            peer_wanted: Wanted::default(),
+            limit: Default::default(),
+        };
+        let error = client.measure(&order).unwrap_err().to_string();
+        assert!(error.contains("install the package perftest"), "{error}");
+    });
+}
