@@ -1,11 +1,11 @@
 //! The secret that the nodes of a cluster share.
 
 use std::{
-    fmt,
+    env, fmt,
     fs::{File, OpenOptions},
     io::Read,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use hkdf::Hkdf;
@@ -26,11 +26,21 @@ const SHORTEST: usize = 16;
 const LONGEST: u64 = 4096;
 
 impl Token {
-    /// The token in a file that nobody but its owner, who is us or root, can read.
+    /// The token in a file that nobody but its owner, who is us or root, can read; or that systemd has given this service
+    /// (`LoadCredential=`).
     ///
     /// # Errors
     /// [`Error::Token`].
     pub fn read(path: &Path) -> Result<Self, Error> {
+        let credentials = env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        // systemd lets a service's user read its credentials by an access control list, if the file system has any. Its
+        // mask looks like permissions of the group; the directory is closed to all others.
+        let is_credential = credentials.is_some_and(|dir| path.parent() == Some(&dir));
+        Self::read_unless(path, if is_credential { 0o037 } else { 0o077 })
+    }
+
+    /// The token in a file, unless its mode has one of these bits.
+    fn read_unless(path: &Path, open: u32) -> Result<Self, Error> {
         let wrong = |why: String| Error::Token { path: path.to_owned(), why };
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
@@ -42,7 +52,7 @@ impl Token {
         if meta.uid() != 0 && meta.uid() != geteuid().as_raw() {
             return Err(wrong(format!("belongs to user {}; it must be root's", meta.uid())));
         }
-        if meta.mode() & 0o077 != 0 {
+        if meta.mode() & open != 0 {
             return Err(wrong(format!("others can use it (mode {:o}); run chmod 600", meta.mode() & 0o7777)));
         }
         let bytes = content(file).map_err(|error| wrong(error.to_string()))?;
@@ -105,6 +115,20 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
         assert!(Token::read(&path).is_err(), "a link");
         assert!(Token::read(dir.path()).is_err(), "a directory");
+    }
+
+    #[test]
+    fn a_credential_may_have_an_access_control_list_and_may_not_be_everybodys() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "0123456789abcdef").unwrap();
+        let read = |mode| {
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+            (Token::read_unless(file.path(), 0o037).is_ok(), Token::read(file.path()).is_ok())
+        };
+        assert_eq!(
+            [read(0o400), read(0o440), read(0o460), read(0o444)],
+            [(true, true), (true, false), (false, false), (false, false)]
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::exit::{Exit, Failure};
 /// Who can connect can have this node start perftest, so without --token-file only this node itself can (127.0.0.1). With
 /// it, both ends prove that they have the same token, and all that they say is encrypted, with keys of that connection
 /// (Noise NNpsk0); the token does not go over the network. The file must be root's and nobody else's (mode 600), with
-/// at least 16 bytes. All ends need the same version of silkrail.
+/// at least 16 bytes; a service may have it from systemd (LoadCredential=). All ends need the same version of silkrail.
 ///
 /// perftest's own TCP port knows no token. It is open for the length of a test, on the address that the client has
 /// connected to; perftest that does not know --bind_source_ip, like 4.5, has it on all addresses. Neither that port nor RDMA

@@ -1,0 +1,211 @@
+//! The systemd units: they may do what their programs do, and little else.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+};
+
+use silkrail_tests::{cli, conf, daemon, http, rxe};
+use testkit::wait_until;
+
+const NODE: &str = "node/silkrail-node.service";
+const CHECK: &str = "node/silkrail-check.service";
+const DAEMON: &str = "silkraild/silkraild.service";
+
+/// Nobody's user and group.
+const NOBODY: &str = "65534";
+
+/// The values of a key of a unit.
+fn values(unit: &str, key: &str) -> Vec<String> {
+    let text = conf::text(unit);
+    let values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    values.flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+fn run(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    [&output.stdout, &output.stderr].map(|stream| String::from_utf8_lossy(stream).into_owned()).concat()
+}
+
+/// What systemd thinks of a unit, of which 100 is the worst, and whether it is no worse than that.
+fn is_at_most(unit: &Path, ceiling: u32) {
+    let threshold = format!("--threshold={ceiling}");
+    let judged =
+        run(Command::new("systemd-analyze").args(["security", "--offline=true", &threshold]).arg(unit));
+    assert!(judged.status.success(), "more than {ceiling}: {}", said(&judged));
+}
+
+#[test]
+fn no_unit_is_more_exposed_than_its_ceiling() {
+    let known = [(CHECK, 30), (DAEMON, 30), (NODE, 50)];
+    let files: BTreeSet<PathBuf> = conf::files(&[".service"]).into_iter().collect();
+    assert_eq!(
+        files,
+        known.iter().map(|(unit, _)| conf::path(unit)).collect(),
+        "a new unit has a ceiling too"
+    );
+    for (unit, ceiling) in known {
+        is_at_most(&conf::path(unit), ceiling);
+    }
+    let with_governor = tempfile::tempdir().unwrap();
+    let unit = with_governor.path().join("silkrail-check.service");
+    fs::copy(conf::path(CHECK), &unit).unwrap();
+    let drop_in = with_governor.path().join("silkrail-check.service.d/governor.conf");
+    fs::create_dir(drop_in.parent().unwrap()).unwrap();
+    fs::copy(conf::path("node/silkrail-check-governor.conf"), drop_in).unwrap();
+    is_at_most(&unit, 30);
+}
+
+/// Runs `silkrail apply` as the first processes of a machine would see it, with so many capabilities.
+fn apply(capabilities: &[String]) -> Output {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("node.yaml");
+    fs::write(&file, "pfs: [{match: {vendor: '15b3', device: '1021'}, vfs: 4, optional: true}]\n").unwrap();
+    let bounding =
+        capabilities.iter().map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
+    let script = format!(
+        "setpriv --inh-caps=-all --bounding-set=-all{} --no-new-privs {} apply --state-dir {} {}; exit $?",
+        bounding.collect::<String>(),
+        cli::executable().display(),
+        dir.path().join("state").display(),
+        file.display()
+    );
+    run(Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "--net", "sh", "-c", &script]))
+}
+
+#[test]
+fn the_node_unit_has_the_capabilities_that_tell_who_is_in_a_namespace() {
+    let capabilities = values(NODE, "CapabilityBoundingSet");
+    let enough = apply(&capabilities);
+    assert!(enough.status.success(), "{}", said(&enough));
+    let fewer: Vec<String> = capabilities.into_iter().filter(|name| name != "CAP_SYS_PTRACE").collect();
+    let refused = apply(&fewer);
+    assert!(!refused.status.success() && said(&refused).contains("CAP_SYS_PTRACE"), "{}", said(&refused));
+}
+
+/// A program at work.
+struct Traced {
+    strace: Child,
+    calls: tempfile::NamedTempFile,
+}
+
+impl Traced {
+    /// If nobody ends it, it ends after a minute.
+    fn start(program: &Path, arguments: &[&str]) -> Self {
+        let calls = tempfile::NamedTempFile::new().unwrap();
+        let mut command = Command::new("strace");
+        command.arg("-fo").arg(calls.path()).args(["timeout", "60"]).arg(program).args(arguments);
+        let streams = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self { strace: streams.spawn().unwrap(), calls }
+    }
+
+    /// The names of the system calls that it has made.
+    fn ended(mut self) -> BTreeSet<String> {
+        let pid = self.strace.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        run(Command::new("kill").args(children.split_whitespace()));
+        self.strace.wait().unwrap();
+        calls(&fs::read_to_string(self.calls.path()).unwrap())
+    }
+}
+
+fn calls(trace: &str) -> BTreeSet<String> {
+    let call = |line: &str| {
+        let (name, _) = line.split_once(' ')?.1.trim_start().split_once('(')?;
+        name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then(|| name.to_owned())
+    };
+    trace.lines().filter_map(call).collect()
+}
+
+/// The system calls that a filter lets through.
+fn allowed(filter: &[String]) -> BTreeSet<String> {
+    let set = |name: &String| {
+        let listed = run(Command::new("systemd-analyze").args(["syscall-filter", name]));
+        let text = String::from_utf8(listed.stdout).unwrap();
+        let lines =
+            text.lines().skip(1).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        allowed(&lines.map(str::to_owned).collect::<Vec<_>>())
+    };
+    let (sets, calls): (Vec<_>, Vec<_>) = filter.iter().cloned().partition(|name| name.starts_with('@'));
+    sets.iter().flat_map(set).chain(calls).collect()
+}
+
+fn is_let_through(unit: &str, calls: &BTreeSet<String>) {
+    let filter = allowed(&values(unit, "SystemCallFilter"));
+    assert!(filter.len() > 100 && calls.contains("openat"), "{filter:?} {calls:?}");
+    let refused: Vec<_> = calls.difference(&filter).collect();
+    assert!(refused.is_empty(), "{unit} does not let its program call {refused:?}");
+}
+
+#[test]
+fn no_program_makes_a_call_that_its_unit_filters() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("node.yaml");
+    fs::write(&file, "pfs: []\n").unwrap();
+    let state = dir.path().join("state");
+    let arguments = ["apply", "--dry-run", "--state-dir", state.to_str().unwrap(), file.to_str().unwrap()];
+    let trace = dir.path().join("trace");
+    run(Command::new("strace").arg("-fo").arg(&trace).arg(cli::executable()).args(arguments));
+    is_let_through(NODE, &calls(&fs::read_to_string(trace).unwrap()));
+
+    let listen = "127.0.0.1:18597";
+    let agent = Traced::start(&cli::executable(), &["check", "serve", "--listen", listen]);
+    wait_until("the agent listens", || rxe::listens(18597));
+    cli::silkrail(&format!("check bw {listen} --no-store"));
+    is_let_through(CHECK, &agent.ended());
+
+    let listen = "127.0.0.1:18596";
+    let daemon = Traced::start(&daemon::executable(), &["--listen", listen]);
+    wait_until("the daemon listens", || rxe::listens(18596));
+    assert_eq!(http::ask(listen.parse().unwrap(), "GET /metrics HTTP/1.1", &[]).status, 200);
+    is_let_through(DAEMON, &daemon.ended());
+}
+
+/// As systemd hands it out before it has file systems with access control lists, and since.
+#[test]
+fn the_agent_needs_neither_root_nor_a_capability() {
+    for (port, owner, mode) in [(18595, NOBODY, 0o400), (18594, "0", 0o440)] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let program = dir.path().join("silkrail");
+        fs::copy(cli::executable(), &program).unwrap();
+        let [token, roots] = ["check.token", "token"].map(|name| dir.path().join(name));
+        for path in [&token, &roots] {
+            fs::write(path, "0123456789abcdef0123456789abcdef").unwrap();
+        }
+        fs::set_permissions(&roots, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(&token, fs::Permissions::from_mode(mode)).unwrap();
+        // The group stands for a list: who is in it reads the file.
+        std::os::unix::fs::chown(&token, owner.parse().ok(), NOBODY.parse().ok()).unwrap();
+        let listen = format!("127.0.0.1:{port}");
+        let mut agent = Command::new("setpriv");
+        agent
+            .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
+            .args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"])
+            .arg(&program)
+            .args(["check", "serve", "--listen", &listen, "--token-file"])
+            .arg(&token)
+            .env("CREDENTIALS_DIRECTORY", dir.path());
+        let _agent = rxe::Program::spawn(&mut agent);
+        wait_until("the agent listens", || rxe::listens(port));
+        // The first thing that is missing here is perftest, or a device: it has been let in.
+        let shaken =
+            cli::silkrail(&format!("check bw {listen} --no-store --token-file {}", roots.display())).ended(1);
+        assert!(
+            shaken.stderr.contains("perftest") || shaken.stderr.contains("no usable RDMA port"),
+            "{shaken:?}"
+        );
+        fs::write(&roots, "another token of another cluster").unwrap();
+        let refused =
+            cli::silkrail(&format!("check bw {listen} --no-store --token-file {}", roots.display())).ended(1);
+        assert!(refused.stderr.contains("the token is wrong"), "{refused:?}");
+    }
+}
