@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sysfs::Sysfs;
 
 use super::*;
-use crate::perftest::Launcher;
+use crate::{Interrupt, perftest::Launcher};
 
 mod channel;
 mod strangers;

@@ -4,8 +4,11 @@ use std::net::Ipv4Addr;
 
 use super::*;
 use crate::{
-    client::Order,
-    protocol::relay::{Sender, flip, relay},
+    client::{Client, Order},
+    protocol::{
+        Request, Run,
+        relay::{Sender, flip, relay},
+    },
 };
 
 fn token() -> Token {

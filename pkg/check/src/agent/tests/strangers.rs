@@ -1,13 +1,13 @@
 //! Connections that never prove anything: silent, slow, many, or as fast as they come.
 
-use std::{collections::VecDeque, net::Ipv4Addr, os::fd::AsRawFd};
+use std::{collections::VecDeque, net::Ipv4Addr, os::fd::AsRawFd, time::Instant};
 
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect as connect_socket, socket,
 };
 
 use super::*;
-use crate::protocol::handshake::WITHIN;
+use crate::{client::Client, protocol::handshake::WITHIN};
 
 /// How long an honest client waits for its answer: less than a connection that says nothing ever had.
 const HONEST: Duration = Duration::from_secs(4);
