@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use snow::{Builder, HandshakeState, TransportState, error::Error as Noise};
+use snow::{Builder, HandshakeState, TransportState};
 
 use super::Token;
 
@@ -16,27 +16,47 @@ const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 const PROLOGUE: &[u8; 16] = b"silkrail check 2";
 
 /// What a message grows by.
-pub(super) const TAG: usize = 16;
+pub const TAG: usize = 16;
 
 /// The longest message of Noise.
-pub(super) const LONGEST: usize = 65_535;
+pub const LONGEST: usize = 65_535;
+
+/// It could not be read: whoever wrote it has not the keys, or it is not what was written. Or there are no random numbers.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Broken(String);
+
+impl From<snow::Error> for Broken {
+    fn from(error: snow::Error) -> Self {
+        Self(error.to_string())
+    }
+}
 
 /// A channel that is being made: the client writes and reads, the agent reads and writes.
-pub(super) struct Opening(HandshakeState);
+pub struct Opening(HandshakeState);
 
 impl Opening {
     /// The client's part.
-    pub(super) fn of_client(token: &Token, nonce: &[u8; 32]) -> Result<Self, Noise> {
+    ///
+    /// # Errors
+    /// [`Broken`], if there are no random numbers.
+    pub fn of_client(token: &Token, nonce: &[u8; 32]) -> Result<Self, Broken> {
         with(token, nonce, |builder| builder.build_initiator())
     }
 
     /// The agent's part.
-    pub(super) fn of_agent(token: &Token, nonce: &[u8; 32]) -> Result<Self, Noise> {
+    ///
+    /// # Errors
+    /// [`Broken`], if there are no random numbers.
+    pub fn of_agent(token: &Token, nonce: &[u8; 32]) -> Result<Self, Broken> {
         with(token, nonce, |builder| builder.build_responder())
     }
 
     /// The next message to the other end, which has the token if it can read it.
-    pub(super) fn write(&mut self, payload: &[u8]) -> Result<Vec<u8>, Noise> {
+    ///
+    /// # Errors
+    /// [`Broken`], if it is not our turn.
+    pub fn write(&mut self, payload: &[u8]) -> Result<Vec<u8>, Broken> {
         let mut message = vec![0; payload.len() + 64];
         let written = self.0.write_message(payload, &mut message)?;
         message.truncate(written);
@@ -44,7 +64,10 @@ impl Opening {
     }
 
     /// What the other end says, which has the token if this can be read.
-    pub(super) fn read(&mut self, message: &[u8]) -> Result<Vec<u8>, Noise> {
+    ///
+    /// # Errors
+    /// [`Broken`].
+    pub fn read(&mut self, message: &[u8]) -> Result<Vec<u8>, Broken> {
         let mut payload = vec![0; message.len()];
         let read = self.0.read_message(message, &mut payload)?;
         payload.truncate(read);
@@ -52,39 +75,54 @@ impl Opening {
     }
 
     /// When both have spoken.
-    pub(super) fn finish(self) -> Result<Channel, Noise> {
-        self.0.into_transport_mode().map(Channel)
+    ///
+    /// # Errors
+    /// [`Broken`], if they have not.
+    pub fn finish(self) -> Result<Channel, Broken> {
+        Ok(Channel(self.0.into_transport_mode()?))
     }
 }
 
 fn with(
     token: &Token,
     nonce: &[u8; 32],
-    build: fn(Builder<'_>) -> Result<HandshakeState, Noise>,
-) -> Result<Opening, Noise> {
+    build: fn(Builder<'_>) -> Result<HandshakeState, snow::Error>,
+) -> Result<Opening, Broken> {
     let (key, prologue) = (token.key(), [&PROLOGUE[..], nonce].concat());
     let builder = Builder::new(PATTERN.parse()?).psk(0, &key)?.prologue(&prologue)?;
-    build(builder).map(Opening)
+    Ok(Opening(build(builder)?))
 }
 
 /// A channel.
-pub(super) struct Channel(TransportState);
+pub struct Channel(TransportState);
 
 impl Channel {
     /// The next message, sealed.
-    pub(super) fn seal(&mut self, message: &[u8]) -> Result<Vec<u8>, Noise> {
+    ///
+    /// # Errors
+    /// [`Broken`], if it is longer than [`LONGEST`] without its [`TAG`].
+    pub fn seal(&mut self, message: &[u8]) -> Result<Vec<u8>, Broken> {
         let mut sealed = vec![0; message.len() + TAG];
         let written = self.0.write_message(message, &mut sealed)?;
         sealed.truncate(written);
         Ok(sealed)
     }
 
-    /// The next message of the other end. After an error there is none that could be opened.
-    pub(super) fn open(&mut self, sealed: &[u8]) -> Result<Vec<u8>, Noise> {
+    /// The next message of the other end.
+    ///
+    /// # Errors
+    /// [`Broken`].
+    pub fn open(&mut self, sealed: &[u8]) -> Result<Vec<u8>, Broken> {
         let mut message = vec![0; sealed.len()];
         let read = self.0.read_message(sealed, &mut message)?;
         message.truncate(read);
         Ok(message)
+    }
+}
+
+impl fmt::Debug for Opening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Opening(…)")
     }
 }
 

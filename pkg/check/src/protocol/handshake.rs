@@ -10,7 +10,10 @@ use std::{fs::File, io::Read, net::IpAddr, time::Duration};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::{Reason, Refusal, Reply, Token, VERSION, Wire, channel::Opening};
+use super::{
+    Reason, Refusal, Reply, Token, VERSION, Wire,
+    channel::{Broken, Opening},
+};
 use crate::{Error, Interrupt, error::io};
 
 /// How long an agent waits for a client to introduce itself. It says one line, so no byte of it gives it more time.
@@ -183,8 +186,8 @@ fn not_admitted(wire: &Wire, refusal: Refusal) -> Error {
 }
 
 /// Without random numbers there are no keys.
-fn no_key(error: snow::Error) -> Error {
-    io("make the keys of a channel")(std::io::Error::other(error.to_string()))
+fn no_key(error: Broken) -> Error {
+    io("make the keys of a channel")(std::io::Error::other(error))
 }
 
 fn text(wire: &Wire, value: &impl Serialize) -> Result<Vec<u8>, Error> {

@@ -27,8 +27,9 @@
 //! A number that is not the other's own version is refused, whichever it is: there is no older version that could be asked
 //! for.
 
-mod channel;
+pub mod channel;
 pub mod handshake;
+pub mod inbox;
 mod message;
 #[cfg(test)]
 pub(crate) mod relay;

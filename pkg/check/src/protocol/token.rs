@@ -56,14 +56,16 @@ impl Token {
             return Err(wrong(format!("others can use it (mode {:o}); run chmod 600", meta.mode() & 0o7777)));
         }
         let bytes = content(file).map_err(|error| wrong(error.to_string()))?;
+        Self::new(&bytes).ok_or_else(|| {
+            let length = bytes.trim_ascii().len();
+            wrong(format!("has {length} bytes; at least {SHORTEST} are wanted: openssl rand -hex 32"))
+        })
+    }
+
+    /// A token of these bytes, without blanks around it. `None` if it is too short.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
         let token = bytes.trim_ascii();
-        if token.len() < SHORTEST {
-            return Err(wrong(format!(
-                "has {} bytes; at least {SHORTEST} are wanted: openssl rand -hex 32",
-                token.len()
-            )));
-        }
-        Ok(Self(token.to_vec()))
+        (token.len() >= SHORTEST).then(|| Self(token.to_vec()))
     }
 
     /// The key that both ends of a channel have before it: HKDF-SHA256 (RFC 5869) of the token.
@@ -75,7 +77,7 @@ impl Token {
     }
 
     #[cfg(test)]
-    pub(super) fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         Self(text.into())
     }
 }

@@ -10,11 +10,11 @@ use std::{
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::channel::{self, Channel};
+use super::{
+    channel::{self, Channel},
+    inbox::{Inbox, LONGEST_LINE},
+};
 use crate::{Error, Interrupt, error::io as failed, label::plain};
-
-/// The longest line.
-const LONGEST_LINE: usize = 4096;
 
 /// The longest message.
 const LONGEST: usize = channel::LONGEST - channel::TAG;
@@ -30,7 +30,7 @@ const SENDING: Duration = Duration::from_secs(5);
 pub struct Wire {
     stream: Arc<TcpStream>,
     peer: SocketAddr,
-    unread: Vec<u8>,
+    inbox: Inbox,
     channel: Option<Channel>,
 }
 
@@ -48,7 +48,7 @@ impl Wire {
             Ok(peer)
         });
         let peer = prepared.map_err(failed("prepare a connection"))?;
-        Ok(Self { stream, peer, unread: Vec::new(), channel: None })
+        Ok(Self { stream, peer, inbox: Inbox::default(), channel: None })
     }
 
     /// Who is at the other end.
@@ -162,10 +162,10 @@ impl Wire {
         self.stream.set_read_timeout(Some(wait)).map_err(failed("wait for an answer"))?;
         let mut piece = [0; 4096];
         match (&*self.stream).read(&mut piece) {
-            Ok(0) if !self.unread.is_empty() => Err(self.protocol("the connection ended within a message")),
+            Ok(0) if !self.inbox.is_empty() => Err(self.protocol("the connection ended within a message")),
             Ok(0) => Err(self.closed()),
             Ok(read) => {
-                self.unread.extend_from_slice(&piece[..read]);
+                self.inbox.push(&piece[..read]);
                 next(self)
             }
             Err(e)
@@ -184,26 +184,16 @@ impl Wire {
     }
 
     fn line(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        match self.unread.iter().take(LONGEST_LINE).position(|byte| *byte == b'\n') {
-            Some(end) => Ok(Some(self.unread.drain(..=end).collect())),
-            None if self.unread.len() >= LONGEST_LINE => Err(self.protocol("a line is longer than 4 KiB")),
-            None => Ok(None),
-        }
+        self.inbox.line().map_err(|_| self.protocol("a line is longer than 4 KiB"))
     }
 
     fn message(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        let Some((length, rest)) = self.unread.split_first_chunk() else { return Ok(None) };
-        let length = u16::from_be_bytes(*length).into();
-        if rest.len() < length {
-            return Ok(None);
-        }
-        let message = rest[..length].to_vec();
-        self.unread.drain(..2 + length);
-        match &mut self.channel {
-            Some(channel) => {
-                channel.open(&message).map(Some).map_err(|_| Error::Altered { peer: self.peer.to_string() })
+        match (self.inbox.message(), &mut self.channel) {
+            (Some(sealed), Some(channel)) => {
+                let opened = channel.open(&sealed);
+                opened.map(Some).map_err(|_| Error::Altered { peer: self.peer.to_string() })
             }
-            None => Ok(Some(message)),
+            (message, _) => Ok(message),
         }
     }
 
@@ -282,7 +272,7 @@ mod tests {
         let (mut wire, mut other) = pair();
         let writer = std::thread::spawn(move || other.write_all(&[b'1'; 2 * LONGEST]));
         assert!(matches!(line(&mut wire), Err(Error::Protocol { .. })));
-        assert!(wire.unread.len() <= 2 * LONGEST_LINE);
+        assert!(wire.inbox.len() <= 2 * LONGEST_LINE);
         drop(wire);
         let _ = writer.join();
     }

@@ -1,5 +1,6 @@
 //! The targets, one file each.
 
+mod channel;
 mod check;
 mod configuration;
 mod pools;
@@ -13,7 +14,8 @@ mod texts;
 use crate::Target;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
+    ("channel", channel::run),
     ("check", check::run),
     ("configuration", configuration::run),
     ("pools", pools::run),

@@ -12,9 +12,7 @@ use crate::{
 };
 
 fn token() -> Token {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "a token of the cluster").unwrap();
-    Token::read(file.path()).unwrap()
+    Token::of("a token of the cluster")
 }
 
 fn with_token() -> Settings {
