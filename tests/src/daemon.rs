@@ -20,6 +20,7 @@ use crate::{
 pub struct Daemon {
     child: Child,
     address: SocketAddr,
+    health: SocketAddr,
     log: Arc<Mutex<String>>,
 }
 
@@ -56,7 +57,10 @@ impl Daemon {
     /// # Panics
     /// If it does not say that it serves.
     pub fn spawn(command: &mut Command) -> Self {
-        command.args(["--listen", "127.0.0.1:0", "--node-name", "lab"]);
+        command.args(["--listen", "127.0.0.1:0", "--health.listen", "127.0.0.1:0"]);
+        if !command.get_args().any(|argument| argument == "--node-name") {
+            command.args(["--node-name", "lab"]);
+        }
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let log = Arc::new(Mutex::new(String::new()));
@@ -67,14 +71,14 @@ impl Daemon {
             }
         });
         let deadline = Instant::now() + Duration::from_secs(60);
-        let address = loop {
-            if let Some(address) = said_address(&log.lock().unwrap()) {
-                break address;
+        let (address, health) = loop {
+            if let Some(addresses) = said_addresses(&log.lock().unwrap()) {
+                break addresses;
             }
             assert!(Instant::now() < deadline, "the daemon does not serve: {}", log.lock().unwrap());
             thread::sleep(Duration::from_millis(20));
         };
-        Self { child, address, log }
+        Self { child, address, health, log }
     }
 
     /// Its process.
@@ -101,6 +105,14 @@ impl Daemon {
     /// If it does not answer.
     pub fn ask(&self, request: &str, headers: &[(&str, &str)]) -> Answer {
         http::ask(self.address, &format!("{request} HTTP/1.1"), headers)
+    }
+
+    /// What it answers to a probe of the path.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    pub fn health(&self, path: &str) -> Answer {
+        http::ask(self.health, &format!("GET {path} HTTP/1.1"), &[])
     }
 
     /// The metrics as of now, not of a collection that began before.
@@ -150,7 +162,9 @@ impl Drop for Daemon {
     }
 }
 
-fn said_address(log: &str) -> Option<SocketAddr> {
+/// Where it serves, and where it tells of its health.
+fn said_addresses(log: &str) -> Option<(SocketAddr, SocketAddr)> {
     let line = log.lines().find(|line| line.contains("serving"))?;
-    line.split("address=").nth(1)?.split_whitespace().next()?.parse().ok()
+    let of = |name: &str| line.split(name).nth(1)?.split_whitespace().next()?.parse().ok();
+    Some((of("address=")?, of("health=")?))
 }

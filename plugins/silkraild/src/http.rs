@@ -1,9 +1,15 @@
 //! The HTTP server.
+//!
+//! Whoever reaches the port may be hostile: silent, slow, or in haste. So a connection is one of so many
+//! ([`connections`]), each step of it has its time, and an answer is in memory once, however many read it.
 
 mod answer;
+mod connections;
+mod listener;
 mod negotiate;
+mod watched;
 
-use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::pin, time::Duration};
 
 use http_body_util::Full;
 use hyper::{
@@ -12,52 +18,76 @@ use hyper::{
     server::conn::http1,
     service::service_fn,
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
-    sync::Semaphore,
-    time::{sleep, timeout},
+    select,
+    time::{interval, timeout},
 };
 
+pub(crate) use self::listener::Listener;
+use self::{
+    connections::{Connections, Limits},
+    watched::Watched,
+};
 use crate::source::Source;
 
-/// Prometheus has one connection open; people a few. Whoever opens more waits.
-const CONNECTIONS: usize = 64;
+/// Prometheus has one connection open, people a few. A proxy has the readers of all.
+const READERS: Limits =
+    Limits { all: 128, of_source: 16, unread: 16 * 1024 * 1024, former: 24 * 1024 * 1024 };
+
+/// The kubelet makes a new connection for each probe.
+const PROBES: Limits = Limits { all: 16, of_source: 16, unread: 1024 * 1024, former: 0 };
 
 /// How long a connection is kept; Prometheus makes a new one then. What is being answered is still answered.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// How long a client may take to ask, or to read the last answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long that may take.
+const LAST_ANSWER: Duration = Duration::from_secs(30);
+
+/// How often is looked for clients that take too long.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The longest head of a request.
+const LONGEST_HEAD: usize = 16 * 1024;
+
+/// What a port is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// Everything, for whoever reaches it.
+    Metrics,
+    /// The daemon's health, for the node itself.
+    Health,
+}
 
 /// Answers requests, for ever.
-pub(crate) async fn serve(listener: TcpListener, source: Source) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+pub(crate) async fn serve(mut listener: Listener, port: Port, source: Source) {
+    let connections = Connections::within(port.limits());
+    let mut look = interval(LOOK);
     loop {
-        // It is never closed.
-        let Ok(permit) = room.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!("accept a connection: {error}");
-                sleep(Duration::from_millis(100)).await; // out of files: some will be closed
+        let (client, address) = select! {
+            accepted = listener.accept() => accepted,
+            _ = look.tick() => {
+                connections.end_overdue();
                 continue;
             }
         };
+        let (connection, end) = connections.enter(address);
         let source = source.clone();
         tokio::spawn(async move {
-            converse(stream, |request| {
-                let source = source.clone();
-                async move { answer::to(&request, &source).await }
-            })
-            .await;
-            drop(permit);
+            let answer = |request: Request<Incoming>| {
+                let (source, connection) = (source.clone(), connection.clone());
+                async move { answer::to(&request, port, &source, &connection).await }
+            };
+            select! {
+                () = converse(Watched::new(client, connection.clone()), answer) => {}
+                _ = end => {}
+            }
         });
     }
 }
 
-/// Answers the requests of one client, until it goes away or is sent away: one that does not read, after a while.
+/// Answers the requests of one client, until it goes away or has been here for long.
 async fn converse<A>(client: impl AsyncRead + AsyncWrite + Unpin, answer: impl Fn(Request<Incoming>) -> A)
 where
     A: Future<Output = Response<Full<Bytes>>>,
@@ -67,20 +97,31 @@ where
         async move { Ok::<_, Infallible>(answer.await) }
     });
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    server.header_read_timeout(None).max_buf_size(LONGEST_HEAD);
     let mut connection = pin!(server.serve_connection(TokioIo::new(client), service));
     if timeout(LONGEST, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
-        let _ = timeout(PATIENCE, connection).await;
+        let _ = timeout(LAST_ANSWER, connection).await;
+    }
+}
+
+impl Port {
+    fn limits(self) -> Limits {
+        match self {
+            Self::Metrics => READERS,
+            Self::Health => PROBES,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt, duplex},
         join,
-        time::Instant,
+        time::{Instant, sleep},
     };
 
     use super::*;
@@ -94,31 +135,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_read_is_sent_away() {
+    async fn a_client_that_reads_a_byte_now_and_then_is_sent_away() {
         let (mut client, ours) = duplex(64);
         let began = Instant::now();
         let ask = async {
             client.write_all(REQUEST).await.unwrap();
-            Instant::now()
+            while client.read_u8().await.is_ok() {
+                sleep(Duration::from_secs(1)).await;
+            }
         };
-        let (_, ()) = join!(ask, converse(ours, |_| answer(100_000, Duration::ZERO)));
-        assert_eq!(began.elapsed(), LONGEST + PATIENCE);
-        drop(client);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_ask_is_sent_away() {
-        let (client, ours) = duplex(64);
-        let began = Instant::now();
-        converse(ours, |_| answer(1, Duration::ZERO)).await;
-        assert_eq!(began.elapsed(), PATIENCE);
-        drop(client);
+        join!(ask, converse(ours, |_| answer(100_000, Duration::ZERO)));
+        assert!(began.elapsed() >= LONGEST + LAST_ANSWER);
+        // What had been sent by then it could still read.
+        assert!(began.elapsed() < LONGEST + LAST_ANSWER + Duration::from_secs(70), "{:?}", began.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_being_answered_when_the_time_is_up_is_still_answered() {
         let (mut client, ours) = duplex(64);
-        let late = LONGEST + PATIENCE / 2;
+        let late = LONGEST + LAST_ANSWER / 2;
         let ask = async {
             client.write_all(REQUEST).await.unwrap();
             let mut text = String::new();
@@ -127,5 +162,30 @@ mod tests {
         };
         let (text, ()) = join!(ask, converse(ours, |_| answer(1000, late)));
         assert!(text.ends_with(&".".repeat(1000)), "{text}");
+    }
+
+    /// A stream that is not would have every answer copied for each reader.
+    #[tokio::test]
+    async fn answers_are_not_copied_into_streams() {
+        let (_client, ours) = duplex(64);
+        assert!(ours.is_write_vectored());
+        let (connection, _end) = Connections::within(READERS).enter(Ipv4Addr::LOCALHOST.into());
+        assert!(Watched::new(ours, connection).is_write_vectored());
+    }
+
+    #[tokio::test]
+    async fn a_head_without_end_is_refused() {
+        let (mut client, ours) = duplex(1024);
+        let ask = async {
+            let _ = client.write_all(&REQUEST[..REQUEST.len() - 2]).await;
+            for _ in 0..LONGEST_HEAD / 100 {
+                let _ = client.write_all(format!("X: {}\r\n", "x".repeat(100)).as_bytes()).await;
+            }
+            let mut text = String::new();
+            let _ = client.read_to_string(&mut text).await;
+            text
+        };
+        let (text, ()) = join!(ask, converse(ours, |_| answer(1, Duration::ZERO)));
+        assert!(text.starts_with("HTTP/1.1 431 "), "{text}");
     }
 }

@@ -24,16 +24,17 @@ use std::{
 use clap::{Parser, ValueEnum};
 use exporter::{Collector, Collectors, DeviceFilter, Exporter, Settings};
 use exposition::Format;
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{owners::Kubernetes, source::Source};
+use crate::{
+    http::{Listener, Port},
+    owners::Kubernetes,
+    source::Source,
+};
 
 /// RDMA metrics of this node and of every pod on it
 ///
-/// Serves /metrics for Prometheus, /healthz and /readyz for kubelet, and / for people, a page that shows what
+/// Serves /metrics for Prometheus, /healthz and /readyz for the kubelet, and / for people, a page that shows what
 /// /api/v1/node tells. It changes nothing on the node.
 #[derive(Debug, Parser)]
 #[command(name = "silkraild", version, after_help = AFTER_HELP)]
@@ -41,6 +42,9 @@ struct Cli {
     /// Where to serve
     #[arg(long, default_value = "0.0.0.0:9879", value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
+    /// Where to serve /healthz and /readyz besides, for probes: clients of the other port are not in their way
+    #[arg(long = "health.listen", default_value = "127.0.0.1:9880", value_name = "ADDRESS:PORT")]
+    health: SocketAddr,
     /// What the node is called in Kubernetes, if not as its host
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     node_name: Option<String>,
@@ -117,11 +121,14 @@ Exit status:
   1   an error
   2   wrong usage";
 
+/// Threads that encode and compress texts, besides the one that answers and those that collect.
+const THREADS: usize = 4;
+
 /// What ends the daemon.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("listen on {address}: {source}; choose another address with --listen")]
-    Listen { address: SocketAddr, source: io::Error },
+    #[error("listen on {address}: {source}; choose another address with {option}")]
+    Listen { address: SocketAddr, option: &'static str, source: io::Error },
     #[error(transparent)]
     NodeName(#[from] node_name::Unknown),
     #[error("write the metrics: {0}")]
@@ -152,7 +159,8 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         let owners = owners::none(&mut settings);
         return print_once(Exporter::new(settings, owners));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(THREADS).build()?;
     runtime.block_on(serve(cli, settings))
 }
 
@@ -165,11 +173,10 @@ fn print_once(mut exporter: Exporter) -> Result<(), Failure> {
 
 async fn serve(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let listener = TcpListener::bind(cli.listen)
-        .await
-        .map_err(|source| Failure::Listen { address: cli.listen, source })?;
+    let listener = listen(cli.listen, "--listen")?;
+    let health = listen(cli.health, "--health.listen")?;
     let owners = owners::find(cli.kubernetes, &mut settings).await;
-    tracing::info!(address = %listener.local_addr()?, "serving");
+    tracing::info!(health = %health.address()?, address = %listener.address()?, "serving");
     let source = Source::start(Exporter::new(settings, owners));
     let textfile = async {
         match &cli.textfile {
@@ -178,11 +185,16 @@ async fn serve(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
         }
     };
     tokio::select! {
-        () = http::serve(listener, source.clone()) => Ok(()),
+        () = http::serve(listener, Port::Metrics, source.clone()) => Ok(()),
+        () = http::serve(health, Port::Health, source.clone()) => Ok(()),
         result = textfile => Ok(result?),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
     }
+}
+
+fn listen(address: SocketAddr, option: &'static str) -> Result<Listener, Failure> {
+    Listener::bind(address).map_err(|source| Failure::Listen { address, option, source })
 }
 
 impl Cli {

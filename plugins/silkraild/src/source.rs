@@ -3,7 +3,7 @@
 use std::{
     io::Write,
     sync::{
-        Arc, OnceLock,
+        Arc,
         mpsc::{Receiver, Sender, channel},
     },
     thread,
@@ -14,7 +14,11 @@ use exporter::{Exporter, Report};
 use exposition::Format;
 use flate2::{Compression, write::GzEncoder};
 use hyper::body::Bytes;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::{OnceCell, watch},
+    task::spawn_blocking,
+    time::timeout,
+};
 
 use crate::view::Node;
 
@@ -27,18 +31,27 @@ const ANSWERING: Duration = Duration::from_millis(100);
 /// One collection, and its texts once somebody asked for them.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    number: u64,
+    /// Of which collection, from 1.
+    pub(crate) number: u64,
     done: Instant,
     pub(crate) report: Report,
-    metrics: [Text; 2],
-    view: Text,
+    texts: [Text; 3],
+}
+
+/// Which text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The metrics.
+    Metrics(Format),
+    /// What `/api/v1/node` tells.
+    Node,
 }
 
 /// A text that is made when somebody asks for it, and then shared by all who ask.
 #[derive(Debug, Default)]
-pub(crate) struct Text {
-    plain: OnceLock<Bytes>,
-    zipped: OnceLock<Bytes>,
+struct Text {
+    plain: OnceCell<Bytes>,
+    zipped: OnceCell<Bytes>,
 }
 
 /// Asks for readings. Clones ask the same collector.
@@ -97,40 +110,65 @@ fn collect(mut exporter: Exporter, orders: &Receiver<()>, publish: &watch::Sende
 
 impl Reading {
     fn new(number: u64, report: Report) -> Self {
-        let (metrics, view) = Default::default();
-        Self { number, done: Instant::now(), report, metrics, view }
+        Self { number, done: Instant::now(), report, texts: Default::default() }
     }
 
-    /// The metrics.
-    pub(crate) fn metrics(&self, format: Format) -> &Text {
-        self.metrics[format as usize].filled(|| self.report.exposition.encode(format))
-    }
-
-    /// What `/api/v1/node` tells.
-    pub(crate) fn view(&self) -> &Text {
-        // Numbers and texts always have a JSON.
-        self.view.filled(|| serde_json::to_string(&Node::from(&self.report)).unwrap_or_default())
-    }
-}
-
-impl Text {
-    fn filled(&self, text: impl FnOnce() -> String) -> &Self {
-        self.plain.get_or_init(|| text().into());
-        self
-    }
-
-    /// The text.
-    pub(crate) fn plain(&self) -> Bytes {
-        self.plain.get().cloned().unwrap_or_default()
+    /// A text.
+    pub(crate) async fn text(self: &Arc<Self>, kind: Kind) -> Bytes {
+        let reading = self.clone();
+        whoever_waits(async move { reading.plain(kind).await }).await
     }
 
     /// The same, compressed.
-    pub(crate) fn zipped(&self) -> Bytes {
-        let zip = || {
-            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-            let written = encoder.write_all(&self.plain()).and_then(|()| encoder.finish());
-            written.unwrap_or_default().into() // a Vec takes everything
-        };
-        self.zipped.get_or_init(zip).clone()
+    pub(crate) async fn zipped(self: &Arc<Self>, kind: Kind) -> Bytes {
+        let reading = self.clone();
+        whoever_waits(async move {
+            let plain = reading.plain(kind).await;
+            let zip = async || spawn_blocking(move || zip(&plain)).await.unwrap_or_default();
+            reading.of(kind).zipped.get_or_init(zip).await.clone()
+        })
+        .await
+    }
+
+    async fn plain(self: &Arc<Self>, kind: Kind) -> Bytes {
+        let reading = self.clone();
+        let encode = async || spawn_blocking(move || reading.encode(kind)).await.unwrap_or_default().into();
+        self.of(kind).plain.get_or_init(encode).await.clone()
+    }
+
+    fn encode(&self, kind: Kind) -> String {
+        match kind {
+            Kind::Metrics(format) => self.report.exposition.encode(format),
+            // Numbers and texts always have a JSON.
+            Kind::Node => serde_json::to_string(&Node::from(&self.report)).unwrap_or_default(),
+        }
+    }
+
+    fn of(&self, kind: Kind) -> &Text {
+        match kind {
+            Kind::Metrics(format) => &self.texts[format as usize],
+            Kind::Node => &self.texts[2],
+        }
+    }
+}
+
+/// What is made for all who ask, whoever of them goes away meanwhile: else it would be begun anew for each.
+async fn whoever_waits(text: impl Future<Output = Bytes> + Send + 'static) -> Bytes {
+    tokio::spawn(text).await.unwrap_or_default()
+}
+
+fn zip(text: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let written = encoder.write_all(text).and_then(|()| encoder.finish());
+    written.unwrap_or_default().into() // a Vec takes everything
+}
+
+impl Kind {
+    /// Its media type.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Metrics(format) => format.content_type(),
+            Self::Node => "application/json",
+        }
     }
 }

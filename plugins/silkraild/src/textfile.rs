@@ -8,7 +8,7 @@ use std::{
 use exposition::Format;
 use nix::sys::stat::{Mode, umask};
 
-use crate::source::Source;
+use crate::source::{Kind, Source};
 
 /// The file could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,8 @@ pub(crate) async fn keep(path: &Path, interval: Duration, source: &Source) -> Re
     let mut was_written = false;
     loop {
         if let Some(reading) = source.reading(interval).await {
-            match statefile::replace(path, MODE, &reading.metrics(Format::Text).plain()) {
+            let text = reading.text(Kind::Metrics(Format::Text)).await;
+            match statefile::replace(path, MODE, &text) {
                 Ok(()) => was_written = true,
                 Err(source) if !was_written => return Err(Error { path: path.to_owned(), source }),
                 Err(error) => tracing::error!("{error}"),

@@ -25,7 +25,10 @@ struct Daemon {
 impl Daemon {
     fn start(root: &Path, arguments: &[&str], kubeconfig: Option<&Path>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_silkraild"));
-        command.args(["--listen=127.0.0.1:0", "--node-name=gpu-07", "--root"]).arg(root).args(arguments);
+        command
+            .args(["--listen=127.0.0.1:0", "--health.listen=127.0.0.1:0", "--node-name=gpu-07", "--root"])
+            .arg(root)
+            .args(arguments);
         command.env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST").stderr(Stdio::piped());
         if let Some(path) = kubeconfig {
             command.env("KUBECONFIG", path);

@@ -25,12 +25,17 @@ fn terminated_it_ends_with_success_whoever_is_connected() {
 fn a_port_that_is_taken_is_named_with_the_remedy() {
     let node = Node::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    let output = daemon::run(&[&node.options()[..], &["--listen", &address]].concat());
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    for part in [address.as_str(), "Address already in use", "--listen"] {
-        assert!(said.contains(part), "{said}");
+    let (address, free) = (taken.local_addr().unwrap().to_string(), "127.0.0.1:0");
+    for (option, ports) in
+        [("--listen", [address.as_str(), free]), ("--health.listen", [free, address.as_str()])]
+    {
+        let ports = ["--listen", ports[0], "--health.listen", ports[1]];
+        let output = daemon::run(&[&node.options()[..], &ports].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        for part in [address.as_str(), "Address already in use", &format!("with {option}")] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(!said.contains("serving"), "{said}");
     }
-    assert!(!said.contains("serving"), "{said}");
 }

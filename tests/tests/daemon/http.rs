@@ -62,3 +62,17 @@ fn another_method_is_refused_with_those_that_are_allowed() {
         assert_eq!((answer.status, answer.headers["allow"].as_str()), (405, "GET, HEAD"), "{request}");
     }
 }
+
+#[test]
+fn the_port_for_probes_tells_of_health_and_nothing_else() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!((daemon.health(path).status, daemon.ask(&format!("GET {path}"), &[]).status), (200, 200));
+    }
+    for path in ["/", "/metrics", "/api/v1/node", "/page/page.js"] {
+        let answer = daemon.health(path);
+        assert_eq!(answer.status, 404, "{path}");
+        assert!(answer.text().contains("/healthz and /readyz"), "{path}");
+    }
+}

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod bare;
+mod crowd;
 mod ending;
 mod http;
 mod labels;

@@ -36,7 +36,9 @@ fn command(node: &Node, before: &[&str]) -> Command {
 
 /// With a long name, and a log that goes nowhere.
 fn unheard(command: &mut Command) -> &mut Command {
-    command.args(["--listen", "127.0.0.1:0", "--node-name", &long_name()]).stderr(Stdio::null())
+    command
+        .args(["--listen", "127.0.0.1:0", "--health.listen", "127.0.0.1:0", "--node-name", &long_name()])
+        .stderr(Stdio::null())
 }
 
 /// Reads the file, which must be whole.
@@ -108,7 +110,8 @@ fn killed_at_any_moment_it_leaves_a_whole_file_or_none() {
 fn a_directory_that_is_not_there_is_an_error() {
     let node = Node::new();
     let path = node.0.path().join("missing/rdma.prom");
-    let options = ["--listen", "127.0.0.1:0", "--kubernetes", "off", "--output.textfile"];
+    let listen = ["--listen", "127.0.0.1:0", "--health.listen", "127.0.0.1:0"];
+    let options = [&listen[..], &["--kubernetes", "off", "--output.textfile"]].concat();
     let output = run(&[&node.options()[..], &options, &[path.to_str().unwrap()]].concat());
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use serde_json::{Value, json};
 
-use silkrail_tests::{conf, dashboard::Dashboard};
+use silkrail_tests::{conf, daemon, dashboard::Dashboard};
 
 use crate::promtool;
 
@@ -162,9 +162,13 @@ fn the_daemon_set_is_told_its_node_and_asked_for_its_health() {
     assert_eq!(container["env"][0]["name"], "NODE_NAME");
     assert_eq!(container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");
     assert_eq!(container["ports"], json!([{"name": "metrics", "containerPort": 9879}]));
+    // In the node's network namespace, where this address is the node's.
     for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
-        assert_eq!(container[probe]["httpGet"], json!({"path": path, "port": "metrics"}));
+        assert_eq!(container[probe]["httpGet"], json!({"path": path, "host": "127.0.0.1", "port": 9880}));
     }
+    let help = String::from_utf8(daemon::run(&["--help"]).stdout).unwrap();
+    assert!(help.contains("[default: 127.0.0.1:9880]"), "{help}");
+    assert!(conf::text("silkraild/silkraild.service").contains("127.0.0.1:9880"));
 }
 
 #[test]

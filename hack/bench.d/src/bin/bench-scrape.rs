@@ -171,7 +171,16 @@ struct Daemon(Child);
 impl Daemon {
     fn start(program: &PathBuf) -> Result<Self> {
         let mut command = Command::new(program);
-        command.args(["--listen", ADDRESS, "--device-timeout", "60", "--kubernetes", "off"]);
+        command.args([
+            "--listen",
+            ADDRESS,
+            "--health.listen",
+            "127.0.0.1:0",
+            "--device-timeout",
+            "60",
+            "--kubernetes",
+            "off",
+        ]);
         let daemon = Self(command.stderr(Stdio::null()).spawn()?);
         let deadline = Instant::now() + Duration::from_secs(60);
         while !get().is_ok_and(|(_, text)| text.contains("rdma_device_info{")) {

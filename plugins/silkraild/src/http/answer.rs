@@ -1,5 +1,7 @@
 //! What is answered to a request.
 
+use std::sync::Arc;
+
 use http_body_util::Full;
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
@@ -7,10 +9,10 @@ use hyper::{
     header::{self, HeaderName, HeaderValue},
 };
 
-use super::negotiate;
+use super::{Port, connections::Connection, negotiate};
 use crate::{
     page::{self, File},
-    source::{Source, Text},
+    source::{Kind, Source},
 };
 
 type Answer = Response<Full<Bytes>>;
@@ -22,58 +24,82 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 const NOT_FOUND: &str = "not found; there are /, /metrics, /api/v1/node, /healthz and /readyz\n";
 
+const NO_HEALTH: &str = "not found; there are /healthz and /readyz\n";
+
+const UNREAD: &str =
+    "this address has connections that do not read what they were given; read, or close them\n";
+
+/// How long somebody who has not read former answers had better wait, in seconds.
+const LATER: &str = "5";
+
 /// Answers a request.
-pub(super) async fn to<B>(request: &Request<B>, source: &Source) -> Answer {
+pub(super) async fn to<B>(
+    request: &Request<B>,
+    port: Port,
+    source: &Source,
+    connection: &Arc<Connection>,
+) -> Answer {
+    connection.asks();
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let answer = plain(StatusCode::METHOD_NOT_ALLOWED, "expected GET or HEAD\n");
+        let answer = plain(connection, StatusCode::METHOD_NOT_ALLOWED, "expected GET or HEAD\n");
         return with(answer, header::ALLOW, "GET, HEAD");
     }
-    match request.uri().path() {
-        "/metrics" => metrics(request.headers(), source).await,
-        "/api/v1/node" => node(request.headers(), source).await,
-        "/healthz" => plain(StatusCode::OK, "ok\n"),
-        "/readyz" => ready(source),
-        path => File::at(path).map_or_else(|| plain(StatusCode::NOT_FOUND, NOT_FOUND), file),
+    match (request.uri().path(), port) {
+        ("/healthz", _) => plain(connection, StatusCode::OK, "ok\n"),
+        ("/readyz", _) => ready(source, connection),
+        (_, Port::Health) => plain(connection, StatusCode::NOT_FOUND, NO_HEALTH),
+        ("/metrics", _) => metrics(request.headers(), source, connection).await,
+        ("/api/v1/node", _) => node(request.headers(), source, connection).await,
+        (path, _) => match File::at(path) {
+            Some(found) => file(found, connection),
+            None => plain(connection, StatusCode::NOT_FOUND, NOT_FOUND),
+        },
     }
 }
 
-async fn metrics(headers: &HeaderMap, source: &Source) -> Answer {
-    let Some(reading) = source.reading(negotiate::patience(headers)).await else { return not_yet() };
+async fn metrics(headers: &HeaderMap, source: &Source, connection: &Arc<Connection>) -> Answer {
     let format = negotiate::format(headers);
-    let answer = body(headers, reading.metrics(format));
-    with(with(answer, header::CONTENT_TYPE, format.content_type()), header::VARY, "Accept, Accept-Encoding")
+    let answer = text(headers, source, connection, Kind::Metrics(format)).await;
+    with(answer, header::VARY, "Accept, Accept-Encoding")
 }
 
-async fn node(headers: &HeaderMap, source: &Source) -> Answer {
-    let Some(reading) = source.reading(negotiate::patience(headers)).await else { return not_yet() };
-    let answer = with(body(headers, reading.view()), header::CONTENT_TYPE, "application/json");
+async fn node(headers: &HeaderMap, source: &Source, connection: &Arc<Connection>) -> Answer {
+    let answer = text(headers, source, connection, Kind::Node).await;
     with(with(answer, header::CACHE_CONTROL, "no-store"), header::VARY, "Accept-Encoding")
 }
 
-fn body(headers: &HeaderMap, text: &Text) -> Answer {
-    let plain = text.plain();
-    if plain.len() >= WORTH_COMPRESSING && negotiate::takes_gzip(headers) {
-        let answer = Response::new(Full::from(text.zipped()));
-        with(answer, header::CONTENT_ENCODING, "gzip")
-    } else {
-        Response::new(Full::from(plain))
+async fn text(headers: &HeaderMap, source: &Source, connection: &Arc<Connection>, kind: Kind) -> Answer {
+    let Some(reading) = source.reading(negotiate::patience(headers)).await else {
+        return not_yet(connection);
+    };
+    let mut text = reading.text(kind).await;
+    let zip = text.len() >= WORTH_COMPRESSING && negotiate::takes_gzip(headers);
+    if zip {
+        text = reading.zipped(kind).await;
     }
+    let Ok(text) = connection.takes_of(reading.number, text) else { return unread(connection) };
+    let answer = with(Response::new(Full::from(text)), header::CONTENT_TYPE, kind.content_type());
+    if zip { with(answer, header::CONTENT_ENCODING, "gzip") } else { answer }
 }
 
 /// Ready from the first collection on.
-fn ready(source: &Source) -> Answer {
+fn ready(source: &Source, connection: &Arc<Connection>) -> Answer {
     match source.latest() {
-        Some(_) => plain(StatusCode::OK, "ok\n"),
-        None => not_yet(),
+        Some(_) => plain(connection, StatusCode::OK, "ok\n"),
+        None => not_yet(connection),
     }
 }
 
-fn not_yet() -> Answer {
-    plain(StatusCode::SERVICE_UNAVAILABLE, "the first collection is not done yet\n")
+fn not_yet(connection: &Arc<Connection>) -> Answer {
+    plain(connection, StatusCode::SERVICE_UNAVAILABLE, "the first collection is not done yet\n")
+}
+
+fn unread(connection: &Arc<Connection>) -> Answer {
+    with(plain(connection, StatusCode::SERVICE_UNAVAILABLE, UNREAD), header::RETRY_AFTER, LATER)
 }
 
 /// A file of the page. It is asked for anew each time: it may be another version's by now.
-fn file(file: &'static File) -> Answer {
+fn file(file: &'static File, connection: &Arc<Connection>) -> Answer {
     let headers = [
         (header::CONTENT_TYPE, file.kind),
         (header::CACHE_CONTROL, "no-cache"),
@@ -81,12 +107,12 @@ fn file(file: &'static File) -> Answer {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
     ];
-    let answer = Response::new(Full::from(file.text));
+    let answer = Response::new(Full::from(connection.takes(Bytes::from_static(file.text.as_bytes()))));
     headers.into_iter().fold(answer, |answer, (name, value)| with(answer, name, value))
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Answer {
-    let mut answer = Response::new(Full::from(text));
+fn plain(connection: &Arc<Connection>, status: StatusCode, text: &'static str) -> Answer {
+    let mut answer = Response::new(Full::from(connection.takes(Bytes::from_static(text.as_bytes()))));
     *answer.status_mut() = status;
     with(answer, header::CONTENT_TYPE, TEXT)
 }

@@ -19,7 +19,7 @@ impl Daemon {
     pub(crate) fn start() -> Self {
         let root = tempfile::tempdir().unwrap();
         let mut process = Command::new(env!("CARGO_BIN_EXE_silkraild"))
-            .args(["--listen=127.0.0.1:0", "--node-name=node-1", "--root"])
+            .args(["--listen=127.0.0.1:0", "--health.listen=127.0.0.1:0", "--node-name=node-1", "--root"])
             .arg(root.path())
             .stderr(Stdio::piped())
             .spawn()

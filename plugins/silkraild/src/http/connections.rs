@@ -1,0 +1,394 @@
+//! Who is connected, and who has to go: so many connections in all and from one address, and so many bytes of answers.
+//!
+//! Nobody waits for a connection to become free. Where there is no room for a newcomer, whoever has most gives way: of
+//! the source with the most connections, the one that has waited longest without asking for anything.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use hyper::body::Bytes;
+use tokio::{sync::oneshot, time::Instant};
+
+/// How long a client may take to ask, once it is connected or has begun to.
+pub(super) const HEAD: Duration = Duration::from_secs(5);
+
+/// How long a client may ask for nothing more. Prometheus scrapes once a minute, or more often.
+pub(super) const IDLE: Duration = Duration::from_secs(65);
+
+/// How long a client may take no byte of an answer.
+pub(super) const STALLED: Duration = Duration::from_secs(5);
+
+/// How much is served at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Connections.
+    pub(crate) all: usize,
+    /// Connections from one address.
+    pub(crate) of_source: usize,
+    /// Bytes of answers that clients at one address have not taken yet. A single answer may be longer.
+    pub(crate) unread: usize,
+    /// Bytes of answers that are not the latest ones any more, and not taken yet: each text is in memory once, however many
+    /// read it.
+    pub(crate) former: usize,
+}
+
+/// The connections of one listener.
+#[derive(Debug, Clone)]
+pub(super) struct Connections(Arc<Mutex<Table>>);
+
+#[derive(Debug)]
+struct Table {
+    limits: Limits,
+    next: u64,
+    open: BTreeMap<u64, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    source: IpAddr,
+    doing: Doing,
+    /// When it began to, or last made progress.
+    since: Instant,
+    /// Dropped with this entry: the connection ends then.
+    _stay: oneshot::Sender<()>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// It has not asked for anything yet.
+    Arriving,
+    /// It has been answered.
+    Idle,
+    /// A part of its next request is there.
+    Asking,
+    /// It waits for us.
+    Waiting,
+    /// It takes an answer.
+    Reading(Option<Sent>),
+}
+
+/// A text that is being sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sent {
+    /// Of which collection.
+    collection: u64,
+    /// Where it is in memory: so texts are told apart.
+    at: usize,
+    length: usize,
+}
+
+/// One connection; dropped, it has ended.
+#[derive(Debug)]
+pub(super) struct Connection {
+    table: Connections,
+    id: u64,
+}
+
+/// Tells a connection that it has to end.
+pub(super) type End = oneshot::Receiver<()>;
+
+/// Clients at this address have not taken what they were given.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooMuchUnread;
+
+impl Connections {
+    pub(super) fn within(limits: Limits) -> Self {
+        Self(Arc::new(Mutex::new(Table { limits, next: 0, open: BTreeMap::new() })))
+    }
+
+    /// A connection from an address, for which another may have to go.
+    pub(super) fn enter(&self, source: IpAddr) -> (Arc<Connection>, End) {
+        let (stay, end) = oneshot::channel();
+        let mut table = self.lock();
+        table.make_room(source);
+        let id = table.next;
+        table.next += 1;
+        let open = Open { source, doing: Doing::Arriving, since: Instant::now(), _stay: stay };
+        table.open.insert(id, open);
+        (Arc::new(Connection { table: self.clone(), id }), end)
+    }
+
+    /// Ends the connections whose clients take too long.
+    pub(super) fn end_overdue(&self) {
+        self.lock().open.retain(|_, open| open.since.elapsed() < open.doing.at_most());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Connection {
+    /// Bytes came in.
+    pub(super) fn has_sent(&self) {
+        self.change(|open| {
+            if open.doing == Doing::Idle {
+                open.set(Doing::Asking);
+            }
+        });
+    }
+
+    /// Bytes went out.
+    pub(super) fn has_taken(&self) {
+        self.change(|open| {
+            if matches!(open.doing, Doing::Reading(_)) {
+                open.since = Instant::now();
+            }
+        });
+    }
+
+    /// A request is there.
+    pub(super) fn asks(&self) {
+        self.change(|open| open.set(Doing::Waiting));
+    }
+
+    /// Bytes to answer with that are always there.
+    pub(super) fn takes(self: &Arc<Self>, text: Bytes) -> Bytes {
+        self.change(|open| open.set(Doing::Reading(None)));
+        Bytes::from_owner(Taken { text, by: self.clone() })
+    }
+
+    /// A text of a collection to answer with. Those who read older ones may have to go.
+    pub(super) fn takes_of(self: &Arc<Self>, collection: u64, text: Bytes) -> Result<Bytes, TooMuchUnread> {
+        let sent = Sent { collection, at: text.as_ptr().addr(), length: text.len() };
+        self.table.lock().send(self.id, sent)?;
+        Ok(Bytes::from_owner(Taken { text, by: self.clone() }))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Open)) {
+        if let Some(open) = self.table.lock().open.get_mut(&self.id) {
+            change(open);
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.table.lock().open.remove(&self.id);
+    }
+}
+
+/// A text until the last byte of it was sent.
+struct Taken {
+    text: Bytes,
+    by: Arc<Connection>,
+}
+
+impl AsRef<[u8]> for Taken {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.by.change(|open| open.set(Doing::Idle));
+    }
+}
+
+impl Table {
+    fn make_room(&mut self, source: IpAddr) {
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        for open in self.open.values() {
+            *counts.entry(open.source).or_default() += 1;
+        }
+        let most = counts.values().max().copied().unwrap_or_default();
+        let has = |of: IpAddr| counts.get(&of).copied().unwrap_or_default();
+        let gives_way = if has(source) >= self.limits.of_source {
+            self.least_busy(|open| open.source == source)
+        } else if self.open.len() >= self.limits.all {
+            self.least_busy(|open| has(open.source) == most)
+        } else {
+            None
+        };
+        if let Some(id) = gives_way {
+            self.open.remove(&id);
+        }
+    }
+
+    /// Whose end costs least.
+    fn least_busy(&self, of: impl Fn(&Open) -> bool) -> Option<u64> {
+        let open = self.open.iter().filter(|(_, open)| of(open));
+        open.min_by_key(|(_, open)| (open.doing.is_busy(), open.since)).map(|(id, _)| *id)
+    }
+
+    fn send(&mut self, id: u64, sent: Sent) -> Result<(), TooMuchUnread> {
+        let Some(source) = self.open.get(&id).map(|open| open.source) else { return Ok(()) };
+        let of_source = self.open.values().filter(|open| open.source == source);
+        let unread: usize = of_source.filter_map(Open::sent).map(|sent| sent.length).sum();
+        if unread > 0 && unread + sent.length > self.limits.unread {
+            return Err(TooMuchUnread);
+        }
+        if let Some(open) = self.open.get_mut(&id) {
+            open.set(Doing::Reading(Some(sent)));
+        }
+        self.forget_former();
+        Ok(())
+    }
+
+    /// Ends the connections that keep the oldest texts in memory, until no more is kept than may be.
+    fn forget_former(&mut self) {
+        loop {
+            let sent = || self.open.values().filter_map(Open::sent);
+            let newest = sent().map(|sent| sent.collection).max();
+            let former = sent().filter(|sent| Some(sent.collection) != newest);
+            let texts: HashMap<usize, usize> = former.map(|sent| (sent.at, sent.length)).collect();
+            if texts.values().sum::<usize>() <= self.limits.former {
+                return;
+            }
+            let oldest = sent().map(|sent| sent.collection).min();
+            self.open.retain(|_, open| open.sent().is_none_or(|sent| Some(sent.collection) != oldest));
+        }
+    }
+}
+
+impl Open {
+    fn set(&mut self, doing: Doing) {
+        self.doing = doing;
+        self.since = Instant::now();
+    }
+
+    fn sent(&self) -> Option<Sent> {
+        match self.doing {
+            Doing::Reading(sent) => sent,
+            _ => None,
+        }
+    }
+}
+
+impl Doing {
+    fn is_busy(self) -> bool {
+        matches!(self, Self::Waiting | Self::Reading(_))
+    }
+
+    /// How long it may take.
+    fn at_most(self) -> Duration {
+        match self {
+            Self::Arriving | Self::Asking => HEAD,
+            Self::Idle => IDLE,
+            Self::Waiting => Duration::MAX, // it is our turn
+            Self::Reading(_) => STALLED,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const LIMITS: Limits = Limits { all: 4, of_source: 3, unread: 100, former: 50 };
+
+    fn source(last: u8) -> IpAddr {
+        Ipv4Addr::new(10, 0, 0, last).into()
+    }
+
+    fn has_ended(end: &mut End) -> bool {
+        !matches!(end.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+    }
+
+    fn text(length: usize) -> Bytes {
+        vec![b'.'; length].into()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_has_many_gives_up_its_own() {
+        let table = Connections::within(LIMITS);
+        let (_other, mut other) = table.enter(source(1));
+        let mut ends = Vec::new();
+        let mut open = Vec::new();
+        for _ in 0..5 {
+            let (connection, end) = table.enter(source(2));
+            open.push(connection);
+            ends.push(end);
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        assert_eq!(ends.iter_mut().map(has_ended).collect::<Vec<_>>(), [true, true, false, false, false]);
+        assert!(!has_ended(&mut other));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn in_a_full_house_the_idlest_of_the_source_with_most_gives_way() {
+        let table = Connections::within(LIMITS);
+        let (_alone, mut alone) = table.enter(source(1));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let (asking, mut asks) = table.enter(source(2));
+        asking.asks();
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let (_first, mut first) = table.enter(source(2));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let (_second, mut second) = table.enter(source(2));
+        let (_newcomer, mut newcomer) = table.enter(source(3));
+        assert!(has_ended(&mut first));
+        assert!(![&mut alone, &mut asks, &mut second, &mut newcomer].into_iter().any(has_ended));
+    }
+
+    #[test]
+    fn a_connection_that_ended_makes_room() {
+        let table = Connections::within(LIMITS);
+        let (first, _end) = table.enter(source(1));
+        drop(first);
+        assert!(table.lock().open.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_does_not_read_gets_no_more_and_one_answer_may_be_of_any_length() {
+        let table = Connections::within(LIMITS);
+        let (first, _first) = table.enter(source(1));
+        let (second, _second) = table.enter(source(1));
+        let (other, _other) = table.enter(source(2));
+        let unread = first.takes_of(1, text(1000)).unwrap();
+        assert_eq!(second.takes_of(1, text(1)).unwrap_err(), TooMuchUnread);
+        assert!(other.takes_of(1, text(60)).is_ok());
+        drop(unread);
+        assert!(second.takes_of(1, text(1)).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_the_oldest_texts_has_to_go_when_they_are_too_many() {
+        let table = Connections::within(LIMITS);
+        let shared = text(30);
+        let mut open = Vec::new();
+        for (from, collection, text) in
+            [(1, 1, shared.clone()), (2, 1, shared), (3, 2, text(30)), (4, 3, text(30))]
+        {
+            let (connection, end) = table.enter(source(from));
+            let taken = connection.takes_of(collection, text).unwrap();
+            open.push((connection, end, taken));
+        }
+        // The first two share one text; the last is the latest, and does not count.
+        let ended: Vec<_> = open.iter_mut().map(|(_, end, _)| has_ended(end)).collect();
+        assert_eq!(ended, [true, true, false, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_has_the_time_that_it_needs_and_no_more() {
+        let table = Connections::within(LIMITS);
+        let (_silent, mut silent) = table.enter(source(1));
+        let (idle, mut idles) = table.enter(source(2));
+        drop(idle.takes(text(1)));
+        let (reader, mut reads) = table.enter(source(3));
+        let _taken = reader.takes(text(1));
+        let (waiting, mut waits) = table.enter(source(4));
+        waiting.asks();
+        tokio::time::advance(HEAD - Duration::from_millis(1)).await;
+        reader.has_taken();
+        table.end_overdue();
+        assert!(![&mut silent, &mut idles, &mut reads, &mut waits].into_iter().any(has_ended));
+        tokio::time::advance(Duration::from_millis(2)).await;
+        table.end_overdue();
+        assert!(has_ended(&mut silent));
+        assert!(![&mut idles, &mut reads, &mut waits].into_iter().any(has_ended));
+        // Some bytes of a request: the rest has to come.
+        idle.has_sent();
+        tokio::time::advance(HEAD).await;
+        idle.has_sent();
+        table.end_overdue();
+        assert!(has_ended(&mut idles) && has_ended(&mut reads) && !has_ended(&mut waits));
+    }
+}
