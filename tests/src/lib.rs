@@ -49,6 +49,7 @@ pub mod http;
 pub mod kube_pod;
 pub mod machine;
 pub mod pair;
+pub mod pki;
 pub mod prometheus;
 pub mod rail;
 pub mod reboot;

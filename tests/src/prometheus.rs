@@ -71,9 +71,17 @@ impl Prometheus {
     /// # Panics
     /// If it does not become ready.
     pub fn scraping(target: SocketAddr) -> Self {
+        Self::with(&configuration(target))
+    }
+
+    /// One with a configuration of its own, which may name `rules.yml`.
+    ///
+    /// # Panics
+    /// If it does not become ready.
+    pub fn with(configuration: &Value) -> Self {
         let directory = tempfile::tempdir().unwrap();
         // JSON is YAML.
-        fs::write(directory.path().join("prometheus.yml"), configuration(target).to_string()).unwrap();
+        fs::write(directory.path().join("prometheus.yml"), configuration.to_string()).unwrap();
         fs::write(directory.path().join("rules.yml"), conf::text("prometheus/rules.yml")).unwrap();
         let log = fs::File::create(directory.path().join("log")).unwrap();
         // A port that was free a moment ago: Prometheus does not say which one it has.

@@ -47,7 +47,7 @@ fn instruction(name: &str) -> Value {
 
 #[test]
 fn what_a_kustomization_names_is_there() {
-    for name in ["deploy", "silkraild"] {
+    for name in ["deploy", "silkraild", "silkraild-tls"] {
         let kustomization = conf::object(&format!("{name}/kustomization.yaml"), "Kustomization");
         assert_eq!(kustomization["apiVersion"], "kustomize.config.k8s.io/v1beta1");
         let directory = conf::path(name);

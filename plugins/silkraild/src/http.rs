@@ -6,10 +6,11 @@
 mod answer;
 mod connections;
 mod listener;
+mod logins;
 mod negotiate;
 mod watched;
 
-use std::{convert::Infallible, pin::pin, time::Duration};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use http_body_util::Full;
 use hyper::{
@@ -21,20 +22,23 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
     select,
     time::{interval, timeout},
 };
+use tokio_rustls::TlsAcceptor;
 
 pub(crate) use self::listener::Listener;
 use self::{
-    connections::{Connections, Limits},
+    connections::{Connection, Connections, Limits},
+    logins::Logins,
     watched::Watched,
 };
-use crate::source::Source;
+use crate::{source::Source, web::Web};
 
 /// Prometheus has one connection open, people a few. A proxy has the readers of all.
 const READERS: Limits =
-    Limits { all: 128, of_source: 16, unread: 16 * 1024 * 1024, former: 24 * 1024 * 1024 };
+    Limits { all: 128, of_source: 16, unread: 16 * 1024 * 1024, former: 16 * 1024 * 1024 };
 
 /// The kubelet makes a new connection for each probe.
 const PROBES: Limits = Limits { all: 16, of_source: 16, unread: 1024 * 1024, former: 0 };
@@ -53,16 +57,25 @@ const LONGEST_HEAD: usize = 16 * 1024;
 
 /// What a port is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Port {
-    /// Everything, for whoever reaches it.
+enum Port {
+    /// Everything, for whoever reaches it and is let in.
     Metrics,
     /// The daemon's health, for the node itself.
     Health,
 }
 
+/// What is served, and to whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Service {
+    port: Port,
+    source: Source,
+    web: Web,
+    logins: Logins,
+}
+
 /// Answers requests, for ever.
-pub(crate) async fn serve(mut listener: Listener, port: Port, source: Source) {
-    let connections = Connections::within(port.limits());
+pub(crate) async fn serve(mut listener: Listener, service: Service) {
+    let connections = Connections::within(service.port.limits());
     let mut look = interval(LOOK);
     loop {
         let (client, address) = select! {
@@ -73,17 +86,40 @@ pub(crate) async fn serve(mut listener: Listener, port: Port, source: Source) {
             }
         };
         let (connection, end) = connections.enter(address);
-        let source = source.clone();
+        let service = service.clone();
         tokio::spawn(async move {
-            let answer = |request: Request<Incoming>| {
-                let (source, connection) = (source.clone(), connection.clone());
-                async move { answer::to(&request, port, &source, &connection).await }
-            };
             select! {
-                () = converse(Watched::new(client, connection.clone()), answer) => {}
+                () = service.attend(client, connection) => {}
                 _ = end => {}
             }
         });
+    }
+}
+
+impl Service {
+    /// Everything, as the web configuration wants it.
+    pub(crate) fn metrics(source: Source, web: Web) -> Self {
+        Self { port: Port::Metrics, source, web, logins: Logins::new() }
+    }
+
+    /// The daemon's health, in plain text and to everybody who reaches the port.
+    pub(crate) fn health(source: Source) -> Self {
+        Self { port: Port::Health, source, web: Web::default(), logins: Logins::new() }
+    }
+
+    async fn attend(&self, client: TcpStream, connection: Arc<Connection>) {
+        let answer = |request: Request<Incoming>| {
+            let (service, connection) = (self.clone(), connection.clone());
+            async move { answer::to(&request, &service, &connection).await }
+        };
+        let client = Watched::new(client, connection.clone());
+        match &self.web.now().tls {
+            None => converse(client, answer).await,
+            Some(tls) => match TlsAcceptor::from(tls.clone()).accept(client).await {
+                Ok(client) => converse(client, answer).await,
+                Err(error) => tracing::debug!("a client is not let in: {error}"),
+            },
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod page;
 mod source;
 mod textfile;
 mod view;
+mod web;
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -27,9 +28,10 @@ use exposition::Format;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
-    http::{Listener, Port},
+    http::{Listener, Service},
     owners::Kubernetes,
     source::Source,
+    web::Web,
 };
 
 /// RDMA metrics of this node and of every pod on it
@@ -45,6 +47,10 @@ struct Cli {
     /// Where to serve /healthz and /readyz besides, for probes: clients of the other port are not in their way
     #[arg(long = "health.listen", default_value = "127.0.0.1:9880", value_name = "ADDRESS:PORT")]
     health: SocketAddr,
+    /// TLS, client certificates and logins for the first of them, in the form that exporters share; read again when a
+    /// file of it changes
+    #[arg(long = "web.config.file", value_name = "FILE")]
+    web: Option<PathBuf>,
     /// What the node is called in Kubernetes, if not as its host
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     node_name: Option<String>,
@@ -122,7 +128,7 @@ Exit status:
   2   wrong usage";
 
 /// Threads that encode and compress texts, besides the one that answers and those that collect.
-const THREADS: usize = 4;
+const THREADS: usize = 3;
 
 /// What ends the daemon.
 #[derive(Debug, thiserror::Error)]
@@ -131,6 +137,8 @@ enum Failure {
     Listen { address: SocketAddr, option: &'static str, source: io::Error },
     #[error(transparent)]
     NodeName(#[from] node_name::Unknown),
+    #[error(transparent)]
+    Web(#[from] webconfig::Error),
     #[error("write the metrics: {0}")]
     Output(io::Error),
     #[error(transparent)]
@@ -173,11 +181,12 @@ fn print_once(mut exporter: Exporter) -> Result<(), Failure> {
 
 async fn serve(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let web = cli.web.as_deref().map(Web::of).transpose()?.unwrap_or_default();
     let listener = listen(cli.listen, "--listen")?;
     let health = listen(cli.health, "--health.listen")?;
     let owners = owners::find(cli.kubernetes, &mut settings).await;
     tracing::info!(health = %health.address()?, address = %listener.address()?, "serving");
-    let source = Source::start(Exporter::new(settings, owners));
+    let source = Source::start(Exporter::new(settings, owners), web.clone());
     let textfile = async {
         match &cli.textfile {
             Some(path) => textfile::keep(path, cli.interval, &source).await,
@@ -185,8 +194,9 @@ async fn serve(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
         }
     };
     tokio::select! {
-        () = http::serve(listener, Port::Metrics, source.clone()) => Ok(()),
-        () = http::serve(health, Port::Health, source.clone()) => Ok(()),
+        () = http::serve(listener, Service::metrics(source.clone(), web.clone())) => Ok(()),
+        () = http::serve(health, Service::health(source.clone())) => Ok(()),
+        result = web.keep() => Ok(result?),
         result = textfile => Ok(result?),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),

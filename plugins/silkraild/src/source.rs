@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::view::Node;
+use crate::{view::Node, web::Web};
 
 /// A reading this young is good enough: two Prometheis that ask at once ask the node once.
 const FRESH: Duration = Duration::from_millis(500);
@@ -64,11 +64,11 @@ pub(crate) struct Source {
 impl Source {
     /// Starts the collector, and a first collection. It has a thread of its own: firmware that hangs must not keep
     /// anybody from getting an answer.
-    pub(crate) fn start(exporter: Exporter) -> Self {
+    pub(crate) fn start(exporter: Exporter, web: Web) -> Self {
         let (wanted, orders) = channel();
         let (publish, latest) = watch::channel(None);
         let _ = wanted.send(());
-        thread::spawn(move || collect(exporter, &orders, &publish));
+        thread::spawn(move || collect(exporter, &web, &orders, &publish));
         Self { wanted, latest }
     }
 
@@ -92,7 +92,12 @@ impl Source {
     }
 }
 
-fn collect(mut exporter: Exporter, orders: &Receiver<()>, publish: &watch::Sender<Option<Arc<Reading>>>) {
+fn collect(
+    mut exporter: Exporter,
+    web: &Web,
+    orders: &Receiver<()>,
+    publish: &watch::Sender<Option<Arc<Reading>>>,
+) {
     let mut number = 0;
     while orders.recv().is_ok() {
         let is_fresh = publish.borrow().as_ref().is_some_and(|latest| latest.done.elapsed() < FRESH);
@@ -100,7 +105,8 @@ fn collect(mut exporter: Exporter, orders: &Receiver<()>, publish: &watch::Sende
             continue; // somebody asked while it was being made
         }
         number += 1;
-        let report = exporter.collect();
+        let mut report = exporter.collect();
+        web.tell(&mut report);
         let former = publish.send_replace(Some(Arc::new(Reading::new(number, report))));
         // Those who waited are being answered now. Tens of thousands of series can be put away after that.
         thread::sleep(ANSWERING);

@@ -9,6 +9,7 @@ mod ending;
 mod http;
 mod labels;
 mod textfile;
+mod web;
 
 use silkrail_tests::daemon::Daemon;
 use tempfile::TempDir;
@@ -34,7 +35,7 @@ impl Node {
     /// silkraild, after its first collection.
     fn serve(&self, more: &[&str]) -> Daemon {
         let daemon = Daemon::start(&[&self.options()[..], &["--kubernetes", "off"], more].concat());
-        wait_until("it has collected", || daemon.ask("GET /readyz", &[]).status == 200);
+        wait_until("it has collected", || daemon.health("/readyz").status == 200);
         daemon
     }
 }

@@ -104,6 +104,45 @@ fn monitors_select_the_pods_of_the_daemon_set_and_call_the_job_as_rules_do() {
     }
 }
 
+/// Whoever asks for TLS is asked for it: the examples fit each other, and are otherwise as those without.
+#[test]
+fn what_serves_by_tls_is_scraped_by_tls_and_otherwise_as_without() {
+    let [plain, secure] = ["servicemonitor", "servicemonitor-tls"]
+        .map(|name| conf::object(&format!("prometheus/kubernetes/{name}.yaml"), "ServiceMonitor"));
+    let services = ["servicemonitor", "servicemonitor-tls"]
+        .map(|name| conf::object(&format!("prometheus/kubernetes/{name}.yaml"), "Service"));
+    assert_eq!(services[0], services[1]);
+    let mut without = secure.clone();
+    let endpoint = without["spec"]["endpoints"][0].as_object_mut().unwrap();
+    let (scheme, tls, login) =
+        (endpoint.remove("scheme"), endpoint.remove("tlsConfig"), endpoint.remove("basicAuth"));
+    assert_eq!(without, plain);
+    assert_eq!(scheme.unwrap(), "https");
+    for part in [&tls.as_ref().unwrap()["ca"]["secret"], &tls.as_ref().unwrap()["cert"]["secret"]] {
+        assert_eq!(part["name"], login.as_ref().unwrap()["username"]["name"]);
+    }
+    assert!(tls.as_ref().unwrap().get("insecureSkipVerify").is_none());
+
+    let patch = conf::object("silkraild-tls/daemonset.yaml", "DaemonSet");
+    assert_eq!(patch["metadata"]["name"], daemon_set()["metadata"]["name"]);
+    let (added, volume) = (
+        &patch["spec"]["template"]["spec"]["containers"][0],
+        &patch["spec"]["template"]["spec"]["volumes"][0],
+    );
+    assert_eq!(added["name"], container()["name"]);
+    assert_eq!(container()["args"], Value::Null, "they would be replaced");
+    let mount = &added["volumeMounts"][0];
+    let file = format!("--web.config.file={}/web.yaml", mount["mountPath"].as_str().unwrap());
+    assert_eq!(added["args"], json!([file]));
+    assert_eq!((&mount["name"], &volume["secret"]["defaultMode"]), (&volume["name"], &json!("0400")));
+    assert!(!names(&container()["volumeMounts"]).contains(mount["name"].as_str().unwrap()));
+    // As Prometheus shows itself, so it is asked for: `daemon/web.rs` serves the one to the other.
+    let job = conf::yaml("prometheus/tls.yml").remove(0)["scrape_configs"][0].clone();
+    assert_eq!(job["tls_config"]["server_name"], tls.unwrap()["serverName"]);
+    let web = conf::yaml("silkraild/web.yaml").remove(0);
+    assert!(web["basic_auth_users"][job["basic_auth"]["username"].as_str().unwrap()].is_string());
+}
+
 /// Debian's promtool is built without Kubernetes; the rest of that job it reads.
 #[test]
 fn prometheus_reads_its_configuration_and_names_the_job_as_rules_do() {

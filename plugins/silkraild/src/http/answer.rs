@@ -9,7 +9,7 @@ use hyper::{
     header::{self, HeaderName, HeaderValue},
 };
 
-use super::{Port, connections::Connection, negotiate};
+use super::{Port, Service, connections::Connection, negotiate};
 use crate::{
     page::{self, File},
     source::{Kind, Source},
@@ -33,17 +33,28 @@ const UNREAD: &str =
 const LATER: &str = "5";
 
 /// Answers a request.
-pub(super) async fn to<B>(
-    request: &Request<B>,
-    port: Port,
-    source: &Source,
-    connection: &Arc<Connection>,
-) -> Answer {
+pub(super) async fn to<B>(request: &Request<B>, service: &Service, connection: &Arc<Connection>) -> Answer {
     connection.asks();
+    let web = service.web.now();
+    let login = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let mut answer = if service.logins.admit(&web, login, connection.source()).await {
+        admitted(request, service, connection).await
+    } else {
+        let answer = plain(connection, StatusCode::UNAUTHORIZED, "expected a name and a password\n");
+        with(answer, header::WWW_AUTHENTICATE, "Basic realm=\"silkraild\", charset=\"UTF-8\"")
+    };
+    for (name, value) in &web.headers {
+        answer.headers_mut().entry(name).or_insert_with(|| value.clone());
+    }
+    answer
+}
+
+async fn admitted<B>(request: &Request<B>, service: &Service, connection: &Arc<Connection>) -> Answer {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let answer = plain(connection, StatusCode::METHOD_NOT_ALLOWED, "expected GET or HEAD\n");
         return with(answer, header::ALLOW, "GET, HEAD");
     }
+    let (source, port) = (&service.source, service.port);
     match (request.uri().path(), port) {
         ("/healthz", _) => plain(connection, StatusCode::OK, "ok\n"),
         ("/readyz", _) => ready(source, connection),

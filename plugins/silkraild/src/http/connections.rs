@@ -86,6 +86,7 @@ struct Sent {
 pub(super) struct Connection {
     table: Connections,
     id: u64,
+    source: IpAddr,
 }
 
 /// Tells a connection that it has to end.
@@ -109,7 +110,7 @@ impl Connections {
         table.next += 1;
         let open = Open { source, doing: Doing::Arriving, since: Instant::now(), _stay: stay };
         table.open.insert(id, open);
-        (Arc::new(Connection { table: self.clone(), id }), end)
+        (Arc::new(Connection { table: self.clone(), id, source }), end)
     }
 
     /// Ends the connections whose clients take too long.
@@ -123,6 +124,11 @@ impl Connections {
 }
 
 impl Connection {
+    /// Where the client is.
+    pub(super) fn source(&self) -> IpAddr {
+        self.source
+    }
+
     /// Bytes came in.
     pub(super) fn has_sent(&self) {
         self.change(|open| {

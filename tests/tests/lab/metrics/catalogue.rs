@@ -1,6 +1,6 @@
 //! The metrics reference beside what silkraild tells: nothing of the one is missing in the other.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
 
 use serde_json::json;
 use silkrail_tests::{
@@ -45,7 +45,12 @@ const NOT_KNOWN: [(&str, &str); 6] = [
 ];
 
 fn exposition(machine: &Machine) -> String {
-    let daemon = Daemon::start(&["--state-dir", machine.node.state_dir().to_str().unwrap()]);
+    // With one it tells whether it could be read.
+    let web = tempfile::NamedTempFile::new().unwrap();
+    fs::write(web.path(), "{}").unwrap();
+    let state_dir = machine.node.state_dir().to_str().unwrap().to_owned();
+    let file = web.path().to_str().unwrap();
+    let daemon = Daemon::start(&["--state-dir", &state_dir, "--web.config.file", file]);
     daemon.scrape();
     daemon.ask("GET /metrics", &[]).text()
 }

@@ -1,0 +1,58 @@
+//! Headers that every answer has.
+
+use http::{HeaderName, HeaderValue};
+
+use crate::{error::Wrong, written::Written};
+
+/// Those that may be set, and the values that they may have, if not any.
+const KNOWN: [(&str, &[&str]); 5] = [
+    ("Content-Security-Policy", &[]),
+    ("X-Frame-Options", &["deny", "sameorigin"]),
+    ("X-Content-Type-Options", &["nosniff"]),
+    ("X-XSS-Protection", &[]),
+    ("Strict-Transport-Security", &[]),
+];
+
+/// The headers that are written; one without a value is not set.
+pub(crate) fn of(written: &Written) -> Result<Vec<(HeaderName, HeaderValue)>, Wrong> {
+    let set = written.headers().filter(|(_, value)| !value.value.is_empty());
+    set.map(|(name, value)| header(name, &value.value).map_err(|why| Wrong::at(value.referenced.line(), why)))
+        .collect()
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let Some((known, values)) = KNOWN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) else {
+        let known = KNOWN.map(|(known, _)| known).join(", ");
+        return Err(format!("header {name:?} is not known; there are {known}"));
+    };
+    if !values.is_empty() && !values.contains(&value.to_ascii_lowercase().as_str()) {
+        return Err(format!("{known}: {value:?}; expected {}", values.join(" or ")));
+    }
+    let name = HeaderName::try_from(*known).map_err(|error| error.to_string())?;
+    let value = HeaderValue::try_from(value).map_err(|_| format!("{known}: {value:?} cannot be sent"))?;
+    Ok((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, Wrong> {
+        of(&Written::parse(&format!("http_server_config:\n  headers:\n    {text}\n")).unwrap())
+    }
+
+    #[test]
+    fn only_headers_that_are_known_are_set() {
+        let set = headers("X-Frame-Options: deny").unwrap();
+        assert_eq!((set[0].0.as_str(), set[0].1.to_str().unwrap()), ("x-frame-options", "deny"));
+        assert!(headers("X-Frame-Options: ''").unwrap().is_empty());
+        for (text, part) in [
+            ("X-Frame-Options: all", "expected deny or sameorigin"),
+            ("Set-Cookie: a", "is not known"),
+            ("X-XSS-Protection: \"a\\r\\nb: c\"", "cannot be sent"),
+        ] {
+            let wrong = headers(text).unwrap_err();
+            assert!(wrong.line == 3 && wrong.why.contains(part), "{wrong:?}");
+        }
+    }
+}

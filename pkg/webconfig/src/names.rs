@@ -1,0 +1,114 @@
+//! Which clients may come, by the names in their certificates.
+
+use std::{net::IpAddr, sync::Arc};
+
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    pki_types::{CertificateDer, ServerName, UnixTime},
+    server::danger::{ClientCertVerified, ClientCertVerifier},
+};
+use serde_saphyr::Spanned;
+
+use crate::error::Wrong;
+
+/// A name of a client: what a certificate has as Subject Alternative Name.
+#[derive(Debug)]
+enum Name {
+    /// A DNS name or a URI, letter for letter.
+    Text(String),
+    Address(IpAddr),
+}
+
+/// Wants a certificate that is good otherwise, and has one of these names.
+#[derive(Debug)]
+pub(crate) struct NamedClients {
+    others: Arc<dyn ClientCertVerifier>,
+    names: Vec<Name>,
+}
+
+impl NamedClients {
+    pub(crate) fn new(others: Arc<dyn ClientCertVerifier>, names: &[Spanned<String>]) -> Result<Self, Wrong> {
+        let names = names.iter().map(Name::read).collect::<Result<_, _>>()?;
+        Ok(Self { others, names })
+    }
+}
+
+impl Name {
+    fn read(written: &Spanned<String>) -> Result<Self, Wrong> {
+        let (text, line) = (&written.value, written.referenced.line());
+        if text.contains('@') && !text.contains("://") {
+            let why = format!(
+                "{text:?}: e-mail addresses are not looked at; expected a DNS name, a URI or an IP address"
+            );
+            return Err(Wrong::at(line, why));
+        }
+        if text.is_empty() {
+            return Err(Wrong::at(line, "an empty name is no certificate's"));
+        }
+        Ok(text.parse().map_or_else(|_| Self::Text(text.clone()), Self::Address))
+    }
+
+    fn is_of(&self, certificate: &webpki::EndEntityCert<'_>) -> bool {
+        match self {
+            Self::Text(text) => {
+                certificate.valid_dns_names().chain(certificate.valid_uri_names()).any(|name| name == text)
+            }
+            Self::Address(address) => {
+                certificate.verify_is_valid_for_subject_name(&ServerName::from(*address)).is_ok()
+            }
+        }
+    }
+}
+
+impl ClientCertVerifier for NamedClients {
+    fn offer_client_auth(&self) -> bool {
+        self.others.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.others.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.others.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.others.verify_client_cert(end_entity, intermediates, now)?;
+        let certificate = webpki::EndEntityCert::try_from(end_entity)
+            .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        if self.names.iter().any(|name| name.is_of(&certificate)) {
+            Ok(verified)
+        } else {
+            Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.others.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.others.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.others.supported_verify_schemes()
+    }
+}

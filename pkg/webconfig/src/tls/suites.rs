@@ -1,0 +1,60 @@
+//! Ciphers and curves, under the names that Go has for them.
+
+use rustls::{
+    SupportedCipherSuite,
+    crypto::{SupportedKxGroup, ring},
+};
+
+use crate::{error::Wrong, written::Tls};
+
+/// Names of curves.
+const CURVES: [(&str, &dyn SupportedKxGroup); 3] = [
+    ("X25519", ring::kx_group::X25519),
+    ("CurveP256", ring::kx_group::SECP256R1),
+    ("CurveP384", ring::kx_group::SECP384R1),
+];
+
+/// Those of TLS 1.2 that are listed, in their order, and all of TLS 1.3, which nobody chooses among.
+pub(super) fn ciphers(tls: &Tls) -> Result<Vec<SupportedCipherSuite>, Wrong> {
+    let all = ring::ALL_CIPHER_SUITES;
+    let Some(listed) = tls.cipher_suites.as_ref().filter(|listed| !listed.is_empty()) else {
+        return Ok(all.to_vec());
+    };
+    let mut chosen: Vec<_> = all.iter().filter(|suite| suite.tls13().is_some()).copied().collect();
+    for written in listed {
+        let Some(suite) = all.iter().find(|suite| name(suite) == written.value) else {
+            let known: Vec<_> = all.iter().map(name).collect();
+            let why = format!(
+                "cipher {:?} is not known, or not safe; there are {}",
+                written.value,
+                known.join(", ")
+            );
+            return Err(Wrong::at(written.referenced.line(), why));
+        };
+        if suite.tls13().is_none() {
+            chosen.push(*suite);
+        }
+    }
+    Ok(chosen)
+}
+
+/// The curves that are listed, in their order, or all.
+pub(super) fn groups(tls: &Tls) -> Result<Vec<&'static dyn SupportedKxGroup>, Wrong> {
+    let Some(listed) = tls.curve_preferences.as_ref().filter(|listed| !listed.is_empty()) else {
+        return Ok(ring::ALL_KX_GROUPS.to_vec());
+    };
+    let group = |name: &str| CURVES.iter().find(|(known, _)| *known == name).map(|(_, group)| *group);
+    let found = listed.iter().map(|written| {
+        group(&written.value).ok_or_else(|| {
+            let known = CURVES.map(|(known, _)| known).join(", ");
+            let why = format!("curve {:?} is not known; there are {known}", written.value);
+            Wrong::at(written.referenced.line(), why)
+        })
+    });
+    found.collect()
+}
+
+/// As Go calls it: those of TLS 1.3 have no version in their names.
+fn name(suite: &SupportedCipherSuite) -> String {
+    format!("{:?}", suite.suite()).replace("TLS13_", "TLS_")
+}

@@ -1,0 +1,161 @@
+//! The web configuration as it is now: it is read again every few seconds.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use exporter::Report;
+use exposition::{Kind, Labels};
+use tokio::{task::spawn_blocking, time::sleep};
+use webconfig::WebConfig;
+
+/// How soon a change of a file is noticed.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// How the port is served. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Web(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The file, if there is one.
+    path: Option<PathBuf>,
+    now: Arc<WebConfig>,
+    /// When it was taken over, or was found well again.
+    since: Option<SystemTime>,
+    /// What is wrong with the files as they are.
+    wrong: Option<String>,
+}
+
+impl Web {
+    /// As a file says.
+    pub(crate) fn of(path: &Path) -> Result<Self, webconfig::Error> {
+        let now = Arc::new(WebConfig::load(path)?);
+        if now.users.is_some() && now.tls.is_none() {
+            tracing::warn!("{}: without tls_server_config passwords are sent in clear text", path.display());
+        }
+        let (path, since) = (Some(path.to_owned()), Some(SystemTime::now()));
+        Ok(Self(Arc::new(Mutex::new(State { path, now, since, wrong: None }))))
+    }
+
+    /// The configuration. It holds for a request, or for a connection's TLS.
+    pub(crate) fn now(&self) -> Arc<WebConfig> {
+        self.state().now.clone()
+    }
+
+    /// Takes over changes of the files, for ever. What cannot be used is told of, and the former stays.
+    pub(crate) async fn keep(&self) -> io::Result<()> {
+        let Some(path) = self.state().path.clone() else { return std::future::pending().await };
+        loop {
+            sleep(LOOK).await;
+            let file = path.clone();
+            let loaded = spawn_blocking(move || WebConfig::load(&file)).await?;
+            self.state().take(&path, loaded.map_err(|error| error.to_string()));
+        }
+    }
+
+    /// Adds to the metrics whether the files can be used as they are.
+    pub(crate) fn tell(&self, report: &mut Report) {
+        let state = self.state();
+        let Some(since) = state.since else { return };
+        let labels = Labels::of([("node", report.node.as_str())]);
+        let mut gauge = |name: &str, help: &str, value: f64| {
+            report.exposition.family(name, Kind::Gauge, help).add(labels.clone(), value);
+        };
+        let help =
+            "Whether the web configuration could be used when it was last read; if not, a former one holds.";
+        let is_well = state.wrong.is_none();
+        gauge("rdma_exporter_web_config_last_reload_successful", help, f64::from(u8::from(is_well)));
+        let help = "When a web configuration was taken over, or was found well again.";
+        let seconds = since.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        gauge("rdma_exporter_web_config_last_reload_success_timestamp_seconds", help, seconds);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take(&mut self, path: &Path, loaded: Result<WebConfig, String>) {
+        let usable = loaded.and_then(|new| match self.opens(&new) {
+            Some(gone) => Err(format!("{}: {gone} is gone; a restart would do without", path.display())),
+            None => Ok(new),
+        });
+        match usable {
+            Ok(new) if new.is_same(&self.now) => {
+                if self.wrong.take().is_some() {
+                    self.since = Some(SystemTime::now());
+                    tracing::info!("{}: is as it was again", path.display());
+                }
+            }
+            Ok(new) => {
+                tracing::info!("{}: a new web configuration holds from now on", path.display());
+                (self.now, self.since, self.wrong) = (Arc::new(new), Some(SystemTime::now()), None);
+            }
+            Err(why) if self.wrong.as_ref() == Some(&why) => {}
+            Err(why) => {
+                tracing::error!("{why}; the former web configuration stays");
+                self.wrong = Some(why);
+            }
+        }
+    }
+
+    /// What would no longer be asked of clients at all. A file that was written by half may well say so.
+    fn opens(&self, new: &WebConfig) -> Option<&'static str> {
+        if self.now.tls.is_some() && new.tls.is_none() {
+            Some("tls_server_config")
+        } else if self.now.users.is_some() && new.users.is_none() {
+            Some("basic_auth_users")
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
+
+    fn told(web: &Web) -> String {
+        let mut report = Report::new("n".into(), SystemTime::now());
+        web.tell(&mut report);
+        report.exposition.encode(exposition::Format::Text)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_used_leaves_the_former_and_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("web.yaml");
+        let write = |text: &str| fs::write(&path, text).unwrap();
+        let users = |name: &str| format!("basic_auth_users: {{{name}: {HASH}}}\n");
+        write(&users("alice"));
+        let web = Web::of(&path).unwrap();
+        let alice = web.now();
+        let look = || web.state().take(&path, WebConfig::load(&path).map_err(|error| error.to_string()));
+        for wrong in ["", "{}", "basic_auth_users: {alice: x}\n", "a: b\n"] {
+            write(wrong);
+            look();
+            assert!(web.now().is_same(&alice), "{wrong}");
+            assert!(told(&web).contains("_last_reload_successful{node=\"n\"} 0\n"), "{}", told(&web));
+        }
+        write(&users("alice"));
+        look();
+        assert!(told(&web).contains("_last_reload_successful{node=\"n\"} 1\n"), "{}", told(&web));
+        write(&users("bob"));
+        look();
+        assert!(!web.now().is_same(&alice));
+    }
+
+    #[test]
+    fn without_a_file_nothing_is_told() {
+        assert_eq!(told(&Web::default()), "");
+    }
+}

@@ -1,0 +1,101 @@
+//! Certificates and hashes, made by others' programs: openssl and perl.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tempfile::TempDir;
+
+/// An authority, and what it has signed: files below one directory.
+#[derive(Debug)]
+pub struct Authority(TempDir);
+
+impl Authority {
+    /// A new one: its certificate is `ca.crt`.
+    ///
+    /// # Panics
+    /// If openssl fails.
+    pub fn new() -> Self {
+        let this = Self(tempfile::tempdir().unwrap());
+        this.request("ca", &["-subj", "/CN=authority"]);
+        this
+    }
+
+    /// Where its files are.
+    pub fn directory(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// A file of it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Makes `<file>.crt` and `<file>.key`, a certificate of this DNS name.
+    ///
+    /// # Panics
+    /// If openssl fails.
+    pub fn sign(&self, file: &str, name: &str) {
+        let names = format!("subjectAltName=DNS:{name},IP:127.0.0.1");
+        let subject = format!("/CN={name}");
+        let signer = ["-CA", "ca.crt", "-CAkey", "ca.key", "-addext", "basicConstraints=critical,CA:FALSE"];
+        self.request(file, &[&["-subj", &subject, "-addext", &names], &signer[..]].concat());
+    }
+
+    /// Writes a file that nobody else may read.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+        self.close(name);
+    }
+
+    fn request(&self, file: &str, more: &[&str]) {
+        let (certificate, key) = (format!("{file}.crt"), format!("{file}.key"));
+        let made = Command::new("openssl")
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+                "-days",
+                "2",
+            ])
+            .args(["-out", &certificate, "-keyout", &key])
+            .args(more)
+            .current_dir(self.directory())
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        self.close(&key);
+    }
+
+    fn close(&self, name: &str) {
+        fs::set_permissions(self.path(name), Permissions::from_mode(0o600)).unwrap();
+    }
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A bcrypt hash of a password, by the C library.
+///
+/// # Panics
+/// If perl fails.
+pub fn hash(password: &str, cost: u32) -> String {
+    let salt = format!("$2y${cost:02}$abcdefghijklmnopqrstuu");
+    let made = Command::new("perl").args(["-e", "print crypt($ARGV[0], $ARGV[1])", password, &salt]).output();
+    let hash = String::from_utf8(made.unwrap().stdout).unwrap();
+    assert!(hash.len() == 60, "perl's crypt knows no bcrypt: {hash:?}");
+    hash
+}

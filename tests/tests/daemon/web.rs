@@ -1,0 +1,345 @@
+//! TLS, clients' certificates and logins, as curl, openssl and Prometheus see them.
+
+use std::{
+    fs::{self, Permissions},
+    io::Write,
+    net::{SocketAddr, TcpStream},
+    os::unix::fs::PermissionsExt,
+    process::{Command, Output, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use silkrail_tests::{
+    conf,
+    daemon::{self, Daemon},
+    pki::{self, Authority},
+    prometheus::Prometheus,
+};
+use testkit::wait_until;
+
+use crate::Node;
+
+const TLS: &str = "tls_server_config:\n  cert_file: tls.crt\n  key_file: tls.key\n";
+const VERIFIED: &str = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.crt\n";
+
+/// An authority with the daemon's certificate, and a client's.
+fn authority() -> Authority {
+    let authority = Authority::new();
+    authority.sign("tls", "silkraild");
+    authority.sign("client", "prometheus");
+    authority
+}
+
+fn users(password: &str, cost: u32) -> String {
+    format!("basic_auth_users:\n  prometheus: {}\n", pki::hash(password, cost))
+}
+
+/// silkraild with a web configuration beside the authority's files.
+fn serve(node: &Node, authority: &Authority, text: &str) -> Daemon {
+    authority.write("web.yaml", text);
+    node.serve(&["--web.config.file", authority.path("web.yaml").to_str().unwrap()])
+}
+
+/// What curl gets: its exit status, the status of the answer, and the body with its head.
+fn curl(authority: &Authority, url: &str, options: &[&str]) -> (Option<i32>, String, String) {
+    let got = Command::new("curl")
+        .args([
+            "--silent",
+            "--include",
+            "--max-time",
+            "60",
+            "--cacert",
+            "ca.crt",
+            "--write-out",
+            "\n%{http_code}",
+        ])
+        .args(options)
+        .arg(url)
+        .current_dir(authority.directory())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(got.stdout).unwrap();
+    let (text, status) = text.rsplit_once('\n').unwrap();
+    (got.status.code(), status.to_owned(), text.to_owned())
+}
+
+fn status(authority: &Authority, daemon: &Daemon, options: &[&str]) -> String {
+    curl(authority, &format!("https://{}/metrics", daemon.address()), options).1
+}
+
+/// What openssl says to and of the server.
+fn s_client(address: SocketAddr, options: &[&str]) -> Output {
+    let mut client = Command::new("openssl");
+    client.args(["s_client", "-connect", &address.to_string()]).args(options);
+    client.stdin(Stdio::null()).output().unwrap()
+}
+
+const CLIENT: [&str; 4] = ["--cert", "client.crt", "--key", "client.key"];
+
+#[test]
+fn tls_is_of_version_1_2_or_newer_and_nothing_is_answered_in_clear_text() {
+    let (node, authority) = (Node::new(), authority());
+    let daemon = serve(&node, &authority, TLS);
+    let (code, status, text) = curl(&authority, &format!("https://{}/metrics", daemon.address()), &[]);
+    assert_eq!((code, status.as_str()), (Some(0), "200"));
+    assert!(text.contains("rdma_exporter_build_info"), "{text}");
+    for (version, is_spoken) in [("-tls1", false), ("-tls1_1", false), ("-tls1_2", true), ("-tls1_3", true)] {
+        // Without the second one openssl would not even ask.
+        let said = s_client(daemon.address(), &[version, "-cipher", "ALL:@SECLEVEL=0"]);
+        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert_eq!(said.status.success(), is_spoken, "{version}: {text}");
+        assert_eq!(text.contains("Cipher is (NONE)"), !is_spoken, "{version}: {text}");
+        if !is_spoken {
+            let why = String::from_utf8_lossy(&said.stderr).into_owned();
+            assert!(why.contains("alert protocol version") || why.contains("handshake failure"), "{why}");
+        }
+    }
+    let plain = curl(&authority, &format!("http://{}/metrics", daemon.address()), &[]);
+    assert!(plain.0 != Some(0) && !plain.2.contains("rdma_"), "{plain:?}");
+    let unknown = s_client(daemon.address(), &["-verify_return_error", "-CAfile", "/dev/null"]);
+    assert!(!unknown.status.success(), "openssl looks at certificates");
+    assert_eq!(daemon.health("/healthz").status, 200, "probes have neither certificates nor passwords");
+}
+
+#[test]
+fn who_has_no_certificate_of_the_authority_is_not_let_in() {
+    let (node, authority, other) = (Node::new(), authority(), authority());
+    other.sign("client", "prometheus");
+    let sans = "  client_allowed_sans: [prometheus]\n";
+    let daemon = serve(&node, &authority, &format!("{TLS}{VERIFIED}{sans}"));
+    assert_eq!(status(&authority, &daemon, &CLIENT), "200");
+    authority.sign("stranger", "grafana");
+    let others = [other.path("client.crt"), other.path("client.key")].map(|path| path.display().to_string());
+    for options in [
+        &[][..],
+        &["--cert", &others[0], "--key", &others[1]],
+        &["--cert", "stranger.crt", "--key", "stranger.key"],
+    ] {
+        for path in ["/", "/metrics", "/api/v1/node", "/healthz"] {
+            let url = format!("https://{}{path}", daemon.address());
+            let (code, status, text) = curl(&authority, &url, options);
+            assert!(
+                code != Some(0) && status == "000" && text.is_empty(),
+                "{options:?} {path}: {code:?} {text}"
+            );
+        }
+    }
+    assert_eq!(daemon.health("/readyz").status, 200);
+}
+
+#[test]
+fn who_does_not_log_in_is_answered_401_whatever_is_asked_for() {
+    let (node, authority) = (Node::new(), authority());
+    let daemon = serve(&node, &authority, &format!("{TLS}{}", users("secret", 5)));
+    for path in ["/", "/metrics", "/api/v1/node", "/healthz", "/readyz", "/page/page.js", "/nothing"] {
+        let url = format!("https://{}{path}", daemon.address());
+        for options in [
+            &[][..],
+            &["--user", "prometheus:wrong"],
+            &["--user", "somebody:secret"],
+            &["--user", "prometheus:"],
+        ] {
+            let (_, status, text) = curl(&authority, &url, options);
+            assert_eq!(status, "401", "{options:?} {path}");
+            assert!(text.to_lowercase().contains("www-authenticate: basic realm="), "{text}");
+            assert!(!text.contains("rdma_") && !text.contains("<html"), "{text}");
+        }
+        let expected = if path == "/nothing" { "404" } else { "200" };
+        assert_eq!(curl(&authority, &url, &["--user", "prometheus:secret"]).1, expected, "{path}");
+    }
+    let bearer = ["--header", "Authorization: Bearer secret"];
+    assert_eq!(status(&authority, &daemon, &bearer), "401");
+    assert_eq!(daemon.health("/readyz").status, 200);
+    assert!(!daemon.log().contains("secret"), "{}", daemon.log());
+}
+
+#[test]
+fn headers_that_are_configured_are_sent_with_every_answer() {
+    let (node, authority) = (Node::new(), authority());
+    let headers = "http_server_config:\n  headers:\n    Strict-Transport-Security: max-age=60\n    X-Frame-Options: deny\n";
+    let daemon = serve(&node, &authority, &format!("{TLS}{headers}{}", users("secret", 4)));
+    for options in [&[][..], &["--user", "prometheus:secret"]] {
+        let (_, _, text) = curl(&authority, &format!("https://{}/", daemon.address()), options);
+        let text = text.to_lowercase();
+        assert!(
+            text.contains("strict-transport-security: max-age=60") && text.contains("x-frame-options: deny")
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_keeps_it_from_starting_and_is_named_with_its_line() {
+    let (node, authority) = (Node::new(), authority());
+    let path = authority.path("web.yaml");
+    let start = |text: &str| {
+        authority.write("web.yaml", text);
+        let web = [
+            "--listen",
+            "127.0.0.1:0",
+            "--health.listen",
+            "127.0.0.1:0",
+            "--web.config.file",
+            path.to_str().unwrap(),
+        ];
+        let output = daemon::run(&[&node.options()[..], &web].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(!said.contains("serving"), "{said}");
+        said
+    };
+    for (text, part) in [
+        (TLS.replace("key_file", "keyfile"), "line 3: unknown field `keyfile`"),
+        (TLS.replace("tls.crt", "none.crt"), "line 2: cert_file"),
+        (TLS.replace("tls.key", "client.key"), "line 2: cert_file tls.crt: cannot be used with the key"),
+        (format!("{TLS}  min_version: TLS10\n"), "line 4: \"TLS10\": expected TLS12 or TLS13"),
+        ("basic_auth_users:\n  a: secret\n".into(), "line 2: the password of user \"a\" is no bcrypt hash"),
+        (String::new(), "line 1: nothing is here"),
+    ] {
+        let said = start(&text);
+        assert!(said.contains(&format!("{}: {part}", path.display())), "{said}");
+    }
+    fs::set_permissions(authority.path("tls.key"), Permissions::from_mode(0o644)).unwrap();
+    let said = start(TLS);
+    assert!(said.contains("line 3: key_file") && said.contains("others can read (mode 0644)"), "{said}");
+}
+
+/// The name in the certificate that is shown.
+fn shown(daemon: &Daemon) -> String {
+    let said = String::from_utf8_lossy(&s_client(daemon.address(), &[]).stdout).into_owned();
+    said.lines().find(|line| line.starts_with("subject=")).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn changes_hold_at_once_and_what_cannot_be_used_leaves_the_former() {
+    let (node, authority) = (Node::new(), authority());
+    let daemon = serve(&node, &authority, &format!("{TLS}{}", users("first", 4)));
+    let with = |password: &str| status(&authority, &daemon, &["--user", &format!("prometheus:{password}")]);
+    let is_well = |password: &str| {
+        let login = format!("prometheus:{password}");
+        let (_, _, text) =
+            curl(&authority, &format!("https://{}/metrics", daemon.address()), &["--user", &login]);
+        text.lines().find_map(|line| {
+            line.strip_prefix("rdma_exporter_web_config_last_reload_successful{node=\"lab\"} ")
+                .map(str::to_owned)
+        })
+    };
+    assert_eq!((with("first").as_str(), is_well("first").as_deref()), ("200", Some("1")));
+    authority.write("web.yaml", &format!("{TLS}{}", users("second", 4)));
+    wait_until("the new password holds", || with("second") == "200");
+    assert_eq!(with("first"), "401");
+    authority.sign("tls", "renewed");
+    wait_until("the new certificate is shown", || shown(&daemon).contains("renewed"));
+    let third = users("third", 4);
+    for (wrong, part) in [
+        ("", "line 1: nothing is here"),
+        ("{}", "tls_server_config is gone"),
+        (TLS, "basic_auth_users is gone"),
+        (&format!("{TLS}  min_version: TLS11\n{third}"), "line 4: \"TLS11\""),
+    ] {
+        authority.write("web.yaml", wrong);
+        wait_until("it is logged", || daemon.log().contains(part));
+        wait_until("it is told", || is_well("second").as_deref() == Some("0"));
+        // Neither in clear text nor without a password.
+        assert_eq!((with("second"), with("third")), ("200".into(), "401".into()), "{part}");
+        assert_eq!(status(&authority, &daemon, &[]), "401", "{part}");
+        let plain = curl(&authority, &format!("http://{}/metrics", daemon.address()), &[]);
+        assert!(plain.0 != Some(0), "{part}");
+    }
+    thread::sleep(Duration::from_secs(12)); // it looks twice
+    assert_eq!(daemon.log().matches("ERROR").count(), 4, "{}", daemon.log());
+    authority.write("web.yaml", &format!("{TLS}{}", users("fourth", 4)));
+    wait_until("it is well again", || is_well("fourth").as_deref() == Some("1"));
+}
+
+/// Each wrong password takes a while, on purpose: nobody else pays for it.
+#[test]
+fn who_tries_passwords_keeps_nobody_from_logging_in() {
+    let (node, authority) = (Node::new(), authority());
+    let daemon = serve(&node, &authority, &users("secret", 8));
+    let (over, tried) = (AtomicBool::new(false), AtomicBool::new(false));
+    let attempt = || {
+        let options = ["--interface", "127.0.0.2", "--user", "prometheus:guess", "--max-time", "20"];
+        while !over.load(Ordering::Relaxed) {
+            let url = format!("http://{}/metrics", daemon.address());
+            tried.fetch_or(curl(&authority, &url, &options).1 == "401", Ordering::Relaxed);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..12 {
+            scope.spawn(attempt);
+        }
+        wait_until("somebody tries", || tried.load(Ordering::Relaxed));
+        let right = ["--user", "prometheus:secret"];
+        let url = format!("http://{}/metrics", daemon.address());
+        let began = Instant::now();
+        assert_eq!(curl(&authority, &url, &right).1, "200");
+        let first = began.elapsed();
+        for _ in 0..5 {
+            assert_eq!(curl(&authority, &url, &right).1, "200");
+            assert_eq!(daemon.health("/healthz").status, 200);
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(first < Duration::from_secs(20), "{first:?}");
+    });
+    assert!(daemon.log().contains("passwords are sent in clear text"), "{}", daemon.log());
+}
+
+#[test]
+fn a_client_that_does_not_finish_its_handshake_is_sent_away() {
+    let (node, authority) = (Node::new(), authority());
+    let daemon = serve(&node, &authority, TLS);
+    let mut client = TcpStream::connect(daemon.address()).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    client.write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
+    let began = Instant::now();
+    let ended = std::io::Read::read(&mut client, &mut [0; 1]);
+    assert!(matches!(ended, Ok(0) | Err(_)) && began.elapsed() < Duration::from_secs(30), "{ended:?}");
+}
+
+#[test]
+fn the_example_is_served_to_prometheus_as_the_examples_ask_for_it() {
+    let (node, authority) = (Node::new(), authority());
+    let example = conf::text("silkraild/web.yaml");
+    authority.write("web.yaml", &example);
+    let web = authority.path("web.yaml");
+    let start = [
+        "--listen",
+        "127.0.0.1:0",
+        "--health.listen",
+        "127.0.0.1:0",
+        "--web.config.file",
+        web.to_str().unwrap(),
+    ];
+    let refused = daemon::run(&[&node.options()[..], &start].concat());
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("is no bcrypt hash; make one: htpasswd"));
+    let daemon = serve(
+        &node,
+        &authority,
+        &example.replace("made by htpasswd -nBC 10 prometheus", &pki::hash("secret", 5)),
+    );
+
+    let mut configuration = conf::yaml("prometheus/tls.yml").remove(0);
+    let job = &mut configuration["scrape_configs"][0];
+    assert_eq!((&job["job_name"], &job["honor_labels"]), (&json!("silkraild"), &json!(true)));
+    authority.write("password", "secret");
+    let at = |name: &str| json!(authority.path(name));
+    job["tls_config"]["ca_file"] = at("ca.crt");
+    job["tls_config"]["cert_file"] = at("client.crt");
+    job["tls_config"]["key_file"] = at("client.key");
+    job["basic_auth"]["password_file"] = at("password");
+    job["static_configs"] = json!([{"targets": [daemon.address().to_string()]}]);
+    let mut without = job.clone();
+    without["job_name"] = json!("without-login");
+    without.as_object_mut().unwrap().remove("basic_auth");
+    configuration["scrape_configs"].as_array_mut().unwrap().push(without);
+    configuration["global"] = json!({"scrape_interval": "1s"});
+    let prometheus = Prometheus::with(&configuration);
+    let up = |job: &str| prometheus.query(&format!("up{{job={job:?}}}")).first().map(|sample| sample.value);
+    wait_until("it is scraped", || up("silkraild") == Some(1.0));
+    wait_until("it is refused without a login", || up("without-login") == Some(0.0));
+    let seen = prometheus.query("rdma_exporter_web_config_last_reload_successful");
+    assert_eq!((seen.len(), seen[0].value), (1, 1.0));
+}
