@@ -44,6 +44,16 @@ pub struct Wrong {
 }
 
 impl Wrong {
+    /// Where, from 1.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// What is wrong, and what was expected.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
     pub(crate) fn at(line: u64, why: impl Into<String>) -> Self {
         Self { line, why: why.into() }
     }

@@ -22,7 +22,7 @@ use std::{path::Path, sync::Arc};
 use http::{HeaderName, HeaderValue};
 use rustls::ServerConfig;
 
-pub use error::Error;
+pub use error::{Error, Wrong};
 pub use users::{Login, Users};
 pub use written::Written;
 

@@ -24,6 +24,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     select,
+    task::yield_now,
     time::{interval, timeout},
 };
 use tokio_rustls::TlsAcceptor;
@@ -93,6 +94,8 @@ pub(crate) async fn serve(mut listener: Listener, service: Service) {
                 _ = end => {}
             }
         });
+        // Those who had to go are gone before the next one is let in, however fast they come.
+        yield_now().await;
     }
 }
 

@@ -33,6 +33,9 @@ const BOOT: &str = "00000000-0000-0000-0000-000000000000";
 /// Of what silkraild may have in memory at its worst, in KiB.
 const MEMORY: u64 = 96 * 1024;
 
+/// Connections and what else it has open.
+const FILES: usize = 250;
+
 /// Pools, each with two samples; and the name of the node, which is in every sample.
 const POOLS: usize = 20;
 const NAME: usize = 100_000;
@@ -137,6 +140,8 @@ fn others_are_served(daemon: &Daemon, crowd: &Crowd) {
         let answer = daemon.ask("GET /metrics", &[]);
         assert_eq!(answer.status, 200, "after {:?}", began.elapsed());
         assert!(answer.body.len() > 2 * POOLS * NAME, "{} bytes", answer.body.len());
+        let files = fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap().count();
+        assert!(files < FILES, "{files} open files: who had to go is still there");
         rounds += 1;
         thread::sleep(Duration::from_millis(200));
     }

@@ -10,11 +10,12 @@ mod rdma_netlink;
 mod route_netlink;
 mod state_files;
 mod texts;
+mod web_configuration;
 
 use crate::Target;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     ("channel", channel::run),
     ("check", check::run),
     ("configuration", configuration::run),
@@ -25,4 +26,5 @@ pub const TARGETS: [Target; 10] = [
     ("route_netlink", route_netlink::run),
     ("state_files", state_files::run),
     ("texts", texts::run),
+    ("web_configuration", web_configuration::run),
 ];
