@@ -1,0 +1,83 @@
+//! TLS between a silkraild and who scrapes it.
+
+use std::{
+    error::Error,
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring};
+use tempfile::TempDir;
+
+const NAME: &str = "silkraild";
+
+/// A web configuration with a certificate of its own, and a client that trusts it.
+#[derive(Debug)]
+pub struct Secure {
+    dir: TempDir,
+    client: Arc<ClientConfig>,
+}
+
+impl Secure {
+    /// Makes a key and a certificate.
+    ///
+    /// # Errors
+    /// They cannot be made, or not be written.
+    pub fn new() -> Result<Self, Box<dyn Error>> {
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed([NAME.to_owned()])?;
+        let mut roots = RootCertStore::empty();
+        roots.add(cert.der().clone())?;
+        let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        // Nobody else may look into it.
+        let dir = tempfile::tempdir()?;
+        for (name, text) in [("tls.crt", cert.pem()), ("tls.key", signing_key.serialize_pem())] {
+            fs::write(dir.path().join(name), text)?;
+        }
+        let key = fs::File::open(dir.path().join("tls.key"))?;
+        key.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        let text = "tls_server_config: {cert_file: tls.crt, key_file: tls.key}\n";
+        fs::write(dir.path().join("web.yaml"), text)?;
+        Ok(Self { dir, client: Arc::new(client) })
+    }
+
+    /// The file for `--web.config.file`.
+    pub fn file(&self) -> PathBuf {
+        self.dir.path().join("web.yaml")
+    }
+
+    /// A request over a connection of its own, with its handshake, and the answer to its end.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or not be trusted.
+    pub fn ask(&self, stream: TcpStream, request: &[u8], answer: &mut Vec<u8>) -> Result<(), Box<dyn Error>> {
+        let connection = ClientConnection::new(self.client.clone(), NAME.try_into()?)?;
+        let mut stream = StreamOwned::new(connection, stream);
+        stream.write_all(request)?;
+        stream.read_to_end(answer)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn what_it_makes_fits_together_and_the_key_is_closed() {
+        let secure = Secure::new().unwrap();
+        assert!(fs::read_to_string(secure.file()).unwrap().contains("tls.key"));
+        let mode = fs::metadata(secure.dir.path().join("tls.key")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,113 @@
+use std::net::Ipv4Addr;
+
+use super::*;
+
+const LIMITS: Limits = Limits { all: 4, of_source: 3, unread: 100, former: 50 };
+
+fn source(last: u8) -> IpAddr {
+    Ipv4Addr::new(10, 0, 0, last).into()
+}
+
+fn has_ended(end: &mut End) -> bool {
+    !matches!(end.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+}
+
+fn text(length: usize) -> Bytes {
+    vec![b'.'; length].into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_has_many_gives_up_its_own() {
+    let table = Connections::within(LIMITS);
+    let (_other, mut other) = table.enter(source(1));
+    let mut ends = Vec::new();
+    let mut open = Vec::new();
+    for _ in 0..5 {
+        let (connection, end) = table.enter(source(2));
+        open.push(connection);
+        ends.push(end);
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    assert_eq!(ends.iter_mut().map(has_ended).collect::<Vec<_>>(), [true, true, false, false, false]);
+    assert!(!has_ended(&mut other));
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_full_house_the_idlest_of_the_source_with_most_gives_way() {
+    let table = Connections::within(LIMITS);
+    let (_alone, mut alone) = table.enter(source(1));
+    tokio::time::advance(Duration::from_millis(1)).await;
+    let (asking, mut asks) = table.enter(source(2));
+    asking.asks();
+    tokio::time::advance(Duration::from_millis(1)).await;
+    let (_first, mut first) = table.enter(source(2));
+    tokio::time::advance(Duration::from_millis(1)).await;
+    let (_second, mut second) = table.enter(source(2));
+    let (_newcomer, mut newcomer) = table.enter(source(3));
+    assert!(has_ended(&mut first));
+    assert!(![&mut alone, &mut asks, &mut second, &mut newcomer].into_iter().any(has_ended));
+}
+
+#[test]
+fn a_connection_that_ended_makes_room() {
+    let table = Connections::within(LIMITS);
+    let (first, _end) = table.enter(source(1));
+    drop(first);
+    assert!(table.lock().open.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_does_not_read_gets_no_more_and_one_answer_may_be_of_any_length() {
+    let table = Connections::within(LIMITS);
+    let (first, _first) = table.enter(source(1));
+    let (second, _second) = table.enter(source(1));
+    let (other, _other) = table.enter(source(2));
+    let unread = first.takes_of(1, text(1000)).unwrap();
+    assert_eq!(second.takes_of(1, text(1)).unwrap_err(), TooMuchUnread);
+    assert!(other.takes_of(1, text(60)).is_ok());
+    drop(unread);
+    assert!(second.takes_of(1, text(1)).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_the_oldest_texts_has_to_go_when_they_are_too_many() {
+    let table = Connections::within(LIMITS);
+    let shared = text(30);
+    let mut open = Vec::new();
+    for (from, collection, text) in
+        [(1, 1, shared.clone()), (2, 1, shared), (3, 2, text(30)), (4, 3, text(30))]
+    {
+        let (connection, end) = table.enter(source(from));
+        let taken = connection.takes_of(collection, text).unwrap();
+        open.push((connection, end, taken));
+    }
+    // The first two share one text; the last is the latest, and does not count.
+    let ended: Vec<_> = open.iter_mut().map(|(_, end, _)| has_ended(end)).collect();
+    assert_eq!(ended, [true, true, false, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_has_the_time_that_it_needs_and_no_more() {
+    let table = Connections::within(LIMITS);
+    let (_silent, mut silent) = table.enter(source(1));
+    let (idle, mut idles) = table.enter(source(2));
+    drop(idle.takes(text(1)));
+    let (reader, mut reads) = table.enter(source(3));
+    let _taken = reader.takes(text(1));
+    let (waiting, mut waits) = table.enter(source(4));
+    waiting.asks();
+    tokio::time::advance(HEAD - Duration::from_millis(1)).await;
+    reader.has_taken();
+    table.end_overdue();
+    assert!(![&mut silent, &mut idles, &mut reads, &mut waits].into_iter().any(has_ended));
+    tokio::time::advance(Duration::from_millis(2)).await;
+    table.end_overdue();
+    assert!(has_ended(&mut silent));
+    assert!(![&mut idles, &mut reads, &mut waits].into_iter().any(has_ended));
+    // Some bytes of a request: the rest has to come.
+    idle.has_sent();
+    tokio::time::advance(HEAD).await;
+    idle.has_sent();
+    table.end_overdue();
+    assert!(has_ended(&mut idles) && has_ended(&mut reads) && !has_ended(&mut waits));
+}

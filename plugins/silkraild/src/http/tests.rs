@@ -1,0 +1,122 @@
+use std::net::Ipv4Addr;
+
+use hyper::header;
+use proptest::prelude::*;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, duplex},
+    join,
+    time::{Instant, sleep},
+};
+
+use webconfig::Login;
+
+use super::*;
+
+const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n";
+
+/// An answer of so many bytes, after some time.
+async fn answer(length: usize, after: Duration) -> Response<Full<Bytes>> {
+    sleep(after).await;
+    Response::new(Full::from(vec![b'.'; length]))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_a_byte_now_and_then_is_sent_away() {
+    let (mut client, ours) = duplex(64);
+    let began = Instant::now();
+    let ask = async {
+        client.write_all(REQUEST).await.unwrap();
+        while client.read_u8().await.is_ok() {
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    join!(ask, converse(ours, |_| answer(100_000, Duration::ZERO)));
+    assert!(began.elapsed() >= LONGEST + LAST_ANSWER);
+    // What had been sent by then it could still read.
+    assert!(began.elapsed() < LONGEST + LAST_ANSWER + Duration::from_secs(70), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_being_answered_when_the_time_is_up_is_still_answered() {
+    let (mut client, ours) = duplex(64);
+    let late = LONGEST + LAST_ANSWER / 2;
+    let ask = async {
+        client.write_all(REQUEST).await.unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).await.unwrap();
+        text
+    };
+    let (text, ()) = join!(ask, converse(ours, |_| answer(1000, late)));
+    assert!(text.ends_with(&".".repeat(1000)), "{text}");
+}
+
+/// A stream that is not would have every answer copied for each reader.
+#[tokio::test]
+async fn answers_are_not_copied_into_streams() {
+    let (_client, ours) = duplex(64);
+    assert!(ours.is_write_vectored());
+    let (connection, _end) = Connections::within(READERS).enter(Ipv4Addr::LOCALHOST.into());
+    assert!(Watched::new(ours, connection).is_write_vectored());
+}
+
+#[tokio::test]
+async fn a_head_without_end_is_refused() {
+    let (mut client, ours) = duplex(1024);
+    let ask = async {
+        let _ = client.write_all(&REQUEST[..REQUEST.len() - 2]).await;
+        for _ in 0..LONGEST_HEAD / 100 {
+            let _ = client.write_all(format!("X: {}\r\n", "x".repeat(100)).as_bytes()).await;
+        }
+        let mut text = String::new();
+        let _ = client.read_to_string(&mut text).await;
+        text
+    };
+    let (text, ()) = join!(ask, converse(ours, |_| answer(1, Duration::ZERO)));
+    assert!(text.starts_with("HTTP/1.1 431 "), "{text}");
+}
+
+/// Everything that is read of a request.
+async fn reader(request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let headers = request.headers();
+    let login = headers.get(header::AUTHORIZATION).and_then(|value| Login::from_header(value.as_bytes()));
+    let within = negotiate::patience(headers);
+    assert!(within <= Duration::from_secs(3600), "{within:?}");
+    let read = format!("{:?} {login:?} {}", negotiate::format(headers), negotiate::takes_gzip(headers));
+    Response::new(Full::from(read + request.uri().path()))
+}
+
+fn conversation(bytes: &[u8]) -> Vec<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (mut client, ours) = duplex(1 << 20);
+        client.write_all(bytes).await.unwrap();
+        client.shutdown().await.unwrap();
+        converse(ours, reader).await;
+        let mut said = Vec::new();
+        client.read_to_end(&mut said).await.unwrap();
+        said
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic_and_each_request_is_answered_or_refused(
+        bytes in prop::collection::vec(any::<u8>(), 0..300)
+    ) {
+        let said = conversation(&bytes);
+        prop_assert!(said.is_empty() || said.starts_with(b"HTTP/1."), "{said:?}");
+    }
+
+    #[test]
+    fn headers_may_be_anything(
+        name in "(accept|accept-encoding|authorization|x-prometheus-scrape-timeout-seconds|te|connection|content-length|transfer-encoding|expect|[a-z-]{1,20})",
+        value in "([ -~\\x80-\\xff]{0,60}|basic [A-Za-z0-9+/=]{0,40}|[a-z/;=,.* -]{0,60}|[0-9.e+-]{0,12})",
+        path in "/[!-~]{0,40}",
+    ) {
+        let mut head = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{name}: ").into_bytes();
+        head.extend(value.chars().map(|letter| u8::try_from(letter).unwrap()));
+        head.extend(b"\r\n\r\n");
+        let said = conversation(&head);
+        prop_assert!(said.is_empty() || said.starts_with(b"HTTP/1.1 "), "{said:?}");
+    }
+}
