@@ -185,7 +185,8 @@ async fn serve(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
     let listener = listen(cli.listen, "--listen")?;
     let health = listen(cli.health, "--health.listen")?;
     let owners = owners::find(cli.kubernetes, &mut settings).await;
-    tracing::info!(health = %health.address()?, address = %listener.address()?, "serving");
+    let (tls, logins) = (web.now().tls.is_some(), web.now().users.is_some());
+    tracing::info!(tls, logins, health = %health.address()?, address = %listener.address()?, "serving");
     let source = Source::start(Exporter::new(settings, owners), web.clone());
     let textfile = async {
         match &cli.textfile {

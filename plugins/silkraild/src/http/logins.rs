@@ -51,3 +51,64 @@ impl Logins {
         first
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, net::Ipv4Addr};
+
+    use super::*;
+
+    /// Of the password "secret", by libxcrypt.
+    const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
+
+    fn web() -> Arc<WebConfig> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), format!("basic_auth_users: {{alice: {HASH}}}\n")).unwrap();
+        Arc::new(WebConfig::load(file.path()).unwrap())
+    }
+
+    fn source(last: u8) -> IpAddr {
+        Ipv4Addr::new(10, 0, 0, last).into()
+    }
+
+    /// `alice:secret` and `alice:guess`.
+    const RIGHT: &[u8] = b"Basic YWxpY2U6c2VjcmV0";
+    const WRONG: &[u8] = b"Basic YWxpY2U6Z3Vlc3M=";
+
+    #[tokio::test]
+    async fn an_address_that_tries_many_passwords_waits_for_itself() {
+        let (web, logins) = (web(), Logins::new());
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let turn = logins.turn.clone().acquire_owned().await.unwrap();
+        let asks = [(1, WRONG); 10].into_iter().chain([(2, RIGHT)]);
+        let tasks: Vec<_> = asks
+            .map(|(from, header)| {
+                let (web, logins, order) = (web.clone(), logins.clone(), order.clone());
+                tokio::spawn(async move {
+                    let is_right = logins.admit(&web, Some(header), source(from)).await;
+                    order.lock().unwrap().push((from, is_right));
+                })
+            })
+            .collect();
+        while logins.sources.lock().unwrap().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        drop(turn);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let order = order.lock().unwrap().clone();
+        assert_eq!((order.len(), order[1]), (11, (2, true)), "after one of the other's: {order:?}");
+        // It was right once: nobody is waited for.
+        let _turn = logins.turn.clone().acquire_owned().await.unwrap();
+        assert!(logins.admit(&web, Some(RIGHT), source(1)).await);
+    }
+
+    #[tokio::test]
+    async fn without_users_everybody_is_let_in_and_with_them_nobody_who_says_nothing() {
+        let logins = Logins::new();
+        assert!(logins.admit(&Arc::default(), None, source(1)).await);
+        assert!(!logins.admit(&web(), None, source(1)).await);
+        assert!(!logins.admit(&web(), Some(b"Bearer secret"), source(1)).await);
+    }
+}
