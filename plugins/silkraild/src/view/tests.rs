@@ -65,6 +65,7 @@ fn device() -> DeviceReading {
             node_type: None,
             protocol: Some("roce".into()),
             ports: 1,
+            adaptive_moderation: None,
         },
         facts: Arc::new(facts),
         ports: vec![port()],
