@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod booted;
+
 use std::{
     collections::BTreeSet,
     fs,

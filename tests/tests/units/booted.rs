@@ -1,0 +1,169 @@
+//! The units under a systemd of their own, over this machine's files.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use silkrail_tests::{cli, conf, daemon};
+
+use super::{CHECK, DAEMON, NODE};
+
+/// What stands for the targets that the units are ordered by.
+const TARGETS: [&str; 7] = [
+    "sysinit.target",
+    "basic.target",
+    "shutdown.target",
+    "local-fs.target",
+    "network-pre.target",
+    "network-online.target",
+    "multi-user.target",
+];
+
+const START: &str = "[Unit]
+Wants=look.service silkrail-node.service silkraild.service silkrail-check.service\n";
+
+const LOOK: &str = "[Unit]
+DefaultDependencies=no
+[Service]
+Type=oneshot
+ExecStart=/usr/local/bin/look
+StandardError=file:/out/look.log\n";
+
+/// A systemd that ends with this value, and what its units have written.
+struct Booted {
+    dir: tempfile::TempDir,
+    systemd: Child,
+}
+
+impl Booted {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let below = |name: &str| dir.path().join(name);
+        for name in ["units", "bin", "etc/silkrail", "out"] {
+            fs::create_dir_all(below(name)).unwrap();
+        }
+        fs::set_permissions(below("out"), fs::Permissions::from_mode(0o777)).unwrap();
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/units");
+        for program in [cli::executable(), daemon::executable(), sources.join("look"), sources.join("probe")]
+        {
+            fs::copy(&program, below("bin").join(program.file_name().unwrap())).unwrap();
+        }
+        let token = below("etc/silkrail/check.token");
+        fs::write(&token, "0123456789abcdef0123456789abcdef\n").unwrap();
+        fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(below("etc/silkrail/node.yaml"), "pfs: []\n").unwrap();
+        let unit = |name: &str, text: &str| fs::write(below("units").join(name), text).unwrap();
+        for target in TARGETS {
+            unit(target, "[Unit]\nDefaultDependencies=no\n");
+        }
+        unit("units.target", START);
+        unit("governor.conf", &conf::text("node/silkrail-check-governor.conf"));
+        unit("look.service", LOOK);
+        for (path, probe) in [(NODE, "node-probe"), (DAEMON, "daemon-probe"), (CHECK, "check-probe")] {
+            let text = conf::text(path);
+            unit(path.rsplit('/').next().unwrap(), &text);
+            unit(&format!("{probe}.service"), &with_probe(&text, probe));
+        }
+        let systemd = Command::new("unshare")
+            .args(["--mount", "--uts", "--ipc", "--net", "--propagation", "private"])
+            .arg(sources.join("boot"))
+            .arg(dir.path())
+            .stdin(Stdio::null())
+            .spawn();
+        Self { systemd: systemd.unwrap(), dir }
+    }
+
+    /// Waits until its units were looked at.
+    fn is_done(&self) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while !self.dir.path().join("out/looked").exists() {
+            assert!(Instant::now() < deadline, "systemd does not start, or: {}", self.out("look.log"));
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn out(&self, name: &str) -> String {
+        fs::read_to_string(self.dir.path().join("out").join(name)).unwrap_or_default()
+    }
+}
+
+impl Drop for Booted {
+    fn drop(&mut self) {
+        let _ = self.systemd.kill();
+        let _ = self.systemd.wait();
+        // Its mounts went with it; its cgroups do not, and are empty when the last of its processes is gone.
+        let own = format!("silkrail-units-{}", self.systemd.id());
+        let remove = "mount -t cgroup2 none \"$0\"; cd \"$0\"
+            for i in $(seq 100); do [ -d \"$1\" ] || exit 0; find \"$1\" -depth -type d -exec rmdir {} + 2>/dev/null; sleep 0.1; done";
+        let remove = ["--mount", "--propagation", "private", "bash", "-c", remove];
+        let _ = Command::new("unshare").args(remove).arg(self.dir.path().join("etc")).arg(own).status();
+    }
+}
+
+/// A unit with the probe in place of its program: it writes to `/out`, and that is all it may do more.
+fn with_probe(unit: &str, probe: &str) -> String {
+    let kept = |line: &&str| {
+        !["ExecStart", "Restart", "Type=", "RemainAfterExit"].iter().any(|key| line.starts_with(key))
+    };
+    let text: String = unit.lines().filter(kept).map(|line| format!("{line}\n")).collect();
+    let service =
+        format!("[Service]\nType=oneshot\nExecStart=/usr/local/bin/probe {probe}\nReadWritePaths=/out\n");
+    text.replace("[Service]\n", &service)
+}
+
+#[test]
+fn the_units_programs_do_their_work_and_cannot_do_more() {
+    let booted = Booted::new();
+    booted.is_done();
+    for unit in [NODE, DAEMON, CHECK] {
+        let name = unit.rsplit('/').next().unwrap();
+        assert_eq!(
+            booted.out(&format!("{name}.active")),
+            "active\n",
+            "{}",
+            booted.out(&format!("{name}.why"))
+        );
+    }
+    assert!(booted.out("ready.json").contains("\"vfs\": 0"), "{}", booted.out("ready.json"));
+    assert!(booted.out("metrics").contains(" 200 "), "{}", booted.out("metrics"));
+    for client in ["client", "client-of-root"] {
+        let said = booted.out(client);
+        assert!(said.contains("perftest") || said.contains("no usable RDMA port"), "it was let in: {said}");
+    }
+    let status = booted.out("silkrail-check.service.status");
+    let roots = booted.out("root.status");
+    for line in ["CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
+        assert!(status.contains(line) && roots.contains(line), "{status}{roots}");
+    }
+    assert!(!status.contains("Uid:\t0") && roots.contains("Uid:\t0"), "{status}{roots}");
+    assert!(booted.out("late").contains("net:["), "the daemon sees a pod that came later");
+
+    let can = |probe: &str, what: &str| {
+        let told = booted.out(probe);
+        let verdict =
+            told.lines().find_map(|line| line.strip_suffix(what)).unwrap_or_else(|| panic!("{what}: {told}"));
+        verdict == "can "
+    };
+    let enter = "nsenter --net=/run/netns/pod true";
+    assert!(can("node-probe", enter) && can("daemon-probe", enter) && !can("check-probe", enter));
+    assert!(can("daemon-probe", "fsopen") && !can("node-probe", "fsopen") && !can("check-probe", "fsopen"));
+    assert!(can("node-probe", "readlink /proc/1/ns/net") && can("node-probe", "ls /usr/lib/modules"));
+    let state = ["/etc/modprobe.d/x.conf", "/run/silkrail/x", "/var/lib/silkrail/x"];
+    for file in state.iter().chain(&["/etc/x", "/usr/x", "/sys/x"]) {
+        let written = format!("touch {file}");
+        assert_eq!(can("node-probe", &written), state.contains(file), "{file}");
+        assert!(!can("daemon-probe", &written) && !can("check-probe", &written), "{file}");
+    }
+    assert!(
+        !can("check-probe", "cat /etc/silkrail/check.token")
+            && can("check-probe", "cat /run/credentials/check-probe.service/check.token")
+    );
+    for probe in ["node-probe", "daemon-probe", "check-probe"] {
+        assert!(!can(probe, "unshare --user true"), "{probe}");
+    }
+}
