@@ -93,21 +93,35 @@ pub fn accept(
     if theirs.silkrail_check != VERSION {
         let why =
             format!("this agent speaks version {VERSION} of the protocol, not {}", theirs.silkrail_check);
-        refuse(wire, Reason::Version, &why);
+        refuse(wire, Refusal { reason: Reason::Version, message: why.as_str().into() });
         return Err(wire.protocol(&why));
     }
-    let Some(token) = token else {
-        let admitted = admit(None);
-        let refused =
-            admitted.as_ref().err().cloned().map(|refusal| Welcome::Refused(Reply::Refused(refusal)));
-        wire.send_line(&refused.unwrap_or(Welcome::Opened(Opened::default())))?;
-        return admitted.map_err(|refusal| not_admitted(wire, refusal));
-    };
-    let mut opening = Opening::of_agent(token, &nonce).map_err(no_key)?;
-    let hello = theirs.key.as_deref().and_then(unhex).and_then(|key| opening.read(&key).ok());
-    let Some(hello) = hello else {
-        refuse(wire, Reason::Token, SAME_TOKEN);
-        return Err(Error::NotTrusted { peer: wire.peer().to_string(), why: "has not our token" });
+    match token {
+        None => accept_plain(wire, admit),
+        Some(token) => accept_sealed(wire, token, &nonce, theirs.key.as_deref(), admit),
+    }
+}
+
+fn accept_plain(
+    wire: &mut Wire,
+    admit: impl FnOnce(Option<IpAddr>) -> Result<(), Refusal>,
+) -> Result<(), Error> {
+    let Err(refusal) = admit(None) else { return wire.send_line(&Opened::default()) };
+    refuse(wire, refusal.clone());
+    Err(not_admitted(wire, refusal))
+}
+
+fn accept_sealed(
+    wire: &mut Wire,
+    token: &Token,
+    nonce: &[u8; 32],
+    key: Option<&str>,
+    admit: impl FnOnce(Option<IpAddr>) -> Result<(), Refusal>,
+) -> Result<(), Error> {
+    let mut opening = Opening::of_agent(token, nonce).map_err(no_key)?;
+    let Some(hello) = key.and_then(unhex).and_then(|key| opening.read(&key).ok()) else {
+        refuse(wire, Refusal { reason: Reason::Token, message: SAME_TOKEN.into() });
+        return Err(not_trusted(wire, "has not our token"));
     };
     let Hello { to } = parse(wire, &hello)?;
     let admitted = admit(Some(to));
@@ -135,7 +149,6 @@ pub fn introduce(wire: &mut Wire, token: Option<&Token>, interrupt: &Interrupt) 
         );
         return Err(wire.protocol(&why));
     }
-    let not_trusted = |wire: &Wire, why| Error::NotTrusted { peer: wire.peer().to_string(), why };
     match (greeting.token, token) {
         (true, None) => Err(not_trusted(wire, "wants a token: give --token-file")),
         // It might be anybody who listens there.
@@ -150,19 +163,28 @@ pub fn introduce(wire: &mut Wire, token: Option<&Token>, interrupt: &Interrupt) 
         (true, Some(token)) => {
             let nonce = unhex(&greeting.nonce).and_then(|nonce| nonce.try_into().ok());
             let nonce = nonce.ok_or_else(|| wire.protocol("a nonce has 32 bytes"))?;
-            let mut opening = Opening::of_client(token, &nonce).map_err(no_key)?;
-            let hello = text(wire, &Hello { to: wire.peer() })?;
-            let key = Some(hex(&opening.write(&hello).map_err(no_key)?));
-            wire.send_line(&Introduction { silkrail_check: VERSION, key })?;
-            let key = welcome(wire, interrupt)?.as_deref().and_then(unhex).unwrap_or_default();
-            let answer = opening.read(&key).map_err(|_| not_trusted(wire, "has not our token"))?;
-            if let Answer { refusal: Some(refusal) } = parse(wire, &answer)? {
-                return Err(Error::Refused { peer: wire.peer().to_string(), refusal });
-            }
-            wire.seal_with(opening.finish().map_err(no_key)?);
-            Ok(())
+            introduce_sealed(wire, token, &nonce, interrupt)
         }
     }
+}
+
+fn introduce_sealed(
+    wire: &mut Wire,
+    token: &Token,
+    nonce: &[u8; 32],
+    interrupt: &Interrupt,
+) -> Result<(), Error> {
+    let mut opening = Opening::of_client(token, nonce).map_err(no_key)?;
+    let hello = text(wire, &Hello { to: wire.peer() })?;
+    let key = Some(hex(&opening.write(&hello).map_err(no_key)?));
+    wire.send_line(&Introduction { silkrail_check: VERSION, key })?;
+    let key = welcome(wire, interrupt)?.as_deref().and_then(unhex).unwrap_or_default();
+    let answer = opening.read(&key).map_err(|_| not_trusted(wire, "has not our token"))?;
+    if let Answer { refusal: Some(refusal) } = parse(wire, &answer)? {
+        return Err(Error::Refused { peer: wire.peer().to_string(), refusal });
+    }
+    wire.seal_with(opening.finish().map_err(no_key)?);
+    Ok(())
 }
 
 /// The agent's last line. A refusal in it may be anybody's: who has not the token cannot say it otherwise.
@@ -176,9 +198,13 @@ fn welcome(wire: &mut Wire, interrupt: &Interrupt) -> Result<Option<String>, Err
     }
 }
 
-fn refuse(wire: &mut Wire, reason: Reason, message: &str) {
+fn refuse(wire: &mut Wire, refusal: Refusal) {
     // It may be gone already.
-    let _ = wire.send_line(&Reply::Refused(Refusal { reason, message: message.into() }));
+    let _ = wire.send_line(&Reply::Refused(refusal));
+}
+
+fn not_trusted(wire: &Wire, why: &'static str) -> Error {
+    Error::NotTrusted { peer: wire.peer().to_string(), why }
 }
 
 fn not_admitted(wire: &Wire, refusal: Refusal) -> Error {
