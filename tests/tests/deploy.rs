@@ -47,9 +47,15 @@ fn instruction(name: &str) -> Value {
 
 #[test]
 fn what_a_kustomization_names_is_there() {
-    for name in ["deploy", "silkraild", "silkraild-tls"] {
-        let kustomization = conf::object(&format!("{name}/kustomization.yaml"), "Kustomization");
-        assert_eq!(kustomization["apiVersion"], "kustomize.config.k8s.io/v1beta1");
+    let kinds = [
+        ("deploy", "Kustomization", "v1beta1"),
+        ("silkraild", "Kustomization", "v1beta1"),
+        ("silkraild-tls", "Kustomization", "v1beta1"),
+        ("silkraild-owners", "Component", "v1alpha1"),
+    ];
+    for (name, kind, version) in kinds {
+        let kustomization = conf::object(&format!("{name}/kustomization.yaml"), kind);
+        assert_eq!(kustomization["apiVersion"], format!("kustomize.config.k8s.io/{version}"));
         let directory = conf::path(name);
         for resource in array(&kustomization["resources"]) {
             let path = directory.join(resource.as_str().unwrap());

@@ -30,6 +30,8 @@ pub enum Reason {
     Timeout,
     /// The answer makes no sense.
     Malformed,
+    /// More objects than are listed.
+    TooMany,
     /// Anything else that the kernel said.
     Refused,
 }
@@ -47,6 +49,7 @@ impl Reason {
             Self::Permission => "permission",
             Self::Timeout => "timeout",
             Self::Malformed => "malformed",
+            Self::TooMany => "too_many",
             Self::Refused => "refused",
         }
     }

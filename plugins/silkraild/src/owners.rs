@@ -26,6 +26,10 @@ pub(crate) async fn find(kubernetes: Kubernetes, settings: &mut Settings) -> Arc
             Ok(None) => {
                 tracing::info!("no Kubernetes API: pods are shown without the workloads they belong to")
             }
+            // As the DaemonSet comes.
+            Err(workloads::Error::InCluster(_)) => tracing::info!(
+                "no token for the Kubernetes API: pods are shown without the workloads they belong to"
+            ),
             Err(error) => tracing::warn!("pods are shown without the workloads they belong to: {error}"),
         }
     }

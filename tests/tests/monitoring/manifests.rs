@@ -211,18 +211,42 @@ fn the_daemon_set_is_told_its_node_and_asked_for_its_health() {
 }
 
 #[test]
+fn who_has_a_nodes_token_reads_no_pods_of_the_cluster_unless_owners_are_asked_for() {
+    assert_eq!(pod()["spec"]["automountServiceAccountToken"], false);
+    assert_eq!(pod()["spec"]["serviceAccountName"], Value::Null);
+    let kinds: Vec<_> = conf::yaml(DAEMON_SET).iter().map(|it| it["kind"].clone()).collect();
+    assert_eq!(kinds, ["Namespace", "DaemonSet"], "nobody is allowed anything");
+    // Where they are, the token is in one container: not in that which installs the plugins.
+    let patch =
+        conf::object("silkraild-owners/daemonset.yaml", "DaemonSet")["spec"]["template"]["spec"].clone();
+    assert_eq!(patch["automountServiceAccountToken"], Value::Null, "it stays off");
+    assert_eq!(patch["initContainers"], Value::Null);
+    assert_eq!(patch["containers"][0]["name"], container()["name"]);
+    let (mount, volume) = (&patch["containers"][0]["volumeMounts"][0], &patch["volumes"][0]);
+    assert_eq!(mount["name"], volume["name"]);
+    assert_eq!(mount["mountPath"], "/var/run/secrets/kubernetes.io/serviceaccount");
+    let sources = volume["projected"]["sources"].as_array().unwrap();
+    assert!(sources.iter().any(|source| source["serviceAccountToken"]["path"] == "token"));
+    assert!(!names(&pod()["spec"]["volumes"]).contains(volume["name"].as_str().unwrap()));
+}
+
+#[test]
 fn the_account_may_read_pods_and_owners_and_nothing_else() {
-    let role = conf::object(DAEMON_SET, "ClusterRole");
+    const OWNERS: &str = "silkraild-owners/rbac.yaml";
+    let role = conf::object(OWNERS, "ClusterRole");
     for rule in role["rules"].as_array().unwrap() {
         let pods = rule["resources"] == json!(["pods"]);
         let verbs = if pods { json!(["list", "watch"]) } else { json!(["get"]) };
         assert_eq!(rule["verbs"], verbs, "{rule}");
         assert!(!rule.to_string().contains('*') && !rule.to_string().contains("secrets"), "{rule}");
     }
-    let binding = conf::object(DAEMON_SET, "ClusterRoleBinding");
-    let account = conf::object(DAEMON_SET, "ServiceAccount");
+    let binding = conf::object(OWNERS, "ClusterRoleBinding");
+    let account = conf::object(OWNERS, "ServiceAccount");
     assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
     assert_eq!(binding["subjects"][0]["name"], account["metadata"]["name"]);
     assert_eq!(binding["subjects"][0]["namespace"], account["metadata"]["namespace"]);
-    assert_eq!(pod()["spec"]["serviceAccountName"], account["metadata"]["name"]);
+    let patch = conf::object("silkraild-owners/daemonset.yaml", "DaemonSet");
+    assert_eq!(patch["spec"]["template"]["spec"]["serviceAccountName"], account["metadata"]["name"]);
+    assert_eq!(patch["metadata"]["name"], daemon_set()["metadata"]["name"]);
+    assert_eq!(patch["metadata"]["namespace"], account["metadata"]["namespace"]);
 }
