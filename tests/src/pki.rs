@@ -20,7 +20,9 @@ impl Authority {
     /// If openssl fails.
     pub fn new() -> Self {
         let this = Self(tempfile::tempdir().unwrap());
-        this.request("ca", &["-subj", "/CN=authority"]);
+        // Without the extensions that a machine's own configuration would add.
+        this.write("openssl.cnf", "[req]\ndistinguished_name = name\n[name]\n");
+        this.request("ca", &["-subj", "/CN=authority", "-addext", "basicConstraints=critical,CA:TRUE"]);
         this
     }
 
@@ -68,7 +70,7 @@ impl Authority {
                 "-days",
                 "2",
             ])
-            .args(["-out", &certificate, "-keyout", &key])
+            .args(["-config", "openssl.cnf", "-out", &certificate, "-keyout", &key])
             .args(more)
             .current_dir(self.directory())
             .output()

@@ -120,6 +120,7 @@ it needs CAP_SYS_ADMIN. Nothing but the workloads of pods comes from the Kuberne
 Examples:
   silkraild --once | grep rdma_port_up
   silkraild --device-exclude 'mlx5_bond_*' --disable ethtool
+  silkraild --web.config.file /etc/silkraild/web.yaml
   silkraild --output.textfile /var/lib/node_exporter/rdma.prom --listen 127.0.0.1:9879
 
 Exit status:

@@ -167,7 +167,7 @@ fn served(node: &Node) -> Daemon {
 fn silent_clients_keep_nobody_from_being_answered() {
     let node = talkative();
     let daemon = served(&node);
-    let crowd = Crowd::of(128, 8, &daemon, |_, source, address| {
+    let crowd = Crowd::of(160, 128, &daemon, |_, source, address| {
         Box::pin(async move {
             let mut stream = connect(source, address).await?;
             stream.read_u8().await.map(drop)
@@ -180,7 +180,7 @@ fn silent_clients_keep_nobody_from_being_answered() {
 fn slow_readers_cost_bounded_memory_and_nobody_an_answer() {
     let node = talkative();
     let daemon = served(&node);
-    let crowd = Crowd::of(60, 12, &daemon, |client, source, address| {
+    let crowd = Crowd::of(60, 60, &daemon, |client, source, address| {
         Box::pin(async move {
             sleep(Duration::from_millis(client * 200)).await;
             let mut stream = connect(source, address).await?;
