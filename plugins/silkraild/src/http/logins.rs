@@ -90,8 +90,8 @@ mod tests {
                 })
             })
             .collect();
-        while logins.sources.lock().unwrap().len() < 2 {
-            tokio::task::yield_now().await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await; // until all of them wait
         }
         drop(turn);
         for task in tasks {
