@@ -7,7 +7,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Component, Path},
     sync::Mutex,
     time::SystemTime,
 };
@@ -18,7 +18,7 @@ use nix::libc;
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
-    span,
+    span, warn,
 };
 
 /// How to log. It is learned from the configuration, after logging has begun.
@@ -63,7 +63,11 @@ pub fn configure(common: &Common<'_>, context: String) -> Result<(), Error> {
         _ => Level::INFO,
     };
     let file = match fields.text("logFile")? {
-        Some(path) if path.starts_with('/') => open(path),
+        Some(path) if is_below_logs(path) => open(path),
+        Some(path) if path.starts_with('/') => {
+            warn!(path, "logFile is not below {LOGS}, so this is logged to standard error");
+            None
+        }
         Some(path) => return Err(fields.wrong("logFile", "an absolute path", format!("{path:?}"))),
         None => None,
     };
@@ -83,8 +87,16 @@ fn wants_debug(common: &Common<'_>) -> bool {
     cni.and_then(|cni| cni.flag("debug").ok().flatten()).unwrap_or(false)
 }
 
-/// Opens a log file. The path comes from a network's configuration, which need not be an administrator's:
-/// nothing but a regular file is written to, and none through a symbolic link.
+/// Where a log file may be: who writes networks' configurations need not be root, and a line appended to a file of the system's
+/// could make them so.
+const LOGS: &str = "/var/log/";
+
+fn is_below_logs(path: &str) -> bool {
+    let below = path.strip_prefix(LOGS).map(Path::new);
+    below.is_some_and(|below| below.components().all(|part| matches!(part, Component::Normal(_))))
+}
+
+/// Opens a log file: nothing but a regular file is written to, and none through a symbolic link.
 fn open(path: &str) -> Option<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_CLOEXEC;
     let file =

@@ -26,7 +26,7 @@ pub struct TestNode {
 
 impl TestNode {
     /// Gives the calling thread a network namespace and a mount namespace of its own, with its own `/sys` and
-    /// an empty `/run`. They end with the thread; the machine sees nothing of them.
+    /// an empty `/run` and `/var/log`. They end with the thread; the machine sees nothing of them.
     ///
     /// # Panics
     /// Without root.
@@ -41,6 +41,7 @@ impl TestNode {
         // A sysfs shows the network namespace of whoever mounts it.
         mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none).unwrap();
         mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), Some("mode=755")).unwrap();
+        mount(Some("tmpfs"), "/var/log", Some("tmpfs"), MsFlags::empty(), Some("mode=755")).unwrap();
         let node = Self { binaries, home: "/run/testkit".into(), _temporary: None };
         node.furnish();
         node.run_ip("link set lo up");
@@ -95,6 +96,17 @@ impl TestNode {
         self.home.join("state")
     }
 
+    /// A path for a `logFile`, in a directory that goes with the node: plugins write logs where logs are, and nowhere else.
+    pub fn log_file(&self, name: &str) -> PathBuf {
+        let dir = self.log_dir();
+        fs::create_dir_all(&dir).unwrap();
+        dir.join(name)
+    }
+
+    fn log_dir(&self) -> PathBuf {
+        Path::new("/var/log").join(self.home.file_name().unwrap_or_default())
+    }
+
     /// The namespaces' files.
     pub(crate) fn netns_dir(&self) -> PathBuf {
         self.home.join("netns")
@@ -110,6 +122,12 @@ impl TestNode {
     /// What there is on the node, in its pods and in the state directory.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(self)
+    }
+}
+
+impl Drop for TestNode {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.log_dir());
     }
 }
 

@@ -233,7 +233,7 @@ fn case_105_a_vf_that_came_home_under_a_strange_name_is_put_right() {
 fn case_107_every_log_line_says_whose_it_is() {
     let machine = Machine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
-    let file = machine.node.state_dir().with_file_name("log");
+    let file = machine.node.log_file("log");
     let to_file = call(&machine, &vf, &pod, json!({"logFile": file, "logLevel": "debug"}));
     let answer = to_file.add();
     answer.ok();

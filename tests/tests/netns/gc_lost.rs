@@ -230,7 +230,7 @@ fn del_of_one_attachment_among_others_does_not_look_at_every_claim() {
 #[test]
 fn gc_logs_where_the_configuration_says() {
     let (rail, call) = lost_address();
-    let log = rail.node.state_dir().with_file_name("log");
+    let log = rail.node.log_file("log");
     valid(&call, &[]).with("logFile", &json!(log)).gc().done();
     let text = fs::read_to_string(&log).unwrap();
     assert!(text.contains("released what no journal tells of") && text.contains("10.7.0.10"), "{text}");

@@ -40,7 +40,7 @@ fn invariant_7_a_result_is_all_there_is_on_stdout_however_much_is_logged() {
 #[test]
 fn invariant_7_a_log_file_is_appended_to() {
     let rail = Rail::new();
-    let file = rail.node.state_dir().with_file_name("silkrail.log");
+    let file = rail.node.log_file("silkrail.log");
     fs::write(&file, "earlier\n").unwrap();
     let call = rail.macvlan(&json!({"logFile": file, "logLevel": "info"}));
     let answer = call.add();

@@ -39,7 +39,7 @@ fn is_open_elsewhere(file: &Path) -> bool {
 /// An attachment of the rail, and a DEL of it that logs to a file.
 fn attached() -> (Rail, Call, PathBuf) {
     let rail = Rail::new();
-    let log = rail.node.state_dir().with_file_name("log");
+    let log = rail.node.log_file("log");
     let call = rail.macvlan(&json!({"logFile": log}));
     call.add().ok();
     assert!(!fs::read_to_string(&log).unwrap_or_default().contains("waited"), "nobody was in the way");

@@ -41,7 +41,7 @@ fn invariant_9_rdma_without_addresses_is_refused() {
 #[test]
 fn invariant_8_a_log_file_that_is_a_pipe_holds_nobody() {
     let rail = Rail::new();
-    let pipe = rail.node.state_dir().with_file_name("pipe");
+    let pipe = rail.node.log_file("pipe");
     rail.node.run("mkfifo", &[&pipe]);
     let call = rail.macvlan(&json!({"logFile": pipe}));
     call.add().ok();
@@ -51,11 +51,29 @@ fn invariant_8_a_log_file_that_is_a_pipe_holds_nobody() {
 #[test]
 fn a_log_file_is_not_written_through_a_symbolic_link() {
     let rail = Rail::new();
-    let (precious, link) =
-        (rail.node.state_dir().with_file_name("p"), rail.node.state_dir().with_file_name("l"));
+    let (precious, link) = (rail.node.state_dir().with_file_name("p"), rail.node.log_file("l"));
     fs::write(&precious, "precious").unwrap();
     std::os::unix::fs::symlink(&precious, &link).unwrap();
     rail.macvlan(&json!({"logFile": link})).add().ok();
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+}
+
+#[test]
+fn a_log_file_elsewhere_than_where_logs_are_is_not_written() {
+    let rail = Rail::new();
+    let precious = rail.node.state_dir().with_file_name("precious");
+    fs::write(&precious, "precious").unwrap();
+    let log = rail.node.log_file("log");
+    let around = log.with_file_name("..").join("..").join("..").join(precious.strip_prefix("/").unwrap());
+    assert_eq!(fs::read_to_string(&around).unwrap(), "precious");
+    for elsewhere in [precious.clone(), around, "/var/log".into(), "/var/logs".into()] {
+        let call = rail.macvlan(&json!({"logFile": elsewhere}));
+        let answer = call.add();
+        answer.ok();
+        assert!(answer.stderr.contains("logFile is not below /var/log/"), "{answer:?}");
+        assert!(answer.stderr.contains("attached"), "it is logged all the same: {answer:?}");
+        call.del().done();
+    }
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
 }
 

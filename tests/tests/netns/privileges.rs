@@ -128,7 +128,7 @@ fn no_name_that_somebody_chose_becomes_a_path() {
 #[test]
 fn what_a_configuration_says_besides_is_logged_nowhere() {
     let rail = Rail::new();
-    let file = rail.node.state_dir().with_file_name("log");
+    let file = rail.node.log_file("log");
     let mut said = String::new();
     let mut note = |answer: testkit::Answer| {
         said += &answer.stdout;

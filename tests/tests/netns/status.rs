@@ -115,7 +115,7 @@ fn status_takes_how_to_log_from_the_configuration() {
     let rail = Rail::new();
     for call in [rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]})), rail.macvlan(&json!({}))] {
         call.with("logFile", &json!("relative")).status().error(7).says(&["logFile", "absolute path"]);
-        let log = rail.node.state_dir().with_file_name("log");
+        let log = rail.node.log_file("log");
         call.with("logFile", &json!(log)).status().done();
         assert!(log.exists());
         fs::remove_file(log).unwrap();
