@@ -56,4 +56,5 @@ pub mod reboot;
 pub mod reference;
 pub mod rxe;
 pub mod scrape;
+pub mod token_api;
 pub mod trace;

@@ -52,6 +52,7 @@ fn what_a_kustomization_names_is_there() {
         ("silkraild", "Kustomization", "v1beta1"),
         ("silkraild-tls", "Kustomization", "v1beta1"),
         ("silkraild-owners", "Component", "v1alpha1"),
+        ("silkraild-token-review", "Component", "v1alpha1"),
     ];
     for (name, kind, version) in kinds {
         let kustomization = conf::object(&format!("{name}/kustomization.yaml"), kind);

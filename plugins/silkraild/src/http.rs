@@ -3,11 +3,14 @@
 //! Whoever reaches the port may be hostile: silent, slow, or in haste. So a connection is one of so many
 //! ([`connections`]), each step of it has its time, and an answer is in memory once, however many read it.
 
+mod admission;
 mod answer;
 mod connections;
 mod listener;
 mod logins;
 mod negotiate;
+mod queue;
+mod tokens;
 mod watched;
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
@@ -29,12 +32,12 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-pub(crate) use self::listener::Listener;
 use self::{
+    admission::Admission,
     connections::{Connection, Connections, Limits},
-    logins::Logins,
     watched::Watched,
 };
+pub(crate) use self::{listener::Listener, tokens::Tokens};
 use crate::{source::Source, web::Web};
 
 /// Prometheus has one connection open, people a few. A proxy has the readers of all.
@@ -71,7 +74,7 @@ pub(crate) struct Service {
     port: Port,
     source: Source,
     web: Web,
-    logins: Logins,
+    admission: Admission,
 }
 
 /// Answers requests, for ever.
@@ -100,14 +103,14 @@ pub(crate) async fn serve(mut listener: Listener, service: Service) {
 }
 
 impl Service {
-    /// Everything, as the web configuration wants it.
-    pub(crate) fn metrics(source: Source, web: Web) -> Self {
-        Self { port: Port::Metrics, source, web, logins: Logins::new() }
+    /// Everything, as the web configuration wants it, and for the bearers of tokens if these are given.
+    pub(crate) fn metrics(source: Source, web: Web, tokens: Option<Tokens>) -> Self {
+        Self { port: Port::Metrics, source, web, admission: Admission::new(tokens) }
     }
 
     /// The daemon's health, in plain text and to everybody who reaches the port.
     pub(crate) fn health(source: Source) -> Self {
-        Self { port: Port::Health, source, web: Web::default(), logins: Logins::new() }
+        Self { port: Port::Health, source, web: Web::default(), admission: Admission::new(None) }
     }
 
     async fn attend(&self, client: TcpStream, connection: Arc<Connection>) {

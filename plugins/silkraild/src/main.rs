@@ -11,6 +11,7 @@ mod owners;
 mod page;
 mod source;
 mod textfile;
+mod tokens;
 mod view;
 mod web;
 
@@ -51,6 +52,9 @@ struct Cli {
     /// file of it changes
     #[arg(long = "web.config.file", value_name = "FILE")]
     web: Option<PathBuf>,
+    /// Let in who has a token of the Kubernetes API that may get the path, beside the logins of that file; needs TLS
+    #[arg(long = "web.token-review")]
+    token_review: bool,
     /// What the node is called in Kubernetes, if not as its host
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     node_name: Option<String>,
@@ -117,6 +121,9 @@ mlx5_0/1 auto pid on`, before pods make queue pairs.
 To see pods' objects it must run in the node's PID namespace (hostPID: true), and to read devices in pods' namespaces
 it needs CAP_SYS_ADMIN. Nothing but the workloads of pods comes from the Kubernetes API; --once does not ask it.
 
+With --web.token-review the API decides who may get a path, by a ClusterRole with nonResourceURLs; silkraild's own account
+needs the role system:auth-delegator, and nobody is let in by a token while the API server does not answer.
+
 Examples:
   silkraild --once | grep rdma_port_up
   silkraild --device-exclude 'mlx5_bond_*' --disable ethtool
@@ -140,6 +147,8 @@ enum Failure {
     NodeName(#[from] node_name::Unknown),
     #[error(transparent)]
     Web(#[from] webconfig::Error),
+    #[error(transparent)]
+    Tokens(#[from] tokens::Error),
     #[error("write the metrics: {0}")]
     Output(io::Error),
     #[error(transparent)]
@@ -185,9 +194,10 @@ async fn serve(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
     let web = cli.web.as_deref().map(Web::of).transpose()?.unwrap_or_default();
     let listener = listen(cli.listen, "--listen")?;
     let health = listen(cli.health, "--health.listen")?;
+    let tokens = tokens::find(cli.token_review, cli.listen, &web).await?;
     let owners = owners::find(cli.kubernetes, &mut settings).await;
     let (tls, logins) = (web.now().tls.is_some(), web.now().users.is_some());
-    tracing::info!(tls, logins, health = %health.address()?, address = %listener.address()?, "serving");
+    tracing::info!(tls, logins, tokens = tokens.is_some(), health = %health.address()?, address = %listener.address()?, "serving");
     let source = Source::start(Exporter::new(settings, owners), web.clone());
     let textfile = async {
         match &cli.textfile {
@@ -196,7 +206,7 @@ async fn serve(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
         }
     };
     tokio::select! {
-        () = http::serve(listener, Service::metrics(source.clone(), web.clone())) => Ok(()),
+        () = http::serve(listener, Service::metrics(source.clone(), web.clone(), tokens)) => Ok(()),
         () = http::serve(health, Service::health(source.clone())) => Ok(()),
         result = web.keep() => Ok(result?),
         result = textfile => Ok(result?),

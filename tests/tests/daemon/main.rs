@@ -9,6 +9,7 @@ mod ending;
 mod http;
 mod labels;
 mod textfile;
+mod tokens;
 mod web;
 
 use silkrail_tests::daemon::Daemon;

@@ -213,12 +213,17 @@ fn the_daemon_set_is_told_its_node_and_asked_for_its_health() {
 #[test]
 fn who_has_a_nodes_token_reads_no_pods_of_the_cluster_unless_owners_are_asked_for() {
     assert_eq!(pod()["spec"]["automountServiceAccountToken"], false);
-    assert_eq!(pod()["spec"]["serviceAccountName"], Value::Null);
+    let account = conf::object(DAEMON_SET, "ServiceAccount");
+    assert_eq!(account["automountServiceAccountToken"], false);
+    assert_eq!(pod()["spec"]["serviceAccountName"], account["metadata"]["name"]);
     let kinds: Vec<_> = conf::yaml(DAEMON_SET).iter().map(|it| it["kind"].clone()).collect();
-    assert_eq!(kinds, ["Namespace", "DaemonSet"], "nobody is allowed anything");
+    assert_eq!(kinds, ["Namespace", "ServiceAccount", "DaemonSet"], "nobody is allowed anything");
     // Where they are, the token is in one container: not in that which installs the plugins.
-    let patch =
-        conf::object("silkraild-owners/daemonset.yaml", "DaemonSet")["spec"]["template"]["spec"].clone();
+    let patch = conf::object("silkraild-owners/daemonset.yaml", "DaemonSet");
+    assert_eq!(conf::object("silkraild-token-review/daemonset.yaml", "DaemonSet"), patch);
+    assert_eq!(patch["metadata"]["name"], daemon_set()["metadata"]["name"]);
+    assert_eq!(patch["metadata"]["namespace"], daemon_set()["metadata"]["namespace"]);
+    let patch = patch["spec"]["template"]["spec"].clone();
     assert_eq!(patch["automountServiceAccountToken"], Value::Null, "it stays off");
     assert_eq!(patch["initContainers"], Value::Null);
     assert_eq!(patch["containers"][0]["name"], container()["name"]);
@@ -241,12 +246,28 @@ fn the_account_may_read_pods_and_owners_and_nothing_else() {
         assert!(!rule.to_string().contains('*') && !rule.to_string().contains("secrets"), "{rule}");
     }
     let binding = conf::object(OWNERS, "ClusterRoleBinding");
-    let account = conf::object(OWNERS, "ServiceAccount");
+    let account = conf::object(DAEMON_SET, "ServiceAccount");
     assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
     assert_eq!(binding["subjects"][0]["name"], account["metadata"]["name"]);
     assert_eq!(binding["subjects"][0]["namespace"], account["metadata"]["namespace"]);
-    let patch = conf::object("silkraild-owners/daemonset.yaml", "DaemonSet");
-    assert_eq!(patch["spec"]["template"]["spec"]["serviceAccountName"], account["metadata"]["name"]);
-    assert_eq!(patch["metadata"]["name"], daemon_set()["metadata"]["name"]);
-    assert_eq!(patch["metadata"]["namespace"], account["metadata"]["namespace"]);
+}
+
+#[test]
+fn who_decides_about_tokens_may_do_nothing_else() {
+    const REVIEW: &str = "silkraild-token-review/rbac.yaml";
+    let (binding, account) =
+        (conf::object(REVIEW, "ClusterRoleBinding"), conf::object(DAEMON_SET, "ServiceAccount"));
+    assert_eq!(binding["roleRef"]["name"], "system:auth-delegator");
+    assert_eq!(binding["subjects"][0]["name"], account["metadata"]["name"]);
+    assert_eq!(binding["subjects"][0]["namespace"], account["metadata"]["namespace"]);
+    // For who scrapes: what silkraild asks the API for them.
+    let role = conf::object(REVIEW, "ClusterRole");
+    assert_eq!(role["rules"], json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]));
+    let option = conf::yaml("silkraild-token-review/option.yaml").remove(0)[0].clone();
+    let help = String::from_utf8(daemon::run(&["--help"]).stdout).unwrap();
+    assert!(help.contains(option["value"].as_str().unwrap()));
+    // Beside the option of TLS, without which it would not start.
+    let secure = conf::object("silkraild-tls/daemonset.yaml", "DaemonSet");
+    let args = &secure["spec"]["template"]["spec"]["containers"][0]["args"];
+    assert!(args.is_array() && option["path"] == "/spec/template/spec/containers/0/args/-");
 }

@@ -9,7 +9,7 @@ use hyper::{
     header::{self, HeaderName, HeaderValue},
 };
 
-use super::{Port, Service, connections::Connection, negotiate};
+use super::{Port, Service, admission::Admitted, connections::Connection, negotiate};
 use crate::{
     page::{self, File},
     source::{Kind, Source},
@@ -29,6 +29,11 @@ const NO_HEALTH: &str = "not found; there are /healthz and /readyz\n";
 const UNREAD: &str =
     "this address has connections that do not read what they were given; read, or close them\n";
 
+const FORBIDDEN: &str =
+    "the Kubernetes API does not let you get this path: a ClusterRole with nonResourceURLs would\n";
+
+const UNDECIDED: &str = "the Kubernetes API does not say whether you may; silkraild's log says why\n";
+
 /// How long somebody who has not read former answers had better wait, in seconds.
 const LATER: &str = "5";
 
@@ -36,15 +41,34 @@ const LATER: &str = "5";
 pub(super) async fn to<B>(request: &Request<B>, service: &Service, connection: &Arc<Connection>) -> Answer {
     connection.asks();
     let web = service.web.now();
-    let login = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let mut answer = if service.logins.admit(&web, login, connection.source()).await {
-        admitted(request, service, connection).await
-    } else {
-        let answer = plain(connection, StatusCode::UNAUTHORIZED, "expected a name and a password\n");
-        with(answer, header::WWW_AUTHENTICATE, "Basic realm=\"silkraild\", charset=\"UTF-8\"")
+    let who = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let path = request.uri().path();
+    let mut answer = match service.admission.admit(&web, who, path, connection.source()).await {
+        Admitted::Yes => admitted(request, service, connection).await,
+        Admitted::Unauthenticated { login, token } => unauthenticated(connection, login, token),
+        Admitted::Forbidden => plain(connection, StatusCode::FORBIDDEN, FORBIDDEN),
+        Admitted::Unknown => {
+            let answer = plain(connection, StatusCode::SERVICE_UNAVAILABLE, UNDECIDED);
+            with(answer, header::RETRY_AFTER, LATER)
+        }
     };
     for (name, value) in &web.headers {
         answer.headers_mut().entry(name).or_insert_with(|| value.clone());
+    }
+    answer
+}
+
+fn unauthenticated(connection: &Arc<Connection>, login: bool, token: bool) -> Answer {
+    const BASIC: &str = "Basic realm=\"silkraild\", charset=\"UTF-8\"";
+    const BEARER: &str = "Bearer realm=\"silkraild\"";
+    let expected = match (login, token) {
+        (true, true) => "expected a name and a password, or a token of the Kubernetes API\n",
+        (false, true) => "expected a token of the Kubernetes API\n",
+        (_, false) => "expected a name and a password\n",
+    };
+    let mut answer = plain(connection, StatusCode::UNAUTHORIZED, expected);
+    for way in [login.then_some(BASIC), token.then_some(BEARER)].into_iter().flatten() {
+        answer.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static(way));
     }
     answer
 }

@@ -1,25 +1,21 @@
 //! Whose passwords are looked at: one at a time, for that is meant to take long, and each address in its turn.
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Arc, Mutex, PoisonError, Weak},
-};
+use std::{net::IpAddr, sync::Arc};
 
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 use webconfig::{Login, WebConfig};
+
+use super::queue::Queue;
 
 /// The queue of those who log in. A login that was right once does not wait.
 #[derive(Debug, Clone)]
 pub(super) struct Logins {
-    turn: Arc<Semaphore>,
-    /// One of each address is in the queue; the others wait for that.
-    sources: Arc<Mutex<HashMap<IpAddr, Weak<Semaphore>>>>,
+    queue: Queue,
 }
 
 impl Logins {
     pub(super) fn new() -> Self {
-        Self { turn: Arc::new(Semaphore::new(1)), sources: Arc::default() }
+        Self { queue: Queue::new(1) }
     }
 
     /// Whether who asks may do so: everybody, where there are no users.
@@ -30,31 +26,18 @@ impl Logins {
     }
 
     async fn look(&self, web: Arc<WebConfig>, login: Login, source: IpAddr) -> bool {
-        let first = self.of(source);
-        let Ok(_first) = first.acquire().await else { return false };
-        let Ok(turn) = self.turn.clone().acquire_owned().await else { return false };
+        let Some(turn) = self.queue.turn(source).await else { return false };
         let look = move || {
             let _turn = turn; // also if who asked goes away meanwhile
             web.users.as_ref().is_some_and(|users| users.remembers(&login) || users.are_right(&login))
         };
         spawn_blocking(look).await.unwrap_or(false)
     }
-
-    fn of(&self, source: IpAddr) -> Arc<Semaphore> {
-        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        sources.retain(|_, first| first.strong_count() > 0);
-        if let Some(first) = sources.get(&source).and_then(Weak::upgrade) {
-            return first;
-        }
-        let first = Arc::new(Semaphore::new(1));
-        sources.insert(source, Arc::downgrade(&first));
-        first
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, net::Ipv4Addr};
+    use std::{fs, net::Ipv4Addr, sync::Mutex};
 
     use super::*;
 
@@ -79,7 +62,7 @@ mod tests {
     async fn an_address_that_tries_many_passwords_waits_for_itself() {
         let (web, logins) = (web(), Logins::new());
         let order = Arc::new(Mutex::new(Vec::new()));
-        let turn = logins.turn.clone().acquire_owned().await.unwrap();
+        let turn = logins.queue.turn(source(9)).await.unwrap();
         let asks = [(1, WRONG); 10].into_iter().chain([(2, RIGHT)]);
         let tasks: Vec<_> = asks
             .map(|(from, header)| {
@@ -100,7 +83,7 @@ mod tests {
         let order = order.lock().unwrap().clone();
         assert_eq!((order.len(), order[1]), (11, (2, true)), "after one of the other's: {order:?}");
         // It was right once: nobody is waited for.
-        let _turn = logins.turn.clone().acquire_owned().await.unwrap();
+        let _turn = logins.queue.turn(source(9)).await.unwrap();
         assert!(logins.admit(&web, Some(RIGHT), source(1)).await);
     }
 

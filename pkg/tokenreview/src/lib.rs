@@ -1,0 +1,126 @@
+//! Whether the Kubernetes API lets the bearer of a token read a path: as the kubelet and kube-rbac-proxy decide.
+//!
+//! A `TokenReview` says whose a token is, and a `SubjectAccessReview` whether they may `get` a path that is no resource: a
+//! ClusterRole with `nonResourceURLs` says so. Whoever asks needs the role `system:auth-delegator`. What the API has decided is
+//! remembered for a while ([`Reviews::remembered`]).
+
+#![forbid(unsafe_code)]
+
+mod memory;
+
+use std::{fmt, time::Duration};
+
+use k8s_openapi::api::{
+    authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
+    authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+};
+use kube::{Api, Client, api::PostParams};
+use tokio::time::timeout;
+
+use crate::memory::Memory;
+
+/// How long the API server may take for both questions.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What the API has decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// They may read it.
+    Allowed,
+    /// The token is nobody's, or not any more.
+    Unauthenticated,
+    /// They may not read this.
+    Forbidden,
+}
+
+/// Why the API has not decided.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be reached, or does not let us ask.
+    #[error("{what} was not answered: {source}; is this account bound to the role system:auth-delegator?")]
+    Refused {
+        /// What was asked.
+        what: &'static str,
+        /// Its answer.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// It takes too long.
+    #[error("the API server did not answer within {TIMEOUT:?}")]
+    Timeout,
+    /// There are no random numbers to remember tokens by.
+    #[error("the kernel has no random numbers")]
+    NoRandom,
+}
+
+/// Asks the API about tokens.
+pub struct Reviews {
+    client: Client,
+    memory: Memory,
+}
+
+impl Reviews {
+    /// Nothing is asked yet.
+    ///
+    /// # Errors
+    /// [`Error::NoRandom`].
+    pub fn new(client: Client) -> Result<Self, Error> {
+        Ok(Self { client, memory: Memory::new().ok_or(Error::NoRandom)? })
+    }
+
+    /// What was decided about a token and a path not long ago.
+    pub fn remembered(&self, token: &str, path: &str) -> Option<Verdict> {
+        self.memory.find(token, path)
+    }
+
+    /// Has the API decide whether the bearer of a token may get a path.
+    ///
+    /// # Errors
+    /// That it did not: nobody is to be let in then.
+    pub async fn ask(&self, token: &str, path: &str) -> Result<Verdict, Error> {
+        let verdict = timeout(TIMEOUT, self.decide(token, path)).await.map_err(|_| Error::Timeout)??;
+        self.memory.note(token, path, verdict);
+        Ok(verdict)
+    }
+
+    async fn decide(&self, token: &str, path: &str) -> Result<Verdict, Error> {
+        let Some(user) = self.user(token).await? else { return Ok(Verdict::Unauthenticated) };
+        Ok(if self.may_get(user, path).await? { Verdict::Allowed } else { Verdict::Forbidden })
+    }
+
+    /// Whose the token is.
+    async fn user(&self, token: &str) -> Result<Option<UserInfo>, Error> {
+        let spec = TokenReviewSpec { token: Some(token.to_owned()), ..TokenReviewSpec::default() };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        let asked = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
+        let answer: TokenReview = asked.map_err(refused("a TokenReview"))?;
+        let status = answer.status.unwrap_or_default();
+        Ok(status.user.filter(|_| status.authenticated == Some(true)))
+    }
+
+    async fn may_get(&self, user: UserInfo, path: &str) -> Result<bool, Error> {
+        let asked_for = NonResourceAttributes { path: Some(path.to_owned()), verb: Some("get".to_owned()) };
+        let spec = SubjectAccessReviewSpec {
+            user: user.username,
+            uid: user.uid,
+            groups: user.groups,
+            extra: user.extra,
+            non_resource_attributes: Some(asked_for),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let asked = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
+        let answer: SubjectAccessReview = asked.map_err(refused("a SubjectAccessReview"))?;
+        Ok(answer.status.is_some_and(|status| status.allowed))
+    }
+}
+
+fn refused(what: &'static str) -> impl Fn(kube::Error) -> Error {
+    move |source| Error::Refused { what, source: Box::new(source) }
+}
+
+impl fmt::Debug for Reviews {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reviews").finish_non_exhaustive()
+    }
+}

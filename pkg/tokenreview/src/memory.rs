@@ -1,0 +1,104 @@
+//! What was decided not long ago, by tokens that are not kept.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use ring::{hmac, rand::SystemRandom};
+use tokio::time::Instant;
+
+use crate::Verdict;
+
+/// How long somebody is let in after their token was taken back. Prometheus scrapes once a minute, or more often.
+const ALLOWED: Duration = Duration::from_secs(60);
+
+/// How long somebody is kept out after they were given a role.
+const OTHERS: Duration = Duration::from_secs(10);
+
+/// So many decisions. Whoever has a token can have one for each path.
+const MOST: usize = 1024;
+
+/// Decisions by a keyed hash of token and path. The key is this process's own.
+pub(crate) struct Memory {
+    key: hmac::Key,
+    known: Mutex<HashMap<[u8; 32], (Verdict, Instant)>>,
+}
+
+impl Memory {
+    /// `None` without random numbers.
+    pub(crate) fn new() -> Option<Self> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok()?;
+        Some(Self { key, known: Mutex::default() })
+    }
+
+    pub(crate) fn find(&self, token: &str, path: &str) -> Option<Verdict> {
+        let known = self.known();
+        let (verdict, until) = known.get(&self.tag(token, path))?;
+        (Instant::now() < *until).then_some(*verdict)
+    }
+
+    pub(crate) fn note(&self, token: &str, path: &str, verdict: Verdict) {
+        let now = Instant::now();
+        let mut known = self.known();
+        if known.len() >= MOST {
+            known.retain(|_, (_, until)| now < *until);
+        }
+        if known.len() >= MOST {
+            known.clear();
+        }
+        let within = if verdict == Verdict::Allowed { ALLOWED } else { OTHERS };
+        known.insert(self.tag(token, path), (verdict, now + within));
+    }
+
+    fn tag(&self, token: &str, path: &str) -> [u8; 32] {
+        let mut context = hmac::Context::with_key(&self.key);
+        context.update(&token.len().to_be_bytes());
+        context.update(token.as_bytes());
+        context.update(path.as_bytes());
+        let mut tag = [0; 32];
+        tag.copy_from_slice(context.sign().as_ref());
+        tag
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], (Verdict, Instant)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_decision_holds_for_its_token_and_path_and_not_for_ever() {
+        let memory = Memory::new().unwrap();
+        memory.note("right", "/metrics", Verdict::Allowed);
+        memory.note("wrong", "/metrics", Verdict::Unauthenticated);
+        assert_eq!(memory.find("right", "/metrics"), Some(Verdict::Allowed));
+        assert_eq!(memory.find("right", "/api/v1/node"), None);
+        assert_eq!(
+            memory.find("right/", "metrics"),
+            None,
+            "where one ends and the other begins is part of it"
+        );
+        assert_eq!(memory.find("wrong", "/metrics"), Some(Verdict::Unauthenticated));
+        advance(OTHERS).await;
+        assert_eq!(memory.find("wrong", "/metrics"), None);
+        assert_eq!(memory.find("right", "/metrics"), Some(Verdict::Allowed));
+        advance(ALLOWED).await;
+        assert_eq!(memory.find("right", "/metrics"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_number_of_tokens_fills_the_memory() {
+        let memory = Memory::new().unwrap();
+        for n in 0..5 * MOST {
+            memory.note(&n.to_string(), "/metrics", Verdict::Unauthenticated);
+            assert!(memory.known().len() <= MOST);
+        }
+    }
+}

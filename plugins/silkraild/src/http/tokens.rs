@@ -1,0 +1,59 @@
+//! Tokens of the Kubernetes API: it decides whether their bearers may read a path.
+
+use std::{net::IpAddr, sync::Arc};
+
+use tokenreview::{Reviews, Verdict};
+
+use super::queue::Queue;
+
+/// Questions to the API server at a time.
+const AT_ONCE: usize = 4;
+
+/// The queue of those whose tokens are looked at. One that was decided about not long ago does not wait.
+#[derive(Debug, Clone)]
+pub(crate) struct Tokens {
+    reviews: Arc<Reviews>,
+    queue: Queue,
+}
+
+impl Tokens {
+    /// The API decides by these.
+    pub(crate) fn new(reviews: Reviews) -> Self {
+        Self { reviews: Arc::new(reviews), queue: Queue::new(AT_ONCE) }
+    }
+
+    /// What the API decides; `None` if it does not.
+    pub(super) async fn decide(&self, token: &str, path: &str, source: IpAddr) -> Option<Verdict> {
+        if let Some(known) = self.reviews.remembered(token, path) {
+            return Some(known);
+        }
+        let _turn = self.queue.turn(source).await?;
+        // Another connection of the same client may have asked meanwhile.
+        if let Some(known) = self.reviews.remembered(token, path) {
+            return Some(known);
+        }
+        let decided = self.reviews.ask(token, path).await;
+        decided.inspect_err(|error| tracing::warn!("nobody is let in by a token: {error}")).ok()
+    }
+}
+
+/// The token of an `Authorization` header.
+pub(super) fn from_header(value: &[u8]) -> Option<&str> {
+    let (scheme, token) = value.split_at_checked(7)?;
+    let token = std::str::from_utf8(token).ok()?.trim_ascii();
+    (scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bearers_token_is_told_from_other_logins() {
+        assert_eq!(from_header(b"Bearer a.b.c"), Some("a.b.c"));
+        assert_eq!(from_header(b"bearer  a.b.c "), Some("a.b.c"));
+        for other in [&b"Basic YWxpY2U6c2VjcmV0"[..], b"Bearer", b"Bearer ", b"Bearer \xff", b"", b"a.b.c"] {
+            assert_eq!(from_header(other), None);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A fake of the part of the Kubernetes API that decides about tokens: real HTTP, and two kinds of reviews.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The server. It answers until it is dropped, or is told not to.
+#[derive(Debug)]
+pub struct TokenApi {
+    directory: TempDir,
+    listener: TcpListener,
+    asked: Arc<AtomicUsize>,
+}
+
+impl TokenApi {
+    /// One that knows a token of Prometheus, which may get `/metrics` and nothing else.
+    ///
+    /// # Panics
+    /// If it cannot listen.
+    #[expect(clippy::new_without_default, reason = "it listens")]
+    pub fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (accepting, counter) = (listener.try_clone().unwrap(), asked.clone());
+        thread::spawn(move || {
+            for stream in accepting.incoming().map_while(Result::ok) {
+                counter.fetch_add(1, Ordering::SeqCst);
+                thread::spawn(move || answer(stream));
+            }
+        });
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let directory = tempfile::tempdir().unwrap();
+        let kubeconfig = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "lab",
+            "contexts": [{"name": "lab", "context": {"cluster": "fake", "user": "silkraild"}}],
+            "clusters": [{"name": "fake", "cluster": {"server": server}}],
+            "users": [{"name": "silkraild", "user": {"token": "silkraild"}}],
+        });
+        fs::write(directory.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+        Self { directory, listener, asked }
+    }
+
+    /// The file for `KUBECONFIG`.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("kubeconfig")
+    }
+
+    /// How many questions it was asked.
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// From now on nobody is answered.
+    ///
+    /// # Panics
+    /// If the socket cannot be shut.
+    pub fn fail(&self) {
+        nix::sys::socket::shutdown(
+            std::os::fd::AsRawFd::as_raw_fd(&self.listener),
+            nix::sys::socket::Shutdown::Both,
+        )
+        .unwrap();
+    }
+}
+
+/// One request for each connection.
+fn answer(mut stream: TcpStream) {
+    let mut lines = BufReader::new(stream.try_clone().unwrap());
+    let (mut request, mut length) = (String::new(), 0);
+    let _ = lines.read_line(&mut request);
+    let mut is_silkraild = false;
+    loop {
+        let mut line = String::new();
+        if lines.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
+            break;
+        }
+        let line = line.to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        is_silkraild |= line.trim() == "authorization: bearer silkraild";
+    }
+    let mut body = vec![0; length];
+    let _ = lines.read_exact(&mut body);
+    let mut review: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let path = request.split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
+    let status = match path {
+        _ if !is_silkraild => 403,
+        "/apis/authentication.k8s.io/v1/tokenreviews" => {
+            review["status"] = whose(&review["spec"]);
+            201
+        }
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews" => {
+            review["status"] = json!({"allowed": may(&review["spec"])});
+            201
+        }
+        _ => 404,
+    };
+    let body = match status {
+        201 => review,
+        code => {
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code})
+        }
+    };
+    let body = body.to_string();
+    let head = format!("HTTP/1.1 {status} Fake\r\nContent-Type: application/json\r\nConnection: close\r\n");
+    let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len());
+}
+
+const PROMETHEUS: &str = "system:serviceaccount:monitoring:prometheus";
+
+fn whose(spec: &Value) -> Value {
+    match spec["token"].as_str() {
+        Some("prometheus") => {
+            json!({"authenticated": true, "user": {"username": PROMETHEUS, "groups": ["system:authenticated"]}})
+        }
+        // As real servers say it.
+        _ => json!({"user": {}, "error": "invalid bearer token"}),
+    }
+}
+
+fn may(spec: &Value) -> bool {
+    spec["user"] == PROMETHEUS
+        && spec["groups"] == json!(["system:authenticated"])
+        && spec["nonResourceAttributes"] == json!({"path": "/metrics", "verb": "get"})
+}

@@ -1,0 +1,78 @@
+//! Tokens of the Kubernetes API, which decides who may read what.
+
+use std::process::Command;
+
+use silkrail_tests::{
+    daemon::{self, Daemon},
+    token_api::TokenApi,
+};
+use testkit::wait_until;
+
+use crate::Node;
+
+fn serve(node: &Node, api: &TokenApi) -> Daemon {
+    let mut command = Command::new(daemon::executable());
+    command.env_remove("KUBERNETES_SERVICE_HOST").env("KUBECONFIG", api.kubeconfig());
+    command.args(node.options()).args(["--kubernetes", "off", "--web.token-review"]);
+    let daemon = Daemon::spawn(&mut command);
+    wait_until("it has collected", || daemon.health("/readyz").status == 200);
+    daemon
+}
+
+fn status(daemon: &Daemon, request: &str, token: &str) -> u16 {
+    daemon.ask(request, &[("Authorization", &format!("Bearer {token}"))]).status
+}
+
+#[test]
+fn who_has_a_token_that_the_api_lets_read_a_path_is_let_in_there() {
+    let (node, api) = (Node::new(), TokenApi::new());
+    let daemon = serve(&node, &api);
+    let answer = daemon.ask("GET /metrics", &[]);
+    assert_eq!(
+        (answer.status, answer.headers["www-authenticate"].as_str()),
+        (401, "Bearer realm=\"silkraild\"")
+    );
+    assert_eq!(api.asked(), 0, "who says nothing is not asked about");
+    assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200);
+    assert_eq!(status(&daemon, "HEAD /metrics", "prometheus"), 200);
+    assert_eq!(status(&daemon, "GET /api/v1/node", "prometheus"), 403);
+    assert_eq!(status(&daemon, "GET /metrics", "another"), 401);
+    // The probes' port asks nobody anything.
+    assert_eq!(daemon.health("/healthz").status, 200);
+}
+
+#[test]
+fn the_api_is_asked_once_and_nobody_new_is_let_in_while_it_does_not_answer() {
+    let (node, api) = (Node::new(), TokenApi::new());
+    let daemon = serve(&node, &api);
+    for _ in 0..10 {
+        assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200);
+        assert_eq!(status(&daemon, "GET /metrics", "another"), 401);
+    }
+    assert_eq!(api.asked(), 3, "two questions about one token, and one about the other");
+    api.fail();
+    assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200, "it is remembered");
+    let answer = daemon.ask("GET /metrics", &[("Authorization", "Bearer new")]);
+    assert_eq!(answer.status, 503);
+    assert!(answer.headers.contains_key("retry-after"));
+    assert!(daemon.log().contains("TokenReview was not answered"), "{}", daemon.log());
+    assert!(!daemon.log().contains("Bearer new") && !answer.text().contains("new\n"), "no token is told");
+}
+
+#[test]
+fn tokens_are_not_taken_in_clear_text_nor_without_an_api() {
+    let node = Node::new();
+    let refused = |listen: &str, kubeconfig: &str| {
+        let mut command = Command::new(daemon::executable());
+        command.env_remove("KUBERNETES_SERVICE_HOST").env("KUBECONFIG", kubeconfig);
+        command.args(node.options()).args(["--kubernetes", "off", "--web.token-review"]);
+        let output = command.args(["--listen", listen, "--health.listen", "127.0.0.1:0"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let api = TokenApi::new();
+    let said = refused("0.0.0.0:0", api.kubeconfig().to_str().unwrap());
+    assert!(said.contains("in clear text to 0.0.0.0:0") && said.contains("--web.config.file"), "{said}");
+    assert!(refused("127.0.0.1:0", "").contains("there is no Kubernetes API to ask"));
+    assert!(refused("127.0.0.1:0", "/nonexistent").contains("--web.token-review: KUBECONFIG"));
+}
