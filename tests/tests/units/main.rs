@@ -73,8 +73,12 @@ fn apply(capabilities: &[String]) -> Output {
     fs::write(&file, "pfs: [{match: {vendor: '15b3', device: '1021'}, vfs: 4, optional: true}]\n").unwrap();
     let bounding =
         capabilities.iter().map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
+    // What makes this machine a node of a cluster is not meant.
+    let hide = "while read -r path; do [ ! -d /$path ] || mount -t tmpfs tmpfs /$path; done";
+    let node_files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hack/lab/guest/node-files");
     let script = format!(
-        "setpriv --inh-caps=-all --bounding-set=-all{} --no-new-privs {} apply --state-dir {} {}; exit $?",
+        "{hide} <{} && setpriv --inh-caps=-all --bounding-set=-all{} --no-new-privs {} apply --state-dir {} {}; exit $?",
+        node_files.display(),
         bounding.collect::<String>(),
         cli::executable().display(),
         dir.path().join("state").display(),

@@ -81,7 +81,9 @@ mod tests {
             task.await.unwrap();
         }
         let order = order.lock().unwrap().clone();
-        assert_eq!((order.len(), order[1]), (11, (2, true)), "after one of the other's: {order:?}");
+        // After one of the other's; it tells of it a little later.
+        let place = order.iter().position(|it| *it == (2, true));
+        assert!(order.len() == 11 && place.is_some_and(|place| place < 5), "{order:?}");
         // It was right once: nobody is waited for.
         let _turn = logins.queue.turn(source(9)).await.unwrap();
         assert!(logins.admit(&web, Some(RIGHT), source(1)).await);
