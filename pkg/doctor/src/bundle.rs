@@ -25,10 +25,8 @@ use flate2::{Compression, write::GzEncoder};
 use serde::Serialize;
 use serde_json::Value;
 
-use self::{
-    collect::{Collector, Piece},
-    redact::Redactor,
-};
+use self::collect::{Collector, Piece};
+pub use self::redact::Redactor;
 use crate::{Asked, Facts, Report};
 
 /// A bundle is never larger, before compression.
@@ -37,6 +35,15 @@ const MOST: usize = 24 << 20;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What the files of a bundle are below.
 const TOP: &str = "silkrail-bundle";
+
+/// A file as a bundle has it: without secrets and, if they are asked for, with pseudonyms.
+pub fn redacted(content: &[u8], redactor: Option<&mut Redactor>) -> String {
+    let text = secrets::without(&String::from_utf8_lossy(content));
+    match redactor {
+        Some(redactor) => redactor.text(&text),
+        None => text,
+    }
+}
 
 /// How a bundle is written.
 #[derive(Debug, Clone, Copy)]
@@ -205,11 +212,11 @@ impl Pack {
         let Piece { name, content, note } = piece;
         self.left_out.extend(note.map(|note| format!("{name}: {note}")));
         let Some(content) = content else { return Ok(()) };
-        let text = secrets::without(&String::from_utf8_lossy(&content));
         let text = match &mut self.redactor {
-            None => text,
-            Some(redactor) if name.ends_with("/phys_switch_id") => redactor.guid(&text),
-            Some(redactor) => redactor.text(&text),
+            Some(redactor) if name.ends_with("/phys_switch_id") => {
+                redactor.guid(&String::from_utf8_lossy(&content))
+            }
+            redactor => redacted(&content, redactor.as_mut()),
         };
         self.append(tar, &name, text.as_bytes())
     }

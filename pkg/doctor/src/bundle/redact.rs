@@ -13,7 +13,7 @@ use regex_lite::{Captures, Regex};
 
 /// Gives pseudonyms.
 #[derive(Debug, Default)]
-pub(super) struct Redactor {
+pub struct Redactor {
     /// The longest first, in lower case.
     hosts: Vec<String>,
     given: BTreeMap<(Kind, String), String>,
@@ -43,7 +43,7 @@ const PUBLIC: [&str; 6] = ["localhost", "localdomain", "none", "local", "cluster
 
 impl Redactor {
     /// One that knows the names of these hosts, and of the domains they are in.
-    pub(super) fn of(hosts: &[String]) -> Self {
+    pub fn of(hosts: &[String]) -> Self {
         let mut names = BTreeSet::new();
         for host in hosts {
             let host = host.trim_matches(['(', ')', '.']).to_ascii_lowercase();

@@ -3,10 +3,12 @@
 mod channel;
 mod check;
 mod configuration;
+mod exposition;
 mod pools;
 mod prev_result;
 mod ranges;
 mod rdma_netlink;
+mod redaction;
 mod route_netlink;
 mod state_files;
 mod texts;
@@ -15,14 +17,16 @@ mod web_configuration;
 use crate::Target;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 13] = [
     ("channel", channel::run),
     ("check", check::run),
     ("configuration", configuration::run),
+    ("exposition", exposition::run),
     ("pools", pools::run),
     ("prev_result", prev_result::run),
     ("ranges", ranges::run),
     ("rdma_netlink", rdma_netlink::run),
+    ("redaction", redaction::run),
     ("route_netlink", route_netlink::run),
     ("state_files", state_files::run),
     ("texts", texts::run),
