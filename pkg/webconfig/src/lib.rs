@@ -37,6 +37,7 @@ pub struct WebConfig {
     pub users: Option<Users>,
     /// Headers of every answer that does not have them anyway.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    demands: Vec<&'static str>,
     seal: [u8; 32],
 }
 
@@ -58,8 +59,14 @@ impl WebConfig {
             tls: tls.map_err(|wrong| wrong.of(path))?,
             users: users.map_err(|wrong| wrong.of(path))?,
             headers: headers::of(&written).map_err(|wrong| wrong.of(path))?,
+            demands: written.demands(),
             seal: files.seal(),
         })
+    }
+
+    /// What is demanded of clients, by the keys of the file that demand it.
+    pub fn demands(&self) -> &[&'static str] {
+        &self.demands
     }
 
     /// Whether it was made of the same bytes.

@@ -2,36 +2,91 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::{Spanned, options};
 
 use crate::error::Wrong;
+
+/// The `client_auth_type` without which nobody has to show a certificate.
+pub(crate) const VERIFIED: &str = "RequireAndVerifyClientCert";
 
 /// The file as it was written: every key of it is known, and nothing else is sure yet.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Written {
+    #[serde(default, deserialize_with = "present")]
     tls_server_config: Option<Spanned<Tls>>,
+    #[serde(default, deserialize_with = "present")]
     http_server_config: Option<Http>,
+    #[serde(default, deserialize_with = "present")]
     basic_auth_users: Option<BTreeMap<String, Spanned<String>>>,
+}
+
+/// What a key that is there says. One with nothing behind it says that somebody wanted something: it must not be taken for one
+/// that is not there, which opens the port.
+fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Size,
+{
+    match Option::<T>::deserialize(deserializer)? {
+        Some(value) if !value.is_nothing() => Ok(Some(value)),
+        _ => Err(de::Error::custom("a key has nothing behind it; leave it out, or say what is wanted")),
+    }
+}
+
+/// What can be empty.
+trait Size {
+    fn is_nothing(&self) -> bool {
+        false
+    }
+}
+
+impl Size for bool {}
+impl Size for Http {}
+impl<T> Size for Spanned<T> {}
+
+impl<T> Size for Vec<T> {
+    fn is_nothing(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl<K, V> Size for BTreeMap<K, V> {
+    fn is_nothing(&self) -> bool {
+        self.is_empty()
+    }
 }
 
 /// `tls_server_config`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tls {
+    #[serde(default, deserialize_with = "present")]
     pub(crate) cert: Option<Spanned<String>>,
+    #[serde(default, deserialize_with = "present")]
     pub(crate) key: Option<Spanned<String>>,
+    #[serde(default, deserialize_with = "present")]
     pub(crate) client_ca: Option<Spanned<String>>,
+    #[serde(default, deserialize_with = "present")]
     pub(crate) cert_file: Option<Spanned<PathBuf>>,
+    #[serde(default, deserialize_with = "present")]
     pub(crate) key_file: Option<Spanned<PathBuf>>,
+    #[serde(default, deserialize_with = "present")]
     pub(crate) client_ca_file: Option<Spanned<PathBuf>>,
+    #[serde(default, deserialize_with = "present")]
     pub(crate) client_auth_type: Option<Spanned<String>>,
+    #[serde(default, deserialize_with = "present")]
     pub(crate) client_allowed_sans: Option<Vec<Spanned<String>>>,
+    #[serde(default, deserialize_with = "present")]
     pub(crate) min_version: Option<Spanned<String>>,
+    #[serde(default, deserialize_with = "present")]
     pub(crate) max_version: Option<Spanned<String>>,
+    #[serde(default, deserialize_with = "present")]
     pub(crate) cipher_suites: Option<Vec<Spanned<String>>>,
+    #[serde(default, deserialize_with = "present")]
     pub(crate) prefer_server_cipher_suites: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
     pub(crate) curve_preferences: Option<Vec<Spanned<String>>>,
 }
 
@@ -39,8 +94,9 @@ pub(crate) struct Tls {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Http {
-    #[serde(rename = "http2")]
+    #[serde(rename = "http2", default, deserialize_with = "present")]
     _http2: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
     headers: Option<BTreeMap<String, Spanned<String>>>,
 }
 
@@ -66,11 +122,26 @@ impl Written {
     }
 
     pub(crate) fn users(&self) -> Option<&BTreeMap<String, Spanned<String>>> {
-        self.basic_auth_users.as_ref().filter(|users| !users.is_empty())
+        self.basic_auth_users.as_ref()
     }
 
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&String, &Spanned<String>)> {
         self.http_server_config.iter().flat_map(|http| http.headers.iter().flatten())
+    }
+
+    /// What is demanded of clients, by the keys that demand it.
+    pub(crate) fn demands(&self) -> Vec<&'static str> {
+        let tls = self.tls().map(|tls| &tls.value);
+        let demanded = |tls: &Tls| tls.client_auth_type.as_ref().is_some_and(|it| it.value == VERIFIED);
+        [
+            ("tls_server_config", tls.is_some()),
+            ("client_auth_type RequireAndVerifyClientCert", tls.is_some_and(demanded)),
+            ("client_allowed_sans", tls.is_some_and(|tls| tls.client_allowed_sans.is_some())),
+            ("basic_auth_users", self.users().is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(key, is_demanded)| is_demanded.then_some(key))
+        .collect()
     }
 
     /// Whether a private key is in the file itself.
@@ -114,6 +185,15 @@ mod tests {
             ("rate_limit:\n  burst: 3\n", 1, "rate_limit"),
             ("tls_server_config: {}\n---\na: b\n", 3, "second document"),
             ("tls_server_config:\n\tcert_file: a\n", 2, "tab"),
+            ("tls_server_config:\n", 1, "nothing behind it"),
+            ("a: 1\nbasic_auth_users:\n", 1, "unknown field `a`"),
+            ("basic_auth_users:\n", 1, "nothing behind it"),
+            ("basic_auth_users: {}\n", 1, "nothing behind it"),
+            ("basic_auth_users: ~\n", 1, "nothing behind it"),
+            ("http_server_config:\n  headers:\n", 2, "nothing behind it"),
+            ("tls_server_config:\n  cert_file: a\n  client_auth_type:\n", 3, "nothing behind it"),
+            ("tls_server_config:\n  cert_file: a\n  client_allowed_sans:\n", 3, "nothing behind it"),
+            ("tls_server_config:\n  client_allowed_sans: []\n", 2, "nothing behind it"),
             ("", 1, "write {}"),
             ("# later\n\n", 1, "write {}"),
         ] {

@@ -106,13 +106,7 @@ impl State {
 
     /// What would no longer be asked of clients at all. A file that was written by half may well say so.
     fn opens(&self, new: &WebConfig) -> Option<&'static str> {
-        if self.now.tls.is_some() && new.tls.is_none() {
-            Some("tls_server_config")
-        } else if self.now.users.is_some() && new.users.is_none() {
-            Some("basic_auth_users")
-        } else {
-            None
-        }
+        self.now.demands().iter().find(|demand| !new.demands().contains(demand)).copied()
     }
 }
 

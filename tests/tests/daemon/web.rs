@@ -254,6 +254,27 @@ fn changes_hold_at_once_and_what_cannot_be_used_leaves_the_former() {
     wait_until("it is well again", || is_well("fourth").as_deref() == Some("1"));
 }
 
+#[test]
+fn no_change_takes_the_demand_for_a_certificate_away() {
+    let (node, authority) = (Node::new(), authority());
+    let named = format!("{TLS}{VERIFIED}  client_allowed_sans: [prometheus]\n");
+    let daemon = serve(&node, &authority, &named);
+    let client = ["--cert", "client.crt", "--key", "client.key"];
+    assert_eq!(status(&authority, &daemon, &client), "200");
+    let if_given = VERIFIED.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven");
+    for (wrong, gone) in [
+        (TLS.to_owned(), "client_auth_type RequireAndVerifyClientCert is gone"),
+        (format!("{TLS}{if_given}"), "client_auth_type RequireAndVerifyClientCert is gone"),
+        (format!("{TLS}{VERIFIED}"), "client_allowed_sans is gone"),
+    ] {
+        let said = daemon.log().matches(gone).count();
+        authority.write("web.yaml", &wrong);
+        wait_until("it is refused", || daemon.log().matches(gone).count() > said || said > 0);
+        assert_eq!(status(&authority, &daemon, &client), "200");
+        assert_eq!(status(&authority, &daemon, &[]), "000", "nobody without a certificate: {wrong}");
+    }
+}
+
 /// Each wrong password takes a while, on purpose: nobody else pays for it.
 #[test]
 fn who_tries_passwords_keeps_nobody_from_logging_in() {

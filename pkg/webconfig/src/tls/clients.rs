@@ -14,7 +14,7 @@ use crate::{
     error::Wrong,
     files::{Files, Readers},
     names::NamedClients,
-    written::Tls,
+    written::{Tls, VERIFIED},
 };
 
 /// Whether a client has to show a certificate.
@@ -74,7 +74,7 @@ fn wanted(tls: &Tls) -> Result<Wanted, Wrong> {
     match written.value.as_str() {
         "" | "NoClientCert" => Ok(Wanted::No),
         "VerifyClientCertIfGiven" => Ok(Wanted::IfGiven),
-        "RequireAndVerifyClientCert" => Ok(Wanted::Yes),
+        VERIFIED => Ok(Wanted::Yes),
         unverified @ ("RequestClientCert" | "RequireAnyClientCert" | "RequireClientCert") => Err(Wrong::at(
             written.referenced.line(),
             format!("{unverified}: anybody can make such a certificate; expected RequireAndVerifyClientCert"),
