@@ -15,6 +15,8 @@ use crate::{Collector, Reason, Trouble};
 pub struct Objects {
     /// Queue pairs.
     pub queue_pairs: Vec<QueuePair>,
+    /// Whether there are too many of them to be listed.
+    pub queue_pairs_left_out: bool,
     /// Completion queues.
     pub completion_queues: Vec<CompletionQueue>,
     /// Memory regions.
@@ -34,49 +36,38 @@ pub struct Objects {
 /// More objects of one kind are counted and not listed: a process can make millions, and a list has a hundred bytes for each.
 const MOST: u64 = 65_536;
 
-/// Lists them; none if there are too many. A device that nobody has opened is not asked: a list of queue pairs costs a firmware command for each.
+/// Lists them. Of a kind of which there are too many none are listed, and nothing of that kind is told by pod. A device that
+/// nobody has opened is not asked: a list of queue pairs costs a firmware command for each.
 pub(crate) fn read(
     socket: &mut Socket,
     device: &Device,
     counts: &ResourceCounts,
     troubles: &mut Vec<Trouble>,
 ) -> Option<Objects> {
-    if let Some(what) = too_many(counts) {
-        troubles.push(Trouble { collector: Collector::Resources, reason: Reason::TooMany, what });
-        return None;
-    }
     let mut objects = Objects::default();
     let mut ask = Ask { socket, device, troubles };
     if counts.cm_id != Some(0) {
-        objects.cm_ids = ask.list(resource::cm_ids)?;
+        objects.cm_ids = ask.list("connection manager IDs", counts.cm_id, resource::cm_ids)?;
     }
     if counts.ctx == Some(0) {
         return Some(objects);
     }
-    objects.contexts = ask.list(resource::contexts)?;
-    objects.protection_domains = ask.list(resource::protection_domains)?;
-    objects.queue_pairs = ask.list(resource::queue_pairs)?;
-    objects.completion_queues = ask.list(resource::completion_queues)?;
-    objects.memory_regions = ask.list(resource::memory_regions)?;
-    objects.shared_receive_queues = ask.list(resource::shared_receive_queues)?;
+    objects.contexts = ask.list("user contexts", counts.ctx, resource::contexts)?;
+    objects.protection_domains = ask.list("protection domains", counts.pd, resource::protection_domains)?;
+    objects.queue_pairs = ask.list("queue pairs", counts.qp, resource::queue_pairs)?;
+    objects.queue_pairs_left_out = counts.qp.is_some_and(|count| count > MOST);
+    objects.completion_queues = ask.list("completion queues", counts.cq, resource::completion_queues)?;
+    objects.memory_regions = ask.list("memory regions", counts.mr, resource::memory_regions)?;
+    let queues = ask.list("shared receive queues", counts.srq, resource::shared_receive_queues)?;
+    objects.shared_receive_queues = queues;
     Some(objects)
 }
 
-/// What there is too much of.
-fn too_many(counts: &ResourceCounts) -> Option<String> {
-    let kinds = [
-        ("queue pairs", counts.qp),
-        ("completion queues", counts.cq),
-        ("memory regions", counts.mr),
-        ("protection domains", counts.pd),
-        ("user contexts", counts.ctx),
-        ("shared receive queues", counts.srq),
-        ("connection manager IDs", counts.cm_id),
-    ];
-    let (kind, count) =
-        kinds.into_iter().find_map(|(kind, count)| Some((kind, count.filter(|it| *it > MOST)?)))?;
-    let device = &counts.device_name;
-    Some(format!("{device} has {count} {kind}; more than {MOST} are not listed, nor told by pod"))
+/// What is said of a kind of which there are too many.
+fn too_many(device: &str, kind: &str, count: Option<u64>) -> Option<Trouble> {
+    let count = count.filter(|count| *count > MOST)?;
+    let what = format!("{device} has {count} {kind}; more than {MOST} are not listed, nor told by pod");
+    Some(Trouble { collector: Collector::Resources, reason: Reason::TooMany, what })
 }
 
 struct Ask<'a> {
@@ -89,8 +80,14 @@ impl Ask<'_> {
     /// A list; `None` if there is none to be had, so that nothing is told of a device that was read half.
     fn list<T>(
         &mut self,
+        kind: &str,
+        count: Option<u64>,
         of: impl FnOnce(&mut Socket, &Device) -> Result<Option<Vec<T>>, rdma::Error>,
     ) -> Option<Vec<T>> {
+        if let Some(trouble) = too_many(&self.device.name, kind, count) {
+            self.troubles.push(trouble);
+            return Some(Vec::new());
+        }
         match of(self.socket, self.device) {
             Ok(list) => Some(list.unwrap_or_default()),
             Err(rdma::Error::NoSuchDevice { .. }) => None,
@@ -107,16 +104,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_million_objects_are_counted_and_not_listed() {
-        let counts = |mr| ResourceCounts {
-            device_name: "mlx5_0".into(),
-            qp: Some(3),
-            mr,
-            ..ResourceCounts::default()
-        };
-        assert_eq!(too_many(&counts(None)), None);
-        assert_eq!(too_many(&counts(Some(MOST))), None);
-        let said = too_many(&counts(Some(1_000_000))).unwrap();
-        assert!(said.starts_with("mlx5_0 has 1000000 memory regions"), "{said}");
+    fn a_million_objects_of_a_kind_are_counted_and_not_listed() {
+        let said = |count| too_many("mlx5_0", "memory regions", count);
+        assert!(said(None).is_none() && said(Some(3)).is_none() && said(Some(MOST)).is_none());
+        let trouble = said(Some(1_000_000)).unwrap();
+        assert_eq!(trouble.reason, Reason::TooMany);
+        assert!(trouble.what.starts_with("mlx5_0 has 1000000 memory regions"), "{}", trouble.what);
     }
 }

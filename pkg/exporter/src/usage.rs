@@ -42,7 +42,7 @@ pub struct Share {
 pub struct Usage {
     /// The holders and their shares.
     pub shares: BTreeMap<Holder, Share>,
-    /// Whether the kernel itself has connections: a file system's, a disk's, or IP over InfiniBand.
+    /// Whether the kernel itself has connections (a file system's, a disk's, or IP over InfiniBand), or may have.
     pub kernel_connects: bool,
 }
 
@@ -202,7 +202,8 @@ impl<'a> Whose<'a> {
     }
 
     fn tally(&mut self, objects: &Objects, relations: &Relations) -> Usage {
-        let mut usage = Usage::default();
+        // Whoever has those that were not listed may have the traffic too.
+        let mut usage = Usage { kernel_connects: objects.queue_pairs_left_out, ..Usage::default() };
         for pair in &objects.queue_pairs {
             // Each port has one for management, whoever uses it.
             let manages = matches!(pair.kind, QpType::Smi | QpType::Gsi);
