@@ -50,7 +50,7 @@ fn what_a_kustomization_names_is_there() {
     let kinds = [
         ("deploy", "Kustomization", "v1beta1"),
         ("silkraild", "Kustomization", "v1beta1"),
-        ("silkraild-tls", "Kustomization", "v1beta1"),
+        ("silkraild-tls", "Component", "v1alpha1"),
         ("silkraild-owners", "Component", "v1alpha1"),
         ("silkraild-token-review", "Component", "v1alpha1"),
     ];
@@ -58,7 +58,7 @@ fn what_a_kustomization_names_is_there() {
         let kustomization = conf::object(&format!("{name}/kustomization.yaml"), kind);
         assert_eq!(kustomization["apiVersion"], format!("kustomize.config.k8s.io/{version}"));
         let directory = conf::path(name);
-        for resource in array(&kustomization["resources"]) {
+        for resource in kustomization["resources"].as_array().into_iter().flatten() {
             let path = directory.join(resource.as_str().unwrap());
             assert!(path.is_file() || path.join("kustomization.yaml").is_file(), "{}", path.display());
         }

@@ -53,7 +53,7 @@ struct Cli {
     #[arg(long = "web.config.file", value_name = "FILE")]
     web: Option<PathBuf>,
     /// Let in who has a token of the Kubernetes API that may get the path, beside the logins of that file; needs TLS
-    #[arg(long = "web.token-review")]
+    #[arg(long = "web.token-review", env = "SILKRAILD_WEB_TOKEN_REVIEW")]
     token_review: bool,
     /// What the node is called in Kubernetes, if not as its host
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
@@ -87,7 +87,7 @@ struct Cli {
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = seconds)]
     device_timeout: Duration,
     /// Ask the Kubernetes API which workloads pods belong to
-    #[arg(long, default_value = "auto", value_name = "WHETHER")]
+    #[arg(long, env = "SILKRAILD_KUBERNETES", default_value = "auto", value_name = "WHETHER")]
     kubernetes: Kubernetes,
     /// Also emit the names and labels of another exporter's dashboards
     #[arg(long, value_name = "EXPORTER")]

@@ -220,7 +220,19 @@ fn who_has_a_nodes_token_reads_no_pods_of_the_cluster_unless_owners_are_asked_fo
     assert_eq!(kinds, ["Namespace", "ServiceAccount", "DaemonSet"], "nobody is allowed anything");
     // Where they are, the token is in one container: not in that which installs the plugins.
     let patch = conf::object("silkraild-owners/daemonset.yaml", "DaemonSet");
-    assert_eq!(conf::object("silkraild-token-review/daemonset.yaml", "DaemonSet"), patch);
+    // Each component sets one variable, so their order does not matter.
+    let mut review = conf::object("silkraild-token-review/daemonset.yaml", "DaemonSet");
+    let env = |patch: &Value| patch["spec"]["template"]["spec"]["containers"][0]["env"].clone();
+    assert_eq!(env(&patch), json!([{"name": "SILKRAILD_KUBERNETES", "value": "auto"}]));
+    assert_eq!(env(&review), json!([{"name": "SILKRAILD_WEB_TOKEN_REVIEW", "value": "true"}]));
+    assert!(
+        container()["env"]
+            .as_array()
+            .unwrap()
+            .contains(&json!({"name": "SILKRAILD_KUBERNETES", "value": "off"}))
+    );
+    review["spec"]["template"]["spec"]["containers"][0]["env"] = env(&patch);
+    assert_eq!(review, patch, "else they are alike");
     assert_eq!(patch["metadata"]["name"], daemon_set()["metadata"]["name"]);
     assert_eq!(patch["metadata"]["namespace"], daemon_set()["metadata"]["namespace"]);
     let patch = patch["spec"]["template"]["spec"].clone();
@@ -263,11 +275,8 @@ fn who_decides_about_tokens_may_do_nothing_else() {
     // For who scrapes: what silkraild asks the API for them.
     let role = conf::object(REVIEW, "ClusterRole");
     assert_eq!(role["rules"], json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]));
-    let option = conf::yaml("silkraild-token-review/option.yaml").remove(0)[0].clone();
     let help = String::from_utf8(daemon::run(&["--help"]).stdout).unwrap();
-    assert!(help.contains(option["value"].as_str().unwrap()));
-    // Beside the option of TLS, without which it would not start.
-    let secure = conf::object("silkraild-tls/daemonset.yaml", "DaemonSet");
-    let args = &secure["spec"]["template"]["spec"]["containers"][0]["args"];
-    assert!(args.is_array() && option["path"] == "/spec/template/spec/containers/0/args/-");
+    for variable in ["SILKRAILD_WEB_TOKEN_REVIEW", "SILKRAILD_KUBERNETES"] {
+        assert!(help.contains(variable), "{help}");
+    }
 }

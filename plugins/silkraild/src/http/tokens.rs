@@ -1,6 +1,10 @@
 //! Tokens of the Kubernetes API: it decides whether their bearers may read a path.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use tokenreview::{Reviews, Verdict};
 
@@ -9,17 +13,21 @@ use super::queue::Queue;
 /// Questions to the API server at a time.
 const AT_ONCE: usize = 4;
 
+/// How often is said that the API server does not decide.
+const SAYING: Duration = Duration::from_secs(60);
+
 /// The queue of those whose tokens are looked at. One that was decided about not long ago does not wait.
 #[derive(Debug, Clone)]
 pub(crate) struct Tokens {
     reviews: Arc<Reviews>,
     queue: Queue,
+    said: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Tokens {
     /// The API decides by these.
     pub(crate) fn new(reviews: Reviews) -> Self {
-        Self { reviews: Arc::new(reviews), queue: Queue::new(AT_ONCE) }
+        Self { reviews: Arc::new(reviews), queue: Queue::new(AT_ONCE), said: Arc::default() }
     }
 
     /// What the API decides; `None` if it does not.
@@ -32,8 +40,16 @@ impl Tokens {
         if let Some(known) = self.reviews.remembered(token, path) {
             return Some(known);
         }
-        let decided = self.reviews.ask(token, path).await;
-        decided.inspect_err(|error| tracing::warn!("nobody is let in by a token: {error}")).ok()
+        self.reviews.ask(token, path).await.inspect_err(|error| self.say(error)).ok()
+    }
+
+    /// Now and then: anybody can send tokens as fast as they like.
+    fn say(&self, error: &tokenreview::Error) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_none_or(|said| said.elapsed() > SAYING) {
+            *said = Some(Instant::now());
+            tracing::warn!("nobody is let in by a token: {error}");
+        }
     }
 }
 
