@@ -76,7 +76,6 @@ pub const ANY_LINK: &[Trick] = &[
     ),
     trick("a neighbour for ever", "ip neigh replace 10.66.0.7 lladdr 02:66:66:66:66:07 nud permanent dev net1"),
     trick("multicast addresses", "ip maddress add 33:33:00:00:66:66 dev net1; ip maddress add 01:00:5e:00:66:66 dev net1"),
-    trick("a unicast address besides", "bridge fdb add 02:66:66:66:66:68 dev net1 self || true"),
     trick("a queueing discipline", "tc qdisc replace dev net1 root pfifo limit 1"),
     trick(
         "a program that hears everything",
@@ -105,6 +104,7 @@ const SYSCTLS: &str = "cd /proc/sys/net; echo 2 >ipv4/conf/net1/arp_ignore; echo
 
 /// Against a function of a card.
 pub const FUNCTION: &[Trick] = &[
+    trick("a unicast address besides", "bridge fdb add 02:66:66:66:66:68 dev net1 self"),
     trick("no checksums", "ethtool -K net1 tx off"),
     trick("no segmentation", "ethtool -K net1 tso off gso off"),
     trick("no aggregation", "ethtool -K net1 gro off"),
@@ -175,6 +175,11 @@ pub struct Played {
 }
 
 impl Trick {
+    /// Whether it lives on.
+    pub fn holds(&self) -> bool {
+        self.script.ends_with("hold")
+    }
+
     /// Has the pod do it.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ pub(crate) mod features {
 
 /// `struct ethtool_rxfh`: the sizes of a table (in words) and of a key (in bytes), and behind them both.
 pub(crate) mod spread {
-    use crate::socket::put;
+    use crate::socket::{number, put};
 
     pub(crate) const TABLE: usize = 8;
     pub(crate) const KEY: usize = 12;
@@ -56,13 +56,57 @@ pub(crate) mod spread {
         DATA + 4 * table as usize + key as usize
     }
 
-    /// The same with a table of size zero: the driver makes its own.
-    pub(crate) fn without_a_table(bytes: &[u8]) -> Vec<u8> {
-        let table = 4 * crate::socket::number(bytes, TABLE) as usize;
-        let key = bytes.get(DATA + table..).unwrap_or_default();
-        let mut bytes = [&bytes[..DATA], key].concat();
+    /// `hfunc`, and what says that it stays.
+    const FUNCTION: usize = 16;
+    const SAME_FUNCTION: u8 = 0;
+    /// `ETH_RXFH_INDIR_NO_CHANGE`.
+    const SAME_TABLE: u32 = u32::MAX;
+
+    fn parts(bytes: &[u8]) -> (&[u8], &[u8], &[u8]) {
+        let (head, rest) = bytes.split_at_checked(DATA).unwrap_or((bytes, &[]));
+        let table = 4 * number(bytes, TABLE) as usize;
+        let (table, key) = rest.split_at_checked(table).unwrap_or((rest, &[]));
+        (head, table, key)
+    }
+
+    /// The table.
+    pub(crate) fn table(bytes: &[u8]) -> &[u8] {
+        parts(bytes).1
+    }
+
+    /// What has the driver make its own table, and leaves key and function as they are.
+    pub(crate) fn default_table(former: &[u8]) -> Vec<u8> {
+        let mut bytes = parts(former).0.to_vec();
         put(&mut bytes, TABLE, 0);
+        put(&mut bytes, KEY, 0);
+        bytes[FUNCTION] = SAME_FUNCTION;
         bytes
+    }
+
+    /// What makes table, key and function what they were, and says nothing of those that are: some drivers refuse a key, be it
+    /// the one that they have. `None` if all are.
+    pub(crate) fn change(now: &[u8], former: &[u8]) -> Option<Vec<u8>> {
+        let (now_head, now_table, now_key) = parts(now);
+        let (head, table, key) = parts(former);
+        let same_function = now_head.get(FUNCTION) == head.get(FUNCTION);
+        if (now_table, now_key, same_function) == (table, key, true) {
+            return None;
+        }
+        let mut bytes = head.to_vec();
+        if same_function {
+            bytes[FUNCTION] = SAME_FUNCTION;
+        }
+        if now_table == table {
+            put(&mut bytes, TABLE, SAME_TABLE);
+        } else {
+            bytes.extend_from_slice(table);
+        }
+        if now_key == key {
+            put(&mut bytes, KEY, 0);
+        } else {
+            bytes.extend_from_slice(key);
+        }
+        Some(bytes)
     }
 }
 
@@ -102,9 +146,21 @@ mod tests {
     }
 
     #[test]
-    fn a_key_without_its_table() {
-        let whole = [words(&[0x46, 0, 2, 3, 1, 0, 7, 8]), vec![1, 2, 3]].concat();
-        assert_eq!(whole.len(), spread::length(2, 3));
-        assert_eq!(spread::without_a_table(&whole), [words(&[0x46, 0, 0, 3, 1, 0]), vec![1, 2, 3]].concat());
+    fn only_what_differs_of_receive_side_scaling_is_set() {
+        let whole = |table: &[u32], key: &[u8], function: u8| {
+            let [table_size, key_size] = [table.len(), key.len()].map(|size| u32::try_from(size).unwrap());
+            let sizes = [0x46, 0, table_size, key_size, function.into(), 0];
+            [words(&sizes), words(table), key.to_vec()].concat()
+        };
+        let head = |table: u32, key: u32, function: u32| words(&[0x46, 0, table, key, function, 0]);
+        let former = whole(&[0, 1], &[1, 2, 3], 1);
+        assert_eq!(former.len(), spread::length(2, 3));
+        assert_eq!(spread::change(&former, &former), None);
+        let change = |now: Vec<u8>| spread::change(&now, &former).unwrap();
+        assert_eq!(change(whole(&[0, 0], &[1, 2, 3], 1)), [head(2, 0, 0), words(&[0, 1])].concat());
+        assert_eq!(change(whole(&[0, 1], &[9, 9, 9], 1)), [head(u32::MAX, 3, 0), vec![1, 2, 3]].concat());
+        assert_eq!(change(whole(&[0, 1], &[1, 2, 3], 2)), head(u32::MAX, 0, 1));
+        assert_eq!(change(whole(&[0, 1, 2, 3], &[9, 2, 3], 2)), former, "all of it");
+        assert_eq!(spread::default_table(&former), head(0, 0, 0));
     }
 }

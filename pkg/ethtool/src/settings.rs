@@ -37,12 +37,28 @@ const fn hash(name: &'static str, flow: u32) -> Setting {
     Setting { of: flow, ..setting(name, (0x29, "ETHTOOL_GRXFH"), (0x2a, "ETHTOOL_SRXFH"), 16) }
 }
 
+impl Setting {
+    /// `struct ethtool_coalesce` without `use_adaptive_rx_coalesce` and `use_adaptive_tx_coalesce`; `None` of another one, or if
+    /// they are not set.
+    fn without_adaptive_words(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        const ADAPTIVE: std::ops::Range<usize> = 40..48;
+        if self.name != COALESCING || bytes[ADAPTIVE].iter().all(|byte| *byte == 0) {
+            return None;
+        }
+        let mut bytes = bytes.to_vec();
+        bytes[ADAPTIVE].fill(0);
+        Some(bytes)
+    }
+}
+
+const COALESCING: &str = "coalescing";
+
 /// In the order in which they are set: the first decide what the others may be.
 const SETTINGS: [Setting; 9] = [
     setting("privateFlags", (0x27, "ETHTOOL_GPFLAGS"), (0x28, "ETHTOOL_SPFLAGS"), 8),
     setting("channels", (0x3c, "ETHTOOL_GCHANNELS"), (0x3d, "ETHTOOL_SCHANNELS"), 36),
     setting("rings", (0x10, "ETHTOOL_GRINGPARAM"), (0x11, "ETHTOOL_SRINGPARAM"), 36),
-    setting("coalescing", (0x0e, "ETHTOOL_GCOALESCE"), (0x0f, "ETHTOOL_SCOALESCE"), 92),
+    setting(COALESCING, (0x0e, "ETHTOOL_GCOALESCE"), (0x0f, "ETHTOOL_SCOALESCE"), 92),
     setting("messages", (0x07, "ETHTOOL_GMSGLVL"), (0x08, "ETHTOOL_SMSGLVL"), 8),
     hash("hashTcp4", 1),
     hash("hashUdp4", 2),
@@ -103,6 +119,14 @@ impl Socket {
     pub fn restore_driver_settings(&self, link: &LinkName, former: &DriverSettings) -> Result<(), Error> {
         let mut result = Ok(());
         let former = |name: &str| former.0.get(name).and_then(|digits| unhex(digits));
+        // Rules and tables that lead to queues keep their number from being changed.
+        if let Some(locations) = former(RULES) {
+            result = result.and(self.remove_rules_besides(link, &rules::parse(&locations)));
+        }
+        let spread = former(SPREAD).filter(|bytes| bytes.len() >= spread::DATA);
+        if let Some(bytes) = &spread {
+            result = result.and(self.restore_default_table(link, bytes));
+        }
         for setting in &SETTINGS {
             if let Some(bytes) = former(setting.name).filter(|bytes| bytes.len() == setting.length) {
                 result = result.and(self.restore(link, setting, &bytes));
@@ -111,11 +135,8 @@ impl Socket {
         if let Some(requested) = former(FEATURES) {
             result = result.and(self.restore_features(link, &requested));
         }
-        if let Some(bytes) = former(SPREAD) {
-            result = result.and(self.restore_spread(link, &bytes));
-        }
-        if let Some(locations) = former(RULES) {
-            result = result.and(self.remove_rules_besides(link, &rules::parse(&locations)));
+        if let Some(bytes) = &spread {
+            result = result.and(self.restore_spread(link, bytes));
         }
         result
     }
@@ -133,6 +154,10 @@ impl Socket {
         if self.get(link, setting)?.as_deref() == Some(former) {
             return Ok(());
         }
+        let Err(refused) = self.set(link, setting.set, former) else { return Ok(()) };
+        let Some(fixed) = setting.without_adaptive_words(former) else { return Err(refused) };
+        // Some drivers (iavf) take no times while they adapt them, not even those that they told.
+        self.set(link, setting.set, &fixed)?;
         self.set(link, setting.set, former)
     }
 
@@ -164,17 +189,22 @@ impl Socket {
         Ok(answer.map(|bytes| bytes.to_vec()))
     }
 
+    /// Has the driver make its own table, if it has another than it had. What it makes follows the number of queues; what is set
+    /// does not any more.
+    fn restore_default_table(&self, link: &LinkName, former: &[u8]) -> Result<(), Error> {
+        match self.spread(link)? {
+            Some(now) if spread::table(&now) != spread::table(former) => {
+                self.set(link, SRSSH, &spread::default_table(former))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn restore_spread(&self, link: &LinkName, former: &[u8]) -> Result<(), Error> {
-        let is_former = |now: Option<Vec<u8>>| now.as_deref() == Some(former);
-        if former.len() < spread::DATA || is_former(self.spread(link)?) {
-            return Ok(());
+        match self.spread(link)?.and_then(|now| spread::change(&now, former)) {
+            Some(change) => self.set(link, SRSSH, &change),
+            None => Ok(()),
         }
-        // The table that the driver makes by itself follows the number of queues; one that is set does not any more.
-        let by_itself = self.set(link, SRSSH, &spread::without_a_table(former));
-        if by_itself.is_ok() && is_former(self.spread(link)?) {
-            return Ok(());
-        }
-        self.set(link, SRSSH, former)
     }
 
     /// Where the driver has rules for flows.

@@ -4,9 +4,8 @@
 
 use std::{
     fmt::{self, Write as _},
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt,
     path::{Component, Path},
     sync::Mutex,
     time::SystemTime,
@@ -14,7 +13,7 @@ use std::{
 
 use addr::Attachment;
 use cni::{Common, Error};
-use nix::libc;
+use rustix::fs::{Mode, OFlags};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -96,13 +95,22 @@ fn is_below_logs(path: &str) -> bool {
     below.is_some_and(|below| below.components().all(|part| matches!(part, Component::Normal(_))))
 }
 
-/// Opens a log file: nothing but a regular file is written to, and none through a symbolic link.
+/// Opens a log file: nothing but a regular file is written to, and none through a symbolic link. Programs that are not root have
+/// directories below, and pods that collect logs; so each part of the path is opened by itself.
 fn open(path: &str) -> Option<File> {
-    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_CLOEXEC;
-    let file =
-        OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path).ok()?;
+    let path = Path::new(path);
+    let mut dir = rustix::fs::open(path.components().next()?.as_os_str(), WALK, Mode::empty()).ok()?;
+    for part in path.parent()?.components().skip(1) {
+        dir = rustix::fs::openat(&dir, part.as_os_str(), WALK, Mode::empty()).ok()?;
+    }
+    let flags =
+        OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY | NO_LINK;
+    let file: File = rustix::fs::openat(&dir, path.file_name()?, flags, Mode::RUSR | Mode::WUSR).ok()?.into();
     file.metadata().is_ok_and(|meta| meta.is_file()).then_some(file)
 }
+
+const NO_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
+const WALK: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(NO_LINK);
 
 fn change(change: impl FnOnce(&mut Settings)) {
     if let Ok(mut settings) = SETTINGS.lock() {

@@ -142,7 +142,26 @@ fn number(value: &[u8]) -> Option<u32> {
 }
 
 impl Handle {
-    /// Makes a link that has the settings `now` have `former`'s.
+    /// Takes the XDP programs off a link that it did not have `former`ly. It is the first thing to do: a program forbids MTUs,
+    /// channels and offloads.
+    ///
+    /// # Errors
+    /// Refused with `EBUSY` if a process that lives holds a program there (by a `bpf_link`). Any other of [`Error`].
+    #[doc(alias = "ip link set xdp off")]
+    pub fn remove_programs(
+        &self,
+        index: u32,
+        now: &LinkSettings,
+        former: &LinkSettings,
+    ) -> Result<(), Error> {
+        now.programs_besides(former).iter().try_for_each(|flags| {
+            let mut message = LinkUnspec::new_with_index(index).build();
+            message.attributes.push(LinkAttribute::Xdp(vec![LinkXdp::Fd(-1), LinkXdp::Flags(*flags)]));
+            self.change_link("take the XDP program off", index, message)
+        })
+    }
+
+    /// Makes a link that has the settings `now` have `former`'s, but for programs: see [`Handle::remove_programs`].
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -165,10 +184,6 @@ impl Handle {
             message.attributes = attributes;
             message
         };
-        for flags in now.programs_besides(former) {
-            let program = LinkAttribute::Xdp(vec![LinkXdp::Fd(-1), LinkXdp::Flags(*flags)]);
-            result = result.and(self.change_link("take the XDP program off", index, message(vec![program])));
-        }
         let changes = now.changes(former);
         if changes.is_empty() || self.change_link(OPERATION, index, message(changes.clone())).is_ok() {
             return result;

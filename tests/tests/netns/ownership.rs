@@ -56,6 +56,12 @@ fn a_log_file_is_not_written_through_a_symbolic_link() {
     std::os::unix::fs::symlink(&precious, &link).unwrap();
     rail.macvlan(&json!({"logFile": link})).add().ok();
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    // Nor through a directory that is one.
+    let (dir, elsewhere) = (rail.node.log_file("dir"), precious.with_file_name("elsewhere"));
+    fs::create_dir(&elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &dir).unwrap();
+    rail.macvlan(&json!({"logFile": dir.join("log")})).container("b").ifname("net2").add().ok();
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
 }
 
 #[test]

@@ -63,6 +63,9 @@ impl Home {
     /// Makes a link that is at home as it was.
     pub(crate) fn restore(&self, node: &Node, link: &Link) -> Result<(), Error> {
         let links = node.links()?;
+        if let Some(settings) = &self.settings {
+            settings.remove_programs(node, link)?;
+        }
         let link = self.restore_link(links, link)?;
         if let Some(settings) = &self.settings {
             settings.restore(node, &link)?;

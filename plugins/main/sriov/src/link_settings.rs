@@ -4,7 +4,9 @@
 //! driver, and the polling of its queues.
 
 use addr::LinkName;
+use cni::{Code, Error as CniError};
 use ethtool::DriverSettings;
+use nix::errno::Errno;
 use plugin::{Error, Node};
 use rtnl::{Link, LinkSettings as KernelSettings};
 use serde::{Deserialize, Serialize};
@@ -33,6 +35,23 @@ impl LinkSettings {
         };
         let (driver, napi) = name.map(of_name).unwrap_or_default();
         Ok(Self { link: link.settings.clone(), driver, napi })
+    }
+
+    /// Takes the programs off a link that is at home: first of all, for they forbid much of what comes then.
+    ///
+    /// # Errors
+    /// If somebody still holds one there: the next pod's packets would go through it.
+    pub(crate) fn remove_programs(&self, node: &Node, link: &Link) -> Result<(), Error> {
+        match node.links()?.remove_programs(link.index, &link.settings, &self.link) {
+            Err(rtnl::Error::Netlink(error)) if error.errno() == Some(Errno::EBUSY) => {
+                let msg =
+                    format!("{}: an XDP program of the pod is held on it by a process that lives", link.name);
+                let details = "end the pod's processes, and those that they gave it to; `silkrail recover` binds the VF's driver \
+                               anew, which takes it off too";
+                Err(CniError::new(Code::TRY_AGAIN, msg).with_details(details).into())
+            }
+            removed => Ok(removed?),
+        }
     }
 
     /// Gives a link that is at home these settings again.
