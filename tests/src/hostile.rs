@@ -32,6 +32,17 @@ macro_rules! SET_NUMBER {
     };
 }
 
+/// Turns adaptive moderation over, whatever it is.
+macro_rules! MODERATION {
+    ($then:literal) => {
+        concat!(
+            "case $(rdma -d dev show $RDMA) in *adaptive-moderation\\ on*) to=off ;; *) to=on ;; esac
+             rdma dev set $RDMA adaptive-moderation $to\n",
+            $then
+        )
+    };
+}
+
 const fn trick(name: &'static str, script: &'static str) -> Trick {
     Trick { name, script }
 }
@@ -161,12 +172,37 @@ const XDP: &str = "mount -t bpf none /sys/fs/bpf
 /// Against the RDMA device that came along.
 pub const RDMA_DEVICE: &[Trick] = &[
     trick("another name for the RDMA device", "rdma dev set $RDMA name evil0"),
-    trick("no moderation of completions", "rdma dev set $RDMA adaptive-moderation off"),
+    trick("no moderation of completions", MODERATION!("")),
+    trick(
+        "no moderation of completions, and home by a namespace that ends",
+        MODERATION!(
+            "unshare --net sleep 1 & sleep 0.3; ip netns attach nested $!; rdma dev set $RDMA netns nested; ip netns del nested; wait
+             for n in $(seq 100); do nsenter --net=/proc/1/ns/net rdma dev show $RDMA >/dev/null 2>&1 && break; sleep 0.1; done"
+        )
+    ),
     trick(
         "an RDMA device in a namespace in the pod, which lives",
         "unshare --net sleep 600 & sleep 0.5; ip netns attach nested $!; rdma dev set $RDMA netns nested; ip netns del nested; hold",
     ),
 ];
+
+/// Whose a pod's namespaces are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The machine's root's, with `CAP_NET_ADMIN`.
+    Machines,
+    /// Those of a user namespace of the pod's own, where it has every capability.
+    Own,
+}
+
+/// How a pod ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// A DEL while all its processes live.
+    DelFirst,
+    /// It dies, and then comes the DEL.
+    DiesFirst,
+}
 
 /// A trick under way.
 #[derive(Debug)]

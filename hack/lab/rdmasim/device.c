@@ -12,6 +12,7 @@
  *     port_counters_refuse   Y: the error counters among them cannot be read (EINVAL)
  *     grow                   Y: every reading of the hardware counters adds 1 to each
  *     slow_board_id_ms       a reading of board_id in sysfs takes so long
+ *     slow_enable_ms         a move takes so long, between giving the numbers of the character devices up and taking others
  *     slow_stats_ms          a reading of the hardware counters takes so long
  *     gid_delay_ms           a new GID takes so long to appear; 0 ends a delay that has begun
  *     gid_refuse             Y: new GIDs are refused
@@ -220,8 +221,11 @@ static int sim_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr, const st
 	return -EOPNOTSUPP;
 }
 
+/* Without user data it is ib_mad's, to which a device is given before any other client. */
 static int sim_alloc_pd(struct ib_pd *pd, struct ib_udata *udata)
 {
+	if (!udata)
+		sim_sleep(&to_sim(pd->device)->slow_enable_ms);
 	return 0;
 }
 
@@ -362,6 +366,7 @@ static void sim_debugfs(struct sim *sim)
 	debugfs_create_bool("gid_refuse", 0644, sim->dir, &sim->gid_refuse);
 	debugfs_create_u32("gid_delay_ms", 0644, sim->dir, &sim->gid_delay_ms);
 	debugfs_create_u32("slow_board_id_ms", 0644, sim->dir, &sim->slow_board_id_ms);
+	debugfs_create_u32("slow_enable_ms", 0644, sim->dir, &sim->slow_enable_ms);
 	debugfs_create_file("fail_move", 0644, sim->dir, sim, &sim_fail_move_fops);
 	sim_counters_debugfs(&sim->counters, sim->dir);
 	sim_tclass_debugfs(&sim->tclass, sim->dir);
@@ -494,6 +499,7 @@ static void sim_destroy(struct pci_dev *pdev, unsigned int twin)
 		debugfs_remove_recursive(sim->dir);
 	sim->gid_delay_ms = 0;
 	sim->slow_board_id_ms = 0;
+	sim->slow_enable_ms = 0;
 	sim->counters.slow_stats_ms = 0;
 	sim_tclass_remove(&sim->tclass);
 	ib_unregister_device(&sim->ib);

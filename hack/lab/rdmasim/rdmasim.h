@@ -90,6 +90,7 @@ struct sim {
 	struct sim_tclass tclass;
 	u32 gid_delay_ms;
 	u32 slow_board_id_ms;
+	u32 slow_enable_ms;
 	bool gid_refuse;
 	bool infiniband;
 };

@@ -112,7 +112,7 @@ impl Addition<'_, '_> {
         C: NodeChange + From<Change>,
     {
         self.is_no_infiniband(&device)?;
-        let turn = Turn::take(self.node)?;
+        let turn = Turn::take(self.node, self.function)?;
         let char_devices = self.numbers(&device, &turn)?;
         let device_move = DeviceMove::of(self.request, self.function, &device, self.pod, &char_devices);
         let (node, pod) = (self.node, self.pod);

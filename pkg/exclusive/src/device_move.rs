@@ -152,10 +152,7 @@ impl DeviceMove {
         let mut left_restored = false;
         if !self.shows_at_home(node) {
             match self.pod()? {
-                Some(pod) => {
-                    self.leave(node, &pod)?;
-                    left_restored = true;
-                }
+                Some(pod) => left_restored = self.leave(node, &pod)?,
                 None => self.wait_at_home(node)?,
             }
         }
@@ -196,33 +193,34 @@ impl DeviceMove {
         Ok(devices.into_iter().find(|device| self.is(device)))
     }
 
-    /// Moves the device home. One that is not in its living pod was registered anew, or somebody has taken it.
-    fn leave(&self, node: &Node, pod: &NetNs) -> Result<(), Error> {
+    /// Moves the device home, and says whether it did. One that is not in its living pod came home by itself, was
+    /// registered anew, or somebody has taken it.
+    fn leave(&self, node: &Node, pod: &NetNs) -> Result<bool, Error> {
         if !node.sysfs.has_rdma()? {
-            return Ok(());
+            return Ok(false);
         }
-        if self.leave_from(node, pod)? || self.at_home(node)?.is_some() {
-            return Ok(());
+        if self.leave_from(node, pod)? {
+            return Ok(true);
         }
-        self.fetch(node)
+        if self.at_home(node)?.is_some() { Ok(false) } else { self.fetch(node) }
     }
 
     /// Moves the device home from wherever the pod moved it on to, if it is in a namespace that something holds.
-    fn fetch(&self, node: &Node) -> Result<(), Error> {
+    fn fetch(&self, node: &Node) -> Result<bool, Error> {
         for netns in other_netns()? {
             // One that ends meanwhile gives the device back by itself.
             if self.find_in(&netns).is_ok_and(|device| device.is_some()) {
                 warn!(device = %self.device, netns = %netns.id(), "the pod moved the RDMA device on to another namespace");
-                return self.leave_from(node, &netns).map(drop);
+                return self.leave_from(node, &netns);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
-    /// Moves the device home, if it is in that namespace.
+    /// Moves the device home as it was, if it is in that namespace.
     fn leave_from(&self, node: &Node, pod: &NetNs) -> Result<bool, Error> {
         let home = NetNs::current()?;
-        let _turn = Turn::take(node)?;
+        let _turn = Turn::take(node, &self.function)?;
         let named = |socket: &mut Socket| {
             let found = self.find(socket)?;
             found.map(|device| self.restored(socket, device)).transpose()
@@ -316,7 +314,7 @@ impl DeviceMove {
         // One that was registered anew has numbers of its own.
         let device = self.find_at_home(&mut socket, node)?.filter(|device| self.index == Some(device.index));
         let Some(device) = device else { return Ok(()) };
-        let turn = Turn::take(node)?;
+        let turn = Turn::take(node, &self.function)?;
         put_right(node, &mut socket, &self.function, &device, &self.char_devices, &turn).map(drop)
     }
 

@@ -1,6 +1,9 @@
 //! The turn to move an RDMA device, while the kernel moves none.
 
-use std::time::{Duration, Instant};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use netns::NetNs;
 use plugin::{
@@ -14,9 +17,12 @@ use tracing::{info, warn};
 /// How long a call waits for its turn. A card's firmware may need a second for a device, and a node may have a hundred.
 const TURN: Duration = Duration::from_secs(60);
 
-/// How long a device may be on its way home from a namespace that is dying. A process that still holds the namespace
-/// may hold it for ever: then it comes home some other time.
-const SETTLING: Duration = Duration::from_secs(1);
+/// How long it may take until one more device of those that are on their way home is there. A process that still holds
+/// the namespace may hold it for ever: then they come home some other time.
+const NEXT_RETURN: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether one is there.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Nobody moves an RDMA device as long as this value lives: no other call of ours, whatever its state directory; no
 /// program that takes the same lock; and not the kernel.
@@ -33,32 +39,39 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Waits for the turn.
+    /// Waits for the turn to move a device of `function`.
     ///
     /// # Errors
     /// That others have had it all the time, and who has it.
-    pub(crate) fn take(node: &Node) -> Result<Self, Error> {
+    pub(crate) fn take(node: &Node, function: &Function) -> Result<Self, Error> {
         let deadline = node.budget.until("the turn to move an RDMA device", TURN);
-        let settled = deadline.at().min(Instant::now() + SETTLING);
+        let mut awaited = Vec::new();
+        let mut until = Instant::now();
         loop {
             let lock = MoveLock::take(&node.sysfs, deadline.at())?;
-            let (pods, dying) = pods(node);
-            match dying {
-                Some(function) if settled > Instant::now() => {
-                    drop(lock);
-                    info!(%function, "waiting for an RDMA device whose pod is gone to come home");
-                    let mut socket = rdma::open(&node.sysfs)?;
-                    let _ = rdma::wait_for_return(&mut socket, &node.sysfs, &function, settled);
-                }
-                _ => return Ok(Self { _lock: lock, _pods: pods }),
+            let (pods, returning) = pods(node, function);
+            if returning != awaited {
+                until = deadline.at().min(Instant::now() + NEXT_RETURN);
             }
+            if returning.is_empty() || Instant::now() >= until {
+                return Ok(Self { _lock: lock, _pods: pods });
+            }
+            drop(lock);
+            if awaited.is_empty() {
+                info!(functions = ?returning, "waiting for RDMA devices whose pods are gone to come home");
+            }
+            while returning.iter().all(|function| is_on_its_way(node, function)) && Instant::now() < until {
+                thread::sleep(LOOK);
+            }
+            awaited = returning;
         }
     }
 }
 
-/// The namespaces of the pods that have a device, and a device whose pod is gone and that is not at home.
-fn pods(node: &Node) -> (Vec<NetNs>, Option<Function>) {
-    let (mut pods, mut dying) = (Vec::new(), None);
+/// The namespaces of the pods that have a device, and the functions whose device is on its way home from one that is gone,
+/// but for `own`, whose device this process brings home.
+fn pods(node: &Node, own: &Function) -> (Vec<NetNs>, Vec<Function>) {
+    let (mut pods, mut returning) = (Vec::new(), Vec::new());
     let (claims, _) = claim::list(&node.state, Part::Rdma).unwrap_or_else(|error| {
         warn!(%error, "whose RDMA devices are where cannot be read");
         Default::default()
@@ -67,14 +80,14 @@ fn pods(node: &Node) -> (Vec<NetNs>, Option<Function>) {
         let (_, function) = claim.device();
         match claim.namespace() {
             Ok(Some(pod)) => pods.push(pod),
-            Ok(None) if is_away(node, function) => dying = Some(function.clone()),
+            Ok(None) if function != own && is_on_its_way(node, function) => returning.push(function.clone()),
             _ => {}
         }
     }
-    (pods, dying)
+    (pods, returning)
 }
 
-fn is_away(node: &Node, function: &Function) -> bool {
-    let count = |names: Result<Vec<String>, _>| names.map_or(0, |names| names.len());
-    count(node.sysfs.rdma_devices(function)) < count(node.sysfs.uverbs(function))
+/// Whether a device of the function is. Where that cannot be read, it is not waited for.
+fn is_on_its_way(node: &Node, function: &Function) -> bool {
+    rdma::is_between_namespaces(&node.sysfs, function).unwrap_or(false)
 }

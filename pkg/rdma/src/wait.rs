@@ -1,6 +1,9 @@
 //! Waiting for a device to come home.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use netlink::Events;
 use sysfs::{Function, Sysfs};
@@ -73,9 +76,129 @@ pub fn devices_at_home(
     Ok(Some(devices).filter(|devices| devices.len() >= here))
 }
 
+/// Whether a function's RDMA devices are not all in the namespace that `sysfs` shows, each with all its character devices. A
+/// function without a driver has none that could be elsewhere.
+///
+/// # Errors
+/// [`Error::Sysfs`].
+///
+/// # Kernel
+/// `rdma_dev_change_netns` first takes the device from its clients, each of which removes its character devices; then the
+/// device is elsewhere; then the clients get it again, one after another.
+pub fn is_between_namespaces(sysfs: &Sysfs, function: &Function) -> Result<bool, Error> {
+    let here = sysfs.rdma_devices(function)?;
+    if here.is_empty() {
+        return Ok(sysfs.driver(function)?.is_some());
+    }
+    let char_devices = sysfs.char_devices(function)?;
+    let that_have = |kind: &str| {
+        let of_kind = char_devices.iter().filter(|(name, _)| name.starts_with(kind));
+        of_kind.map(|(_, device)| device).collect::<BTreeSet<_>>().len()
+    };
+    let lack_uverbs = sysfs.all_uverbs()?.is_some() && that_have("uverbs") != here.len();
+    let lack_umads = sysfs.has_umad()? && {
+        let adapters = here.iter().filter(|device| sysfs.is_channel_adapter(device).unwrap_or(false));
+        that_have("umad") < adapters.count()
+    };
+    Ok(lack_uverbs || lack_umads)
+}
+
 fn pause(events: Option<&Events>, deadline: Instant) {
     let heard = events.is_some_and(|events| events.wait(deadline, TICK).is_ok());
     if !heard {
         std::thread::sleep(TICK.min(deadline.saturating_duration_since(Instant::now())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// What sysfs shows of a function that has a driver, with the parts of the kernel that were loaded.
+    struct Shown {
+        tree: tempfile::TempDir,
+        function: Function,
+    }
+
+    impl Shown {
+        fn new(classes: &[&str]) -> Self {
+            let tree = tempfile::tempdir().unwrap();
+            let shown = Self { tree, function: "0000:01:10.0".parse().unwrap() };
+            let driver = shown.path("bus/pci/drivers/mlx5_core");
+            fs::create_dir_all(&driver).unwrap();
+            fs::create_dir_all(shown.device("")).unwrap();
+            std::os::unix::fs::symlink(driver, shown.device("driver")).unwrap();
+            for class in classes {
+                shown.write(&format!("class/{class}/abi_version"), "6\n");
+            }
+            shown
+        }
+
+        fn path(&self, path: &str) -> std::path::PathBuf {
+            self.tree.path().join(path)
+        }
+
+        fn device(&self, path: &str) -> std::path::PathBuf {
+            Sysfs::at(self.tree.path()).dir(&self.function).join(path)
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn has(&self, device: &str, node_type: &str) {
+            fs::create_dir_all(self.device("infiniband").join(device)).unwrap();
+            self.write(&format!("class/infiniband/{device}/node_type"), node_type);
+        }
+
+        fn has_char_device(&self, class: &str, name: &str, of: &str) {
+            let dir = self.device(class).join(name);
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("ibdev"), of).unwrap();
+        }
+
+        fn is_between(&self) -> bool {
+            is_between_namespaces(&Sysfs::at(self.tree.path()), &self.function).unwrap()
+        }
+    }
+
+    const VERBS: &str = "infiniband_verbs";
+    const MAD: &str = "infiniband_mad";
+
+    #[test]
+    fn a_device_is_between_namespaces_until_it_has_its_last_character_device_again() {
+        let shown = Shown::new(&[VERBS, MAD]);
+        assert!(shown.is_between(), "it has given them up, and is in the pod");
+        shown.has_char_device(VERBS, "uverbs3", "mlx5_3\n");
+        assert!(shown.is_between(), "it is in a pod that is gone");
+        fs::remove_dir_all(shown.device(VERBS)).unwrap();
+        shown.has("mlx5_3", "1: CA\n");
+        assert!(shown.is_between(), "it is here without any");
+        shown.has_char_device(VERBS, "uverbs3", "mlx5_3\n");
+        assert!(shown.is_between(), "it is here without its umad");
+        shown.has_char_device(MAD, "issm3", "mlx5_3\n");
+        assert!(shown.is_between(), "an issm is no umad");
+        shown.has_char_device(MAD, "umad3", "mlx5_3\n");
+        assert!(!shown.is_between());
+        shown.has("mlx5_3twin", "1: CA\n");
+        assert!(shown.is_between(), "another of the function's is here without any");
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_make_is_not_missed() {
+        let shown = Shown::new(&[]);
+        shown.has("mlx5_3", "1: CA\n");
+        assert!(!shown.is_between(), "neither module is loaded");
+        let shown = Shown::new(&[VERBS, MAD]);
+        shown.has("irdma0", "4: RNIC\n");
+        shown.has_char_device(VERBS, "uverbs0", "irdma0\n");
+        assert!(!shown.is_between(), "iWARP has no umad");
+        let shown = Shown::new(&[VERBS]);
+        fs::remove_file(shown.device("driver")).unwrap();
+        assert!(!shown.is_between(), "there is no driver to make a device");
     }
 }

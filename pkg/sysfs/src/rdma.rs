@@ -143,6 +143,16 @@ impl Sysfs {
         text(&self.rdma_dir(device)?.join("node_guid"))
     }
 
+    /// Whether an RDMA device that is visible here is a channel adapter, InfiniBand's or RoCE's: others, such as iWARP's, have
+    /// no management datagrams and no `umadN`.
+    ///
+    /// # Errors
+    /// As [`Sysfs::function_of_rdma`].
+    #[doc(alias = "node_type")]
+    pub fn is_channel_adapter(&self, device: &str) -> Result<bool, Error> {
+        Ok(text(&self.rdma_dir(device)?.join("node_type"))?.is_some_and(|kind| kind.starts_with("1:")))
+    }
+
     /// Whether `ib_core` says that every namespace shares the RDMA devices; `None` if it is not loaded or
     /// older than the setting.
     ///

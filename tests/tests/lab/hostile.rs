@@ -7,7 +7,7 @@ use testkit::{Observe, Pod, Snapshot, wait_until};
 
 use silkrail_tests::{
     chain::Chain,
-    hostile::{ANY_LINK, FUNCTION, RDMA_DEVICE, Trick},
+    hostile::{ANY_LINK, End, FUNCTION, RDMA_DEVICE, Trick, Whose},
     machine::{Machine, Vf},
 };
 
@@ -47,24 +47,6 @@ fn differing(what: &str, now: &str, before: &str) -> String {
             .collect()
     };
     lines(before, now, '-') + &lines(now, before, '+')
-}
-
-/// Whose a pod's namespaces are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    /// The machine's root's, with `CAP_NET_ADMIN`.
-    Machines,
-    /// Those of a user namespace of the pod's own, where it has every capability.
-    Own,
-}
-
-/// How a pod ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// A DEL while all its processes live.
-    DelFirst,
-    /// It dies, and then comes the DEL.
-    DiesFirst,
 }
 
 /// A pod that plays tricks, and what of them lasts.
@@ -107,7 +89,8 @@ impl Play {
         for state in ["up", "down"] {
             node.run_ip(&format!("link set {} {state}", self.vf.link));
         }
-        (node.snapshot(), told_by_the_driver(node, &self.vf.link) + &in_sysfs(&self.vf.link))
+        let rdma = node.run("rdma", &["-d", "dev", "show", &self.vf.rdma]);
+        (node.snapshot(), told_by_the_driver(node, &self.vf.link) + &in_sysfs(&self.vf.link) + &rdma)
     }
 
     /// What a trick changed for the node or the next pod.

@@ -94,6 +94,28 @@ fn invariant_11_who_moves_a_device_waits_for_the_turn() {
 }
 
 #[test]
+fn invariant_11_who_moves_a_device_waits_for_those_that_the_kernel_brings_home_however_slowly() {
+    let machine = machine();
+    let before = machine.char_devices();
+    let vfs = [2, 3, 0].map(|index| machine.vf("eth0", index));
+    let pods = ["a", "b", "c"].map(|name| machine.node.pod(name));
+    let chains: Vec<_> =
+        vfs.iter().zip(&pods).map(|(vf, pod)| Chain::new(&machine, vf, pod, json!({}))).collect();
+    chains.iter().for_each(|chain| drop(chain.add()));
+    let _slow = vfs.each_ref().map(|vf| machine.simulate(&vf.pci, "slow_enable_ms", "1500"));
+    let [a, b, c] = pods;
+    drop((a, b));
+    let gave_up = |vf: &Vf| of(&machine, vf).is_empty();
+    wait_until("one of them has given its numbers up", || vfs[..2].iter().any(gave_up));
+    chains[2].del();
+    assert_eq!(machine.char_devices(), before, "it moved while the kernel moved another");
+    drop(c);
+    chains[..2].iter().for_each(Chain::del);
+    assert_eq!(machine.char_devices(), before);
+    assert!(machine.node.snapshot().state().is_empty());
+}
+
+#[test]
 fn invariant_11_a_device_that_would_lose_its_numbers_is_not_moved() {
     let machine = machine();
     let before = machine.char_devices();

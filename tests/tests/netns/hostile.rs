@@ -9,27 +9,9 @@ use serde_json::json;
 use testkit::{Observe, wait_until};
 
 use silkrail_tests::{
-    hostile::{ANY_LINK, Trick},
+    hostile::{ANY_LINK, End, Trick, Whose},
     rail::Rail,
 };
-
-/// Whose a pod's namespaces are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    /// The machine's root's, with `CAP_NET_ADMIN`.
-    Machines,
-    /// Those of a user namespace of the pod's own, where it has every capability.
-    Own,
-}
-
-/// How a pod ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// A DEL while all its processes live.
-    DelFirst,
-    /// It dies, and then comes the DEL.
-    DiesFirst,
-}
 
 /// The hardware address that answers when the switch asks for an IPv4 address.
 fn who_answers(rail: &Rail, address: &str) -> Option<String> {
