@@ -1,7 +1,7 @@
 //! Clients that are silent, slow or in haste: whoever else asks is answered, and memory stays bounded.
 //!
 //! Each crowd comes from addresses of its own, 127.0.0.2 and so on; whoever is honest is 127.0.0.1. A crowd stays for
-//! some seconds; SILKRAILD_CROWD_SECONDS=120 says how long otherwise, and then health has to answer within a second.
+//! some seconds; SILKRAIL_CROWD_SECONDS=120 says how long otherwise, and then health has to answer within a second.
 
 use std::{
     env, fs, io,
@@ -59,7 +59,7 @@ fn talkative() -> Node {
 
 /// How long a crowd stays, and within which time health answers meanwhile: at most what a probe waits.
 fn measure() -> (Duration, Duration) {
-    match env::var("SILKRAILD_CROWD_SECONDS") {
+    match env::var("SILKRAIL_CROWD_SECONDS") {
         Ok(seconds) => (Duration::from_secs(seconds.parse().unwrap()), Duration::from_secs(1)),
         Err(_) => (Duration::from_secs(15), Duration::from_secs(5)),
     }

@@ -1,6 +1,9 @@
 //! Connections that never prove anything: silent, slow, many, or as fast as they come.
+//!
+//! Those that stay do so for some seconds, and come again when they are sent away; SILKRAIL_CROWD_SECONDS=120 says how long
+//! otherwise.
 
-use std::{collections::VecDeque, net::Ipv4Addr, os::fd::AsRawFd, time::Instant};
+use std::{collections::VecDeque, env, io::ErrorKind, net::Ipv4Addr, os::fd::AsRawFd, time::Instant};
 
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect as connect_socket, socket,
@@ -31,22 +34,68 @@ fn is_served(address: SocketAddr) {
     assert!(answer["message"].as_str().unwrap().contains("install the package perftest"), "{answer}");
 }
 
-#[test]
-fn silent_sockets_of_one_source_keep_nobody_out() {
+/// Somebody is served again and again, for as long as a crowd stays.
+fn is_served_all_the_time(address: SocketAddr) {
+    let seconds = env::var("SILKRAIL_CROWD_SECONDS").map_or(3, |seconds| seconds.parse().unwrap());
+    let (began, mut slowest) = (Instant::now(), Duration::ZERO);
+    while began.elapsed() < Duration::from_secs(seconds) {
+        let asked = Instant::now();
+        is_served(address);
+        slowest = slowest.max(asked.elapsed());
+        thread::sleep(Duration::from_millis(200));
+    }
+    eprintln!("{seconds} s, the slowest answer after {slowest:?}");
+}
+
+/// One of a crowd: it connects, says so much each time it is called on, and connects again when it has been sent away.
+struct Stranger {
+    source: Ipv4Addr,
+    stream: Option<TcpStream>,
+}
+
+impl Stranger {
+    fn is_called_on(&mut self, address: SocketAddr, says: &[u8]) {
+        if self.stream.is_none() {
+            self.stream = connect_from(self.source, address).ok();
+            self.stream.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
+        }
+        let Some(stream) = &mut self.stream else { return };
+        let mut few = [0; 16];
+        let is_there = stream.write(says).and_then(|_| stream.read(&mut few));
+        let is_waiting = is_there.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        if !is_waiting && is_there.unwrap_or(0) == 0 {
+            self.stream = None;
+        }
+    }
+}
+
+/// So many strangers, each of which says so much ten times a second, while somebody else is to be served.
+fn among_strangers(sources: impl Iterator<Item = Ipv4Addr>, says: &[u8]) {
+    let mut strangers: Vec<_> = sources.map(|source| Stranger { source, stream: None }).collect();
     serving(|address| {
-        let source = Ipv4Addr::new(127, 0, 0, 2);
-        let _silent: Vec<_> = (0..128).map(|_| connect_from(source, address)).collect();
-        (0..3).for_each(|_| is_served(address));
+        let over = Interrupt::never();
+        thread::scope(|scope| {
+            let _over = Ending(&over);
+            strangers.iter_mut().for_each(|stranger| stranger.is_called_on(address, says));
+            scope.spawn(|| {
+                while !over.is_requested() {
+                    strangers.iter_mut().for_each(|stranger| stranger.is_called_on(address, says));
+                    thread::sleep(Duration::from_millis(100));
+                }
+            });
+            is_served_all_the_time(address);
+        });
     });
 }
 
 #[test]
+fn silent_sockets_of_one_source_keep_nobody_out() {
+    among_strangers(std::iter::repeat_n(Ipv4Addr::new(127, 0, 0, 2), 128), b"");
+}
+
+#[test]
 fn silent_sockets_of_as_many_sources_keep_nobody_out() {
-    serving(|address| {
-        let of = |n: u8| connect_from(Ipv4Addr::new(127, 0, 1, n), address);
-        let _silent: Vec<_> = (1..=255).map(of).collect();
-        (0..3).for_each(|_| is_served(address));
-    });
+    among_strangers((1..=255).map(|n| Ipv4Addr::new(127, 0, 1, n)), b"");
 }
 
 #[test]
@@ -67,14 +116,7 @@ fn who_sends_a_byte_now_and_then_has_no_more_time_than_who_sends_none() {
 
 #[test]
 fn slow_senders_keep_nobody_out() {
-    serving(|address| {
-        let of = |n: u8| connect_from(Ipv4Addr::new(127, 0, 2, n), address).unwrap();
-        let mut slow: Vec<TcpStream> = (1..=128).map(of).collect();
-        for _ in 0..3 {
-            slow.iter_mut().for_each(|stream| drop(stream.write(b"{")));
-            is_served(address);
-        }
-    });
+    among_strangers((1..=128).map(|n| Ipv4Addr::new(127, 0, 2, n)), b"{");
 }
 
 #[test]
@@ -91,10 +133,7 @@ fn a_source_that_connects_as_fast_as_it_can_keeps_nobody_out() {
                     held.drain(..held.len().saturating_sub(200));
                 }
             });
-            for _ in 0..10 {
-                is_served(address);
-                thread::sleep(Duration::from_millis(200));
-            }
+            is_served_all_the_time(address);
         });
     });
 }
