@@ -126,8 +126,8 @@ pub(crate) fn refusal(
         device.name
     );
     let details = format!(
-        "another program moved an RDMA device at the same time, or made or removed one (`flock /sys/class/infiniband \
-         COMMAND` keeps one out of our moves); restart the device plugin, so that it reads the numbers anew, remove {} if \
+        "another program moved an RDMA device at the same time, or made or removed one (`(flock 9; \
+         COMMAND) 9>>/sys/bus/pci/drivers_probe` keeps one out of our moves); restart the device plugin, so that it reads the numbers anew, remove {} if \
          it is there, and start the pod again",
         path(node, function, device.index).display()
     );

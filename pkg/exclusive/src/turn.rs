@@ -1,6 +1,7 @@
 //! The turn to move an RDMA device, while the kernel moves none.
 
 use std::{
+    collections::HashSet,
     thread,
     time::{Duration, Instant},
 };
@@ -20,6 +21,9 @@ const TURN: Duration = Duration::from_secs(60);
 /// How long it may take until one more device of those that are on their way home is there. A process that still holds
 /// the namespace may hold it for ever: then they come home some other time.
 const NEXT_RETURN: Duration = Duration::from_secs(5);
+
+/// How much of the time for a turn is kept for the lock, after all that waiting.
+const RESERVE: Duration = Duration::from_secs(10);
 
 /// How often it is looked whether one is there.
 const LOOK: Duration = Duration::from_millis(10);
@@ -45,13 +49,15 @@ impl Turn {
     /// That others have had it all the time, and who has it.
     pub(crate) fn take(node: &Node, function: &Function) -> Result<Self, Error> {
         let deadline = node.budget.until("the turn to move an RDMA device", TURN);
-        let mut awaited = Vec::new();
-        let mut until = Instant::now();
+        let last = deadline.at().checked_sub(RESERVE).unwrap_or(deadline.at());
+        let mut awaited = HashSet::new();
+        let mut until = last;
         loop {
             let lock = MoveLock::take(&node.sysfs, deadline.at())?;
             let (pods, returning) = pods(node, function);
-            if returning != awaited {
-                until = deadline.at().min(Instant::now() + NEXT_RETURN);
+            let has_one_come = !awaited.is_subset(&returning);
+            if awaited.is_empty() || has_one_come {
+                until = last.min(Instant::now() + NEXT_RETURN);
             }
             if returning.is_empty() || Instant::now() >= until {
                 return Ok(Self { _lock: lock, _pods: pods });
@@ -70,8 +76,8 @@ impl Turn {
 
 /// The namespaces of the pods that have a device, and the functions whose device is on its way home from one that is gone,
 /// but for `own`, whose device this process brings home.
-fn pods(node: &Node, own: &Function) -> (Vec<NetNs>, Vec<Function>) {
-    let (mut pods, mut returning) = (Vec::new(), Vec::new());
+fn pods(node: &Node, own: &Function) -> (Vec<NetNs>, HashSet<Function>) {
+    let (mut pods, mut returning) = (Vec::new(), HashSet::new());
     let (claims, _) = claim::list(&node.state, Part::Rdma).unwrap_or_else(|error| {
         warn!(%error, "whose RDMA devices are where cannot be read");
         Default::default()
@@ -80,7 +86,9 @@ fn pods(node: &Node, own: &Function) -> (Vec<NetNs>, Vec<Function>) {
         let (_, function) = claim.device();
         match claim.namespace() {
             Ok(Some(pod)) => pods.push(pod),
-            Ok(None) if function != own && is_on_its_way(node, function) => returning.push(function.clone()),
+            Ok(None) if function != own && is_on_its_way(node, function) => {
+                returning.insert(function.clone());
+            }
             _ => {}
         }
     }

@@ -7,17 +7,30 @@ use std::{
     path::{Path, PathBuf},
     sync::mpsc::{self, RecvTimeoutError},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use nix::libc;
 use sysfs::Sysfs;
+use tracing::warn;
 
 use crate::Error;
 
 /// What `ib-sriov-cni` locks for the time of each of its calls, and for the same reason: see its pull request 30. Where
 /// it is not in use there is no such file.
 const IB_SRIOV_CNI: &str = "/var/run/cni/ib-sriov/cni.lock";
+
+/// What only root can open (mode 0200), below sysfs: no other user of the node can lock it.
+const ROOTS: &str = "bus/pci/drivers_probe";
+
+/// The directory of RDMA devices below sysfs, which everybody can open.
+const EVERYBODYS: &str = "class/infiniband";
+
+/// How long is waited for a lock that any user of the node may hold: as long as moving one device takes, as a rule.
+const COURTESY: Duration = Duration::from_secs(1);
+
+/// How long is waited for it once all others wait for us: until one of them that has looked at it has let it go.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// How often the kernel's list of locks is read for one that must be in it.
 const LOOKS: usize = 5;
@@ -27,9 +40,11 @@ const LOOKS: usize = 5;
 /// A device that moves has no numbers for its character devices for a while, and another that moves or comes home
 /// meanwhile takes them: [`crate::CharDevices`].
 ///
-/// The lock is `flock(2)` on the directory of RDMA devices in sysfs. That is one for everybody who sees the node's
-/// devices, whatever directory they keep their state in, and in whatever container they are, if the node's `/sys` is
-/// mounted there. Other programs are welcome to take it: `flock /sys/class/infiniband rdma dev set … netns …`.
+/// The lock is `flock(2)` on a file of sysfs that root alone can open. That is one for everybody who sees the node's devices,
+/// whatever directory they keep their state in, and in whatever container they are, if the node's `/sys` is mounted there.
+/// Other programs are welcome to take it: `(flock 9; rdma dev set … netns …) 9>>/sys/bus/pci/drivers_probe`. The directory
+/// `/sys/class/infiniband` is locked too, for those who can take no other; whoever keeps that one is waited for only shortly,
+/// and by all at the same time.
 #[derive(Debug)]
 #[must_use]
 pub struct MoveLock {
@@ -47,23 +62,51 @@ impl MoveLock {
 
     /// That of `others` first: who waits for one of them must not keep the node's own from everybody meanwhile.
     fn take_also(others: &[&Path], sysfs: &Sysfs, deadline: Instant) -> Result<Self, Error> {
-        let own = sysfs.root().join("class/infiniband");
+        let (roots, everybodys) = (sysfs.root().join(ROOTS), sysfs.root().join(EVERYBODYS));
+        let directory = open(&everybodys, Access::Read)?.ok_or(Error::NoRdma)?;
         let mut files = Vec::new();
         for path in others {
-            files.extend(open(path)?.map(|file| wait(file, path, deadline)).transpose()?);
+            files.extend(open(path, Access::Read)?.map(|file| wait(file, path, deadline)).transpose()?);
         }
-        let file = open(&own)?.ok_or(Error::NoRdma)?;
-        files.push(wait(file, &own, deadline)?);
+        let Some(file) = open(&roots, Access::Write)? else {
+            files.push(wait(directory, &everybodys, deadline)?);
+            return Ok(Self { _files: files });
+        };
+        // Everybody waits for that at the same time: nobody has the node's own meanwhile.
+        drop(wait_shortly(directory, &everybodys, COURTESY)?);
+        files.push(wait(file, &roots, deadline)?);
+        let directory = open(&everybodys, Access::Read)?.ok_or(Error::NoRdma)?;
+        match wait_shortly(directory, &everybodys, GLANCE)? {
+            Ok(directory) => files.push(directory),
+            Err(held) => warn!(%held, "moving all the same, for anybody may keep that locked"),
+        }
         Ok(Self { _files: files })
     }
 }
 
-/// Opens what is locked; `None` if it is not there.
-fn open(path: &Path) -> Result<Option<File>, Error> {
-    match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path) {
+/// How a file is opened that is locked: one of mode 0200 cannot be read without the capability to read everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+/// Opens what is locked; `None` if it is not there, or cannot be opened for writing because sysfs is mounted read-only.
+fn open(path: &Path, access: Access) -> Result<Option<File>, Error> {
+    let mut options = OpenOptions::new();
+    options.read(access == Access::Read).write(access == Access::Write);
+    match options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path) {
         Ok(file) => Ok(Some(file)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ReadOnlyFilesystem) => Ok(None),
         Err(source) => Err(failed(path, source)),
+    }
+}
+
+/// Locks a file that anybody may keep locked, if it is free soon; else who has it.
+fn wait_shortly(file: File, path: &Path, within: Duration) -> Result<Result<File, Error>, Error> {
+    match wait(file, path, Instant::now() + within) {
+        Err(held @ Error::MovesHeld { .. }) => Ok(Err(held)),
+        locked => locked.map(Ok),
     }
 }
 
@@ -119,13 +162,13 @@ fn holder_of(line: &str, inode: u64) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn node() -> (tempfile::TempDir, Sysfs) {
         let tree = tempfile::tempdir().unwrap();
-        fs::create_dir_all(tree.path().join("class/infiniband")).unwrap();
+        fs::create_dir_all(tree.path().join(EVERYBODYS)).unwrap();
+        fs::create_dir_all(tree.path().join(ROOTS).parent().unwrap()).unwrap();
+        File::create(tree.path().join(ROOTS)).unwrap();
         let sysfs = Sysfs::at(tree.path());
         (tree, sysfs)
     }
@@ -140,7 +183,7 @@ mod tests {
         let first = MoveLock::take_also(&[], &sysfs, soon()).unwrap();
         let in_vain = MoveLock::take_also(&[], &sysfs, soon()).unwrap_err().to_string();
         let me = std::process::id().to_string();
-        assert!(in_vain.contains("class/infiniband") && in_vain.contains(&me), "{in_vain}");
+        assert!(in_vain.contains(ROOTS) && in_vain.contains(&me), "{in_vain}");
         let (later, began) = (Instant::now() + Duration::from_secs(20), Instant::now());
         thread::scope(|scope| {
             let second = scope.spawn(|| MoveLock::take_also(&[], &sysfs, later).map(drop));
@@ -167,6 +210,45 @@ mod tests {
         drop(MoveLock::take_also(&[], &sysfs, soon()).unwrap());
         drop(held);
         drop(MoveLock::take_also(&[&theirs], &sysfs, soon()).unwrap());
+    }
+
+    #[test]
+    fn what_anybody_may_keep_locked_is_not_waited_for_to_the_end() {
+        let (tree, sysfs) = node();
+        let held = File::open(tree.path().join(EVERYBODYS)).unwrap();
+        held.lock().unwrap();
+        let began = Instant::now();
+        let lock = MoveLock::take_also(&[], &sysfs, began + Duration::from_secs(60)).unwrap();
+        assert!((COURTESY..Duration::from_secs(30)).contains(&began.elapsed()), "{:?}", began.elapsed());
+        assert!(MoveLock::take_also(&[], &sysfs, soon()).is_err(), "it is a lock all the same");
+        drop(lock);
+    }
+
+    #[test]
+    fn what_anybody_may_keep_locked_is_waited_for_by_all_at_the_same_time() {
+        let (tree, sysfs) = node();
+        let held = File::open(tree.path().join(EVERYBODYS)).unwrap();
+        held.lock().unwrap();
+        let (began, calls) = (Instant::now(), 10);
+        thread::scope(|scope| {
+            for _ in 0..calls {
+                scope.spawn(|| {
+                    drop(MoveLock::take_also(&[], &sysfs, began + Duration::from_secs(60)).unwrap())
+                });
+            }
+        });
+        assert!(began.elapsed() < COURTESY * calls / 2, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn without_a_file_of_roots_the_directory_is_the_lock() {
+        let (tree, sysfs) = node();
+        fs::remove_file(tree.path().join(ROOTS)).unwrap();
+        let first = MoveLock::take_also(&[], &sysfs, soon()).unwrap();
+        let in_vain = MoveLock::take_also(&[], &sysfs, soon()).unwrap_err().to_string();
+        assert!(in_vain.contains(EVERYBODYS), "{in_vain}");
+        drop(first);
+        drop(MoveLock::take_also(&[], &sysfs, soon()).unwrap());
     }
 
     #[test]

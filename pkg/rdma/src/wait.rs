@@ -14,6 +14,9 @@ use crate::{Device, Error, Socket, devices_of};
 const UEVENT: isize = 15;
 const KERNEL: u32 = 1;
 
+/// The driver of functions that belong to a program.
+const USER_SPACE: &str = "vfio-pci";
+
 /// Look again at least this often: an event may be lost, and the socket for them refused.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -77,7 +80,7 @@ pub fn devices_at_home(
 }
 
 /// Whether a function's RDMA devices are not all in the namespace that `sysfs` shows, each with all its character devices. A
-/// function without a driver has none that could be elsewhere.
+/// function without a driver, or in user space, has none that could be elsewhere.
 ///
 /// # Errors
 /// [`Error::Sysfs`].
@@ -88,7 +91,7 @@ pub fn devices_at_home(
 pub fn is_between_namespaces(sysfs: &Sysfs, function: &Function) -> Result<bool, Error> {
     let here = sysfs.rdma_devices(function)?;
     if here.is_empty() {
-        return Ok(sysfs.driver(function)?.is_some());
+        return Ok(sysfs.driver(function)?.is_some_and(|driver| driver != USER_SPACE));
     }
     let char_devices = sysfs.char_devices(function)?;
     let that_have = |kind: &str| {

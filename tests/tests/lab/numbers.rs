@@ -16,8 +16,8 @@ use silkrail_tests::{
     machine::{Machine, Vf},
 };
 
-/// What everybody locks who moves an RDMA device.
-const LOCK: &str = "/sys/class/infiniband";
+/// What is locked by whoever moves an RDMA device.
+const LOCK: &str = "/sys/bus/pci/drivers_probe";
 
 /// A machine whose devices have all kinds of numbers.
 fn machine() -> Machine {
@@ -73,7 +73,7 @@ fn invariant_11_who_moves_a_device_waits_for_the_turn() {
     fs::create_dir_all(theirs.parent().unwrap()).unwrap();
     File::create(&theirs).unwrap();
     for lock in [Path::new(LOCK), &theirs] {
-        let held = File::open(lock).unwrap();
+        let held = File::options().write(true).open(lock).unwrap();
         held.lock().unwrap();
         let rdma = chain.rdma().with("prevResult", &result);
         for verb in ["ADD", "DEL"] {
@@ -91,6 +91,38 @@ fn invariant_11_who_moves_a_device_waits_for_the_turn() {
     fs::remove_dir_all("/var/run/cni").unwrap();
     chain.del();
     assert_eq!(machine.char_devices(), before);
+}
+
+#[test]
+fn a_user_of_the_node_cannot_keep_devices_from_moving() {
+    let machine = machine();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let result = chain.sriov().add().ok();
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"];
+    // As conf/README.md has it.
+    let line = format!("(flock --nonblock 9) 9>>{LOCK}");
+    assert!(
+        !machine.node.command("setpriv").args(nobody).args(["sh", "-c", &line]).status().unwrap().success()
+    );
+    machine.node.run("sh", &["-c", &line]);
+    let mut setpriv = machine.node.command("setpriv");
+    let mut holder =
+        setpriv.args(nobody).args(["flock", "/sys/class/infiniband", "sleep", "60"]).spawn().unwrap();
+    let is_held = || File::open("/sys/class/infiniband").unwrap().try_lock().is_err();
+    wait_until("the user has locked the directory", is_held);
+    let began = Instant::now();
+    let (add, del) = (chain.rdma().with("prevResult", &result).add(), chain.rdma().del());
+    let took = began.elapsed();
+    assert!(is_held(), "the user has it still");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    for answer in [&add, &del] {
+        assert!(answer.status.success() && answer.stderr.contains("/sys/class/infiniband"), "{answer:?}");
+    }
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    chain.del();
+    assert!(machine.node.snapshot().state().is_empty());
 }
 
 #[test]

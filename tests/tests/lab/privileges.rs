@@ -59,7 +59,8 @@ fn the_chain_talks_to_the_kernel_only_and_opens_no_device() {
     assert!(lines("mount(").is_empty() && lines("\"/dev/").is_empty(), "{text}");
     let state = machine.node.state_dir().display().to_string();
     for line in text.lines().filter(|l| ["O_WRONLY", "O_RDWR", "O_CREAT"].iter().any(|f| l.contains(f))) {
-        assert!(line.contains(&state) || line.contains("\"/proc/sys/net/ip"), "{line}");
+        let is_lock = line.contains("\"/sys/bus/pci/drivers_probe\", O_WRONLY");
+        assert!(is_lock || line.contains(&state) || line.contains("\"/proc/sys/net/ip"), "{line}");
     }
 }
 
