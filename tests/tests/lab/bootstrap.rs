@@ -78,6 +78,23 @@ fn guids(machine: &Machine) -> Vec<String> {
 }
 
 #[test]
+fn a_vf_that_comes_up_with_another_address_than_its_pf_has_set_gets_that_in_the_same_run() {
+    let bare = Bare::new();
+    // As a driver whose PF does not answer in time; while the other VFs get their driver.
+    let make_up = "until name=$(ls /sys/class/net/eth0/device/virtfn0/net 2>/dev/null) && [ -n \"$name\" ] &&
+                   ip link set \"$name\" address 02:00:00:00:00:99 2>/dev/null; do :; done";
+    let mut driver = bare.0.node.command("sh").args(["-c", make_up]).spawn().unwrap();
+    let done = bare.apply(WHOLE, "--detailed-exitcode").ended(11);
+    assert!(driver.wait().unwrap().success());
+    assert!(done.stderr.contains("let the driver go, to read the address anew"), "{done:?}");
+    let vf = bare.0.vf("eth0", 0);
+    let of_pf = vf_infos(&bare.0, "eth0").remove(0);
+    let of_pf = of_pf["address"].as_str().or(of_pf["mac"].as_str()).unwrap().to_owned();
+    assert_eq!(bare.0.node.link(&vf.link).unwrap()["address"], of_pf.as_str());
+    bare.apply(WHOLE, "--detailed-exitcode").ended(0);
+}
+
+#[test]
 fn one_file_takes_a_bare_node_to_exclusive_mode_with_fourteen_vfs_and_a_second_run_touches_nothing() {
     let bare = Bare::new();
     let machine = &bare.0;

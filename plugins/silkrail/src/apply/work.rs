@@ -49,8 +49,13 @@ impl Work<'_> {
             return Ok(Report { dry_run: true, rdma_mode, plan, missing, ..Report::default() });
         }
         let rdma_mode = self.ensure_mode(&plan)?;
-        let failures = self.make(&plan)?;
-        let left = if plan.is_empty() { Plan::default() } else { self.plan()? };
+        let mut failures = self.make(&plan)?;
+        let mut left = if plan.is_empty() { Plan::default() } else { self.plan()? };
+        // A driver that asks its PF for the VF's address, and has no answer in time, makes one up: once more, then.
+        if failures.is_empty() && !left.is_empty() {
+            failures = self.make(&left)?;
+            left = self.plan()?;
+        }
         let missing = plan.missing.clone();
         let report = Report { dry_run: false, rdma_mode, plan, missing, failures, left };
         self.announce(&report)?;
