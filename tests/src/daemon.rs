@@ -1,6 +1,7 @@
 //! The daemon, as built.
 
 use std::{
+    fs,
     io::{BufRead, BufReader},
     net::SocketAddr,
     path::PathBuf,
@@ -86,6 +87,19 @@ impl Daemon {
         self.child.id()
     }
 
+    /// The process that talks to the network.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn frontend(&self) -> u32 {
+        let of = format!("/proc/{0}/task/{0}/children", self.pid());
+        let children = fs::read_to_string(&of).unwrap();
+        let [only] = children.split_whitespace().collect::<Vec<_>>()[..] else {
+            panic!("{of}: {children:?}; expected one frontend")
+        };
+        only.parse().unwrap()
+    }
+
     /// Where it serves.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -138,6 +152,14 @@ impl Daemon {
             assert!(Instant::now() < deadline, "no fresh reading within a minute: {}", answer.status);
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Its exit status, once it has ended.
+    ///
+    /// # Panics
+    /// If it cannot be waited for.
+    pub fn ended(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
     }
 
     /// Tells it to end, and returns its exit status and how long it took.

@@ -38,7 +38,7 @@ use self::{
     watched::Watched,
 };
 pub(crate) use self::{listener::Listener, tokens::Tokens};
-use crate::{source::Source, web::Web};
+use crate::{readings::Readings, web::Web};
 
 /// Prometheus has one connection open, people a few. A proxy has the readers of all.
 const READERS: Limits =
@@ -72,7 +72,7 @@ enum Port {
 #[derive(Debug, Clone)]
 pub(crate) struct Service {
     port: Port,
-    source: Source,
+    readings: Readings,
     web: Web,
     admission: Admission,
 }
@@ -104,13 +104,13 @@ pub(crate) async fn serve(mut listener: Listener, service: Service) {
 
 impl Service {
     /// Everything, as the web configuration wants it, and for the bearers of tokens if these are given.
-    pub(crate) fn metrics(source: Source, web: Web, tokens: Option<Tokens>) -> Self {
-        Self { port: Port::Metrics, source, web, admission: Admission::new(tokens) }
+    pub(crate) fn metrics(readings: Readings, web: Web, tokens: Option<Tokens>) -> Self {
+        Self { port: Port::Metrics, readings, web, admission: Admission::new(tokens) }
     }
 
     /// The daemon's health, in plain text and to everybody who reaches the port.
-    pub(crate) fn health(source: Source) -> Self {
-        Self { port: Port::Health, source, web: Web::default(), admission: Admission::new(None) }
+    pub(crate) fn health(readings: Readings) -> Self {
+        Self { port: Port::Health, readings, web: Web::default(), admission: Admission::new(None) }
     }
 
     async fn attend(&self, client: TcpStream, connection: Arc<Connection>) {

@@ -1,14 +1,20 @@
 //! `silkraild`: the node's daemon. It tells Prometheus, and people, of every RDMA device and every pod.
 //!
-//! This file is the table of contents: the options, and what is started. A collection is `pkg/exporter`'s work.
+//! This file is the table of contents: the options, and what is started. A collection is `pkg/exporter`'s work. There are two
+//! processes: the reader, which may look into pods, and the frontend, which has no privileges and talks to the network.
 
 #![forbid(unsafe_code)]
 
+mod channel;
 mod files;
+mod frontend;
 mod http;
+mod kind;
 mod node_name;
 mod owners;
 mod page;
+mod reader;
+mod readings;
 mod source;
 mod textfile;
 mod tokens;
@@ -28,12 +34,7 @@ use exporter::{Collector, Collectors, DeviceFilter, Exporter, Settings};
 use exposition::Format;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{
-    http::{Listener, Service},
-    owners::Kubernetes,
-    source::Source,
-    web::Web,
-};
+use crate::{owners::Kubernetes, reader::Frontend, source::Source};
 
 /// RDMA metrics of this node and of every pod on it
 ///
@@ -101,6 +102,9 @@ struct Cli {
     /// How often that file is written, in seconds
     #[arg(long = "output.interval", default_value = "15", value_name = "SECONDS", value_parser = seconds)]
     interval: Duration,
+    /// Serve what the process at the other end of standard input reads
+    #[arg(long, hide = true)]
+    frontend: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -135,20 +139,18 @@ Exit status:
   1   an error
   2   wrong usage";
 
-/// Threads that encode and compress texts, besides the one that answers and those that collect.
+/// Threads that encode texts, besides the one that answers and those that collect.
 const THREADS: usize = 3;
 
 /// What ends the daemon.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("listen on {address}: {source}; choose another address with {option}")]
-    Listen { address: SocketAddr, option: &'static str, source: io::Error },
     #[error(transparent)]
     NodeName(#[from] node_name::Unknown),
     #[error(transparent)]
-    Web(#[from] webconfig::Error),
+    Frontend(#[from] frontend::Error),
     #[error(transparent)]
-    Tokens(#[from] tokens::Error),
+    Reader(#[from] reader::Error),
     #[error("write the metrics: {0}")]
     Output(io::Error),
     #[error(transparent)]
@@ -164,6 +166,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads has seen enough: `silkraild --once | head -1`.
         Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        // It has said why.
+        Err(Failure::Reader(reader::Error::Ended(status))) if status.code().is_some_and(|code| code > 0) => {
+            ExitCode::FAILURE
+        }
         Err(failure) => {
             eprintln!("silkraild: {failure}");
             ExitCode::FAILURE
@@ -172,6 +178,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Failure> {
+    if cli.frontend {
+        return Ok(frontend::run(cli)?);
+    }
     let mut settings = Settings { kept_files: files::allow_many(), ..cli.settings()? };
     if cli.once {
         let owners = owners::none(&mut settings);
@@ -189,16 +198,19 @@ fn print_once(mut exporter: Exporter) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
 }
 
-async fn serve(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
+async fn serve(cli: &Cli, settings: Settings) -> Result<(), Failure> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let web = cli.web.as_deref().map(Web::of).transpose()?.unwrap_or_default();
-    let listener = listen(cli.listen, "--listen")?;
-    let health = listen(cli.health, "--health.listen")?;
-    let tokens = tokens::find(cli.token_review, cli.listen, &web).await?;
+    tokio::select! {
+        end = read(cli, settings) => end,
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    }
+}
+
+async fn read(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
     let owners = owners::find(cli.kubernetes, &mut settings).await;
-    let (tls, logins) = (web.now().tls.is_some(), web.now().users.is_some());
-    tracing::info!(tls, logins, tokens = tokens.is_some(), health = %health.address()?, address = %listener.address()?, "serving");
-    let source = Source::start(Exporter::new(settings, owners), web.clone());
+    let frontend = Frontend::start().await?;
+    let source = Source::start(Exporter::new(settings, owners), frontend.first().web);
     let textfile = async {
         match &cli.textfile {
             Some(path) => textfile::keep(path, cli.interval, &source).await,
@@ -206,17 +218,9 @@ async fn serve(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
         }
     };
     tokio::select! {
-        () = http::serve(listener, Service::metrics(source.clone(), web.clone(), tokens)) => Ok(()),
-        () = http::serve(health, Service::health(source.clone())) => Ok(()),
-        result = web.keep() => Ok(result?),
+        end = frontend.serve(&source) => Ok(end?),
         result = textfile => Ok(result?),
-        _ = terminate.recv() => Ok(()),
-        _ = interrupt.recv() => Ok(()),
     }
-}
-
-fn listen(address: SocketAddr, option: &'static str) -> Result<Listener, Failure> {
-    Listener::bind(address).map_err(|source| Failure::Listen { address, option, source })
 }
 
 impl Cli {

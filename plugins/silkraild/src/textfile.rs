@@ -1,14 +1,15 @@
 //! A file for node_exporter's textfile collector.
 
 use std::{
+    panic::resume_unwind,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use exposition::Format;
 use nix::sys::stat::{Mode, umask};
+use tokio::task::spawn_blocking;
 
-use crate::source::{Kind, Source};
+use crate::{kind::Kind, source::Source};
 
 /// The file could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -29,8 +30,11 @@ pub(crate) async fn keep(path: &Path, interval: Duration, source: &Source) -> Re
     let mut was_written = false;
     loop {
         if let Some(reading) = source.reading(interval).await {
-            let text = reading.text(Kind::Metrics(Format::Text)).await;
-            match statefile::replace(path, MODE, &text) {
+            let text = reading.text(Kind::Text).await;
+            let file = path.to_owned();
+            // A disk may hang.
+            let written = spawn_blocking(move || statefile::replace(&file, MODE, &text)).await;
+            match written.unwrap_or_else(|panic| resume_unwind(panic.into_panic())) {
                 Ok(()) => was_written = true,
                 Err(source) if !was_written => return Err(Error { path: path.to_owned(), source }),
                 Err(error) => tracing::error!("{error}"),

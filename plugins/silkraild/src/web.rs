@@ -9,6 +9,7 @@ use std::{
 
 use exporter::Report;
 use exposition::{Kind, Labels};
+use serde::{Deserialize, Serialize};
 use tokio::{task::spawn_blocking, time::sleep};
 use webconfig::WebConfig;
 
@@ -57,25 +58,39 @@ impl Web {
         }
     }
 
-    /// Adds to the metrics whether the files can be used as they are.
-    pub(crate) fn tell(&self, report: &mut Report) {
+    /// Whether the files can be used as they are; `None` if there are none.
+    pub(crate) fn status(&self) -> Option<WebStatus> {
         let state = self.state();
-        let Some(since) = state.since else { return };
+        let since = state.since?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Some(WebStatus { is_well: state.wrong.is_none(), since })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the metrics tell of the web configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WebStatus {
+    is_well: bool,
+    /// From 1970.
+    since: Duration,
+}
+
+impl WebStatus {
+    /// Adds it to the metrics.
+    pub(crate) fn tell(&self, report: &mut Report) {
         let labels = Labels::of([("node", report.node.as_str())]);
         let mut gauge = |name: &str, help: &str, value: f64| {
             report.exposition.family(name, Kind::Gauge, help).add(labels.clone(), value);
         };
         let help =
             "Whether the web configuration could be used when it was last read; if not, a former one holds.";
-        let is_well = state.wrong.is_none();
-        gauge("rdma_exporter_web_config_last_reload_successful", help, f64::from(u8::from(is_well)));
+        gauge("rdma_exporter_web_config_last_reload_successful", help, f64::from(u8::from(self.is_well)));
         let help = "When a web configuration was taken over, or was found well again.";
-        let seconds = since.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let seconds = self.since.as_secs_f64();
         gauge("rdma_exporter_web_config_last_reload_success_timestamp_seconds", help, seconds);
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -120,7 +135,7 @@ mod tests {
 
     fn told(web: &Web) -> String {
         let mut report = Report::new("n".into(), SystemTime::now());
-        web.tell(&mut report);
+        web.status().inspect(|status| status.tell(&mut report));
         report.exposition.encode(exposition::Format::Text)
     }
 

@@ -140,7 +140,7 @@ fn others_are_served(daemon: &Daemon, crowd: &Crowd) {
         let answer = daemon.ask("GET /metrics", &[]);
         assert_eq!(answer.status, 200, "after {:?}", began.elapsed());
         assert!(answer.body.len() > 2 * POOLS * NAME, "{} bytes", answer.body.len());
-        let files = fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap().count();
+        let files = fs::read_dir(format!("/proc/{}/fd", daemon.frontend())).unwrap().count();
         assert!(files < FILES, "{files} open files: who had to go is still there");
         rounds += 1;
         thread::sleep(Duration::from_millis(200));
@@ -152,11 +152,14 @@ fn others_are_served(daemon: &Daemon, crowd: &Crowd) {
     assert!(rounds > 3 && visits >= 60, "{rounds} {visits}");
 }
 
-/// In KiB.
+/// Of both processes, in KiB.
 fn peak_memory(daemon: &Daemon) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    let of = |pid: u32| -> u64 {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    };
+    of(daemon.pid()) + of(daemon.frontend())
 }
 
 fn served(node: &Node) -> Daemon {

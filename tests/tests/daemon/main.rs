@@ -8,6 +8,7 @@ mod crowd;
 mod ending;
 mod http;
 mod labels;
+mod privileges;
 mod textfile;
 mod tokens;
 mod web;

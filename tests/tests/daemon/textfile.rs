@@ -107,6 +107,27 @@ fn killed_at_any_moment_it_leaves_a_whole_file_or_none() {
 }
 
 #[test]
+fn what_is_wrong_with_the_web_configuration_is_told_also_where_nobody_asks() {
+    let node = Node::new();
+    let web = node.0.path().join("web.yaml");
+    fs::write(
+        &web,
+        "basic_auth_users: {alice: $2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW}\n",
+    )
+    .unwrap();
+    let _daemon = Daemon::spawn(command(&node, &["env"]).arg("--web.config.file").arg(&web));
+    let told = |value: &str| {
+        let text = fs::read_to_string(file(&node)).unwrap_or_default();
+        text.lines().any(|line| {
+            line.starts_with("rdma_exporter_web_config_last_reload_successful{") && line.ends_with(value)
+        })
+    };
+    wait_until("it is well", || told(" 1"));
+    fs::write(&web, "basic_auth_users: {alice: x}\n").unwrap();
+    wait_until("it is not", || told(" 0"));
+}
+
+#[test]
 fn a_directory_that_is_not_there_is_an_error() {
     let node = Node::new();
     let path = node.0.path().join("missing/rdma.prom");

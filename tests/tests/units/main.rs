@@ -175,13 +175,13 @@ fn no_program_makes_a_call_that_its_unit_filters() {
     is_let_through(DAEMON, &daemon.ended());
 }
 
-/// As systemd hands it out before it has file systems with access control lists, and since.
 /// Whether a client of the agent has been let in, by what it complained of: the next thing that a machine may lack is
 /// perftest, a device, or RDMA altogether.
 fn is_let_in(complaint: &str) -> bool {
     ["perftest", "no usable RDMA port", "this node has no RDMA"].iter().any(|lack| complaint.contains(lack))
 }
 
+/// As systemd hands it out before it has file systems with access control lists, and since.
 #[test]
 fn the_agent_needs_neither_root_nor_a_capability() {
     for (port, owner, mode) in [(18595, NOBODY, 0o400), (18594, "0", 0o440)] {

@@ -11,8 +11,9 @@ use hyper::{
 
 use super::{Port, Service, admission::Admitted, connections::Connection, negotiate};
 use crate::{
+    kind::Kind,
     page::{self, File},
-    source::{Kind, Source},
+    readings::Readings,
 };
 
 type Answer = Response<Full<Bytes>>;
@@ -78,13 +79,13 @@ async fn admitted<B>(request: &Request<B>, service: &Service, connection: &Arc<C
         let answer = plain(connection, StatusCode::METHOD_NOT_ALLOWED, "expected GET or HEAD\n");
         return with(answer, header::ALLOW, "GET, HEAD");
     }
-    let (source, port) = (&service.source, service.port);
+    let (readings, port) = (&service.readings, service.port);
     match (request.uri().path(), port) {
-        ("/healthz", _) => plain(connection, StatusCode::OK, "ok\n"),
-        ("/readyz", _) => ready(source, connection),
+        ("/healthz", _) => healthy(readings, connection),
+        ("/readyz", _) => ready(readings, connection),
         (_, Port::Health) => plain(connection, StatusCode::NOT_FOUND, NO_HEALTH),
-        ("/metrics", _) => metrics(request.headers(), source, connection).await,
-        ("/api/v1/node", _) => node(request.headers(), source, connection).await,
+        ("/metrics", _) => metrics(request.headers(), readings, connection).await,
+        ("/api/v1/node", _) => node(request.headers(), readings, connection).await,
         (path, _) => match File::at(path) {
             Some(found) => file(found, connection),
             None => plain(connection, StatusCode::NOT_FOUND, NOT_FOUND),
@@ -92,37 +93,44 @@ async fn admitted<B>(request: &Request<B>, service: &Service, connection: &Arc<C
     }
 }
 
-async fn metrics(headers: &HeaderMap, source: &Source, connection: &Arc<Connection>) -> Answer {
+async fn metrics(headers: &HeaderMap, readings: &Readings, connection: &Arc<Connection>) -> Answer {
     let format = negotiate::format(headers);
-    let answer = text(headers, source, connection, Kind::Metrics(format)).await;
+    let answer = text(headers, readings, connection, format.into()).await;
     with(answer, header::VARY, "Accept, Accept-Encoding")
 }
 
-async fn node(headers: &HeaderMap, source: &Source, connection: &Arc<Connection>) -> Answer {
-    let answer = text(headers, source, connection, Kind::Node).await;
+async fn node(headers: &HeaderMap, readings: &Readings, connection: &Arc<Connection>) -> Answer {
+    let answer = text(headers, readings, connection, Kind::Node).await;
     with(with(answer, header::CACHE_CONTROL, "no-store"), header::VARY, "Accept-Encoding")
 }
 
-async fn text(headers: &HeaderMap, source: &Source, connection: &Arc<Connection>, kind: Kind) -> Answer {
-    let Some(reading) = source.reading(negotiate::patience(headers)).await else {
+async fn text(headers: &HeaderMap, readings: &Readings, connection: &Arc<Connection>, kind: Kind) -> Answer {
+    let Some(text) = readings.text(kind, negotiate::patience(headers)).await else {
         return not_yet(connection);
     };
-    let mut text = reading.text(kind).await;
-    let zip = text.len() >= WORTH_COMPRESSING && negotiate::takes_gzip(headers);
-    if zip {
-        text = reading.zipped(kind).await;
-    }
-    let Ok(text) = connection.takes_of(reading.number, text) else { return unread(connection) };
+    let zip = text.plain.len() >= WORTH_COMPRESSING && negotiate::takes_gzip(headers);
+    let number = text.number;
+    let text = if zip { text.zipped().await } else { text.plain.clone() };
+    let Ok(text) = connection.takes_of(number, text) else { return unread(connection) };
     let answer = with(Response::new(Full::from(text)), header::CONTENT_TYPE, kind.content_type());
     if zip { with(answer, header::CONTENT_ENCODING, "gzip") } else { answer }
 }
 
-/// Ready from the first collection on.
-fn ready(source: &Source, connection: &Arc<Connection>) -> Answer {
-    match source.latest() {
-        Some(_) => plain(connection, StatusCode::OK, "ok\n"),
-        None => not_yet(connection),
+fn healthy(readings: &Readings, connection: &Arc<Connection>) -> Answer {
+    if readings.are_told() {
+        plain(connection, StatusCode::OK, "ok\n")
+    } else {
+        plain(
+            connection,
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the process that reads the node has not answered for a minute\n",
+        )
     }
+}
+
+/// Ready from the first collection on.
+fn ready(readings: &Readings, connection: &Arc<Connection>) -> Answer {
+    if readings.are_there() { plain(connection, StatusCode::OK, "ok\n") } else { not_yet(connection) }
 }
 
 fn not_yet(connection: &Arc<Connection>) -> Answer {

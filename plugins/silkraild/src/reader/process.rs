@@ -1,0 +1,61 @@
+//! The frontend's process.
+
+use std::{
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::{net, process::CommandExt},
+    },
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::net::UnixStream;
+
+use super::Error;
+use crate::frontend;
+
+/// This program, also where its file has been replaced since it was started.
+const THIS: &str = "/proc/self/exe";
+
+/// How long a process that has closed its socket may take to end.
+const ENDING: Duration = Duration::from_secs(1);
+
+/// A process that ends with this value. It ends by itself when its socket is closed, whatever happens here.
+#[derive(Debug)]
+pub(super) struct Process(Child);
+
+impl Process {
+    /// Starts it with this one's arguments, and a socket as its standard input.
+    pub(super) fn start() -> io::Result<(Self, UnixStream)> {
+        let (ours, theirs) = net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let mut command = Command::new(THIS);
+        command.arg0("silkraild").arg(frontend::OPTION).args(std::env::args_os().skip(1));
+        let child = command.stdin(Stdio::from(OwnedFd::from(theirs))).spawn()?;
+        Ok((Self(child), UnixStream::from_std(ours)?))
+    }
+
+    /// Why nothing is heard of it any more.
+    pub(super) fn ended_with(&mut self, error: io::Error) -> Error {
+        if error.kind() == io::ErrorKind::InvalidData {
+            return Error::Talk(error);
+        }
+        let deadline = Instant::now() + ENDING;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.0.try_wait() {
+                return Error::Ended(status);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Error::Hangs
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,140 @@
+//! Two processes: the one that has privileges does not talk to the network, and the one that does has none.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    net::TcpStream,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use silkrail_tests::daemon::{self, Daemon};
+use testkit::wait_until;
+
+use crate::Node;
+
+fn status_of(pid: u32, name: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t")).unwrap();
+    line.to_owned()
+}
+
+/// The sockets that a process has open, by inode.
+fn sockets(pid: u32) -> BTreeSet<String> {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let targets =
+        open.filter_map(|entry| fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok());
+    targets
+        .filter_map(|target| Some(target.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect()
+}
+
+/// All TCP sockets of this machine, by inode.
+fn tcp_sockets() -> BTreeSet<String> {
+    let tables =
+        ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default());
+    let lines = tables.iter().flat_map(|table| table.lines().skip(1));
+    lines.filter_map(|line| line.split_whitespace().nth(9)).map(str::to_owned).collect()
+}
+
+fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn whoever_talks_to_the_network_has_no_capability_and_can_get_none() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    let (reader, frontend) = (daemon.pid(), daemon.frontend());
+    assert_ne!(status_of(reader, "CapEff"), "0000000000000000", "these tests run as root");
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert_eq!(status_of(frontend, set), "0000000000000000", "{set}");
+    }
+    assert_eq!(status_of(frontend, "NoNewPrivs"), "1", "root gets capabilities by execve otherwise");
+    assert_eq!(status_of(frontend, "Seccomp"), "2", "a filter of system calls");
+    assert_eq!(status_of(frontend, "Name"), "silkraild-http");
+    for thread in fs::read_dir(format!("/proc/{frontend}/task")).unwrap().flatten() {
+        let status = fs::read_to_string(thread.path().join("status")).unwrap();
+        assert!(status.contains("CapPrm:\t0000000000000000"), "{status}");
+    }
+    let _client = TcpStream::connect(daemon.address()).unwrap();
+    assert_eq!(daemon.ask("GET /metrics", &[]).status, 200);
+    let tcp = tcp_sockets();
+    assert!(sockets(frontend).intersection(&tcp).count() >= 2, "both ports");
+    assert_eq!(sockets(reader).intersection(&tcp).count(), 0);
+}
+
+#[test]
+fn whoever_is_left_alone_ends() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    signal("-KILL", daemon.frontend());
+    wait_until("the reader has said why it ends", || {
+        daemon.log().contains("the HTTP frontend has ended: signal: 9")
+    });
+
+    let daemon = node.serve(&[]);
+    let (address, frontend) = (daemon.address(), daemon.frontend());
+    signal("-KILL", daemon.pid());
+    wait_until("the port is free", || TcpStream::connect(address).is_err());
+    wait_until("the frontend is gone", || !fs::exists(format!("/proc/{frontend}")).unwrap());
+}
+
+#[test]
+fn a_frontend_that_hangs_ends_with_its_reader() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    let frontend = daemon.frontend();
+    signal("-STOP", frontend);
+    assert_eq!(Daemon::terminate(daemon).0, Some(0));
+    assert!(!fs::exists(format!("/proc/{frontend}")).unwrap());
+}
+
+#[test]
+fn ended_as_a_unit_or_a_terminal_ends_it_it_has_succeeded() {
+    for (round, signals) in (0..30).zip(["-TERM", "-INT"].iter().cycle()) {
+        let node = Node::new();
+        let daemon = node.serve(&[]);
+        let both = [daemon.frontend(), daemon.pid()];
+        for pid in both {
+            signal(signals, pid);
+            std::thread::sleep(Duration::from_millis(round / 5));
+        }
+        let log = daemon.log();
+        assert_eq!(daemon.ended(), Some(0), "{signals}: {log}");
+    }
+}
+
+#[test]
+fn a_reader_that_hangs_keeps_nobody_from_the_latest_reading() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    let former = daemon.ask("GET /metrics", &[]);
+    signal("-STOP", daemon.pid());
+    let began = Instant::now();
+    for round in 0..3 {
+        let answer = daemon.ask("GET /metrics", &[("X-Prometheus-Scrape-Timeout-Seconds", "1")]);
+        assert_eq!((answer.status, answer.text() == former.text()), (200, true), "round {round}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    signal("-CONT", daemon.pid());
+    wait_until("there is a later one", || daemon.ask("GET /metrics", &[]).text() != former.text());
+}
+
+#[test]
+fn the_frontend_is_called_as_the_daemon_is_and_has_its_arguments() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    let command = fs::read(format!("/proc/{}/cmdline", daemon.frontend())).unwrap();
+    assert!(command.starts_with(b"silkraild\0--frontend\0--root\0"), "{}", String::from_utf8_lossy(&command));
+}
+
+#[test]
+fn as_a_frontend_it_is_nothing_by_itself() {
+    let output = Command::new(daemon::executable()).arg("--frontend").stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("--frontend is for silkraild itself to give"), "{said}");
+    let help = String::from_utf8(daemon::run(&["--help"]).stdout).unwrap();
+    assert!(help.contains("--listen") && !help.contains("--frontend"), "{help}");
+}
