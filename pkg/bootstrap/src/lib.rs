@@ -12,9 +12,13 @@
 //!
 //! A run that is killed leaves VFs without a driver, and the PF told not to bind new ones. [`Memory`] is written before the
 //! first step, so the next run knows how the PF was.
+//!
+//! [`Apply`] does all of it for a node file, [`Recover`] brings a single function back to work.
 
 #![forbid(unsafe_code)]
 
+mod apply;
+mod broken;
 mod guid_file;
 mod hardware;
 mod identity;
@@ -25,12 +29,16 @@ mod plain;
 mod plan;
 mod policy;
 mod ready;
+mod recover;
 mod refusal;
+mod report;
 mod step;
 mod system;
 #[cfg(test)]
 mod tests;
 
+pub use apply::{Apply, ApplyError, alone};
+pub use broken::{RecoverStep, Way};
 pub use guid_file::GuidFile;
 pub use hardware::{Hardware, HardwareError};
 pub use identity::{stable_guid, stable_mac};
@@ -41,6 +49,8 @@ pub use node_file::{
 };
 pub use plan::{Consent, PfPlan, Plan, plan};
 pub use ready::Ready;
+pub use recover::{Recover, RecoverError, Recovery};
 pub use refusal::Refusal;
+pub use report::{ModeReport, Report};
 pub use step::{Step, vfs};
 pub use system::{System, write_attribute};

@@ -30,7 +30,6 @@ pub mod select;
 pub mod session;
 pub mod store;
 pub mod test;
-pub mod time;
 pub mod verdict;
 
 pub use error::Error;

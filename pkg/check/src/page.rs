@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use crate::{Kind, record::Record, time::utc};
+use utc::rfc3339;
+
+use crate::{Kind, record::Record};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 160.0;
@@ -89,7 +91,7 @@ fn chart(records: &[&Record]) -> String {
             format_args!(
                 "<text x=\"{at}\" y=\"{:.1}\" text-anchor=\"{anchor}\" font-size=\"10\" fill=\"currentColor\">{}</text>",
                 bottom + 14.0,
-                utc(time)
+                rfc3339(time)
             ),
         );
     }
@@ -107,7 +109,7 @@ fn row(record: &Record) -> String {
     format!(
         "<tr{class}><td class=\"n\">{}</td>{}{}{}{}<td class=\"n\">{}</td><td title=\"{}\">{verdict}</td></tr>\n",
         record.id,
-        cell(&utc(record.time)),
+        cell(&rfc3339(record.time)),
         cell(&test(record)),
         cell(&record.client.name()),
         cell(&record.server.name()),
@@ -125,7 +127,7 @@ fn test(record: &Record) -> String {
 }
 
 fn tip(record: &Record) -> String {
-    format!("{}: {} ({})", utc(record.time), value(record), record.verdict.why)
+    format!("{}: {} ({})", rfc3339(record.time), value(record), record.verdict.why)
 }
 
 fn value(record: &Record) -> String {

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use addr::MacAddr;
-use cni::{Add, AddResult, Code, Error as CniError, Interface, Plugin};
+use cni::{Add, AddResult, Interface};
 use journal::Journal;
 use plugin::{
     Error, Node, Pod,
@@ -15,24 +15,21 @@ use plugin::{
 use rtnl::{Handle, Link, NewLink, indexes_above};
 use tracing::info;
 
-use crate::{Kind, change::Change, conf::Conf, link::ChildLink, parent::Parent, sharing::Sharing};
+use crate::{
+    Kind, change::Change, conf::Conf, error::ChildError, link::ChildLink, parent::Parent, sharing::Sharing,
+};
 
 /// Gives a pod its link.
-pub(crate) fn add<K: Kind>(
-    kind: &K,
-    request: &Add<'_>,
-    builtin_ipam: &'static dyn Plugin,
-) -> Result<AddResult, cni::Error> {
+pub(crate) fn add<K: Kind>(kind: &K, node: &Node, request: &Add<'_>) -> Result<AddResult, cni::Error> {
     let conf = Conf::of(kind, &request.common)?;
     conf.needs_addresses(&request.common)?;
-    let node = Node::of(&request.common, builtin_ipam)?;
     let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
-    let parent = Parent::find(&node, &pod, &conf)?;
-    let sharing = sharing(&node, &parent, &conf)?;
+    let parent = Parent::find(node, &pod, &conf)?;
+    let sharing = sharing(node, &parent, &conf)?;
 
-    let journal = attachment::begin(&node, &Beginning::of(K::NAME, request, &pod))?;
-    let addition = Addition { kind, request, conf: &conf, node: &node, pod: &pod, parent: &parent };
-    attachment::all_or_nothing(journal, &node, |journal| addition.make(journal, sharing.as_ref()))
+    let journal = attachment::begin(node, &Beginning::of(K::NAME, request, &pod))?;
+    let addition = Addition { kind, request, conf: &conf, node, pod: &pod, parent: &parent };
+    attachment::all_or_nothing(journal, node, |journal| addition.make(journal, sharing.as_ref()))
 }
 
 /// The RDMA device that the pod shares. A parent in the pod is none of the node's links, though one may have its name.
@@ -108,7 +105,7 @@ impl<K: Kind> Addition<'_, '_, K> {
         }
         match refused {
             Some(error) => Err(error.into()),
-            None => Err(CniError::new(Code::TRY_AGAIN, "every index is another link's").into()),
+            None => Err(ChildError::NoIndex.into()),
         }
     }
 

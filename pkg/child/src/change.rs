@@ -11,7 +11,7 @@ use crate::link::ChildLink;
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Change {
+pub enum Change {
     /// The IPAM plugin was called.
     Delegated(Delegated),
     /// The link was made.

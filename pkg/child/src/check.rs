@@ -1,32 +1,27 @@
 //! CHECK: is the attachment as ADD left it?
 
-use cni::{AddResult, Check, Code, Error as CniError, Interface, Plugin};
+use cni::{AddResult, Check, Error as CniError, Interface};
 use plugin::{Error, Node, Pod, attachment, delegate, interface};
 use rtnl::Link;
 
-use crate::{Kind, change::Change, conf::Conf, parent::Parent};
+use crate::{Kind, change::Change, conf::Conf, error::ChildError, parent::Parent};
 
 /// Compares the pod's link with the configuration, the result of its ADD, and the journal.
-pub(crate) fn check<K: Kind>(
-    kind: &K,
-    request: &Check<'_>,
-    builtin_ipam: &'static dyn Plugin,
-) -> Result<(), CniError> {
+pub(crate) fn check<K: Kind>(kind: &K, node: &Node, request: &Check<'_>) -> Result<(), CniError> {
     let conf = Conf::of(kind, &request.common)?;
-    let node = Node::of(&request.common, builtin_ipam)?;
     let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
-    delegate::check(request, &node)?;
+    delegate::check(request, node)?;
     let prev =
         request.common.conf.prev_result()?.ok_or_else(|| CniError::config("required prevResult missing"))?;
     let described = described(request, &prev)?;
-    Parent::find(&node, &pod, &conf)?;
+    Parent::find(node, &pod, &conf)?;
 
     let link = pod.links.find_link(&request.attachment.ifname).map_err(Error::from)?;
-    let link = link.ok_or_else(|| changed(format!("link {} is gone", request.attachment.ifname)))?;
+    let link = link.ok_or_else(|| Error::from(ChildError::Gone(request.attachment.ifname.clone())))?;
     same_link(kind, &conf, &link, described)?;
     interface::verify(&pod, &link, &of_interface(&prev, described))?;
-    if let Some(journal) = attachment::find::<Change>(&node, K::NAME, &request.attachment)? {
-        journal.verify(&node)?;
+    if let Some(journal) = attachment::find::<Change>(node, K::NAME, &request.attachment)? {
+        journal.verify(node)?;
     }
     Ok(())
 }
@@ -48,18 +43,18 @@ fn described<'a>(request: &Check<'_>, prev: &'a AddResult) -> Result<&'a Interfa
     })
 }
 
-fn same_link<K: Kind>(kind: &K, conf: &Conf<K>, link: &Link, described: &Interface) -> Result<(), CniError> {
+fn same_link<K: Kind>(kind: &K, conf: &Conf<K>, link: &Link, described: &Interface) -> Result<(), Error> {
     if !K::is(link) {
         let is = link.kind.as_ref().map_or_else(|| "no virtual link".into(), |k| format!("a {k}"));
-        return Err(changed(format!("link {} is {is}, not a {}", link.name, K::NAME)));
+        return Err(ChildError::OtherKind { name: link.name.clone(), is, kind: K::NAME }.into());
     }
     if let Some(difference) = kind.difference(link, &conf.mode) {
-        return Err(changed(format!("link {}: {difference}", link.name)));
+        return Err(ChildError::OtherMode { name: link.name.clone(), difference }.into());
     }
     let mac = link.mac.map(|mac| mac.to_string());
     if described.mac.is_some() && described.mac.as_ref().map(|m| m.to_ascii_lowercase()) != mac {
         let (is, was) = (mac.unwrap_or_default(), described.mac.clone().unwrap_or_default());
-        return Err(changed(format!("link {} has the MAC address {is}, ADD gave it {was}", link.name)));
+        return Err(ChildError::OtherMac { name: link.name.clone(), is, was }.into());
     }
     Ok(())
 }
@@ -69,8 +64,4 @@ fn of_interface(prev: &AddResult, described: &Interface) -> AddResult {
     let index = prev.interfaces.iter().position(|i| i == described);
     let ips = prev.ips.iter().filter(|ip| ip.interface == index).cloned().collect();
     AddResult { ips, routes: prev.routes.clone(), ..AddResult::default() }
-}
-
-fn changed(msg: String) -> CniError {
-    CniError::new(Code::CHANGED, msg)
 }

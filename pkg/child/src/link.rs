@@ -3,13 +3,13 @@
 use std::{fmt, path::PathBuf};
 
 use addr::{LinkName, MacAddr};
-use cni::{Add, Code, Del};
+use cni::{Add, Del};
 use netns::{NetNs, NetNsId};
 use plugin::{Error, Node, Pod, attachment};
 use rtnl::Link;
 use serde::{Deserialize, Serialize};
 
-use crate::Kind;
+use crate::{Kind, error::ChildError};
 
 /// A link was made in a pod. It is known again by its index, which was chosen before it was made, in a namespace known by
 /// its inode: the pod may rename it, and another link may take its name.
@@ -18,7 +18,7 @@ use crate::Kind;
 /// the name or the address that it was made with; a pod that changed both has to delete it by itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ChildLink {
+pub struct ChildLink {
     kind: String,
     ifname: LinkName,
     pub(crate) index: u32,
@@ -77,13 +77,12 @@ impl ChildLink {
 
     /// Looks whether the link is there under its name.
     pub(crate) fn verify(&self, node: &Node) -> Result<(), Error> {
-        let changed = |msg: String| Err(cni::Error::new(Code::CHANGED, msg).into());
         let Some(pod) = Pod::find(&self.netns, self.netns_id)? else {
-            return changed(format!("the namespace {} is gone", self.netns.display()));
+            return Err(ChildError::NamespaceGone(self.netns.clone()).into());
         };
         match self.find(node, &pod)? {
             Some(link) if link.name == self.ifname.as_str() => return Ok(()),
-            Some(link) => return changed(format!("{self} is called {} now", link.name)),
+            Some(link) => return Err(ChildError::Renamed { link: self.to_string(), name: link.name }.into()),
             None => {}
         }
         // Another link was quicker to have the index, and ours was made with the next one, which was noted too.
@@ -91,7 +90,7 @@ impl ChildLink {
             Some(link) if self.is_of_the_kind(&link) && (self.mac.is_none() || link.mac == self.mac) => {
                 Ok(())
             }
-            _ => changed(format!("{self} is gone")),
+            _ => Err(ChildError::NotedGone(self.to_string()).into()),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The parent of a child link.
 
-use cni::{Code, Error as CniError};
+use cni::Error as CniError;
 use nix::errno::Errno;
 use plugin::{Error, Node, Pod};
 use rtnl::{Handle, INFINIBAND, Link};
 
-use crate::{Kind, conf::Conf};
+use crate::{Kind, conf::Conf, error::ChildError};
 
 /// The link a pod's link sits on.
 pub(crate) struct Parent {
@@ -79,31 +79,13 @@ impl Parent {
         };
         let (kind, other, name) = (K::NAME, K::CONFLICTING, &self.link.name);
         if errno == Some(Errno::EOPNOTSUPP) {
-            let msg = format!(
-                "this kernel knows no {kind} links: its module {kind} is missing or may not be loaded"
-            );
-            let details = format!(
-                "run `modprobe {kind}`; where there is no such module, install the kernel's further modules \
-                 (linux-modules-extra, kernel-modules-extra); the kernel's answer: {error}"
-            );
-            return CniError::new(Code::INTERNAL, msg).with_details(details).into();
+            return ChildError::NoModule { kind, source: error }.into();
         }
         if errno != Some(Errno::EBUSY) {
             return CniError::from(Error::from(error)).context(format!("{kind} on master {name}")).into();
         }
         let here = self.conflicting::<K>(links);
-        let msg = if here.is_empty() {
-            format!(
-                "master {name} is busy: it has {other} links in pods, or belongs to a bridge, a bond or a passthru link"
-            )
-        } else {
-            format!(
-                "master {name} has {other} links ({}): a {kind} link cannot sit beside them",
-                here.join(", ")
-            )
-        };
-        let details = format!("use one of {kind} and {other} on each master; the kernel's answer: {error}");
-        CniError::new(Code::IN_USE, msg).with_details(details).into()
+        ChildError::Busy { master: name.clone(), kind, other, here, source: error }.into()
     }
 
     /// The links of the conflicting kind on this parent; those in pods cannot be seen from here.

@@ -6,12 +6,11 @@
 //! kernel need not be asked.
 
 use addr::LinkName;
-use cni::{Code, Error as CniError};
 use plugin::{Error, Node};
 use rdma::{NetnsMode, Socket};
 use sysfs::Function;
 
-use crate::parent::Parent;
+use crate::{error::ChildError, parent::Parent};
 
 /// A port whose GID table gets the addresses of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +31,7 @@ pub(crate) fn shared(node: &Node, parent: &Parent) -> Result<Vec<Port>, Error> {
     if ports.is_empty() || is_shared(node)? {
         return Ok(ports);
     }
-    let msg = format!(
-        "the node is in exclusive RDMA mode, so a pod's link on {} shares no RDMA device; \
-         run `silkrail mode set shared --persist`, or use sriov and rdma",
-        parent.link.name
-    );
-    Err(CniError::new(Code::NO_RDMA, msg).into())
+    Err(ChildError::ModeIsExclusive(parent.link.name.clone()).into())
 }
 
 fn is_shared(node: &Node) -> Result<bool, Error> {

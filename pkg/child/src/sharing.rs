@@ -6,7 +6,7 @@
 
 use std::{net::IpAddr, thread, time::Duration};
 
-use cni::{AddResult, Code, Error as CniError};
+use cni::{AddResult, Error as CniError};
 use plugin::{Error, Node};
 use podmap::{Gid, Mode, Rdma};
 use sysfs::NoRoceV2;
@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use crate::{
     conf::RdmaNeed,
+    error::ChildError,
     parent::Parent,
     ports::{self, Port},
 };
@@ -52,10 +53,11 @@ impl Sharing {
         let found = ports::shared(node, parent);
         match (found, need) {
             (Ok(ports), _) if !ports.is_empty() => Ok(Some(Self { ports, need, parent: parent_name })),
-            (Ok(_), RdmaNeed::Required(_)) => Err(refusal(format!(
+            (Ok(_), RdmaNeed::Required(_)) => Err(ChildError::NoRdma(format!(
                 "no RDMA device belongs to master {parent_name} (see `rdma link`): is its driver's RDMA part loaded?"
-            ))),
-            (Err(error), RdmaNeed::Required(_)) => Err(refusal(CniError::from(error).msg)),
+            ))
+            .into()),
+            (Err(error), RdmaNeed::Required(_)) => Err(ChildError::NoRdma(CniError::from(error).msg).into()),
             (Err(error), RdmaNeed::Optional) => {
                 warn!(%error, "the pod will have no RDMA");
                 Ok(None)
@@ -94,7 +96,9 @@ impl Sharing {
                 best = Some((port, gids));
             }
         }
-        best.ok_or_else(|| refusal(format!("master {} has lost its RDMA device", self.parent)))
+        best.ok_or_else(|| {
+            ChildError::NoRdma(format!("master {} has lost its RDMA device", self.parent)).into()
+        })
     }
 
     /// Waits until every address is a GID, or the time is over, or no address can become one; returns those that are.
@@ -141,10 +145,11 @@ impl Sharing {
         match (self.need, found.never) {
             (RdmaNeed::Required(_), None) => {}
             (RdmaNeed::Required(_), Some(never)) => {
-                return Err(refusal(format!(
+                return Err(ChildError::NoRdma(format!(
                     "address {missing} cannot become a RoCE v2 GID of {device} port {number} (the RDMA device of \
                      master {master}): {never}"
-                )));
+                ))
+                .into());
             }
             (RdmaNeed::Optional, Some(never)) => {
                 info!(%device, "no address of the pod is a GID of the shared RDMA device: {never}");
@@ -155,20 +160,10 @@ impl Sharing {
                 return Ok(());
             }
         }
-        let msg = format!(
-            "address {missing} did not become a RoCE v2 GID of {device} port {number} (the RDMA device of master \
-             {master}) within {}",
-            plugin::seconds(found.waited)
-        );
-        let details = "the pod requires RDMA (rdma.require) and was not started without it; is the GID table full \
-                       (`silkrail pods`, /sys/class/infiniband/*/ports/*/gids), is the master up?";
-        Err(CniError::new(Code::NO_RDMA, msg).with_details(details).into())
+        let (device, port, master) = (device.clone(), number, master.clone());
+        let waited = plugin::seconds(found.waited);
+        Err(ChildError::NoGid { missing, device, port, master, waited }.into())
     }
-}
-
-fn refusal(msg: String) -> Error {
-    let details = "the pod requires RDMA (rdma.require) and was not started without it";
-    CniError::new(Code::NO_RDMA, msg).with_details(details).into()
 }
 
 /// The RoCE v2 GIDs of a port that are addresses of the pod.

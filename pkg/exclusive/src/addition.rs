@@ -6,15 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cni::{Add, Code, Error as CniError};
+use cni::{Add, Error as CniError};
 use journal::Journal;
 use netns::NetNs;
 use plugin::{
     Error, Node,
     attachment::{self, NodeChange},
-    claim::{Claim, Part},
 };
 use rdma::{CharDevices, Device, NetnsMode, Socket};
+use state::claim::{Claim, Part};
 use sysfs::Function;
 use tracing::info;
 
@@ -22,6 +22,7 @@ use crate::{
     Change, PLUGIN, RdmaNeed,
     described::{Described, fill},
     device_move::DeviceMove,
+    error::ExclusiveError,
     ready,
     renumbered::{Renumbered, gap, put_right, refusal},
     turn::Turn,
@@ -79,7 +80,9 @@ impl Addition<'_, '_> {
         let (node, function) = (self.node, self.function.clone());
         let claim = Claim::of(Part::Rdma, function, attachment, netns.clone(), self.pod.id())?;
         journal.make(Change::Claim(claim.clone()).into(), |_| {
-            claim.make(node, |former| attachment::take_back::<Change>(node, PLUGIN, former))
+            claim.make(&node.state, &|| node.claims_lock().at(), |former| {
+                attachment::take_back::<Change>(node, PLUGIN, former)
+            })
         })?;
         let devices = self.devices()?;
         devices.into_iter().map(|device| self.give(journal, device)).collect()
@@ -192,15 +195,6 @@ pub fn in_exclusive_mode(node: &Node) -> Result<Socket, Error> {
     let mut socket = rdma::open(&node.sysfs)?;
     match rdma::netns_mode(&mut socket)? {
         NetnsMode::Exclusive => Ok(socket),
-        NetnsMode::Shared => Err(mode_is_shared().into()),
+        NetnsMode::Shared => Err(ExclusiveError::ModeIsShared.into()),
     }
-}
-
-/// The error of a node in the wrong mode.
-fn mode_is_shared() -> CniError {
-    let msg = "RDMA subsystem namespace awareness mode is set to shared, expecting it to be set to exclusive, \
-               invalid system configurations";
-    let details = "run `silkrail mode set exclusive --persist`; the kernel allows it only while no other network \
-                   namespace exists, so at boot before the container runtime";
-    CniError::new(Code::NO_RDMA, msg).with_details(details)
 }

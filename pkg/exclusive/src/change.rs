@@ -4,8 +4,9 @@
 use std::fmt;
 
 use netns::NetNs;
-use plugin::{Error, Node, claim::Claim};
+use plugin::{Error, Node};
 use serde::{Deserialize, Serialize};
+use state::claim::Claim;
 
 use crate::{described::Described, device_move::DeviceMove};
 
@@ -40,7 +41,7 @@ impl journal::Change for Change {
 
     fn revert(&self, node: &Node) -> Result<(), Error> {
         match self {
-            Self::Claim(claim) => claim.revert(node),
+            Self::Claim(claim) => Ok(claim.revert(&node.state, node.claims_lock().at())?),
             Self::Move(device_move) => device_move.revert(node),
             Self::Described(entry) => entry.revert(node),
         }
@@ -48,7 +49,7 @@ impl journal::Change for Change {
 
     fn verify(&self, node: &Node) -> Result<(), Error> {
         match self {
-            Self::Claim(claim) => claim.verify(node),
+            Self::Claim(claim) => Ok(claim.verify(&node.state, node.claims_lock().at())?),
             Self::Move(device_move) => device_move.verify(node),
             Self::Described(_) => Ok(()),
         }

@@ -8,19 +8,17 @@ use std::{
 };
 
 use addr::Attachment;
-use cni::{Add, Code, Error as CniError};
+use cni::Add;
 use netns::{NetNs, NetNsId};
-use plugin::{
-    Error, Node,
-    claim::{self, Part},
-    other_netns,
-};
+use plugin::{Error, Node, other_netns};
 use rdma::{CharDevices, Device, MoveError, Socket};
 use serde::{Deserialize, Serialize};
+use state::claim::{self, Part};
 use sysfs::Function;
 use tracing::warn;
 
 use crate::{
+    error::ExclusiveError,
     renumbered::{put_right, refusal},
     turn::Turn,
 };
@@ -146,7 +144,8 @@ impl DeviceMove {
 
     /// Brings the device home under its name and with its numbers, unless it is another attachment's by now.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
-        if claim::is_anothers(node, Part::Rdma, &self.function, &self.owner)? {
+        if claim::is_anothers(&node.state, node.claims_lock().at(), Part::Rdma, &self.function, &self.owner)?
+        {
             return Ok(());
         }
         let mut left_restored = false;
@@ -337,8 +336,7 @@ impl DeviceMove {
         if self.find_in(pod)?.is_some() {
             return Ok(());
         }
-        let msg = format!("RDMA device {} is not in the pod", self.device);
-        Err(CniError::new(Code::CHANGED, msg).into())
+        Err(ExclusiveError::NotInPod(self.device.clone()).into())
     }
 
     /// Looks whether the device is in the pod, with the numbers that it had before.
@@ -346,20 +344,18 @@ impl DeviceMove {
     /// # Errors
     /// How it differs.
     pub(crate) fn verify(&self, node: &Node) -> Result<(), Error> {
-        let changed = |msg: String| Err(CniError::new(Code::CHANGED, msg).into());
         let there = self.pod()?.map_or(Ok(None), |pod| self.find_in(&pod))?;
         let Some(device) = there else {
-            return changed(format!(
-                "RDMA device {} is not in the pod {} any more",
-                self.device,
-                self.netns.display()
-            ));
+            return Err(
+                ExclusiveError::Gone { device: self.device.clone(), netns: self.netns.clone() }.into()
+            );
         };
         let now = CharDevices::of(&node.sysfs, &self.function, &device.name)?;
         if now.agrees_with(&self.char_devices) {
             return Ok(());
         }
-        changed(format!("RDMA device {} has {now}, and had {} before", self.device, self.char_devices))
+        let (is, was) = (Box::new(now), Box::new(self.char_devices.clone()));
+        Err(ExclusiveError::OtherNumbers { device: self.device.clone(), is, was }.into())
     }
 }
 
@@ -368,14 +364,11 @@ fn is_file_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', char::REPLACEMENT_CHARACTER])
 }
 
-/// The code of a move that failed.
 fn refused(error: MoveError) -> Error {
-    let code = match error {
-        MoveError::ModeIsShared { .. } | MoveError::DriverCannotMove { .. } => Code::NO_RDMA,
-        MoveError::Other(error) => return error.into(),
-        _ => Code::INTERNAL,
-    };
-    CniError::new(code, error.to_string()).into()
+    match error {
+        MoveError::Other(error) => error.into(),
+        error => ExclusiveError::Refused(error).into(),
+    }
 }
 
 impl fmt::Display for DeviceMove {

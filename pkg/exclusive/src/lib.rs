@@ -10,6 +10,7 @@ mod addition;
 mod change;
 mod described;
 mod device_move;
+mod error;
 mod need;
 mod ready;
 mod renumbered;

@@ -12,12 +12,13 @@ use std::{
     time::Duration,
 };
 
-use cni::{Code, Error as CniError};
 use netns::NetNs;
 use plugin::{Error, Node};
 use rdma::{CharDevices, Device, Port, PortState, Socket};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use sysfs::Sysfs;
+
+use crate::error::ExclusiveError;
 
 /// Waits until the pod's processes can use a device that is in the pod: its port is active, the pod's addresses are
 /// GIDs of it, and its character devices are there.
@@ -41,10 +42,8 @@ pub(crate) fn wait(
     loop {
         let Some(missing) = look.missing()? else { return Ok(()) };
         if deadline.has_passed() {
-            let msg = format!("{missing} within {}", plugin::seconds(deadline.waited()));
-            let details = "the pod requires RDMA (rdma.require) and was not started without it; is the link's other end \
-                           up (`rdma link`), is the GID table full (/sys/class/infiniband/*/ports/*/gids)?";
-            return Err(CniError::new(Code::NO_RDMA, msg).with_details(details).into());
+            let waited = plugin::seconds(deadline.waited());
+            return Err(ExclusiveError::NotReady { missing, waited }.into());
         }
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));

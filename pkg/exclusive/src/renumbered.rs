@@ -6,7 +6,6 @@
 
 use std::path::PathBuf;
 
-use cni::{Code, Error as CniError};
 use netns::NetNs;
 use plugin::{Error, Node};
 use rdma::{CharDevices, Device, Socket};
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sysfs::Function;
 use tracing::{error, info, warn};
 
-use crate::turn::Turn;
+use crate::{error::ExclusiveError, turn::Turn};
 
 /// The numbers that a device should have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,8 +56,14 @@ impl Renumbered {
             char_devices: char_devices.clone(),
         };
         node.state.make_dir(DIR)?;
-        let bytes = serde_json::to_vec(&noted).map_err(|e| CniError::new(Code::INTERNAL, e.to_string()))?;
-        Ok(statefile::replace(&path(node, function, device.index), 0o600, &bytes)?)
+        let path = path(node, function, device.index);
+        let encode = |e: serde_json::Error| statefile::Error::Io {
+            operation: "encode what is to be written to",
+            path: path.clone(),
+            source: e.into(),
+        };
+        let bytes = serde_json::to_vec(&noted).map_err(encode)?;
+        Ok(statefile::replace(&path, 0o600, &bytes)?)
     }
 }
 
@@ -120,29 +125,23 @@ pub(crate) fn refusal(
     is: &CharDevices,
     was: &CharDevices,
 ) -> Error {
-    let msg = format!(
-        "RDMA device {} of {function} has {is} and had {was}: the pod's containers were given the device nodes of the \
-         former numbers, which are another device's or nobody's now",
-        device.name
-    );
-    let details = format!(
-        "another program moved an RDMA device at the same time, or made or removed one (`(flock 9; \
-         COMMAND) 9>>/sys/bus/pci/drivers_probe` keeps one out of our moves); restart the device plugin, so that it reads the numbers anew, remove {} if \
-         it is there, and start the pod again",
-        path(node, function, device.index).display()
-    );
-    CniError::new(Code::NO_RDMA, msg).with_details(details).into()
+    ExclusiveError::Renumbered {
+        device: device.name.clone(),
+        function: function.clone(),
+        is: Box::new(is.clone()),
+        was: Box::new(was.clone()),
+        note: path(node, function, device.index),
+    }
+    .into()
 }
 
 /// The error of a device that would lose its numbers if it were moved now.
 pub(crate) fn gap(function: &Function, device: &Device, is: &CharDevices, then: &CharDevices) -> Error {
-    let msg = format!(
-        "RDMA device {} of {function} has {is} and would have {then} in the pod: the kernel gives a device that moves \
-         the lowest numbers that are free, and lower ones are",
-        device.name
-    );
-    let details = "nothing was changed; the pod's containers were given the device nodes of the former numbers. A driver \
-                   was unbound or VFs were removed: bind it again, or make the VFs anew; or remove all VFs, make them \
-                   anew and restart the device plugin";
-    CniError::new(Code::NO_RDMA, msg).with_details(details).into()
+    ExclusiveError::LowerNumbersFree {
+        device: device.name.clone(),
+        function: function.clone(),
+        is: Box::new(is.clone()),
+        then: Box::new(then.clone()),
+    }
+    .into()
 }

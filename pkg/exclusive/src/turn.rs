@@ -7,11 +7,9 @@ use std::{
 };
 
 use netns::NetNs;
-use plugin::{
-    Error, Node,
-    claim::{self, Part},
-};
+use plugin::{Error, Node};
 use rdma::MoveLock;
+use state::claim::{self, Part};
 use sysfs::Function;
 use tracing::{info, warn};
 

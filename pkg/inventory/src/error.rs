@@ -16,7 +16,7 @@ pub enum Error {
     Rdma(#[from] rdma::Error),
     /// The claims of pods.
     #[error(transparent)]
-    Claims(#[from] plugin::Error),
+    Claims(#[from] state::Error),
     /// Which pods live.
     #[error(transparent)]
     CannotJudge(#[from] netns::CannotJudge),

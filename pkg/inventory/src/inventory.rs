@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use addr::{LinkName, PciAddress};
-use plugin::State;
 use rtnl::{Link, VfSettings};
 use serde::Serialize;
+use state::State;
 use sysfs::{Function, Sysfs};
 
 use crate::{

@@ -79,7 +79,7 @@ impl Processes {
     pub fn sees_every_process(&self) -> Result<bool, Error> {
         match netns::sees_every_process(&self.root) {
             Ok(sees) => Ok(sees),
-            Err(CannotJudge::NotOnTheNode { .. }) => Ok(false),
+            Err(CannotJudge::NotOnTheNode { .. } | CannotJudge::Elsewhere { .. }) => Ok(false),
             Err(CannotJudge::Unreadable { path, source }) => Err(Error::Unreadable { path, source }),
         }
     }

@@ -1,7 +1,7 @@
 //! What holds network namespaces: threads that are in them, mounts, and open files.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -10,20 +10,21 @@ use std::{
 /// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: the PID namespace in which every process is seen.
 pub(crate) const INITIAL: &str = "pid:[4026531836]";
 
-/// What holds a namespace of each inode number, by paths that lead to it.
-pub(crate) type Held = BTreeMap<u64, Vec<PathBuf>>;
-
-/// One that leads to it is enough, but it may be gone when it is needed.
-const WITNESSES: usize = 4;
-
-fn hold(held: &mut Held, ino: u64, path: impl FnOnce() -> PathBuf) {
-    let paths = held.entry(ino).or_default();
-    if paths.len() < WITNESSES {
-        paths.push(path());
-    }
+/// What keeps a namespace alive, by a path that leads to it.
+#[derive(Debug)]
+pub(crate) enum Holder {
+    /// A thread of a process: `/proc/<pid>/task/<tid>/ns/net`.
+    Thread(PathBuf),
+    /// A mount.
+    Mount(PathBuf),
+    /// An open file of a process: `/proc/<pid>/fd/<number>`.
+    File(PathBuf),
 }
 
-/// Nobody can say from here which namespaces are alive.
+/// Is called with the inode number of each namespace that something holds.
+pub(crate) type Note<'a> = &'a mut dyn FnMut(u64, Holder);
+
+/// What this process sees and touches is not the node's.
 #[derive(Debug, thiserror::Error)]
 pub enum CannotJudge {
     /// Not every process of the node is seen.
@@ -47,14 +48,25 @@ pub enum CannotJudge {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// This process has a network namespace of its own.
+    #[error(
+        "this process is in the network namespace {is}, and the node in {node}: devices would not come home; \
+         run it on the node, not in a container"
+    )]
+    Elsewhere {
+        /// Where it is.
+        is: String,
+        /// Where the node is.
+        node: String,
+    },
 }
 
 /// Notes the network namespaces that a process's threads are in.
-pub(crate) fn entered_by(process: &Path, held: &mut Held) -> Result<(), CannotJudge> {
+pub(crate) fn entered_by(process: &Path, note: Note<'_>) -> Result<(), CannotJudge> {
     for thread in numbered(&process.join("task"))? {
         let path = thread.join("ns/net");
         if let Some(ino) = text_of_link(&path)?.as_deref().and_then(inode) {
-            hold(held, ino, || path);
+            note(ino, Holder::Thread(path));
         }
     }
     Ok(())
@@ -65,7 +77,7 @@ pub(crate) fn entered_by(process: &Path, held: &mut Held) -> Result<(), CannotJu
 pub(crate) fn mounted_for(
     process: &Path,
     seen: &mut BTreeSet<(String, String)>,
-    held: &mut Held,
+    note: Note<'_>,
 ) -> Result<(), CannotJudge> {
     let links = (text_of_link(&process.join("ns/mnt"))?, text_of_link(&process.join("root"))?);
     let (Some(namespace), Some(root)) = links else { return Ok(()) };
@@ -77,7 +89,7 @@ pub(crate) fn mounted_for(
     match fs::read(&path) {
         Ok(text) => {
             seen.insert(view);
-            mounted(&text, &process.join("root"), held);
+            mounted(&text, &process.join("root"), note);
             Ok(())
         }
         // A zombie has no mounts.
@@ -122,13 +134,13 @@ fn has_ended(error: &io::Error) -> bool {
 
 /// Notes the network namespaces in a mountinfo text, whose paths begin at `root`. A line is
 /// `29 25 0:4 net:[4026532210] /run/netns/a rw - nsfs nsfs rw`.
-pub(crate) fn mounted(mountinfo: &[u8], root: &Path, held: &mut Held) {
+pub(crate) fn mounted(mountinfo: &[u8], root: &Path, note: Note<'_>) {
     // A mount point's name may be any bytes; one that is odd leads nowhere, and so holds what it may hold.
     let text = String::from_utf8_lossy(mountinfo);
     for line in text.lines() {
         let mut words = line.split(' ').skip(3);
         if let (Some(ino), Some(path)) = (words.next().and_then(inode), words.next()) {
-            hold(held, ino, || root.join(path.trim_start_matches('/')));
+            note(ino, Holder::Mount(root.join(path.trim_start_matches('/'))));
         }
     }
 }
@@ -144,8 +156,7 @@ const LOWEST: u64 = 0xf000_0000;
 
 /// Looks at the open files of every process. A thread that shares them with no other thread of its process is not seen,
 /// and neither is a socket, which keeps its namespace alive too and tells nobody which.
-pub(crate) fn open_in_processes(proc: &Path) -> Result<Held, CannotJudge> {
-    let mut held = Held::new();
+pub(crate) fn open_in_processes(proc: &Path, note: Note<'_>) -> Result<(), CannotJudge> {
     for process in numbered(proc)? {
         for descriptor in numbered(&process.join("fd"))? {
             let Some(text) = text_of_link(&descriptor)? else { continue };
@@ -155,11 +166,11 @@ pub(crate) fn open_in_processes(proc: &Path) -> Result<Held, CannotJudge> {
                 found => found,
             };
             if let Some(ino) = ino.filter(|ino| *ino >= LOWEST) {
-                hold(&mut held, ino, || descriptor);
+                note(ino, Holder::File(descriptor));
             }
         }
     }
-    Ok(held)
+    Ok(())
 }
 
 /// The inode number of an open file; `None` if it is closed by now.

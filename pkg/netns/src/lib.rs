@@ -18,6 +18,8 @@ mod cookie;
 mod holders;
 mod id;
 mod living;
+mod node;
+mod others;
 
 use std::{
     fs::{File, OpenOptions},
@@ -38,6 +40,8 @@ use nix::{
     sched::{CloneFlags, setns, unshare},
     sys::statfs::{FsType, fstatfs},
 };
+pub use node::{require_node_netns, require_node_netns_if_known};
+pub use others::{OtherNetNs, Process};
 
 /// `NSFS_MAGIC` of `linux/magic.h`.
 const NSFS: FsType = FsType(0x6e73_6673);

@@ -9,7 +9,7 @@
 //! them.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -17,8 +17,24 @@ use std::{
 
 use crate::{
     CannotJudge, Error, NetNs, NetNsId,
-    holders::{Held, INITIAL, entered_by, mounted, mounted_for, numbered, open_in_processes, text_of_link},
+    holders::{
+        Holder, INITIAL, Note, entered_by, mounted, mounted_for, numbered, open_in_processes, text_of_link,
+    },
 };
+
+/// Paths that lead to the namespace of each inode number.
+type Held = BTreeMap<u64, Vec<PathBuf>>;
+
+/// One that leads to it is enough, but it may be gone when it is needed.
+const WITNESSES: usize = 4;
+
+fn hold(held: &mut Held, ino: u64, holder: Holder) {
+    let paths = held.entry(ino).or_default();
+    if paths.len() < WITNESSES {
+        let (Holder::Thread(path) | Holder::Mount(path) | Holder::File(path)) = holder;
+        paths.push(path);
+    }
+}
 
 /// The network namespaces that something holds, as they were when it was looked.
 #[derive(Debug, Clone)]
@@ -46,22 +62,8 @@ impl Living {
     /// # Errors
     /// [`CannotJudge`].
     pub fn look(root: &Path) -> Result<Self, CannotJudge> {
-        let proc = root.join("proc");
-        let is = pid_namespace(&proc)?;
-        if is != INITIAL {
-            return Err(CannotJudge::NotOnTheNode { is });
-        }
         let mut held = Held::new();
-        for (of, its_root) in [("1", proc.join("1/root")), ("self", root.to_owned())] {
-            let path = proc.join(of).join("mountinfo");
-            let text = fs::read(&path).map_err(|source| CannotJudge::Unreadable { path, source })?;
-            mounted(&text, &its_root, &mut held);
-        }
-        let mut seen = BTreeSet::new();
-        for process in numbered(&proc)? {
-            mounted_for(&process, &mut seen, &mut held)?;
-            entered_by(&process, &mut held)?;
-        }
+        threads_and_mounts(root, &mut |ino, holder| hold(&mut held, ino, holder))?;
         Ok(Self { root: root.to_owned(), held, open: OnceLock::new() })
     }
 
@@ -110,8 +112,14 @@ impl Living {
 
     /// The open files that hold a namespace; why that cannot be said.
     fn open(&self, ino: u64) -> Result<Option<&Vec<PathBuf>>, &String> {
-        let look = || open_in_processes(&self.root.join("proc")).map_err(|error| error.to_string());
+        let look = || self.open_files().map_err(|error| error.to_string());
         self.open.get_or_init(look).as_ref().map(|held| held.get(&ino))
+    }
+
+    fn open_files(&self) -> Result<Held, CannotJudge> {
+        let mut held = Held::new();
+        open_in_processes(&self.root.join("proc"), &mut |ino, holder| hold(&mut held, ino, holder))?;
+        Ok(held)
     }
 
     /// Every namespace that something holds and that can be opened, each once: for what was moved to one that nobody has
@@ -121,7 +129,7 @@ impl Living {
     /// That a process's open files could not be looked at.
     pub fn all(&self) -> Result<Vec<NetNs>, CannotJudge> {
         let mut ids = BTreeSet::new();
-        let open = open_in_processes(&self.root.join("proc"))?;
+        let open = self.open_files()?;
         let held = self.held.values().chain(open.values());
         let opened = held.filter_map(|paths| paths.iter().find_map(|path| NetNs::open(path).ok()));
         Ok(opened.filter(|netns| ids.insert((netns.id().dev, netns.id().ino))).collect())
@@ -134,6 +142,26 @@ impl Living {
             Life::Named | Life::Held(_) => None,
         }
     }
+}
+
+/// Notes what holds namespaces, but for open files.
+pub(crate) fn threads_and_mounts(root: &Path, note: Note<'_>) -> Result<(), CannotJudge> {
+    let proc = root.join("proc");
+    let is = pid_namespace(&proc)?;
+    if is != INITIAL {
+        return Err(CannotJudge::NotOnTheNode { is });
+    }
+    for (of, its_root) in [("1", proc.join("1/root")), ("self", root.to_owned())] {
+        let path = proc.join(of).join("mountinfo");
+        let text = fs::read(&path).map_err(|source| CannotJudge::Unreadable { path, source })?;
+        mounted(&text, &its_root, note);
+    }
+    let mut seen = BTreeSet::new();
+    for process in numbered(&proc)? {
+        mounted_for(&process, &mut seen, note)?;
+        entered_by(&process, note)?;
+    }
+    Ok(())
 }
 
 /// Whether this process is in the PID namespace in which every process of the node is seen; `root` is the node's root

@@ -6,16 +6,13 @@ use std::{
 };
 
 use addr::{Attachment, LinkName};
-use cni::{Add, Common, Plugin};
+use cni::Add;
 use journal::{Change, Head, Journal, boot_id};
 use netns::{NetNs, NetNsId};
+use state::journals::{self, Named};
 use tracing::{info, warn};
 
-use crate::{
-    Error, Node, Pod,
-    error::left_behind,
-    journals::{self, Named},
-};
+use crate::{Error, Node, Pod, error::left_behind};
 
 /// How long a call waits for another one that is at work on the same attachment.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -182,12 +179,12 @@ pub fn all_or_nothing<C: NodeChange, T>(
 /// What is left.
 pub fn collect<C: NodeChange>(
     node: &Node,
-    plugin: &dyn Plugin,
-    common: &Common<'_>,
+    plugin: &str,
+    network: &str,
     valid: &[Attachment],
 ) -> Result<(), Error> {
     let mut failures = Vec::new();
-    let mut present = of_network(node, plugin, &common.conf.name)?;
+    let mut present = of_network(node, plugin, network)?;
     present.retain(|attachment| !valid.contains(attachment));
     // Some may take all the time that there is: each call begins with others.
     let first =
@@ -197,23 +194,23 @@ pub fn collect<C: NodeChange>(
     for (done, attachment) in present.iter().enumerate() {
         // One share is for what comes after: what has no journal, and the IPAM plugin.
         let _share = node.budget.share(present.len() - done + 1);
-        if let Err(error) = collect_one::<C>(node, plugin.name(), &common.conf.name, attachment) {
+        if let Err(error) = collect_one::<C>(node, plugin, network, attachment) {
             failures.push(format!("{attachment}: {error}"));
         }
     }
     if failures.is_empty() {
         return Ok(());
     }
-    Err(cni::Error::new(cni::Code::TRY_AGAIN, format!("could not take back: {}", failures.join("; "))).into())
+    Err(Error::Left(failures.join("; ")))
 }
 
 /// The attachments of a network that this plugin has, by its journals.
 ///
 /// # Errors
 /// If they cannot be listed or read: who took that for none would give away what is in use.
-pub fn of_network(node: &Node, plugin: &dyn Plugin, network: &str) -> Result<Vec<Attachment>, Error> {
+pub fn of_network(node: &Node, plugin: &str, network: &str) -> Result<Vec<Attachment>, Error> {
     let mut found = Vec::new();
-    let ours = |journal: &Named| journal.plugin == plugin.name() && !journal.set_aside;
+    let ours = |journal: &Named| journal.plugin == plugin && !journal.set_aside;
     for Named { path, attachment, .. } in journals::list(&node.state)?.into_iter().filter(ours) {
         // Which network it is of never changes, so others' are neither waited for nor moved out of the way.
         if Head::read(&path)?.is_some_and(|head| head.network == network) {
@@ -250,8 +247,22 @@ fn open<C: NodeChange>(node: &Node, path: &Path) -> Result<Option<Journal<C>>, E
     }
 }
 
+/// Takes back changes that another program made and that no journal has, the last first, and goes on past
+/// failures.
+///
+/// # Errors
+/// What is left.
+pub fn revert_all<C: NodeChange>(node: &Node, changes: &[C]) -> Result<(), Error> {
+    let reverted = changes.iter().rev().map(|change| (change, change.revert(node)));
+    let left: Vec<_> = reverted
+        .filter_map(|(change, done)| done.err().map(|why| (change.to_string(), why.to_string())))
+        .map(|(change, why)| journal::Left { change, why })
+        .collect();
+    if left.is_empty() { Ok(()) } else { Err(left_behind(&left)) }
+}
+
 fn take_back_journal<C: NodeChange>(node: &Node, journal: Journal<C>) -> Result<(), Error> {
-    journal.revert(node).map_err(|left| left_behind(&left).into())
+    journal.revert(node).map_err(|left| left_behind(&left))
 }
 
 #[cfg(test)]

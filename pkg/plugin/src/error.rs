@@ -1,10 +1,13 @@
-//! A failure, and the code it gets: the one place that decides.
+//! A failure of a plugin, and what its text does not say.
+
+mod codes;
 
 use std::path::PathBuf;
 
 use cni::Code;
 use journal::Left;
-use nix::errno::Errno;
+
+use crate::PluginError;
 
 /// Something a plugin did failed.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +51,105 @@ pub enum Error {
     /// An address could not be claimed or released.
     #[error(transparent)]
     Address(#[from] ipam::StoreError),
+    /// The state directory.
+    #[error(transparent)]
+    State(#[from] state::Error),
+    /// A plugin's own.
+    #[error("{0}")]
+    Plugin(Box<dyn PluginError>),
+    /// An IPAM plugin succeeded and gave no address.
+    #[error("IPAM plugin returned missing IP config")]
+    NoAddresses,
+    /// There is no IPAM plugin of the configuration's name.
+    #[error("failed to find plugin {name:?} in path [{}]", searched.join(" "))]
+    NoDelegate {
+        /// The configuration's `ipam.type`.
+        name: String,
+        /// `CNI_PATH`.
+        searched: Vec<String>,
+    },
+    /// An IPAM plugin could not be run.
+    #[error("{operation} {}: {source}", program.display())]
+    Delegate {
+        /// What was tried: `run`, `talk to`.
+        operation: &'static str,
+        /// Its file.
+        program: PathBuf,
+        /// The system call's error.
+        source: std::io::Error,
+    },
+    /// An IPAM plugin took too long.
+    #[error("the IPAM plugin {} did not end its {verb} within {waited} and was killed", program.display())]
+    DelegateTimedOut {
+        /// Its file.
+        program: PathBuf,
+        /// What it was asked for.
+        verb: &'static str,
+        /// How long it had.
+        waited: String,
+    },
+    /// An IPAM plugin failed and did not say why.
+    #[error("{} failed ({status}) without an error object", program.display())]
+    DelegateWithoutError {
+        /// Its file.
+        program: PathBuf,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// What it printed instead.
+        printed: String,
+    },
+    /// The pod has a link of the name.
+    #[error("interface {ifname} already exists in the container: it is {what} link with index {index}")]
+    NameInUse {
+        /// The name.
+        ifname: addr::LinkName,
+        /// What has it, with an article: `a macvlan`.
+        what: String,
+        /// The link's index.
+        index: u32,
+    },
+    /// The kernel refused the link's MAC address.
+    #[error("MAC address {mac} of {link} is in use by its master or another link on it")]
+    MacInUse {
+        /// The address.
+        mac: addr::MacAddr,
+        /// The link.
+        link: String,
+        /// The kernel's answer.
+        source: rtnl::Error,
+    },
+    /// IPv6 could not be enabled for a link.
+    #[error("enable IPv6 on {ifname}: {source}")]
+    Ipv6 {
+        /// The link.
+        ifname: String,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// Another host has an address of the pod.
+    #[error("address {address} of {link} is in use by another host of the network")]
+    DuplicateAddress {
+        /// The address.
+        address: ipnetwork::IpNetwork,
+        /// The link.
+        link: String,
+    },
+    /// The kernel did not finish duplicate address detection.
+    #[error("{address} of {link} is still being checked for duplicates after {waited}")]
+    Tentative {
+        /// The address.
+        address: ipnetwork::IpNetwork,
+        /// The link.
+        link: String,
+        /// How long it was waited.
+        waited: String,
+    },
+    /// CHECK: an address or a route is not there.
+    #[error("{0}")]
+    Changed(String),
+    /// What a DEL or GC could not take back.
+    #[error("could not take back: {0}")]
+    Left(String),
     /// Waiting for an event failed.
     #[error("wait for {what}: {source}")]
     Wait {
@@ -59,31 +161,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// The code a runtime acts on.
-    fn code(&self) -> Code {
-        match self {
-            Self::Cni(error) => error.code,
-            Self::OwnNetNs { .. } => Code::INVALID_NETNS,
-            Self::NetNs(error) | Self::Link(rtnl::Error::NetNs(error)) => netns_code(error),
-            Self::Link(rtnl::Error::Netlink(error)) => netlink_code(error),
-            Self::Journal(error) => journal_code(error),
-            Self::File(error) => file_code(error),
-            Self::Rdma(error) => rdma_code(error),
-            Self::Pools(_) => Code::INVALID_CONFIG,
-            Self::NoPool(error) if error.is_of_files() => Code::INVALID_CONFIG,
-            Self::NoPool(_) => Code::NO_ADDRESS,
-            Self::Address(error) => address_code(error),
-            Self::PodMap(podmap::Error::File(error)) => file_code(error),
-            Self::PodMap(_) | Self::Sysfs(_) => Code::INTERNAL,
-            Self::Wait { .. } => Code::IO,
-        }
-    }
-
     /// What happened, with the cause where the text alone does not have it.
     fn text(&self) -> String {
         let text = self.to_string();
         match (self, std::error::Error::source(self)) {
-            (Self::Address(_), Some(cause)) => format!("{text}: {cause}"),
+            (Self::Address(_) | Self::State(state::Error::Address(_)), Some(cause)) => {
+                format!("{text}: {cause}")
+            }
             _ => text,
         }
     }
@@ -106,6 +190,21 @@ impl Error {
             Self::NetNs(netns::Error::Enter { .. }) => {
                 "entering a namespace needs CAP_SYS_ADMIN: the runtime must call the plugin as root".into()
             }
+            Self::State(state::Error::InUse { netns, .. }) => {
+                format!("its namespace {} lives; nothing was touched", netns.display())
+            }
+            Self::Plugin(error) => error.details(),
+            Self::NoDelegate { .. } => "ipam.type must be the name of a file in a directory of CNI_PATH".into(),
+            Self::DelegateTimedOut { .. } => {
+                "it says nothing of why: see its own log, and whether what it asks (an API server, an agent) answers".into()
+            }
+            Self::DelegateWithoutError { printed, .. } => format!("it printed {printed:?}"),
+            Self::NameInUse { .. } => "nothing was changed".into(),
+            Self::MacInUse { source, .. } => format!("the kernel's answer: {source}"),
+            Self::Ipv6 { .. } => "the pod is to have an IPv6 address".into(),
+            Self::Tentative { .. } => {
+                "by RFC 4862 it takes one to two seconds: is dad_transmits or retrans_timer of the pod set higher?".into()
+            }
             Self::Journal(journal::Error::Exists { .. }) => {
                 "an ADD needs a DEL before it is repeated; nothing was changed".into()
             }
@@ -114,61 +213,15 @@ impl Error {
     }
 }
 
-fn netlink_code(error: &netlink::Error) -> Code {
-    match error {
-        netlink::Error::Deadline { .. } => Code::TRY_AGAIN,
-        netlink::Error::Refused { errno: Errno::EBUSY | Errno::EAGAIN, .. } => Code::TRY_AGAIN,
-        netlink::Error::Exists { .. } => Code::IN_USE,
-        _ => Code::INTERNAL,
+impl<E: PluginError> From<E> for Error {
+    fn from(error: E) -> Self {
+        Self::Plugin(Box::new(error))
     }
 }
 
-fn netns_code(error: &netns::Error) -> Code {
-    match error {
-        netns::Error::Missing { .. } | netns::Error::NotANamespace { .. } | netns::Error::Enter { .. } => {
-            Code::INVALID_NETNS
-        }
-        netns::Error::Open { .. } => Code::IO,
-    }
-}
-
-fn journal_code(error: &journal::Error) -> Code {
-    match error {
-        journal::Error::Exists { .. } => Code::IN_USE,
-        journal::Error::File(error) => file_code(error),
-        _ => Code::INTERNAL,
-    }
-}
-
-fn file_code(error: &statefile::Error) -> Code {
-    match error {
-        statefile::Error::Busy { .. } => Code::TRY_AGAIN,
-        statefile::Error::Exists { .. } => Code::IN_USE,
-        statefile::Error::Strange { .. } | statefile::Error::Io { .. } => Code::IO,
-    }
-}
-
-fn address_code(error: &ipam::StoreError) -> Code {
-    match error {
-        ipam::StoreError::Exhausted { .. }
-        | ipam::StoreError::AllExhausted { .. }
-        | ipam::StoreError::Taken { .. }
-        | ipam::StoreError::AllFull { .. } => Code::NO_ADDRESS,
-        ipam::StoreError::NotOwner { .. } => Code::IN_USE,
-        ipam::StoreError::Busy { .. } => Code::TRY_AGAIN,
-        _ => Code::IO,
-    }
-}
-
-fn rdma_code(error: &rdma::Error) -> Code {
-    match error {
-        rdma::Error::Netlink(error) => netlink_code(error),
-        rdma::Error::NoRdma | rdma::Error::NoDeviceOf { .. } => Code::NO_RDMA,
-        rdma::Error::Elsewhere { .. } => Code::IN_USE,
-        rdma::Error::NotReturned { .. } | rdma::Error::MovesHeld { .. } => Code::TRY_AGAIN,
-        rdma::Error::Lock { .. } => Code::IO,
-        _ => Code::INTERNAL,
-    }
+/// The same error as a STATUS has it: an ADD would fail because of it.
+pub fn not_available(error: impl Into<cni::Error>) -> cni::Error {
+    cni::Error { code: Code::NOT_AVAILABLE, ..error.into() }
 }
 
 impl From<Error> for cni::Error {
@@ -192,8 +245,8 @@ pub(crate) fn failed(failed: journal::Failed<Error>) -> cni::Error {
 }
 
 /// The error of a DEL or GC that could not take everything back.
-pub(crate) fn left_behind(left: &[Left]) -> cni::Error {
-    cni::Error::new(Code::TRY_AGAIN, format!("could not take back: {}", list(left)))
+pub(crate) fn left_behind(left: &[Left]) -> Error {
+    Error::Left(list(left))
 }
 
 fn list(left: &[Left]) -> String {

@@ -2,7 +2,7 @@
 
 use std::{mem, net::IpAddr, time::Duration};
 
-use cni::{AddResult, Code, IpConfig, Route};
+use cni::{AddResult, IpConfig, Route};
 use nix::errno::Errno;
 use rtnl::{Destination, Link, Rank, Scope};
 use tracing::info;
@@ -106,9 +106,7 @@ fn explain(link: &Link, error: rtnl::Error) -> Error {
     match (&error, link.mac) {
         // A macvlan link's address is compared with those of its neighbours on the parent only now.
         (rtnl::Error::Netlink(e), Some(mac)) if e.errno() == Some(Errno::EADDRINUSE) => {
-            let msg =
-                format!("MAC address {mac} of {} is in use by its master or another link on it", link.name);
-            cni::Error::new(Code::IN_USE, msg).with_details(format!("the kernel's answer: {error}")).into()
+            Error::MacInUse { mac, link: link.name.clone(), source: error }
         }
         _ => error.into(),
     }
@@ -129,10 +127,7 @@ fn prepare(pod: &Pod, ifname: &str, v6: bool) -> Result<(), Error> {
         // Without it the kernel would drop the addresses whenever the link goes down.
         wishes.push((format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1"));
         let needs = ["lo", ifname].map(|name| (format!("net/ipv6/conf/{name}/disable_ipv6"), "0"));
-        pod.have_sysctls(&needs)?.map_err(|e| {
-            let msg = format!("enable IPv6 on {ifname}: {e}");
-            cni::Error::new(Code::INTERNAL, msg).with_details("the pod is to have an IPv6 address")
-        })?;
+        pod.have_sysctls(&needs)?.map_err(|source| Error::Ipv6 { ifname: ifname.to_owned(), source })?;
     }
     let _ = pod.write_sysctls(&wishes)?;
     Ok(())
@@ -147,8 +142,7 @@ fn wait_for_dad(pod: &Pod, link: &Link) -> Result<(), Error> {
     loop {
         let (tentative, duplicate) = pod.links.unchecked_addresses(link.index)?;
         if let Some(address) = duplicate.first() {
-            let msg = format!("address {address} of {} is in use by another host of the network", link.name);
-            return Err(cni::Error::new(Code::IN_USE, msg).into());
+            return Err(Error::DuplicateAddress { address: *address, link: link.name.clone() });
         }
         if tentative.is_empty() {
             return Ok(());
@@ -158,10 +152,8 @@ fn wait_for_dad(pod: &Pod, link: &Link) -> Result<(), Error> {
             return Ok(());
         }
         if deadline.has_passed() {
-            let (address, link, waited) = (tentative[0], &link.name, seconds(deadline.waited()));
-            let msg = format!("{address} of {link} is still being checked for duplicates after {waited}");
-            let details = "by RFC 4862 it takes one to two seconds: is dad_transmits or retrans_timer of the pod set higher?";
-            return Err(cni::Error::new(Code::TRY_AGAIN, msg).with_details(details).into());
+            let (address, link, waited) = (tentative[0], link.name.clone(), seconds(deadline.waited()));
+            return Err(Error::Tentative { address, link, waited });
         }
         events.wait(deadline.at(), Duration::from_millis(500)).map_err(wait)?;
     }
@@ -172,7 +164,7 @@ fn wait_for_dad(pod: &Pod, link: &Link) -> Result<(), Error> {
 /// # Errors
 /// What differs.
 pub fn verify(pod: &Pod, link: &Link, result: &AddResult) -> Result<(), Error> {
-    let changed = |msg: String| Err(cni::Error::new(Code::CHANGED, msg).into());
+    let changed = |what: String| Err(Error::Changed(what));
     let addresses = pod.links.addresses(link.index)?;
     for ip in &result.ips {
         if !addresses.contains(&ip.address) {

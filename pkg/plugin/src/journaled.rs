@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use addr::Attachment;
 use cni::Plugin;
+use state::State;
 
-use crate::{Error, State};
+use crate::Error;
 
 /// A plugin whose attachments are in journals.
 pub trait Journaled: Plugin {

@@ -8,7 +8,6 @@ use std::{
     io::{self, Write as _},
     path::{Component, Path},
     sync::Mutex,
-    time::SystemTime,
 };
 
 use addr::Attachment;
@@ -129,7 +128,7 @@ impl Subscriber for Log {
         let mut line = Line::default();
         event.record(&mut line);
         let level = event.metadata().level().as_str().to_ascii_lowercase();
-        let time = podmap::rfc3339(SystemTime::now());
+        let time = utc::now();
         change(|Settings { plugin, file, context, .. }| {
             let Line { message, fields } = &line;
             let text =

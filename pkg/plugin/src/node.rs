@@ -1,12 +1,14 @@
 //! The node: where attachments are made.
 
-use std::{cell::OnceCell, path::PathBuf};
+use std::{cell::OnceCell, path::PathBuf, time::Duration};
 
-use cni::{Common, Plugin};
+use cni::Plugin;
+use go_plugins::GoState;
 use rtnl::Handle;
+use state::State;
 use sysfs::Sysfs;
 
-use crate::{Budget, Error, State, upgrade::GoState};
+use crate::{Budget, Deadline, Error};
 
 /// The node's side of a call: its links, its devices, our state.
 pub struct Node {
@@ -18,24 +20,16 @@ pub struct Node {
     pub cni_path: Vec<PathBuf>,
     /// The node's devices.
     pub sysfs: Sysfs,
-    /// The IPAM plugin that is part of this executable.
-    pub builtin_ipam: &'static dyn Plugin,
+    /// The IPAM plugin that is part of this executable; `None` for a plugin that has no IPAM.
+    pub builtin_ipam: Option<&'static dyn Plugin>,
     /// How long the call may take.
     pub budget: Budget,
     links: OnceCell<Handle>,
 }
 
 impl Node {
-    /// The node as a call's configuration describes it.
-    ///
-    /// # Errors
-    /// If the configuration's `stateDir` is wrong.
-    pub fn of(common: &Common<'_>, builtin_ipam: &'static dyn Plugin) -> Result<Self, Error> {
-        Ok(Self::new(State::of(common)?, common.cni_path.clone(), builtin_ipam))
-    }
-
     /// The node with this state, and delegates here.
-    pub fn new(state: State, cni_path: Vec<PathBuf>, builtin_ipam: &'static dyn Plugin) -> Self {
+    pub fn new(state: State, cni_path: Vec<PathBuf>, builtin_ipam: Option<&'static dyn Plugin>) -> Self {
         Self {
             state,
             go_state: GoState::system(),
@@ -45,6 +39,16 @@ impl Node {
             budget: Budget::of_call(),
             links: OnceCell::new(),
         }
+    }
+
+    /// How long this call may wait for the lock of the claims of devices, which others normally have for microseconds.
+    pub fn claims_lock(&self) -> Deadline<'_> {
+        self.budget.until("the claims of devices", Duration::from_secs(10))
+    }
+
+    /// How long this call may wait for another one that is at work on a file of a Go plugin.
+    pub fn go_file_lock(&self) -> Deadline<'_> {
+        self.budget.until("another call about the Go plugin's file", Duration::from_secs(60))
     }
 
     /// The node's links, addresses and routes.

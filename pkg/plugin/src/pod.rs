@@ -3,7 +3,6 @@
 use std::{fs, io, path::Path};
 
 use addr::LinkName;
-use cni::Code;
 use netns::{Living, NetNs, NetNsId};
 use rtnl::{Handle, Link};
 use tracing::warn;
@@ -125,11 +124,7 @@ impl Pod {
         };
         let what = link.kind.as_ref().map_or_else(|| "a".to_owned(), |kind| format!("a {kind}"));
         let of = if link.name == ifname.as_str() { "" } else { &format!("an altname of {}, ", link.name) };
-        let msg = format!(
-            "interface {ifname} already exists in the container: it is {of}{what} link with index {}",
-            link.index
-        );
-        Err(cni::Error::new(Code::IN_USE, msg).with_details("nothing was changed").into())
+        Err(Error::NameInUse { ifname: ifname.clone(), what: format!("{of}{what}"), index: link.index })
     }
 
     /// Has sysctls in the pod be so, given as in [`Pod::write_sysctls`]. One that is so already need not be writable.

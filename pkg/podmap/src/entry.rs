@@ -1,11 +1,9 @@
 //! One attachment's entry.
 
-use std::{path::PathBuf, time::SystemTime};
+use std::path::PathBuf;
 
 use addr::{Attachment, PciAddress};
 use serde::{Deserialize, Serialize};
-
-use crate::rfc3339;
 
 /// One attachment: which pod, which interface, which RDMA device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,7 +164,7 @@ impl Entry {
             schema: Self::SCHEMA.into(),
             boot_id: String::new(),
             writer: Writer { name: plugin.into(), version: env!("CARGO_PKG_VERSION").into() },
-            created_at: rfc3339(SystemTime::now()),
+            created_at: utc::now(),
             pod: None,
             container: Container { sandbox_id: container_id.to_string(), ..Container::default() },
             network: Network { cni_type: plugin.into(), ifname: ifname.to_string(), ..Network::default() },

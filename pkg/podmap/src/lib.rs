@@ -8,7 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-mod clock;
 mod entry;
 
 use std::{
@@ -20,7 +19,6 @@ use std::{
 
 use addr::Attachment;
 
-pub use clock::rfc3339;
 pub use entry::{Container, Entry, Gid, Mode, Network, Pod, Rdma, Writer};
 
 /// An entry could not be read or written.

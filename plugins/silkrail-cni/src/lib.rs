@@ -8,15 +8,15 @@ use child::Child;
 use ipam_plugin::SilkrailIpam;
 use ipvlan_plugin::Ipvlan;
 use macvlan_plugin::Macvlan;
-use plugin::Journaled;
+use plugin::{Adapter, Journaled};
 use rdma_plugin::Rdma;
 use sriov_plugin::Sriov;
 
-static IPAM: SilkrailIpam = SilkrailIpam;
-static MACVLAN: Child<Macvlan> = Child::new(Macvlan, &IPAM);
-static IPVLAN: Child<Ipvlan> = Child::new(Ipvlan, &IPAM);
-static SRIOV: Sriov = Sriov::new(&IPAM);
-static RDMA: Rdma = Rdma::new(&IPAM);
+static IPAM: Adapter<SilkrailIpam> = Adapter::without_ipam(SilkrailIpam);
+static MACVLAN: Adapter<Child<Macvlan>> = Adapter::with_ipam(Child(Macvlan), &IPAM);
+static IPVLAN: Adapter<Child<Ipvlan>> = Adapter::with_ipam(Child(Ipvlan), &IPAM);
+static SRIOV: Adapter<Sriov> = Adapter::with_ipam(Sriov, &IPAM);
+static RDMA: Adapter<Rdma> = Adapter::without_ipam(Rdma);
 
 /// Names and plugins. Each name also counts with `silkrail-` before it.
 pub const PLUGINS: [(&str, &dyn Journaled); 6] = [

@@ -1,21 +1,22 @@
 //! `silkrail apply`: makes a node as its file says.
 
 mod report;
-mod work;
 
 use std::{
-    fs,
-    io::Write,
+    collections::BTreeSet,
+    env, fs,
+    io::{self, Write},
     path::{Path, PathBuf},
+    sync::Mutex,
     time::Duration,
 };
 
-use bootstrap::{Consent, GuidFile, NodeFile, Ready};
+use addr::PciAddress;
+use bootstrap::{Apply, ApplyError, Consent, GuidFile, NodeFile, PfPlan, Ready, Step, System};
 use inventory::Node;
-use plugin::State;
+use state::State;
 use sysfs::Sysfs;
 
-pub(crate) use self::work::{Work, alone, system};
 use crate::exit::{Exit, Failure, GUID_FILE, NODE_FILE};
 
 /// Make the node as its file says: RDMA mode, VFs, MTUs
@@ -105,15 +106,11 @@ impl Args {
         if let Some(path) = &file.guid_file {
             file.guids = guids(path)?;
         }
-        let work = Work {
-            path: Some(path),
-            file: &file,
-            mark: Some(Ready::hash(&text)),
-            ..self.how.work(root, &file)
+        let named = |failure| match failure {
+            Failure::Apply(ApplyError::NodeFile(source)) => Failure::NodeFile { path: path.clone(), source },
+            other => other,
         };
-        let report = work.run()?;
-        report.print(self.how.json, out)?;
-        Ok(report.exit(self.how.detailed_exitcode))
+        self.how.apply(root, &file, Some(Ready::hash(&text)), out).map_err(named)
     }
 }
 
@@ -126,18 +123,39 @@ fn guids(path: &Path) -> Result<GuidFile, Failure> {
 }
 
 impl How {
-    /// The work on a node file in this manner.
-    pub(crate) fn work<'a>(&self, root: &Path, file: &'a NodeFile) -> Work<'a> {
-        Work {
-            path: None,
-            file,
-            mark: None,
-            dry_run: self.dry_run,
-            node: Node { root: root.to_owned(), state: State::at(&self.state_dir) },
-            consent: Consent { recreate: self.allow_recreate, force: self.force_pf },
-            limit: Duration::from_secs(self.timeout),
-        }
+    /// Makes the node as a file says, or shows what that would be.
+    pub(crate) fn apply(
+        &self,
+        root: &Path,
+        file: &NodeFile,
+        mark: Option<String>,
+        out: &mut dyn Write,
+    ) -> Result<Exit, Failure> {
+        let node = Node { root: root.to_owned(), state: State::at(&self.state_dir) };
+        let system = system(&node, self.timeout)?;
+        let consent = Consent { recreate: self.allow_recreate, force: self.force_pf };
+        let apply = Apply { file, mark, node, consent, system };
+        let told = Mutex::default();
+        let report =
+            if self.dry_run { apply.preview()? } else { apply.run(&|pf, step| tell(&told, pf, step))? };
+        report::print(&report, self.json, out)?;
+        Ok(report::exit(&report, self.detailed_exitcode))
     }
+}
+
+/// Says what is done, in one line for what is done to each VF.
+fn tell(told: &Mutex<BTreeSet<(PciAddress, String)>>, pf: &PfPlan, step: Step) {
+    let is_new = told.lock().is_ok_and(|mut told| told.insert((pf.pci, step.kind())));
+    if is_new {
+        let whose = if step.vf().is_some() { "VFs: " } else { "" };
+        eprintln!("{}: {whose}{}", pf.name, step.kind());
+    }
+}
+
+/// The node's hardware, for which every attribute is written by a process of its own, which has `seconds` for it.
+pub(crate) fn system(node: &Node, seconds: u64) -> Result<System, io::Error> {
+    let writer = vec![env::current_exe()?, "--root".into(), node.root.clone(), "write-attribute".into()];
+    Ok(System { sysfs: node.sysfs(), writer, limit: Duration::from_secs(seconds) })
 }
 
 /// Write an attribute of a PCI function: the kernel cannot be interrupted in it, so `apply` has it done by a process of

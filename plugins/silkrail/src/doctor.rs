@@ -10,8 +10,8 @@ use std::{
 };
 
 use ::doctor::{Asked, Counts, Facts, Finding, Report, Severity, bundle};
-use plugin::State;
 use silkrail_cni::PLUGINS;
+use state::State;
 
 use crate::{
     exit::{Exit, Failure},

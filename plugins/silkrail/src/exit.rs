@@ -45,40 +45,16 @@ pub(crate) enum Exit {
 /// A command that could not do it. Wrong usage (2) is found by clap.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error(
-        "RDMA not available: this kernel has no module ib_core ({0}); install the kernel's RDMA modules or the \
-         vendor's driver (for Mellanox cards, then `modprobe mlx5_ib`)"
-    )]
-    NoModule(String),
-    #[error(
-        "RDMA not available: ib_core is not loaded; run `modprobe ib_core` (or the card's RDMA driver, like mlx5_ib)"
-    )]
-    NotLoaded,
     #[error(transparent)]
-    Mode(#[from] rdma::ModeError),
+    Mode(#[from] rdma_mode::Error),
     #[error(transparent)]
     Rdma(#[from] rdma::Error),
-    #[error(transparent)]
-    Sysfs(#[from] sysfs::Error),
-    #[error(transparent)]
-    Modprobe(#[from] modprobe::Error),
     #[error(transparent)]
     PodMap(#[from] podmap::Error),
     #[error(transparent)]
     CannotJudge(#[from] netns::CannotJudge),
-    #[error(
-        "this process is in the network namespace {is}, and the node in {node}: devices would not come home; \
-         run it on the node, not in a container"
-    )]
-    ElsewhereThanTheNode { is: String, node: String },
-    #[error("which boot is this? {0}")]
-    NoBootId(#[from] journal::Error),
-    #[error("this version of Silkrail has no plugin {0:?}: use the version that attached the pod")]
-    UnknownPlugin(String),
     #[error(transparent)]
-    State(#[from] plugin::Error),
-    #[error(transparent)]
-    Plugin(#[from] cni::Error),
+    Gc(#[from] ::gc::Error),
     #[error(transparent)]
     Bundle(#[from] ::doctor::bundle::Error),
     #[error("{}: {source}", path.display())]
@@ -93,15 +69,10 @@ pub(crate) enum Failure {
     Profile { path: PathBuf, source: tune::InvalidProfile },
     #[error(transparent)]
     Tune(#[from] tune::Error),
-    #[error(
-        "there is no function {wanted:?}: expected the link, the PCI address or the RDMA device of a PF or VF that \
-         `silkrail vf list` shows"
-    )]
-    NoFunction { wanted: String },
     #[error(transparent)]
-    Hardware(#[from] bootstrap::HardwareError),
+    Recover(#[from] bootstrap::RecoverError),
     #[error(transparent)]
-    Links(#[from] rtnl::Error),
+    Apply(#[from] bootstrap::ApplyError),
     #[error(transparent)]
     StateFile(#[from] statefile::Error),
     #[error(transparent)]
@@ -158,17 +129,17 @@ pub(crate) const PROFILE: &str = "profile";
 
 impl Failure {
     pub(crate) fn exit(&self) -> Exit {
-        use rdma::{Error::NoRdma, Error::TooOld, ModeError::Other};
+        use bootstrap::{ApplyError, HardwareError, RecoverError};
+        use rdma::Error::{NoRdma, TooOld};
         match self {
-            Self::NoModule(_) | Self::NotLoaded => Exit::Unsupported,
             Self::Rdma(NoRdma | TooOld { .. }) => Exit::Unsupported,
-            Self::Mode(Other(NoRdma | TooOld { .. })) => Exit::Unsupported,
             Self::Check(::check::Error::Rdma(NoRdma | TooOld { .. })) => Exit::Unsupported,
-            Self::Mode(rdma::ModeError::Busy { .. }) => Exit::NeedsReboot,
-            Self::NodeFile { .. } | Self::NoPf { .. } | Self::NoFunction { .. } | Self::Profile { .. } => {
-                Exit::Wrong
-            }
-            Self::Hardware(bootstrap::HardwareError::TimedOut { .. }) => Exit::TimedOut,
+            Self::Mode(error) | Self::Apply(ApplyError::Mode(error)) => mode(error),
+            Self::NodeFile { .. } | Self::NoPf { .. } | Self::Profile { .. } => Exit::Wrong,
+            Self::Apply(ApplyError::NodeFile(_)) | Self::Recover(RecoverError::NoFunction(_)) => Exit::Wrong,
+            Self::Recover(RecoverError::Hardware(HardwareError::TimedOut { .. })) => Exit::TimedOut,
+            Self::Apply(ApplyError::File(statefile::Error::Busy { .. }))
+            | Self::Recover(RecoverError::File(statefile::Error::Busy { .. })) => Exit::TimedOut,
             Self::StateFile(statefile::Error::Busy { .. }) => Exit::TimedOut,
             Self::Install(installer::Error::Busy(_)) => Exit::TimedOut,
             Self::Install(installer::Error::InUse { .. } | installer::Error::Downgrade { .. }) => {
@@ -176,6 +147,14 @@ impl Failure {
             }
             _ => Exit::Failed,
         }
+    }
+}
+
+fn mode(error: &rdma_mode::Error) -> Exit {
+    match error {
+        error if error.is_unsupported() => Exit::Unsupported,
+        error if error.is_busy() => Exit::NeedsReboot,
+        _ => Exit::Failed,
     }
 }
 

@@ -1,32 +1,18 @@
 //! `silkrail gc`: takes back what died without a DEL.
-//!
-//! CNI's GC is told by the runtime what is valid. Nobody tells us: what is stale is judged by the evidence on the node
-//! ([`look`]), and taken back as the plugins' own DEL does ([`take_back`]).
-
-mod finding;
-mod look;
-mod take_back;
 
 use std::{
-    collections::BTreeMap,
     fs,
     io::Write,
     path::{Path, PathBuf},
 };
 
-use plugin::State;
+use ::gc::{Finding, Node, Verdict};
+use state::State;
 
-use self::{
-    finding::{Finding, Verdict},
-    look::Evidence,
-};
 use crate::{
     exit::{Exit, Failure},
     host, json, table,
 };
-
-/// Taking one thing back may bring another to light: a note whose journal has just gone.
-const ROUNDS: usize = 5;
 
 /// Take back what died without a DEL: addresses, VFs, RDMA devices
 ///
@@ -65,23 +51,10 @@ Exit status:
   2   wrong usage
   3   something could not be taken back";
 
-/// The node as it is to be judged and cleaned.
-struct Node {
-    root: PathBuf,
-    state: State,
-    cni_path: PathBuf,
-}
-
 impl Args {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let node = Node {
-            root: root.to_owned(),
-            // The plugins want an absolute path. Where there is no directory there is nothing to take back either.
-            state: State::at(fs::canonicalize(&self.state_dir).unwrap_or_else(|_| self.state_dir.clone())),
-            cni_path: self.cni_path.clone(),
-        };
-        journal::boot_id()?;
-        let findings = if self.yes { clean(&node)? } else { look::look(&node, &Evidence::look(&node)?)? };
+        let node = node(root, &self.state_dir, &self.cni_path);
+        let findings = if self.yes { ::gc::clean(&node, silkrail_cni::find)? } else { ::gc::find(&node)? };
         if self.json {
             json::print(&findings, out)?;
         } else {
@@ -93,48 +66,41 @@ impl Args {
     }
 }
 
-/// What is stale, and what is only told of: for `silkrail doctor`.
-pub(crate) fn leftovers(root: &Path, state_dir: &Path) -> Result<Vec<::doctor::Leftover>, Failure> {
+fn node(root: &Path, state_dir: &Path, cni_path: &Path) -> Node {
+    // The plugins want an absolute path. Where there is no directory there is nothing to take back either.
     let state = State::at(fs::canonicalize(state_dir).unwrap_or_else(|_| state_dir.to_owned()));
-    let node = Node { root: root.to_owned(), state, cni_path: PathBuf::new() };
-    let findings = look::look(&node, &Evidence::look(&node)?)?;
-    Ok(findings.iter().filter_map(Finding::leftover).collect())
+    Node { root: root.to_owned(), state, cni_path: cni_path.to_owned() }
 }
 
-/// Takes back what is stale, looks again, and says what became of each.
-fn clean(node: &Node) -> Result<Vec<Finding>, Failure> {
-    host::is_the_nodes(&node.root)?;
-    let mut tried = Vec::new();
-    // Why a try failed; empty if it did not.
-    let mut outcomes = BTreeMap::new();
-    for _ in 0..ROUNDS {
-        let evidence = Evidence::look(node)?;
-        let mut todo = look::look(node, &evidence)?;
-        todo.retain(|finding| finding.verdict == Verdict::Stale && !outcomes.contains_key(&finding.key()));
-        if todo.is_empty() {
-            break;
-        }
-        todo.sort_by_cached_key(take_back::order);
-        for finding in todo {
-            let why = take_back::take_back(node, &finding, &evidence).err().map(|why| why.to_string());
-            outcomes.insert(finding.key(), why.unwrap_or_default());
-            tried.push(finding);
-        }
-    }
-    let mut rest = look::look(node, &Evidence::look(node)?)?;
-    for finding in rest.iter_mut().filter(|finding| finding.verdict == Verdict::Stale) {
-        let why = outcomes.remove(&finding.key()).filter(|why| !why.is_empty());
-        finding.left(why.unwrap_or_else(|| "it is there again, or still".into()));
-    }
-    // Whatever is not there any more.
-    tried.retain(|finding| outcomes.contains_key(&finding.key()));
-    Ok(tried.into_iter().map(Finding::taken_back).chain(rest).collect())
+/// What is stale, and what is only told of: for `silkrail doctor`.
+pub(crate) fn leftovers(root: &Path, state_dir: &Path) -> Result<Vec<::doctor::Leftover>, Failure> {
+    let findings = ::gc::find(&node(root, state_dir, Path::new("")))?;
+    Ok(findings.into_iter().filter_map(leftover).collect())
+}
+
+/// What the doctor is told of it; nothing while somebody is at work on it.
+fn leftover(finding: Finding) -> Option<::doctor::Leftover> {
+    let stale = match finding.verdict {
+        Verdict::Stale => true,
+        Verdict::Kept => false,
+        Verdict::InProgress | Verdict::TakenBack | Verdict::Left => return None,
+    };
+    let Finding { what, object, attachment, evidence, .. } = finding;
+    Some(::doctor::Leftover { what: what.to_string(), object, attachment, evidence, stale })
+}
+
+const HEAD: [&str; 5] = ["STATE", "WHAT", "ATTACHMENT", "OBJECT", "EVIDENCE"];
+
+fn cells(finding: &Finding) -> [String; HEAD.len()] {
+    let attachment = finding.attachment.clone().unwrap_or_default();
+    let (state, what) = (finding.verdict.to_string(), finding.what.to_string());
+    [state, what, attachment, finding.object.clone(), finding.evidence.clone()]
 }
 
 fn print(findings: &[Finding], out: &mut dyn Write) -> Result<(), Failure> {
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
     if !findings.is_empty() {
-        table::print(out, finding::HEAD, &findings.iter().map(Finding::cells).collect::<Vec<_>>())?;
+        table::print(out, HEAD, &findings.iter().map(cells).collect::<Vec<_>>())?;
     }
     for finding in findings {
         if let Some(why) = &finding.why_left {

@@ -15,7 +15,6 @@ mod install;
 mod json;
 mod man;
 mod mode;
-mod namespaces;
 mod pods;
 mod recover;
 mod table;

@@ -7,9 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use plugin::State;
 use podmap::{Entry, Mode, PodMap};
 use serde::Serialize;
+use state::State;
 
 use crate::{
     exit::{Exit, Failure},

@@ -6,8 +6,8 @@ use std::{
 };
 
 use installer::{Outcome, Removal, Store};
-use plugin::State;
 use serde::Serialize;
+use state::State;
 
 use crate::{
     exit::{Exit, Failure},

@@ -6,12 +6,11 @@ use std::{io::Write, path::Path};
 
 use bootstrap::{MacPolicy, Match, NodeFile, PfSettings, VfSettings};
 use inventory::{Inventory, Node};
-use plugin::State;
+use state::State;
 
 use crate::{
     apply::How,
     exit::{Exit, Failure},
-    host,
 };
 
 /// List, create and delete the node's VFs
@@ -73,7 +72,7 @@ impl Command {
         match self {
             Self::List { json, state_dir } => {
                 let node = Node { root: root.to_owned(), state: State::at(state_dir) };
-                host::is_not_elsewhere(root)?;
+                netns::require_node_netns_if_known(root)?;
                 list::list(&Inventory::read(&node)?, *json, out)
             }
             Self::Create { pf, count, keep_mac, how } => {
@@ -110,7 +109,5 @@ fn set(
         force: false,
     };
     let file = NodeFile { pfs: vec![settings], ..NodeFile::default() };
-    let report = how.work(root, &file).run()?;
-    report.print(how.json, out)?;
-    Ok(report.exit(how.detailed_exitcode))
+    how.apply(root, &file, None, out)
 }

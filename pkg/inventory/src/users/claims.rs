@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use addr::{Attachment, PciAddress};
+use go_plugins::GoState;
 use netns::{Living, NetNsId};
-use plugin::{
-    claim::{self, Part},
-    upgrade::GoState,
-};
 use podmap::Entry;
+use state::claim::{self, Part};
 
 use super::{Seen, User};
 use crate::{Error, Node};
@@ -27,7 +25,7 @@ impl Claims {
         let (claims, _) = claim::list(&node.state, Part::Vf)?;
         // Nobody can be judged dead from inside a container: then everybody lives.
         let entries: Vec<Entry> =
-            node.state.podmap().read_all().map_err(plugin::Error::from)?.into_iter().flatten().collect();
+            node.state.podmap().read_all().map_err(state::Error::from)?.into_iter().flatten().collect();
         let is_nobody = claims.is_empty() && entries.is_empty();
         let living = if is_nobody { None } else { Living::look(&node.root).ok() };
         let entries = entries.into_iter().filter(|entry| !is_dead(entry, living.as_ref())).collect();
@@ -72,7 +70,7 @@ fn attachment(entry: &Entry) -> Option<Attachment> {
 mod tests {
     use std::fs;
 
-    use plugin::State;
+    use state::State;
 
     use super::*;
 

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use state::State;
 
 use super::*;
-use crate::State;
 
 /// A change that nobody may take back here.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,43 +30,10 @@ impl fmt::Display for Precious {
     }
 }
 
-/// Nothing here delegates.
-struct NoIpam;
-
-impl Plugin for NoIpam {
-    fn name(&self) -> &'static str {
-        "none"
-    }
-
-    fn add(&self, _: &Add<'_>) -> Result<cni::AddResult, cni::Error> {
-        Err(nobody())
-    }
-
-    fn del(&self, _: &cni::Del<'_>) -> Result<(), cni::Error> {
-        Err(nobody())
-    }
-
-    fn check(&self, _: &cni::Check<'_>) -> Result<(), cni::Error> {
-        Err(nobody())
-    }
-
-    fn gc(&self, _: &cni::Gc<'_>) -> Result<(), cni::Error> {
-        Err(nobody())
-    }
-
-    fn status(&self, _: &cni::Status<'_>) -> Result<(), cni::Error> {
-        Err(nobody())
-    }
-}
-
-fn nobody() -> cni::Error {
-    cni::Error::new(cni::Code::INTERNAL, "nobody is to be asked")
-}
-
 #[test]
 fn only_the_journal_that_was_judged_is_taken_back() {
     let dir = tempfile::tempdir().unwrap();
-    let node = Node::new(State::at(dir.path()), Vec::new(), &NoIpam);
+    let node = Node::new(State::at(dir.path()), Vec::new(), None);
     let attachment: Attachment = "c0ffee@net1".parse().unwrap();
     let beginning = Beginning {
         plugin: "test",
@@ -87,7 +54,7 @@ fn only_the_journal_that_was_judged_is_taken_back() {
 #[test]
 fn an_attachment_whose_namespace_cannot_be_opened_is_not_taken_back() {
     let dir = tempfile::tempdir().unwrap();
-    let node = Node::new(State::at(dir.path()), Vec::new(), &NoIpam);
+    let node = Node::new(State::at(dir.path()), Vec::new(), None);
     let attachment: Attachment = "c0ffee@net1".parse().unwrap();
     let circle = dir.path().join("netns");
     std::os::unix::fs::symlink("netns", &circle).unwrap();

@@ -65,7 +65,7 @@ impl<'a> Call<'a> {
 /// # Errors
 /// The delegate's error object; or that it could not be run, printed none, or took too long.
 pub(super) fn run(path: &Path, call: &Call<'_>, budget: &Budget) -> Result<Vec<u8>, Error> {
-    let failed = |what: &str, e: io::Error| Error::new(Code::IO, format!("{what} {}: {e}", path.display()));
+    let failed = |operation, source| crate::Error::Delegate { operation, program: path.to_owned(), source };
     let deadline = budget.until("the IPAM plugin", patience(call.verb));
     let mut child = spawn(path, call, &deadline).map_err(|e| failed("run", e))?;
     let (status, printed) = feed(&mut child, call, path, &deadline)?.map_err(|e| failed("talk to", e))?;
@@ -133,11 +133,7 @@ fn feed(child: &mut Child, call: &Call<'_>, path: &Path, deadline: &Deadline<'_>
     }
     end(child);
     let (verb, waited) = (call.verb.as_str(), seconds(deadline.waited()));
-    let msg =
-        format!("the IPAM plugin {} did not end its {verb} within {waited} and was killed", path.display());
-    let details =
-        "it says nothing of why: see its own log, and whether what it asks (an API server, an agent) answers";
-    Err(Error::new(Code::TRY_AGAIN, msg).with_details(details))
+    Err(crate::Error::DelegateTimedOut { program: path.to_owned(), verb, waited }.into())
 }
 
 fn read_all(output: Option<ChildStdout>, sender: &mpsc::Sender<Vec<u8>>) {
@@ -164,9 +160,8 @@ fn refusal(path: &Path, status: ExitStatus, printed: &[u8]) -> Error {
     let code =
         object.as_ref().and_then(|o| o.get("code")?.as_u64()).and_then(|code| u32::try_from(code).ok());
     let (Some(object), Some(code)) = (object, code) else {
-        let msg = format!("{} failed ({status}) without an error object", path.display());
-        return Error::new(Code::INTERNAL, msg)
-            .with_details(format!("it printed {:?}", String::from_utf8_lossy(printed)));
+        let printed = String::from_utf8_lossy(printed).into_owned();
+        return crate::Error::DelegateWithoutError { program: path.to_owned(), status, printed }.into();
     };
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     Error::new(Code(code), text("msg")).with_details(text("details"))

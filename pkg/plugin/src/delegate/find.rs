@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 
-use cni::{Code, Common, Error, Plugin};
+use cni::{Common, Error, Plugin};
 
 /// The IPAM plugin of a configuration.
 pub(super) enum Delegate {
@@ -21,13 +21,13 @@ const BUILTIN_NAMES: [&str; 2] = ["silkrail-ipam", "spiderpool"];
 ///
 /// # Errors
 /// As [`executable`].
-pub(super) fn find(common: &Common<'_>, builtin: &'static dyn Plugin) -> Result<Delegate, Error> {
+pub(super) fn find(common: &Common<'_>, builtin: Option<&'static dyn Plugin>) -> Result<Delegate, Error> {
     let Some(path) = executable(common)? else { return Ok(Delegate::None) };
     let ours = path.file_name().and_then(|name| name.to_str()).is_some_and(|n| BUILTIN_NAMES.contains(&n));
-    if ours && is_this_executable(&path) {
-        return Ok(Delegate::Builtin(builtin));
+    match builtin {
+        Some(builtin) if ours && is_this_executable(&path) => Ok(Delegate::Builtin(builtin)),
+        _ => Ok(Delegate::Executable(path)),
     }
-    Ok(Delegate::Executable(path))
 }
 
 /// The IPAM plugin's executable: the first file of its name in `CNI_PATH`; `None` if there is no IPAM.
@@ -41,10 +41,8 @@ pub(super) fn executable(common: &Common<'_>) -> Result<Option<PathBuf>, Error> 
     }
     let found = common.cni_path.iter().map(|dir| dir.join(name)).find(|path| path.is_file());
     found.map(Some).ok_or_else(|| {
-        let dirs: Vec<_> = common.cni_path.iter().map(|dir| dir.display().to_string()).collect();
-        let msg = format!("failed to find plugin {name:?} in path [{}]", dirs.join(" "));
-        Error::new(Code::INVALID_CONFIG, msg)
-            .with_details("ipam.type must be the name of a file in a directory of CNI_PATH")
+        let dirs: Vec<String> = common.cni_path.iter().map(|dir| dir.display().to_string()).collect();
+        crate::Error::NoDelegate { name: name.to_owned(), searched: dirs }.into()
     })
 }
 

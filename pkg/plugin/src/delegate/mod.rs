@@ -5,7 +5,7 @@ mod collect;
 mod exec;
 mod find;
 
-use cni::{Add, AddResult, Check, Code, Common, Del, Error, Status, Verb};
+use cni::{Add, AddResult, Check, Common, Del, Error, Status, Verb};
 
 pub use change::Delegated;
 pub use collect::gc;
@@ -27,7 +27,7 @@ pub fn add(request: &Add<'_>, node: &Node) -> Result<AddResult, Error> {
         }
     };
     if result.ips.is_empty() {
-        return Err(Error::new(Code::INTERNAL, "IPAM plugin returned missing IP config"));
+        return Err(crate::Error::NoAddresses.into());
     }
     Ok(result)
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use cni::{Add, AddResult, Code, IpConfig, Route};
+use cni::{Add, AddResult, IpConfig, Route};
 use ipam::{Family, LocalStore, Pool, Selection, StoreError};
 use ipnetwork::IpNetwork;
 use journal::{Journal, boot_id};
@@ -16,9 +16,10 @@ use plugin::{
 };
 
 use crate::{
-    ITSELF, NAME,
+    NAME,
     change::{Change, Claim},
     conf::Conf,
+    error::IpamError,
     full,
     note::Note,
     reclaim, requested, restart,
@@ -27,9 +28,8 @@ use crate::{
 /// How long another process may hold a pool's lock. It normally does for microseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(crate) fn add(request: &Add<'_>) -> Result<AddResult, cni::Error> {
+pub(crate) fn add(node: &Node, request: &Add<'_>) -> Result<AddResult, cni::Error> {
     let conf = Conf::of(&request.common, true)?;
-    let node = Node::of(&request.common, &ITSELF)?;
     let beginning = Beginning {
         plugin: NAME,
         attachment: &request.attachment,
@@ -37,13 +37,13 @@ pub(crate) fn add(request: &Add<'_>) -> Result<AddResult, cni::Error> {
         netns_path: &request.netns,
         netns: NetNs::open(&request.netns).and_then(NetNs::identified).ok().map(|netns| netns.id()),
     };
-    let journal = match attachment::begin(&node, &beginning) {
+    let journal = match attachment::begin(node, &beginning) {
         Ok(journal) => journal,
         // A main plugin that was killed and asks again gets what it got.
-        Err(Error::Journal(journal::Error::Exists { .. })) => return again(&node, request, &conf),
+        Err(Error::Journal(journal::Error::Exists { .. })) => return again(node, request, &conf),
         Err(error) => return Err(error.into()),
     };
-    attachment::all_or_nothing(journal, &node, |journal| fresh(journal, &node, request, &conf))
+    attachment::all_or_nothing(journal, node, |journal| fresh(journal, node, request, &conf))
 }
 
 fn fresh(
@@ -134,7 +134,7 @@ impl Giving<'_> {
     fn why_not(&self, address: IpAddr) -> Error {
         match self.conf.select_knowing_all(&self.request.common, self.request.attachment.ifname.as_str()) {
             Ok((selection, pools)) => {
-                cni::Error::new(Code::NO_ADDRESS, selection.why_not(address, pools).to_string()).into()
+                IpamError::Refused(selection.why_not(address, pools).to_string()).into()
             }
             Err(error) => error,
         }

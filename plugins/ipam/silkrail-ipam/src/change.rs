@@ -4,17 +4,16 @@
 use std::{fmt, net::IpAddr};
 
 use addr::Attachment;
-use cni::Code;
 use ipam::{LocalStore, Owner};
 use plugin::{Error, Node};
 use serde::{Deserialize, Serialize};
 
-use crate::note::Note;
+use crate::{error::IpamError, note::Note};
 
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Change {
+pub enum Change {
     /// An address was claimed.
     Claim(Claim),
     /// It was noted which attachment the pod's interface is.
@@ -23,7 +22,7 @@ pub(crate) enum Change {
 
 /// The claim of an address. Its owner is how it is known again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Claim {
+pub struct Claim {
     pub(crate) owner: Attachment,
     pub(crate) pool: String,
     pub(crate) address: IpAddr,
@@ -41,8 +40,11 @@ impl Claim {
         let found = store(node)?.map_or(Ok(None), |store| store.owner(*address))?;
         match found {
             Some(Owner::Attachment(is)) if is == *owner => Ok(()),
-            Some(other) => changed(format!("address {address} belongs to {other}, not to {owner}")),
-            None => changed(format!("address {address} of {owner} is not claimed any more")),
+            Some(other) => {
+                let (now, owner) = (other.to_string(), owner.clone());
+                Err(IpamError::NotOwner { address: *address, now, owner }.into())
+            }
+            None => Err(IpamError::NotClaimed { address: *address, owner: owner.clone() }.into()),
         }
     }
 }
@@ -89,8 +91,4 @@ impl fmt::Display for Change {
 /// The store of this boot, if there is one.
 fn store(node: &Node) -> Result<Option<LocalStore>, Error> {
     Ok(LocalStore::open_existing(node.state.root(), journal::boot_id()?)?)
-}
-
-fn changed(msg: String) -> Result<(), Error> {
-    Err(cni::Error::new(Code::CHANGED, msg).into())
 }

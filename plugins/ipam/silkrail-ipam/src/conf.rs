@@ -2,10 +2,13 @@
 
 use std::{cell::OnceCell, fs, path::PathBuf};
 
-use cni::{Code, Common, Error as CniError, Fields};
+use cni::{Common, Error as CniError, Fields};
 use ipam::{Namespace, Pool, Pools, Selection, Wanted};
-use plugin::{Error, State};
+use plugin::{Error, conf};
 use serde_json::Value;
+use state::State;
+
+use crate::error::IpamError;
 
 /// Where pools are read from unless the configuration has its own.
 const POOLS_DIR: &str = "/etc/silkrail/pools.d";
@@ -38,13 +41,11 @@ impl Conf {
             return Err(CniError::config("ipam: expected an object with the pools to use, found none").into());
         };
         if ipam.flag("match_master_subnet")?.unwrap_or(false) {
-            let msg =
-                "ipam.match_master_subnet: true is not supported; name the pools in default_ipv4_ippool";
-            return Err(CniError::new(Code::UNSUPPORTED_FIELD, msg).into());
+            return Err(IpamError::MatchMasterSubnet.into());
         }
         let listed = [ipam.texts("default_ipv4_ippool")?, ipam.texts("default_ipv6_ippool")?];
         let source = Source::of(&ipam)?;
-        let pools = source.wanted(&listed, &State::of(common)?, keep)?;
+        let pools = source.wanted(&listed, &conf::state_dir(common)?, keep)?;
         let [ipv4, ipv6] = listed;
         Ok(Self {
             source,

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use cni::Code;
 use ipam::{Family, LocalStore, Owner, Pool};
 use plugin::{Error, Node};
+
+use crate::error::IpamError;
 
 /// How many holders are named.
 const NAMED: usize = 3;
@@ -23,7 +24,7 @@ pub(crate) fn error(node: &Node, store: &LocalStore, ifname: &str, pools: &[&Poo
          delete a pod that has one, extend {whose}, or see with `silkrail gc` what the dead still hold{unusable}",
         full.join("; ")
     );
-    cni::Error::new(Code::NO_ADDRESS, msg).into()
+    IpamError::Full(msg).into()
 }
 
 /// `IPPool rail (10.7.0.10-10.7.0.11): 2 of 2 given on this node, to ai/worker-0, ai/worker-1`.

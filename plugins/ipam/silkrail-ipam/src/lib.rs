@@ -8,6 +8,7 @@
 mod add;
 mod change;
 mod conf;
+mod error;
 mod full;
 mod note;
 mod reclaim;
@@ -15,96 +16,46 @@ mod requested;
 mod restart;
 mod status;
 
-use std::path::PathBuf;
-
 use addr::Attachment;
-use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Plugin, Status};
+use cni::{Add, AddResult, Check, Del, Error, Status};
 use ipam::LocalStore;
-use journal::Content;
-use plugin::{
-    Journaled, Node, State,
-    attachment::{self, NodeChange},
-    journals, log, lost,
-};
+use plugin::{JournaledPlugin, Node, attachment, collect, not_available};
+use state::journals;
 
-use self::change::Change;
+use self::{change::Change, error::IpamError};
 
 /// The IPAM plugin.
 #[derive(Debug)]
 pub struct SilkrailIpam;
 
-/// It delegates to nobody.
-static ITSELF: SilkrailIpam = SilkrailIpam;
+const NAME: &str = SilkrailIpam::NAME;
 
-const NAME: &str = "silkrail-ipam";
+impl JournaledPlugin for SilkrailIpam {
+    const NAME: &'static str = "silkrail-ipam";
+    const HAS_ABOUT: bool = true;
+    type Change = Change;
 
-/// What a journal of this plugin says.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn read_journal(bytes: &[u8]) -> Result<Content<impl NodeChange + use<>>, String> {
-    Content::<Change>::parse(bytes)
-}
-
-impl Plugin for SilkrailIpam {
-    fn name(&self) -> &'static str {
-        NAME
+    fn add(&self, node: &Node, request: &Add<'_>) -> Result<AddResult, Error> {
+        add::add(node, request)
     }
 
-    fn about(&self) -> Option<String> {
-        Some(format!("CNI {NAME} plugin {} (silkrail)", env!("CARGO_PKG_VERSION")))
+    fn del_without_journal(&self, node: &Node, request: &Del<'_>) -> Result<(), Error> {
+        Ok(release_unknown(node, &request.attachment)?)
     }
 
-    fn add(&self, request: &Add<'_>) -> Result<AddResult, Error> {
-        log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
-        add::add(request)
-    }
-
-    fn del(&self, request: &Del<'_>) -> Result<(), Error> {
-        // A DEL never fails because of how it should log.
-        let _ = log::configure(&request.common, log::about(&request.attachment, request.netns.as_deref()));
-        let node = Node::of(&request.common, &ITSELF)?;
-        if !attachment::take_back::<Change>(&node, NAME, &request.attachment)? {
-            release_unknown(&node, &request.attachment)?;
-        }
-        Ok(())
-    }
-
-    fn check(&self, request: &Check<'_>) -> Result<(), Error> {
-        log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
-        let node = Node::of(&request.common, &ITSELF)?;
-        let Some(journal) = attachment::find::<Change>(&node, NAME, &request.attachment)? else {
-            let msg = format!("attachment {} has no address here", request.attachment);
-            return Err(Error::new(Code::CHANGED, msg));
+    fn check(&self, node: &Node, request: &Check<'_>) -> Result<(), Error> {
+        let Some(journal) = attachment::find::<Change>(node, NAME, &request.attachment)? else {
+            return Err(plugin::Error::from(IpamError::NoAttachment(request.attachment.clone())).into());
         };
-        Ok(journal.verify(&node)?)
+        Ok(journal.verify(node)?)
     }
 
-    fn gc(&self, request: &Gc<'_>) -> Result<(), Error> {
-        // Nor does a GC.
-        let _ = log::configure(&request.common, String::new());
-        let node = Node::of(&request.common, &ITSELF)?;
-        let collected = attachment::collect::<Change>(&node, self, &request.common, &request.valid);
-        let released = lost::collect_addresses(&node.state, &request.valid);
-        Ok(collected.and(released)?)
+    fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin::Error> {
+        collect::addresses(node, valid)
     }
 
-    fn status(&self, request: &Status<'_>) -> Result<(), Error> {
-        log::configure(&request.common, String::new())?;
-        status::status(request).map_err(|e| Error { code: Code::NOT_AVAILABLE, ..e.into() })
-    }
-}
-
-impl Journaled for SilkrailIpam {
-    fn take_back(
-        &self,
-        state: State,
-        cni_path: Vec<PathBuf>,
-        attachment: &Attachment,
-        inode: u64,
-    ) -> Result<(), plugin::Error> {
-        let node = Node::new(state, cni_path, &ITSELF);
-        attachment::take_back_judged::<Change>(&node, NAME, attachment, inode)
+    fn status(&self, node: &Node, request: &Status<'_>) -> Result<(), Error> {
+        status::status(node, request).map_err(not_available)
     }
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// It is a symbolic link, as a claim is: one system call makes it, with its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Note {
+pub struct Note {
     uid: Uid,
     attachment: Attachment,
 }

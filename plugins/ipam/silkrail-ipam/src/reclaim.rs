@@ -6,10 +6,11 @@ use addr::Attachment;
 use ipam::{Claim, LocalStore, Owner, Pool};
 use journal::{Journal, Record};
 use netns::{Living, NetNsId};
-use plugin::{Error, Node, lost::Lost};
+use plugin::{Error, Node};
+use state::orphans::Orphan;
 use tracing::{info, warn};
 
-use crate::{NAME, change::Change};
+use crate::{NAME, change::Change, error::IpamError};
 
 /// How long another call may hold the journal of a dead attachment. Who does is taking it back already.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -69,7 +70,7 @@ fn take_back(
 ) -> Result<Option<String>, Error> {
     let path = node.state.journal(owner, NAME);
     let Some(record) = Record::look(&path).unwrap_or_default() else {
-        return lost(node, address, owner, living);
+        return orphan(node, address, owner, living);
     };
     let dead = |id: NetNsId| living.death(&record.head.netns_path, id);
     let Some(why) = record.head.netns.and_then(dead).filter(|_| !record.at_work) else { return Ok(None) };
@@ -80,7 +81,7 @@ fn take_back(
         Some(journal) => {
             let left = journal.revert(node).err().unwrap_or_default();
             if let Some(left) = left.first() {
-                return Err(cni::Error::new(cni::Code::TRY_AGAIN, left.to_string()).into());
+                return Err(IpamError::Left(left.to_string()).into());
             }
         }
         // Another call was faster.
@@ -90,12 +91,17 @@ fn take_back(
 }
 
 /// Without a journal only the pod map can prove that the owner is dead.
-fn lost(node: &Node, address: IpAddr, owner: &Attachment, living: &Living) -> Result<Option<String>, Error> {
+fn orphan(
+    node: &Node,
+    address: IpAddr,
+    owner: &Attachment,
+    living: &Living,
+) -> Result<Option<String>, Error> {
     let Ok(Some(entry)) = node.state.podmap().read(owner) else { return Ok(None) };
     let container = &entry.container;
     let id =
         NetNsId { cookie: container.netns_cookie, ..NetNsId::new(container.netns_dev, container.netns_ino) };
     let Some(why) = living.death(&container.netns_path, id) else { return Ok(None) };
-    let gone = Lost::Address(address, owner.clone()).take_back(&node.state)?;
+    let gone = Orphan::Address(address, owner.clone()).release(&node.state, node.claims_lock().at())?;
     Ok(gone.then_some(why))
 }

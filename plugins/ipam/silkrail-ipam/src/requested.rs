@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
-use cni::{Code, Common, Error, Fields};
+use cni::{Common, Fields};
+use plugin::Error;
+
+use crate::error::IpamError;
 
 /// The addresses that a call asks for, in order and each once: of `runtimeConfig.ips`, of `args.cni.ips` and of `IP` in
 /// `CNI_ARGS`. A prefix length is that of the pool's subnet, whatever is asked.
@@ -20,8 +23,7 @@ pub(crate) fn addresses(common: &Common<'_>) -> Result<Vec<IpAddr>, Error> {
         listed(&args, &mut found)?;
     }
     for text in common.args.get("IP").into_iter().flat_map(|text| text.split(',')) {
-        let wrong = || format!("CNI_ARGS: IP: expected an address like 10.0.0.5, found {text:?}");
-        found.push(address(text).ok_or_else(|| Error::new(Code::INVALID_ENVIRONMENT, wrong()))?);
+        found.push(address(text).ok_or_else(|| IpamError::WrongArgument(text.to_owned()))?);
     }
     let mut once = Vec::with_capacity(found.len());
     for address in found {

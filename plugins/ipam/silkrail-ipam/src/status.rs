@@ -4,7 +4,7 @@ use cni::Status;
 use ipam::{LocalStore, StoreError};
 use plugin::{Error, Node};
 
-use crate::{ITSELF, conf::Conf};
+use crate::conf::Conf;
 
 /// Looks whether there are pools that the configuration can use, of each family that they cover.
 ///
@@ -13,10 +13,9 @@ use crate::{ITSELF, conf::Conf};
 ///
 /// # Errors
 /// That a pool is wrong, or none can be used; where asked for, that all of a family are full.
-pub(crate) fn status(request: &Status<'_>) -> Result<(), Error> {
+pub(crate) fn status(node: &Node, request: &Status<'_>) -> Result<(), Error> {
     let conf = Conf::of(&request.common, false)?;
     let selection = conf.select_for_any_pod()?;
-    let node = Node::of(&request.common, &ITSELF)?;
     // Without a store nobody has an address.
     let Some(store) = LocalStore::open_existing(node.state.root(), journal::boot_id()?)? else {
         return Ok(());

@@ -55,7 +55,7 @@ impl Kind for Macvlan {
     }
 
     fn mac(&self, common: &Common<'_>) -> Result<Option<MacAddr>, Error> {
-        plugin::mac(common)
+        plugin::conf::mac(common)
     }
 
     fn message(&self, name: &LinkName, parent: u32, mode: &Mode) -> LinkMessage {

@@ -1,13 +1,12 @@
 //! ADD: claim the VF, configure it, move it, and give it its addresses.
 
 use addr::MacAddr;
-use cni::{Add, AddResult, Error as CniError, Interface, Plugin};
+use cni::{Add, AddResult, Error as CniError, Interface};
 use exclusive::{Given, RdmaNeed};
 use journal::Journal;
 use plugin::{
     Error, Node, Pod,
     attachment::{self, Beginning},
-    claim::{Claim, Part},
     delegate::{self, Delegated},
     entry::{self, Published},
     interface, patiently,
@@ -15,6 +14,7 @@ use plugin::{
 use podmap::Rdma;
 use rdma::Socket;
 use rtnl::Link;
+use state::claim::{Claim, Part};
 use sysfs::Function;
 use tracing::info;
 
@@ -24,16 +24,15 @@ use crate::{
 };
 
 /// Gives a pod its VF.
-pub(crate) fn add(request: &Add<'_>, builtin_ipam: &'static dyn Plugin) -> Result<AddResult, CniError> {
+pub(crate) fn add(node: &Node, request: &Add<'_>) -> Result<AddResult, CniError> {
     let conf = Conf::of(&request.common)?;
-    let node = Node::of(&request.common, builtin_ipam)?;
     let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
-    Vf::exists(&node, conf.device)?;
-    let rdma = conf.isolation.map(|_| exclusive::in_exclusive_mode(&node)).transpose()?;
+    Vf::exists(node, conf.device)?;
+    let rdma = conf.isolation.map(|_| exclusive::in_exclusive_mode(node)).transpose()?;
 
-    let journal = attachment::begin(&node, &Beginning::of(NAME, request, &pod))?;
-    let addition = Addition { request, conf: &conf, node: &node, pod: &pod };
-    attachment::all_or_nothing(journal, &node, |journal| addition.make(journal, rdma))
+    let journal = attachment::begin(node, &Beginning::of(NAME, request, &pod))?;
+    let addition = Addition { request, conf: &conf, node, pod: &pod };
+    attachment::all_or_nothing(journal, node, |journal| addition.make(journal, rdma))
 }
 
 /// An ADD whose preconditions hold.
@@ -78,7 +77,9 @@ impl Addition<'_, '_> {
         let vf = Function::Pci(self.conf.device);
         let claim = Claim::of(Part::Vf, vf, attachment, netns.clone(), self.pod.id())?;
         journal.make(Change::Claim(claim.clone()), |_| {
-            claim.make(self.node, |former| attachment::take_back::<Change>(self.node, NAME, former))
+            let node = self.node;
+            let deadline = || node.claims_lock().at();
+            claim.make(&node.state, &deadline, |former| attachment::take_back::<Change>(node, NAME, former))
         })
     }
 

@@ -3,15 +3,16 @@
 
 use std::fmt;
 
-use plugin::{Error, Node, claim::Claim, delegate::Delegated, entry::Published};
+use plugin::{Error, Node, delegate::Delegated, entry::Published};
 use serde::{Deserialize, Serialize};
+use state::claim::Claim;
 
 use crate::{link_move::LinkMove, mac::FormerMac, settings::Configured};
 
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Change {
+pub enum Change {
     /// The VF was claimed.
     Claim(Claim),
     /// The IPAM plugin was called.
@@ -41,7 +42,7 @@ impl journal::Change for Change {
 
     fn revert(&self, node: &Node) -> Result<(), Error> {
         match self {
-            Self::Claim(claim) => claim.revert(node),
+            Self::Claim(claim) => Ok(claim.revert(&node.state, node.claims_lock().at())?),
             Self::Delegated(call) => call.revert(node),
             Self::Mac(mac) => mac.revert(node),
             Self::Move(link_move) => link_move.revert(node),
@@ -53,7 +54,7 @@ impl journal::Change for Change {
 
     fn verify(&self, node: &Node) -> Result<(), Error> {
         match self {
-            Self::Claim(claim) => claim.verify(node),
+            Self::Claim(claim) => Ok(claim.verify(&node.state, node.claims_lock().at())?),
             Self::Move(link_move) => link_move.verify(),
             Self::Configured(settings) => settings.verify(node),
             Self::Rdma(change) => change.verify(node),

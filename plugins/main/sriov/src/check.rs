@@ -1,23 +1,22 @@
 //! CHECK: is the attachment as ADD left it?
 
-use cni::{Check, Code, Error as CniError, Plugin};
+use cni::{Check, Error as CniError};
 use plugin::{Error, Node, Pod, attachment, delegate, interface};
 
-use crate::{NAME, change::Change, conf::Conf};
+use crate::{NAME, change::Change, conf::Conf, error::SriovError};
 
 /// Compares claim, settings, link and addresses with the journal and the result of ADD.
-pub(crate) fn check(request: &Check<'_>, builtin_ipam: &'static dyn Plugin) -> Result<(), CniError> {
+pub(crate) fn check(node: &Node, request: &Check<'_>) -> Result<(), CniError> {
     Conf::of(&request.common)?;
-    let node = Node::of(&request.common, builtin_ipam)?;
     let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
-    delegate::check(request, &node)?;
+    delegate::check(request, node)?;
     let prev =
         request.common.conf.prev_result()?.ok_or_else(|| CniError::config("required prevResult missing"))?;
-    let journal = attachment::find::<Change>(&node, NAME, &request.attachment)?;
+    let journal = attachment::find::<Change>(node, NAME, &request.attachment)?;
     let Some(journal) = journal else {
-        return Err(changed(format!("there is no attachment {}", request.attachment)));
+        return Err(Error::from(SriovError::NoAttachment(request.attachment.clone())).into());
     };
-    journal.verify(&node)?;
+    journal.verify(node)?;
     for change in journal.changes() {
         if let Change::Rdma(change) = change {
             change.is_in(&pod.netns)?;
@@ -33,18 +32,11 @@ pub(crate) fn check(request: &Check<'_>, builtin_ipam: &'static dyn Plugin) -> R
     let link = pod.links.link(&request.attachment.ifname).map_err(Error::from)?;
     let mac = link.mac.map(|mac| mac.to_string());
     if described.mac.as_ref().map(|mac| mac.to_ascii_lowercase()) != mac {
-        return Err(changed(format!(
-            "link {ifname} has the MAC address {}, ADD left it with {}",
-            mac.unwrap_or_default(),
-            described.mac.clone().unwrap_or_default()
-        )));
+        let (is, was) = (mac.unwrap_or_default(), described.mac.clone().unwrap_or_default());
+        return Err(Error::from(SriovError::OtherMac { name: ifname.to_owned(), is, was }).into());
     }
     let index = prev.interfaces.iter().position(|i| i == described);
     let mut own = prev.clone();
     own.ips.retain(|ip| ip.interface == index);
     Ok(interface::verify(&pod, &link, &own)?)
-}
-
-fn changed(msg: String) -> CniError {
-    CniError::new(Code::CHANGED, msg)
 }

@@ -39,7 +39,7 @@ impl Conf {
         Ok(Self {
             device,
             vlan: vlan(&fields)?,
-            mac: plugin::mac(common)?,
+            mac: plugin::conf::mac(common)?,
             mtu: positive(&fields, "mtu")?.filter(|mtu| *mtu > 0),
             rate: rate(&fields)?,
             spoofchk: switch(&fields, "spoofchk")?,

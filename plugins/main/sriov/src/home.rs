@@ -3,13 +3,12 @@
 use std::{thread, time::Duration};
 
 use addr::{LinkName, MacAddr, PciAddress};
-use cni::{Code, Error as CniError};
 use plugin::{Budget, Error, Node, patiently};
 use rtnl::{Handle, Link};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::link_settings::LinkSettings;
+use crate::{error::SriovError, link_settings::LinkSettings};
 
 /// How long a driver may take to accept an address. Some do it in the background, or after a reset.
 const MAC_PATIENCE: Duration = Duration::from_secs(10);
@@ -39,7 +38,7 @@ impl Home {
         let name = if is_writable(&link.name) { &link.name } else { &nameless };
         let altnames = link.altnames.iter().filter(|altname| is_writable(altname));
         Ok(Self {
-            name: name.parse().map_err(|e| CniError::new(Code::INTERNAL, format!("VF {vf}: {e}")))?,
+            name: name.parse().map_err(|source| SriovError::Nameless { vf, source })?,
             index: Some(link.index),
             mac: link.mac,
             permanent_mac: link.permanent_mac,
@@ -208,12 +207,7 @@ pub(crate) fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Er
         }
         if deadline.has_passed() {
             let is = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
-            let msg = format!(
-                "mac: effective mac address is different from requested one: {} has {is}, not {mac}",
-                link.name
-            );
-            let why = refused.map(|e| e.to_string()).unwrap_or_default();
-            return Err(CniError::new(Code::TRY_AGAIN, msg).with_details(why).into());
+            return Err(SriovError::MacRefused { link: link.name, is, wanted: mac, source: refused }.into());
         }
         thread::sleep(Duration::from_millis(20));
     }

@@ -4,19 +4,17 @@
 //! can be taken back by it, made of our own changes.
 
 use addr::{Attachment, LinkName, MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
-use cni::{Code, Del, Error as CniError, Fields};
+use cni::{Del, Error as CniError, Fields};
+use go_plugins::{Allocation, GoFile};
 use netns::NetNs;
-use plugin::{
-    Error, Node,
-    upgrade::{self, Allocation, GoFile},
-};
+use plugin::{Error, Node, attachment};
 use rtnl::{VfSettingsChange, VfVlanTag};
 use sysfs::Function;
 use tracing::info;
 
 use crate::{
-    NAME, change::Change, home::Home, link_move::LinkMove, mac::FormerMac, settings::Configured,
-    vf::is_anothers,
+    NAME, change::Change, error::SriovError, home::Home, link_move::LinkMove, mac::FormerMac,
+    settings::Configured, vf::is_anothers,
 };
 
 /// Takes back what the Go plugin noted of an attachment, if it noted any.
@@ -25,25 +23,29 @@ use crate::{
 /// What is left; the Go plugin's files then stay for the next DEL.
 pub(crate) fn take_back(request: &Del<'_>, node: &Node) -> Result<(), Error> {
     let Attachment { container_id, ifname } = &request.attachment;
-    let Some(file) = node.go_state.find(NAME, &format!("{container_id}-{ifname}"))? else { return Ok(()) };
+    let Some(file) =
+        node.go_state.find(NAME, &format!("{container_id}-{ifname}"), node.go_file_lock().at())?
+    else {
+        return Ok(());
+    };
     let Some(noted) = Noted::read(&file) else { return Ok(()) };
     let allocation = node.go_state.allocation(noted.vf);
     let is_anothers = || is_anothers(node, noted.vf, &request.attachment);
     if file.is_outdated() || (is_anothers()? && allocation.is_none()) {
         info!(vf = %noted.vf, "the VF is another pod's by now and is left alone");
-        return file.remove();
+        return Ok(file.remove()?);
     }
     let path = request.netns.as_deref().or_else(|| allocation.as_ref().map(Allocation::netns));
     // Not held open any longer than this: the pod may be about to end.
-    let changes = noted.changes(node, &request.attachment, path.and_then(upgrade::living).as_ref())?;
-    upgrade::revert(node, &changes)?;
+    let changes = noted.changes(node, &request.attachment, path.and_then(go_plugins::living).as_ref())?;
+    attachment::revert_all(node, &changes)?;
     if is_anothers()? {
         // An ADD has claimed the VF and waits for this file, to take back what we could not any more.
         return Ok(());
     }
     info!(vf = %noted.vf, "took back what the Go plugin had attached");
     allocation.map_or(Ok(()), Allocation::remove)?;
-    file.remove()
+    Ok(file.remove()?)
 }
 
 /// Sees that no pod of the Go plugin has a VF. What one that is gone has left is taken back, on behalf of
@@ -54,21 +56,16 @@ pub(crate) fn take_back(request: &Del<'_>, node: &Node) -> Result<(), Error> {
 pub(crate) fn make_room(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<(), Error> {
     let Some(allocation) = node.go_state.allocation(vf) else { return Ok(()) };
     if allocation.lives() {
-        let msg = format!("pci address {vf} is already allocated");
-        let details = format!(
-            "by the Go plugin, to the pod whose namespace {} lives; nothing was touched",
-            allocation.netns().display()
-        );
-        return Err(CniError::new(Code::IN_USE, msg).with_details(details).into());
+        return Err(SriovError::GoPluginHasIt { vf, netns: allocation.netns().to_owned() }.into());
     }
-    if let Some(file) = node.go_state.newest_about(NAME, &vf.to_string())?
+    if let Some(file) = node.go_state.newest_about(NAME, &vf.to_string(), node.go_file_lock().at())?
         && let Some(noted) = Noted::read(&file)
     {
         info!(%vf, "taking back a VF whose pod is gone without a DEL");
-        upgrade::revert(node, &noted.changes(node, owner, None)?)?;
+        attachment::revert_all(node, &noted.changes(node, owner, None)?)?;
         file.remove()?;
     }
-    allocation.remove()
+    Ok(allocation.remove()?)
 }
 
 /// What the Go plugin noted of an attachment.

@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf, time::Duration};
 
 use addr::{Attachment, LinkName, PciAddress};
-use cni::{Add, Code, Error as CniError};
+use cni::Add;
 use netns::{NetNs, NetNsId};
 use nix::errno::Errno;
 use plugin::{Error, Node, Pod, other_netns};
@@ -14,6 +14,7 @@ use sysfs::Function;
 use tracing::warn;
 
 use crate::{
+    error::SriovError,
     home::Home,
     vf::{is_anothers, link_at_home, may_have_link, wait_at_home},
 };
@@ -31,7 +32,7 @@ const RENAMINGS: usize = 20;
 /// A VF's link was moved into a pod. It is known again by its PCI address, wherever it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct LinkMove {
+pub struct LinkMove {
     owner: Attachment,
     vf: PciAddress,
     ifname: LinkName,
@@ -138,7 +139,7 @@ impl LinkMove {
         match returned {
             Some(link) => self.home.restore(node, &link),
             None if !node.sysfs.has(&Function::Pci(self.vf))? => Ok(()),
-            None => Err(self.lost()),
+            None => Err(SriovError::NotReturned { vf: self.vf, waited: RETURN }.into()),
         }
     }
 
@@ -159,15 +160,6 @@ impl LinkMove {
             };
         }
         Ok(())
-    }
-
-    fn lost(&self) -> Error {
-        let msg = format!(
-            "VF {} has not come home within {RETURN:?}: its network device is in no namespace we know",
-            self.vf
-        );
-        let details = "a process may still hold the pod's namespace open; binding its driver anew brings the device back";
-        CniError::new(Code::TRY_AGAIN, msg).with_details(details).into()
     }
 
     /// The pod, if it lives.
@@ -225,8 +217,7 @@ impl LinkMove {
                 return self.move_under_any_name(pod, home, &link);
             }
         }
-        let msg = format!("VF {}: its pod gives it names faster than they can be taken away", self.vf);
-        Err(CniError::new(Code::TRY_AGAIN, msg).with_details("end the pod's processes").into())
+        Err(SriovError::RenamedFaster(self.vf).into())
     }
 
     fn move_under_its_name(&self, pod: &Pod, home: &NetNs, link: &Link) -> Result<(), rtnl::Error> {
@@ -240,26 +231,25 @@ impl LinkMove {
     }
 
     fn move_under_any_name(&self, pod: &Pod, home: &NetNs, link: &Link) -> Result<(), Error> {
-        let any = "dev%d".parse().map_err(|e| CniError::new(Code::INTERNAL, format!("dev%d: {e}")))?;
+        let any = "dev%d".parse().map_err(|source| SriovError::Nameless { vf: self.vf, source })?;
         Ok(pod.links.move_link(link.index, home, &any, None)?)
     }
 
     /// Looks whether the link is in the pod under its name.
     pub(crate) fn verify(&self) -> Result<(), Error> {
-        let changed = |msg: String| Err(CniError::new(Code::CHANGED, msg).into());
         let Some(pod) = self.pod()? else {
-            return changed(format!("the namespace {} is gone", self.netns.display()));
+            return Err(SriovError::NamespaceGone(self.netns.clone()).into());
         };
         // By its name, not by the index: kernels before 5.13 choose that, and another VF may have got it.
         if pod.links.find_link(&self.ifname)?.is_some_and(|link| self.may_be(&link)) {
             return Ok(());
         }
         match self.find(&pod.links)? {
-            Some(link) => changed(format!(
-                "the link of VF {} is called {} now, not {}",
-                self.vf, link.name, self.ifname
-            )),
-            None => changed(format!("the link of VF {} is not in the pod any more", self.vf)),
+            Some(link) => {
+                let (name, ifname) = (link.name, self.ifname.to_string());
+                Err(SriovError::Renamed { vf: self.vf, name, ifname }.into())
+            }
+            None => Err(SriovError::Gone(self.vf).into()),
         }
     }
 }

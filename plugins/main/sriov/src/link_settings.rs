@@ -4,7 +4,6 @@
 //! driver, and the polling of its queues.
 
 use addr::LinkName;
-use cni::{Code, Error as CniError};
 use ethtool::DriverSettings;
 use nix::errno::Errno;
 use plugin::{Error, Node};
@@ -12,6 +11,8 @@ use rtnl::{Link, LinkSettings as KernelSettings};
 use serde::{Deserialize, Serialize};
 use sysfs::NapiSettings;
 use tracing::warn;
+
+use crate::error::SriovError;
 
 /// Settings of a VF's link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,11 +45,7 @@ impl LinkSettings {
     pub(crate) fn remove_programs(&self, node: &Node, link: &Link) -> Result<(), Error> {
         match node.links()?.remove_programs(link.index, &link.settings, &self.link) {
             Err(rtnl::Error::Netlink(error)) if error.errno() == Some(Errno::EBUSY) => {
-                let msg =
-                    format!("{}: an XDP program of the pod is held on it by a process that lives", link.name);
-                let details = "end the pod's processes, and those that they gave it to; `silkrail recover` binds the VF's driver \
-                               anew, which takes it off too";
-                Err(CniError::new(Code::TRY_AGAIN, msg).with_details(details).into())
+                Err(SriovError::ProgramHeld(link.name.clone()).into())
             }
             removed => Ok(removed?),
         }

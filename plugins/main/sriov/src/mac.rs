@@ -17,7 +17,7 @@ use crate::vf::{Pf, Vf, is_anothers};
 
 /// The address that a PF showed for a VF before its settings were changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FormerMac {
+pub struct FormerMac {
     owner: Attachment,
     vf: PciAddress,
     pf: PciAddress,

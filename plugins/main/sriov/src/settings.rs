@@ -3,7 +3,6 @@
 use std::fmt;
 
 use addr::{Attachment, PciAddress};
-use cni::{Code, Error as CniError};
 use nix::errno::Errno;
 use plugin::{Error, Node, patiently};
 use rtnl::{VfIndex, VfSettings, VfSettingsChange, VfVlanTag};
@@ -12,12 +11,13 @@ use sysfs::Function;
 
 use crate::{
     conf::Conf,
+    error::SriovError,
     vf::{Pf, Vf, is_anothers},
 };
 
 /// A VF was configured through its PF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Configured {
+pub struct Configured {
     owner: Attachment,
     vf: PciAddress,
     pf: PciAddress,
@@ -103,10 +103,8 @@ impl Configured {
             return Err(error);
         }
         let driver = node.sysfs.driver(&Function::Pci(pf.pci))?.unwrap_or_else(|| "no driver".into());
-        let (key, name) = (key(change), &pf.link.name);
-        let msg = format!("{key}: the driver {driver} of PF {name} does not support it for VF {}", self.vf);
-        let details = format!("leave {key} out, or use another card; the kernel's answer: {error}");
-        Err(CniError::new(Code::UNSUPPORTED_FIELD, msg).with_details(details).into())
+        let (key, pf) = (key(change), pf.link.name.clone());
+        Err(SriovError::UnsupportedSetting { key, driver, pf, vf: self.vf, source: error }.into())
     }
 
     fn set_patiently(&self, node: &Node, pf: &Pf, change: VfSettingsChange) -> Result<(), Error> {
@@ -153,12 +151,8 @@ impl Configured {
         match self.set.iter().find(|change| !change.is_in_place(&now)) {
             None => Ok(()),
             Some(change) => {
-                let msg = format!(
-                    "VF {}: {} is not as ADD set it ({change:?}); it is {now:?}",
-                    self.vf,
-                    key(*change)
-                );
-                Err(CniError::new(Code::CHANGED, msg).into())
+                let (set, now) = (format!("{change:?}"), format!("{now:?}"));
+                Err(SriovError::OtherSetting { vf: self.vf, key: key(*change), set, now }.into())
             }
         }
     }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use addr::{Attachment, PciAddress};
-use cni::{Code, Error as CniError};
-use plugin::{
-    Error, Node,
-    claim::{self, Part},
-};
+use cni::Error as CniError;
+use plugin::{Error, Node};
 use rtnl::{Link, VfIndex, VfSettings};
+use state::claim::{self, Part};
 use sysfs::Function;
+
+use crate::error::SriovError;
 
 /// How long a VF may be on its way home from a namespace that died. The kernel does it in the background.
 const RETURN: Duration = Duration::from_secs(20);
@@ -43,10 +43,7 @@ impl Pf {
         let name = node.sysfs.pf_link(pci)?;
         let (link, vfs) = node.links()?.pf(&name)?;
         let settings = vfs.into_iter().find(|(number, _)| *number == index).map(|(_, settings)| settings);
-        let settings = settings.ok_or_else(|| {
-            let msg = format!("PF {name} does not tell the settings of its VF {index}");
-            CniError::new(Code::TRY_AGAIN, msg).with_details("was sriov_numvfs changed?")
-        })?;
+        let settings = settings.ok_or_else(|| SriovError::NoSettings { pf: name.to_string(), index })?;
         Ok((Self { pci, link }, settings))
     }
 }
@@ -107,23 +104,10 @@ impl Vf {
         let driver = node.sysfs.driver(&Function::Pci(pci))?;
         match driver.as_deref() {
             Some(driver) if USER_SPACE_DRIVERS.contains(&driver) => Ok(None),
-            Some(driver) => wait_at_home(node, pci, RETURN)?.map(Some).ok_or_else(|| {
-                let msg = format!(
-                    "the VF {pci} does not have a interface name or a dpdk driver: it is bound to {driver}"
-                );
-                let details = "its network device is in another network namespace, or its driver failed; \
-                               `silkrail pods` shows who has it";
-                CniError::new(Code::TRY_AGAIN, msg).with_details(details).into()
-            }),
-            None => {
-                let msg = format!(
-                    "the VF {pci} does not have a interface name or a dpdk driver: no driver is bound to it"
-                );
-                let details = format!(
-                    "bind one: `echo {pci} > /sys/bus/pci/drivers_probe`; then the device can be attached"
-                );
-                Err(CniError::new(Code::TRY_AGAIN, msg).with_details(details).into())
-            }
+            Some(driver) => wait_at_home(node, pci, RETURN)?
+                .map(Some)
+                .ok_or_else(|| SriovError::NoLink { vf: pci, driver: driver.to_owned() }.into()),
+            None => Err(SriovError::NoDriver(pci).into()),
         }
     }
 }
@@ -134,15 +118,7 @@ fn is_ethernet(pci: PciAddress, link: &Link) -> Result<(), Error> {
     if link.hardware != rtnl::INFINIBAND {
         return Ok(());
     }
-    let msg = format!(
-        "VF {pci} is an InfiniBand VF: its link {} has hardware type {}, and sriov is for Ethernet, {}",
-        link.name,
-        rtnl::INFINIBAND,
-        rtnl::ETHERNET
-    );
-    let details = "use the plugin ib-sriov for it, without rdma after it: the link belongs to the VF's RDMA device and \
-                   would vanish when that moves; a card in Ethernet mode (LINK_TYPE_P1=2, by mlxconfig) has VFs for sriov";
-    Err(CniError::new(Code::UNSUPPORTED_FIELD, msg).with_details(details).into())
+    Err(SriovError::IsInfiniBand { vf: pci, link: link.name.clone() }.into())
 }
 
 /// Refuses a VF that the node itself uses: moving it would take its addresses, or its place in a bond. What DHCP or a router
@@ -157,13 +133,12 @@ fn is_free(node: &Node, pci: PciAddress, link: &Link) -> Result<(), Error> {
         }
     };
     let Some(used) = used else { return Ok(()) };
-    let msg = format!("VF {pci} is in use by the node: its link {} {used}", link.name);
-    Err(CniError::new(Code::IN_USE, msg).with_details("give it to pods or to the node, not to both").into())
+    Err(SriovError::NodeUsesIt { vf: pci, link: link.name.clone(), used }.into())
 }
 
 /// Whether another attachment has a VF: then nothing of it may be touched.
 pub(crate) fn is_anothers(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<bool, Error> {
-    claim::is_anothers(node, Part::Vf, &Function::Pci(vf), owner)
+    Ok(claim::is_anothers(&node.state, node.claims_lock().at(), Part::Vf, &Function::Pci(vf), owner)?)
 }
 
 /// Whether a VF is there and bound to a driver that gives it a link.
@@ -226,8 +201,8 @@ mod tests {
             settings: rtnl::LinkSettings::default(),
         };
         is_ethernet(pci, &link(rtnl::ETHERNET)).unwrap();
-        let Err(Error::Cni(error)) = is_ethernet(pci, &link(rtnl::INFINIBAND)) else { panic!("not refused") };
-        assert_eq!(error.code, Code::UNSUPPORTED_FIELD);
+        let error = CniError::from(is_ethernet(pci, &link(rtnl::INFINIBAND)).unwrap_err());
+        assert_eq!(error.code, cni::Code::UNSUPPORTED_FIELD);
         assert!(error.msg.contains("0000:af:00.2") && error.msg.contains("InfiniBand"), "{error:?}");
         assert!(error.details.contains("ib-sriov"), "{error:?}");
     }

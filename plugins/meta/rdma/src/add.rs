@@ -1,28 +1,27 @@
 //! ADD: the function, its RDMA devices, into the pod.
 
-use cni::{Add, AddResult, Code, Error as CniError, Plugin};
+use cni::{Add, AddResult, Error as CniError};
 use exclusive::{Addition, Change, RdmaNeed};
 use plugin::{
     Error, Node,
     attachment::{self, Beginning},
-    claim::{self, Part},
 };
+use state::claim::{self, Part};
 use sysfs::Function;
 
-use crate::{NAME, conf};
+use crate::{NAME, conf, error::RdmaError};
 
 /// Gives a pod the RDMA devices of its function.
-pub(crate) fn add(request: &Add<'_>, builtin_ipam: &'static dyn Plugin) -> Result<AddResult, CniError> {
+pub(crate) fn add(node: &Node, request: &Add<'_>) -> Result<AddResult, CniError> {
     let Some(prev) = request.common.conf.prev_result()? else {
         return Err(CniError::config("RDMA-CNI is expected to be called as part of a plugin chain")
             .with_details("put rdma after sriov in the plugins of the network"));
     };
     let need = RdmaNeed::of(&request.common)?;
-    let node = Node::of(&request.common, builtin_ipam)?;
     let pod = plugin::netns_of(&request.netns, request.own_netns_allowed)?;
-    let socket = exclusive::in_exclusive_mode(&node)?;
+    let socket = exclusive::in_exclusive_mode(node)?;
     let function = conf::function(request, &pod, &prev)?;
-    may_be_moved(&node, request, &function)?;
+    may_be_moved(node, request, &function)?;
     let beginning = Beginning {
         plugin: NAME,
         attachment: &request.attachment,
@@ -30,10 +29,10 @@ pub(crate) fn add(request: &Add<'_>, builtin_ipam: &'static dyn Plugin) -> Resul
         netns_path: &request.netns,
         netns: Some(pod.id()),
     };
-    let journal = attachment::begin(&node, &beginning)?;
-    let mut addition = Addition { request, node: &node, pod: &pod, function: &function, socket };
+    let journal = attachment::begin(node, &beginning)?;
+    let mut addition = Addition { request, node, pod: &pod, function: &function, socket };
     let addresses: Vec<_> = prev.ips.iter().map(|ip| ip.address.ip()).collect();
-    attachment::all_or_nothing(journal, &node, |journal| {
+    attachment::all_or_nothing(journal, node, |journal| {
         let given = addition.make(journal)?;
         addition.wait(need, &given, &addresses)?;
         addition.describe(journal, &given)
@@ -46,12 +45,11 @@ fn may_be_moved(node: &Node, request: &Add<'_>, function: &Function) -> Result<(
     if !node.sysfs.has(function)? {
         return Err(CniError::config(format!("deviceID: there is no device {function} on this node")).into());
     }
-    if claim::is_anothers(node, Part::Vf, function, &request.attachment)? {
-        let msg = format!("deviceID: {function} belongs to another attachment");
-        return Err(CniError::new(Code::IN_USE, msg).with_details("`silkrail pods` shows to which").into());
+    if claim::is_anothers(&node.state, node.claims_lock().at(), Part::Vf, function, &request.attachment)? {
+        return Err(RdmaError::InUse(function.clone()).into());
     }
     // What a killed ADD of this plugin left has a journal of this plugin.
-    if claim::is_owners(node, Part::Rdma, function, &request.attachment)?
+    if claim::is_owners(&node.state, node.claims_lock().at(), Part::Rdma, function, &request.attachment)?
         && attachment::find::<Change>(node, NAME, &request.attachment)?.is_none()
     {
         let msg = format!("the pod has the RDMA device of {function} already: sriov has rdmaIsolation");

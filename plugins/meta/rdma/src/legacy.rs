@@ -5,11 +5,8 @@
 use addr::Attachment;
 use cni::{Del, Error as CniError, Fields};
 use exclusive::{Change, DeviceMove};
-use plugin::{
-    Error, Node,
-    claim::{self, Part},
-    upgrade,
-};
+use plugin::{Error, Node, attachment};
+use state::claim::{self, Part};
 use sysfs::Function;
 use tracing::info;
 
@@ -25,18 +22,26 @@ const VERSION: &str = "1.0";
 pub(crate) fn take_back(request: &Del<'_>, node: &Node) -> Result<(), Error> {
     let Attachment { container_id, ifname } = &request.attachment;
     let name = format!("{}-{container_id}-{ifname}", request.common.conf.name);
-    let Some(file) = node.go_state.find(NAME, &name)? else { return Ok(()) };
+    let Some(file) = node.go_state.find(NAME, &name, node.go_file_lock().at())? else { return Ok(()) };
     let noted = Noted::of(&file.fields()).inspect_err(|why| file.leave(why));
     let Ok(noted) = noted else { return Ok(()) };
     let Noted { function, device } = &noted;
-    if file.is_outdated() || claim::is_anothers(node, Part::Rdma, function, &request.attachment)? {
+    if file.is_outdated()
+        || claim::is_anothers(
+            &node.state,
+            node.claims_lock().at(),
+            Part::Rdma,
+            function,
+            &request.attachment,
+        )?
+    {
         info!(%function, "the RDMA device is another pod's by now and is left alone");
-        return file.remove();
+        return Ok(file.remove()?);
     }
     let change = noted.change(request, node);
-    upgrade::revert(node, &[change])?;
+    attachment::revert_all(node, &[change])?;
     info!(%device, %function, "took back what the Go plugin had moved");
-    file.remove()
+    Ok(file.remove()?)
 }
 
 /// What the Go plugin noted of an attachment.
@@ -75,7 +80,7 @@ impl Noted {
         };
         let path = request.netns.as_deref().or_else(|| Some(allocation.as_ref()?.netns()));
         // Not held open any longer than this: the pod may be about to end.
-        let pod = path.and_then(upgrade::living);
+        let pod = path.and_then(go_plugins::living);
         Change::Move(DeviceMove::noted(&request.attachment, &self.function, &self.device, pod.as_ref()))
     }
 }

@@ -122,7 +122,7 @@ impl Compare {
 fn cells(record: &Record) -> [String; HEAD.len()] {
     [
         record.id.to_string(),
-        check::time::utc(record.time),
+        utc::rfc3339(record.time),
         record.test.kind.to_string(),
         record.test.operation.to_string(),
         record.test.size.to_string(),

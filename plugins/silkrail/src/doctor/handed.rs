@@ -5,7 +5,7 @@ use std::{fs, io, path::Path};
 use ::doctor::{Leftover, Wanted, WantedVfs};
 use bootstrap::NodeFile;
 use inventory::{Inventory, Node};
-use plugin::State;
+use state::State;
 
 use crate::gc;
 

@@ -10,15 +10,16 @@ use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Outcome, Plugin, Status, 
 use ipam_plugin::SilkrailIpam;
 use ipvlan_plugin::Ipvlan;
 use macvlan_plugin::Macvlan;
+use plugin::Adapter;
 use rdma_plugin::Rdma;
 use serde_json::{Map, Value};
 use sriov_plugin::Sriov;
 
-static IPAM: SilkrailIpam = SilkrailIpam;
-static MACVLAN: Child<Macvlan> = Child::new(Macvlan, &IPAM);
-static IPVLAN: Child<Ipvlan> = Child::new(Ipvlan, &IPAM);
-static SRIOV: Sriov = Sriov::new(&IPAM);
-static RDMA: Rdma = Rdma::new(&IPAM);
+static IPAM: Adapter<SilkrailIpam> = Adapter::without_ipam(SilkrailIpam);
+static MACVLAN: Adapter<Child<Macvlan>> = Adapter::with_ipam(Child(Macvlan), &IPAM);
+static IPVLAN: Adapter<Child<Ipvlan>> = Adapter::with_ipam(Child(Ipvlan), &IPAM);
+static SRIOV: Adapter<Sriov> = Adapter::with_ipam(Sriov, &IPAM);
+static RDMA: Adapter<Rdma> = Adapter::without_ipam(Rdma);
 
 /// Plugins, and what may be asked of them.
 const PLUGINS: [(&dyn Plugin, &[&str]); 6] = [

@@ -2,20 +2,25 @@
 
 use std::{fmt::Debug, net::IpAddr};
 
+use child::Child;
 use cni::Fields;
 use ipam::MapHeader;
+use ipam_plugin::SilkrailIpam;
 use journal::{Change, Content};
-use plugin::claim::Claim;
+use macvlan_plugin::Macvlan;
 use podmap::Entry;
+use rdma_plugin::Rdma;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
+use sriov_plugin::Sriov;
+use state::claim::Claim;
 
 /// One file, read as each of them.
 pub(super) fn run(input: &[u8]) {
-    journal(input, child::read_journal);
-    journal(input, sriov_plugin::read_journal);
-    journal(input, rdma_plugin::read_journal);
-    journal(input, ipam_plugin::read_journal);
+    journal(input, plugin::read_journal::<Child<Macvlan>>);
+    journal(input, plugin::read_journal::<Sriov>);
+    journal(input, plugin::read_journal::<Rdma>);
+    journal(input, plugin::read_journal::<SilkrailIpam>);
     if let Ok(claim) = serde_json::from_slice::<Claim>(input) {
         is_written_as_read(&claim);
     }

@@ -1,0 +1,173 @@
+//! Bringing one function back to work.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use inventory::{Inventory, Node};
+use rtnl::Handle;
+use serde::Serialize;
+
+use crate::{HardwareError, RecoverStep as Step, System, Way, alone, broken::Function};
+
+/// How long a link may take to have its carrier.
+const CARRIER: Duration = Duration::from_secs(10);
+
+/// A function to recover, and how.
+#[derive(Debug)]
+pub struct Recover<'a> {
+    /// Its link, PCI address or RDMA device.
+    pub function: &'a str,
+    /// What to do; without it what is gentlest of what may help.
+    pub by: Option<Way>,
+    /// Whether a PF is recovered even if the node's own traffic may run over it.
+    pub force_pf: bool,
+    /// The node.
+    pub node: Node,
+    /// Its hardware.
+    pub system: System,
+}
+
+/// What was found, done and left.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Recovery {
+    /// What people call the function.
+    pub function: String,
+    /// What is wrong with it.
+    pub wrong: Vec<String>,
+    /// What may help, or was done.
+    pub steps: Vec<Step>,
+    /// Who is in the way.
+    pub refused: Vec<String>,
+    /// Whether it was done.
+    pub done: bool,
+    /// What is wrong with it afterwards.
+    pub left: Vec<String>,
+}
+
+/// A function could not be recovered.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// What this process sees is not the node's.
+    #[error(transparent)]
+    NotTheNode(#[from] netns::CannotJudge),
+    /// The node could not be looked at.
+    #[error(transparent)]
+    Inventory(#[from] inventory::Error),
+    /// No PF or VF has this name.
+    #[error(
+        "there is no function {0:?}: expected the link, the PCI address or the RDMA device of a PF or VF that \
+         `silkrail vf list` shows"
+    )]
+    NoFunction(String),
+    /// The lock of another run.
+    #[error(transparent)]
+    File(#[from] statefile::Error),
+    /// The hardware.
+    #[error(transparent)]
+    Hardware(#[from] HardwareError),
+}
+
+impl Recover<'_> {
+    /// What is wrong, what would be done, and who is in the way.
+    ///
+    /// # Errors
+    /// [`RecoverError`].
+    pub fn preview(&self) -> Result<Recovery, RecoverError> {
+        netns::require_node_netns(&self.node.root)?;
+        Ok(self.plan(&self.find(self.function)?))
+    }
+
+    /// Does it, unless somebody is in the way. `progress` is told of each step before it is made.
+    ///
+    /// # Errors
+    /// [`RecoverError`].
+    pub fn run(&self, progress: &dyn Fn(&str, Step)) -> Result<Recovery, RecoverError> {
+        netns::require_node_netns(&self.node.root)?;
+        // `silkrail apply` may be about to change the same function, or be at it.
+        let _alone = alone(&self.node, self.system.limit)?;
+        let function = self.find(self.function)?;
+        let mut recovery = self.plan(&function);
+        if recovery.refused.is_empty() && !recovery.steps.is_empty() {
+            for step in &recovery.steps {
+                progress(&recovery.function, *step);
+                self.make(&function, *step)?;
+            }
+            recovery.done = true;
+            recovery.left = self.wait(&function)?;
+        }
+        Ok(recovery)
+    }
+
+    fn find(&self, name: &str) -> Result<Function, RecoverError> {
+        let inventory = Inventory::read(&self.node)?;
+        let links = Handle::open().map_err(HardwareError::from)?;
+        Function::find(&inventory, name, &links).ok_or_else(|| RecoverError::NoFunction(name.to_owned()))
+    }
+
+    fn plan(&self, function: &Function) -> Recovery {
+        let steps = function.plan(self.by);
+        Recovery {
+            function: function.name(),
+            wrong: function.wrong(),
+            refused: function.in_the_way(&steps, self.force_pf),
+            steps,
+            done: false,
+            left: Vec::new(),
+        }
+    }
+
+    fn make(&self, function: &Function, step: Step) -> Result<(), HardwareError> {
+        let system = &self.system;
+        match step {
+            Step::Down | Step::Up => function.set_up(system, step == Step::Up),
+            Step::Release => system.release(function.pci),
+            Step::Reset => system.reset(function.pci),
+            Step::Bind => system.probe_in_any_case(function.pci, function.should_have_rdma),
+        }
+    }
+
+    /// What is wrong afterwards. A carrier takes its time. A driver that begins anew gives other names at first: a
+    /// function is still known by its address.
+    fn wait(&self, function: &Function) -> Result<Vec<String>, RecoverError> {
+        let until = Instant::now() + CARRIER;
+        loop {
+            let wrong = self.find(&function.pci.to_string())?.wrong();
+            if wrong.is_empty() || Instant::now() >= until {
+                return Ok(wrong);
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use state::State;
+    use sysfs::Sysfs;
+
+    use super::*;
+
+    #[test]
+    fn who_recovers_waits_for_who_applies() {
+        let root = tempfile::tempdir().unwrap();
+        for process in ["self", "1"] {
+            let dir = root.path().join("proc").join(process).join("ns");
+            fs::create_dir_all(&dir).unwrap();
+            symlink("net:[1]", dir.join("net")).unwrap();
+        }
+        let node = Node { root: root.path().to_owned(), state: State::at(root.path().join("run")) };
+        let other = alone(&node, Duration::ZERO).unwrap();
+        let sysfs = Sysfs::at(root.path().join("sys"));
+        let system = System { sysfs, writer: Vec::new(), limit: Duration::from_millis(100) };
+        let recover = Recover { function: "eth0", by: None, force_pf: false, node, system };
+        let run = || recover.run(&|_, _| {}).unwrap_err();
+        assert!(matches!(run(), RecoverError::File(statefile::Error::Busy { .. })));
+        drop(other);
+        assert!(matches!(run(), RecoverError::NoFunction(_)));
+    }
+}

@@ -1,0 +1,157 @@
+//! Something that is there and may be stale, and the evidence.
+
+use std::fmt;
+
+use addr::Attachment;
+use serde::Serialize;
+use state::{claim::Part, journals::Named, orphans::Orphan};
+
+/// Something that was found.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// What is to become of it.
+    #[serde(rename = "state")]
+    pub verdict: Verdict,
+    /// What it is.
+    pub what: What,
+    /// Whose it is.
+    pub attachment: Option<String>,
+    /// Which of them.
+    pub object: String,
+    /// Why the verdict is what it is.
+    pub evidence: String,
+    /// Why it could not be taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why_left: Option<String>,
+    /// How it is taken back.
+    #[serde(skip)]
+    pub(crate) thing: Option<Thing>,
+}
+
+/// What is to become of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Nobody needs it.
+    Stale,
+    /// Somebody is at work on it.
+    InProgress,
+    /// It is told of and left alone.
+    Kept,
+    /// It was stale and is gone.
+    TakenBack,
+    /// It was stale and is there.
+    Left,
+}
+
+/// In the order in which they are shown, and taken back where no journal tells of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// An attachment, by its journal.
+    Journal,
+    /// The claim of an RDMA device.
+    RdmaDevice,
+    /// The claim of a VF.
+    Vf,
+    /// The claim of an address.
+    Address,
+    /// An entry of the pod map.
+    MapEntry,
+    /// A note which attachment a pod's interface is.
+    Note,
+    /// The addresses of another boot.
+    Store,
+    /// A file that cannot be understood.
+    File,
+}
+
+/// What can be taken back.
+#[derive(Debug)]
+pub(crate) enum Thing {
+    /// An attachment, by its journal: its file and its inode.
+    Journal { named: Named, inode: u64 },
+    /// Something without a journal.
+    Orphan(Orphan),
+}
+
+impl Finding {
+    pub(crate) fn new(
+        verdict: Verdict,
+        what: What,
+        owner: Option<&Attachment>,
+        object: String,
+        evidence: String,
+    ) -> Self {
+        let attachment = owner.map(ToString::to_string);
+        Self { verdict, what, attachment, object, evidence, why_left: None, thing: None }
+    }
+
+    /// What no journal tells of.
+    pub(crate) fn orphan(verdict: Verdict, orphan: Orphan, evidence: String) -> Self {
+        let file =
+            |path: &std::path::Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (what, object) = match &orphan {
+            Orphan::Device(claim) => match claim.device() {
+                (Part::Vf, function) => (What::Vf, function.to_string()),
+                (Part::Rdma, function) => (What::RdmaDevice, function.to_string()),
+            },
+            Orphan::Address(address, _) => (What::Address, address.to_string()),
+            Orphan::Entry(path, _) => (What::MapEntry, file(path)),
+            Orphan::Note(path, _) => (What::Note, file(path)),
+            Orphan::Store(boot) => (What::Store, boot.clone()),
+        };
+        Self::new(verdict, what, orphan.owner(), object, evidence).with(Thing::Orphan(orphan))
+    }
+
+    pub(crate) fn with(self, thing: Thing) -> Self {
+        Self { thing: Some(thing), ..self }
+    }
+
+    /// What tells it from others, also from a later journal of the same attachment.
+    pub(crate) fn key(&self) -> String {
+        let inode = match &self.thing {
+            Some(Thing::Journal { inode, .. }) => *inode,
+            _ => 0,
+        };
+        let attachment = self.attachment.as_deref().unwrap_or_default();
+        format!("{attachment} {} {} {inode}", self.what, self.object)
+    }
+
+    pub(crate) fn taken_back(self) -> Self {
+        Self { verdict: Verdict::TakenBack, ..self }
+    }
+
+    pub(crate) fn left(&mut self, why: String) {
+        self.verdict = Verdict::Left;
+        self.why_left = Some(why);
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stale => "stale",
+            Self::InProgress => "in progress",
+            Self::Kept => "kept",
+            Self::TakenBack => "taken back",
+            Self::Left => "left",
+        })
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Journal => "journal",
+            Self::Vf => "VF",
+            Self::RdmaDevice => "RDMA device",
+            Self::Address => "address",
+            Self::MapEntry => "pod map entry",
+            Self::Note => "note",
+            Self::Store => "store",
+            Self::File => "file",
+        })
+    }
+}

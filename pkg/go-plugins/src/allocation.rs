@@ -1,0 +1,36 @@
+//! Whose a VF is, in the Go sriov plugin's words.
+
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use super::{boot::is_from_before_boot, living};
+
+/// A VF's entry in the Go sriov plugin's directory of VFs in use.
+#[derive(Debug)]
+pub struct Allocation {
+    pub(super) path: PathBuf,
+    pub(super) netns: PathBuf,
+    pub(super) modified: SystemTime,
+}
+
+impl Allocation {
+    /// The path of the pod's namespace.
+    pub fn netns(&self) -> &Path {
+        &self.netns
+    }
+
+    /// Whether that pod lives.
+    pub fn lives(&self) -> bool {
+        !is_from_before_boot(self.modified) && living(&self.netns).is_some()
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove(self) -> Result<(), statefile::Error> {
+        statefile::remove(&self.path)
+    }
+}

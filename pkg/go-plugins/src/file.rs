@@ -1,0 +1,85 @@
+//! What a Go plugin noted of one attachment.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use cni::Fields;
+use serde_json::{Map, Value};
+use tracing::warn;
+
+/// No file of the Go plugins is longer.
+const LIMIT: u64 = 1 << 20;
+
+/// What a Go plugin noted of one attachment. While this value lives, no other call of ours works on it.
+#[derive(Debug)]
+pub struct GoFile {
+    pub(super) path: PathBuf,
+    pub(super) modified: SystemTime,
+    object: Map<String, Value>,
+    _locked: File,
+}
+
+impl GoFile {
+    /// Reads a file; `None` if somebody removed it while we waited for its lock.
+    pub(super) fn read(path: PathBuf, mut file: File) -> io::Result<Option<Self>> {
+        let meta = file.metadata()?;
+        if meta.nlink() == 0 {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        Read::take(&mut file, LIMIT).read_to_end(&mut bytes)?;
+        let object = serde_json::from_slice(&bytes)?;
+        Ok(Some(Self { path, modified: meta.modified()?, object, _locked: file }))
+    }
+
+    /// What it says. Go writes a field without a name of its own as it is called in the source.
+    pub fn fields(&self) -> Fields<'_> {
+        Fields::new(&self.object, "")
+    }
+
+    /// Whether the plugin gave the same device to another pod later: then it is that one's.
+    pub fn is_outdated(&self) -> bool {
+        let Ok(Some(device)) = self.fields().text("deviceID") else { return false };
+        let others = files(self.path.parent().unwrap_or(Path::new("/")));
+        others
+            .iter()
+            .any(|(path, modified)| *path != self.path && *modified >= self.modified && names(path, device))
+    }
+
+    /// Says that the file cannot be understood and stays where it is.
+    pub fn leave(&self, why: &cni::Error) {
+        warn!(file = %self.path.display(), %why, "a Go plugin's file is left alone");
+    }
+
+    /// Removes it: everything that it tells of is undone.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove(self) -> Result<(), statefile::Error> {
+        statefile::remove(&self.path)
+    }
+}
+
+/// The plain files of a directory, with when each was last written.
+pub(super) fn files(dir: &Path) -> Vec<(PathBuf, SystemTime)> {
+    let Ok(list) = fs::read_dir(dir) else { return Vec::new() };
+    list.filter_map(|item| {
+        let item = item.ok()?;
+        let meta = item.metadata().ok().filter(fs::Metadata::is_file)?;
+        Some((item.path(), meta.modified().ok()?))
+    })
+    .collect()
+}
+
+/// Whether a file is about a device.
+pub(super) fn names(path: &Path, device: &str) -> bool {
+    let Ok(Some(bytes)) = statefile::read(path) else { return false };
+    let Ok(object) = serde_json::from_slice::<Map<String, Value>>(&bytes) else { return false };
+    let named = |fields: Fields<'_>| fields.text("deviceID").ok().flatten().map(str::to_ascii_lowercase);
+    named(Fields::new(&object, "")) == Some(device.to_ascii_lowercase())
+}

@@ -1,0 +1,97 @@
+//! Where the Go plugins keep their files.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use addr::PciAddress;
+use tracing::{info, warn};
+
+use super::{
+    Allocation, GoFile,
+    boot::is_from_before_boot,
+    file::{files, names},
+};
+
+/// The directory below which the Go plugins keep their state.
+#[derive(Debug, Clone)]
+pub struct GoState {
+    pub(super) root: PathBuf,
+}
+
+impl GoState {
+    /// Where they keep it; they know no other place.
+    pub fn system() -> Self {
+        Self::below(Path::new("/"))
+    }
+
+    /// The same on the node whose root directory this is.
+    pub fn below(root: &Path) -> Self {
+        Self { root: root.join("var/lib/cni") }
+    }
+
+    /// The file `name` of a plugin, once no other call is at work on it. One from before the last boot is removed: what it tells of is gone.
+    ///
+    /// # Errors
+    /// If another call is at work on it until `deadline`, or an old one cannot be removed.
+    pub fn find(
+        &self,
+        plugin: &str,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<Option<GoFile>, statefile::Error> {
+        let path = self.root.join(plugin).join(name);
+        let file = match statefile::open(&path) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                warn!(%error, "a Go plugin's file is left alone");
+                return Ok(None);
+            }
+        };
+        statefile::lock(&file, &path, deadline)?;
+        match GoFile::read(path.clone(), file) {
+            Ok(Some(found)) if is_from_before_boot(found.modified) => {
+                info!(file = %path.display(), "removing a Go plugin's file from before the last boot");
+                found.remove()?;
+                Ok(None)
+            }
+            Ok(found) => Ok(found),
+            Err(error) => {
+                warn!(file = %path.display(), %error, "a Go plugin's file is left alone");
+                Ok(None)
+            }
+        }
+    }
+
+    /// The newest file of a plugin about a device, if it is from this boot.
+    ///
+    /// # Errors
+    /// As [`GoState::find`].
+    pub fn newest_about(
+        &self,
+        plugin: &str,
+        device: &str,
+        deadline: Instant,
+    ) -> Result<Option<GoFile>, statefile::Error> {
+        let mut files = files(&self.root.join(plugin));
+        files.retain(|(path, modified)| !is_from_before_boot(*modified) && names(path, device));
+        let newest = files.into_iter().max_by_key(|(_, modified)| *modified);
+        match newest.as_ref().and_then(|(path, _)| path.file_name()?.to_str()) {
+            Some(name) => self.find(plugin, name, deadline),
+            None => Ok(None),
+        }
+    }
+
+    /// To whom the Go sriov plugin gave a VF.
+    pub fn allocation(&self, vf: PciAddress) -> Option<Allocation> {
+        let path = self.root.join("sriov/pci").join(vf.to_string());
+        let modified = path.symlink_metadata().and_then(|meta| meta.modified()).ok()?;
+        let bytes = statefile::read(&path)
+            .inspect_err(|error| warn!(%error, "the Go plugin's allocation is left alone"))
+            .ok()??;
+        let netns = PathBuf::from(String::from_utf8_lossy(&bytes).trim());
+        Some(Allocation { path, netns, modified })
+    }
+}

@@ -1,0 +1,121 @@
+use std::{
+    fs::{self, File},
+    os::unix::fs::symlink,
+    path::PathBuf,
+    time::{Duration, Instant, SystemTime},
+};
+
+use tempfile::TempDir;
+
+use super::{GoState, boot::boot_time};
+
+struct Dir {
+    dir: TempDir,
+    state: GoState,
+}
+
+fn dir() -> Dir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("sriov/pci")).unwrap();
+    let state = GoState { root: dir.path().to_owned() };
+    Dir { dir, state }
+}
+
+impl Dir {
+    /// Writes a file that is `age` older than now.
+    fn write(&self, name: &str, content: &str, age: Duration) -> PathBuf {
+        let path = self.dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        let file = File::options().append(true).open(&path).unwrap();
+        file.set_modified(SystemTime::now() - age).unwrap();
+        path
+    }
+}
+
+/// A lock that nobody has is not waited for.
+fn soon() -> Instant {
+    Instant::now()
+}
+
+const NOW: Duration = Duration::ZERO;
+const AGES: Duration = Duration::from_secs(50 * 365 * 24 * 3600);
+
+#[test]
+fn a_file_is_read_and_removed() {
+    let dir = dir();
+    let path =
+        dir.write("sriov/c-net1", r#"{"deviceID": "0000:af:00.2", "OrigVfState": {"MTU": 1500}}"#, NOW);
+    let file = dir.state.find("sriov", "c-net1", soon()).unwrap().unwrap();
+    assert_eq!(file.fields().object("origvfstate").unwrap().unwrap().integer("mtu").unwrap(), Some(1500));
+    file.remove().unwrap();
+    assert!(!path.exists());
+    assert!(dir.state.find("sriov", "c-net1", soon()).unwrap().is_none());
+}
+
+#[test]
+fn what_cannot_be_understood_stays() {
+    let dir = dir();
+    for (name, content) in
+        [("empty", ""), ("list", "[]"), ("torn", "{\"deviceID\": \"0000"), ("bytes", "\0\x01")]
+    {
+        let path = dir.write(&format!("sriov/{name}"), content, NOW);
+        assert!(dir.state.find("sriov", name, soon()).unwrap().is_none());
+        assert_eq!(fs::read_to_string(path).unwrap(), content);
+    }
+    assert!(dir.state.find("sriov", "pci", soon()).unwrap().is_none(), "a directory is no file");
+    assert!(
+        dir.state.find("rdma", &"x".repeat(300), soon()).unwrap().is_none(),
+        "nor is a name too long for one"
+    );
+}
+
+#[test]
+fn a_symbolic_link_is_not_followed() {
+    let dir = dir();
+    let target = dir.write("elsewhere", r#"{"deviceID": "0000:af:00.2"}"#, NOW);
+    symlink(&target, dir.dir.path().join("sriov/c-net1")).unwrap();
+    symlink(&target, dir.dir.path().join("sriov/pci/0000:af:00.2")).unwrap();
+    assert!(dir.state.find("sriov", "c-net1", soon()).unwrap().is_none());
+    assert!(dir.state.allocation("0000:af:00.2".parse().unwrap()).is_none());
+    assert!(target.exists());
+}
+
+#[test]
+fn a_file_from_before_the_boot_is_removed_unread() {
+    let dir = dir();
+    let path = dir.write("sriov/c-net1", r#"{"deviceID": "0000:af:00.2"}"#, AGES);
+    assert!(dir.state.find("sriov", "c-net1", soon()).unwrap().is_none());
+    assert!(!path.exists());
+}
+
+#[test]
+fn the_last_file_about_a_device_counts() {
+    let dir = dir();
+    let minute = Duration::from_secs(60);
+    dir.write("sriov/old-net1", r#"{"deviceID": "0000:af:00.2"}"#, 2 * minute);
+    dir.write("sriov/other-net1", r#"{"deviceID": "0000:af:00.3"}"#, NOW);
+    let old = dir.state.find("sriov", "old-net1", soon()).unwrap().unwrap();
+    assert!(!old.is_outdated());
+    dir.write("sriov/new-net1", r#"{"DeviceID": "0000:AF:00.2"}"#, minute);
+    assert!(old.is_outdated());
+    let newest = dir.state.newest_about("sriov", "0000:af:00.2", soon()).unwrap().unwrap();
+    assert!(newest.path.ends_with("new-net1") && !newest.is_outdated());
+}
+
+#[test]
+fn an_allocation_lives_with_its_namespace() {
+    let dir = dir();
+    let vf = "0000:af:00.2".parse().unwrap();
+    assert!(dir.state.allocation(vf).is_none());
+    for dead in ["/nonexistent/ns", "", "/proc/self/status", "/proc/self/ns/net"] {
+        dir.write("sriov/pci/0000:af:00.2", dead, NOW);
+        assert!(!dir.state.allocation(vf).unwrap().lives(), "{dead:?}");
+    }
+}
+
+#[test]
+fn the_boot_time_is_read_in_seconds() {
+    let stat = "cpu  1 2 3\nbtime 1700000000\nprocesses 7\n";
+    assert_eq!(boot_time(stat), Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)));
+    assert_eq!(boot_time("cpu 1\n"), None);
+}

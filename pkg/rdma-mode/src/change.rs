@@ -1,0 +1,247 @@
+//! Setting the mode, and what came of it.
+
+use std::path::{Path, PathBuf};
+
+use modprobe::{IbCore, Kernel, Modprobe, NextBoot};
+use netns::OtherNetNs;
+use rdma::{ModeError, NetnsMode, Socket};
+use serde::Serialize;
+use sysfs::Sysfs;
+
+use crate::{
+    Error,
+    current::{next_boot, now},
+};
+
+/// How many of the namespaces in the way are shown.
+const SHOWN: usize = 5;
+
+/// What setting the mode came to.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// What became of the mode of now.
+    pub outcome: Outcome,
+    /// Whether nothing was done, and this is what would be.
+    pub dry_run: bool,
+    /// What was asked for.
+    pub wanted: NetnsMode,
+    /// The mode before, where it is known.
+    pub was: Option<NetnsMode>,
+    /// The file that says it to the next boot.
+    pub persisted: Option<Persisted>,
+    /// What keeps the kernel from changing the mode.
+    pub namespaces: Option<InTheWay>,
+    /// What else should be known.
+    pub notes: Vec<String>,
+    /// What makes the next boot's mode another one, although the file is right.
+    pub overruled: Option<String>,
+    /// Whether the next boot needs what neither this nor a file can do.
+    #[serde(skip)]
+    pub unfinished: bool,
+}
+
+/// What became of the mode of now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It was as wanted.
+    NoChange,
+    /// It is as wanted now.
+    Changed,
+    /// It will be as wanted when `ib_core` is loaded.
+    AtLoad,
+    /// It is as it was until a reboot.
+    RebootRequired,
+}
+
+/// The file that says the mode to the next boot.
+#[derive(Debug, Serialize)]
+pub struct Persisted {
+    /// The file.
+    pub file: PathBuf,
+    /// Whether it had to be written.
+    pub changed: bool,
+}
+
+/// What keeps the kernel from changing the mode.
+#[derive(Debug, Serialize)]
+pub struct InTheWay {
+    /// How many network namespaces beside the node's.
+    pub count: usize,
+    /// The first of them.
+    pub shown: Vec<OtherNetNs>,
+}
+
+/// Sets the mode. With `persist` it is persisted first: a mode that is set and then lost at the next boot would be a surprise,
+/// a mode that is persisted and not yet set is the plan.
+///
+/// # Errors
+/// If it cannot be set at all; the mode of now is then as it was. That other namespaces are in the way is no error.
+pub fn ensure(root: &Path, mode: NetnsMode, persist: bool) -> Result<Change, Error> {
+    let sysfs = Sysfs::at(root.join("sys"));
+    netns::require_node_netns(root)?;
+    let kernel = Kernel::running(root);
+    let loaded = can_be_set(&sysfs, &kernel, persist)?;
+    let mut change = Change::new(mode);
+    if persist {
+        change.persist(root, &kernel)?;
+    }
+    if loaded {
+        change.set(root, &mut rdma::open(&sysfs)?)?;
+    } else {
+        change.outcome = Outcome::AtLoad;
+    }
+    Ok(change)
+}
+
+/// What [`ensure`] would do, and would refuse.
+///
+/// # Errors
+/// As [`ensure`].
+pub fn preview(root: &Path, mode: NetnsMode, persist: bool) -> Result<Change, Error> {
+    let sysfs = Sysfs::at(root.join("sys"));
+    netns::require_node_netns(root)?;
+    let kernel = Kernel::running(root);
+    let loaded = can_be_set(&sysfs, &kernel, persist)?;
+    let mut change = Change { dry_run: true, ..Change::new(mode) };
+    if persist {
+        let next = next_boot(root, &kernel)?;
+        match kernel.ib_core() {
+            IbCore::BuiltIn if next.mode != mode => change.needs_kernel_argument(),
+            IbCore::BuiltIn => {}
+            _ => {
+                let modprobe = Modprobe::below(root);
+                let changed = modprobe.would_persist(mode)?;
+                change.persisted = Some(Persisted { file: modprobe.file(), changed });
+            }
+        }
+    }
+    match now(&sysfs)? {
+        Some((now, _)) if now == mode => change.was = Some(now),
+        Some((now, _)) => {
+            let others = change.others(root);
+            if others.is_empty() {
+                (change.outcome, change.was) = (Outcome::Changed, Some(now));
+            } else {
+                change.refused_by(now, others);
+            }
+        }
+        None if loaded => {}
+        None => change.outcome = Outcome::AtLoad,
+    }
+    Ok(change)
+}
+
+/// Whether `ib_core` is loaded, where a mode can be set at all.
+fn can_be_set(sysfs: &Sysfs, kernel: &Kernel, persist: bool) -> Result<bool, Error> {
+    let loaded = sysfs.has_rdma()?;
+    match kernel.ib_core() {
+        IbCore::Missing if !loaded => Err(Error::NoModule(kernel.modules().display().to_string())),
+        _ if !loaded && !persist => Err(Error::NotLoaded),
+        _ => Ok(loaded),
+    }
+}
+
+impl Change {
+    fn new(wanted: NetnsMode) -> Self {
+        Self {
+            outcome: Outcome::NoChange,
+            dry_run: false,
+            wanted,
+            was: None,
+            persisted: None,
+            namespaces: None,
+            notes: Vec::new(),
+            overruled: None,
+            unfinished: false,
+        }
+    }
+
+    /// Whether a reboot, or an idle node, is needed for what was asked for.
+    pub fn needs_reboot(&self) -> bool {
+        self.outcome == Outcome::RebootRequired || self.unfinished
+    }
+
+    /// Sets the mode for the next boot.
+    fn persist(&mut self, root: &Path, kernel: &Kernel) -> Result<(), Error> {
+        if kernel.ib_core() == IbCore::BuiltIn {
+            if next_boot(root, kernel)?.mode != self.wanted {
+                self.needs_kernel_argument();
+            }
+            return Ok(());
+        }
+        let modprobe = Modprobe::below(root);
+        let changed = modprobe.persist(self.wanted)?;
+        self.persisted = Some(Persisted { file: modprobe.file(), changed });
+        if changed {
+            self.notes.extend(kernel.initramfs_hint());
+        }
+        self.next_boot(next_boot(root, kernel)?);
+        Ok(())
+    }
+
+    /// Sets the mode of now.
+    fn set(&mut self, root: &Path, socket: &mut Socket) -> Result<(), Error> {
+        let before = match rdma::netns_mode(socket) {
+            // A kernel that knows no modes shares every device.
+            Err(rdma::Error::TooOld { .. }) if self.wanted == NetnsMode::Shared => self.wanted,
+            other => other?,
+        };
+        self.was = Some(before);
+        if before == self.wanted {
+            return Ok(());
+        }
+        match rdma::set_netns_mode(socket, self.wanted) {
+            Ok(()) => {
+                let is_now = rdma::netns_mode(socket)? == self.wanted;
+                self.outcome = if is_now { Outcome::Changed } else { Outcome::RebootRequired };
+            }
+            Err(ModeError::Busy { .. }) => {
+                let others = self.others(root);
+                self.refused_by(before, others);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn needs_kernel_argument(&mut self) {
+        let value = if self.wanted == NetnsMode::Exclusive { 0 } else { 1 };
+        self.unfinished = true;
+        self.notes.push(format!(
+            "ib_core is built into this kernel and modprobe.d has no say: add ib_core.netns_mode={value} to the \
+             kernel's command line (grubby --update-kernel=ALL --args=ib_core.netns_mode={value}, or \
+             GRUB_CMDLINE_LINUX in /etc/default/grub and update-grub)"
+        ));
+    }
+
+    /// Our file is right; is it also the one that counts?
+    fn next_boot(&mut self, next: NextBoot) {
+        self.notes.extend(next.warnings);
+        if next.mode == self.wanted {
+            return;
+        }
+        self.unfinished = next.file.is_none();
+        let winner = next.file.map_or(next.by.to_owned(), |file| file.display().to_string());
+        self.notes
+            .push(format!("the next boot will not be in {} mode before {winner} is changed", self.wanted));
+        self.overruled = Some(winner);
+    }
+
+    /// What is in the way, as far as it can be seen from here.
+    fn others(&mut self, root: &Path) -> Vec<OtherNetNs> {
+        OtherNetNs::list(root).unwrap_or_else(|why| {
+            self.notes.push(why.to_string());
+            Vec::new()
+        })
+    }
+
+    fn refused_by(&mut self, now: NetnsMode, mut namespaces: Vec<OtherNetNs>) {
+        self.outcome = Outcome::RebootRequired;
+        self.was = Some(now);
+        let count = namespaces.len();
+        namespaces.truncate(SHOWN);
+        self.namespaces = Some(InTheWay { count, shown: namespaces });
+    }
+}

@@ -1,0 +1,73 @@
+//! The mode of now, and of the next boot.
+
+use std::{fs, path::Path};
+
+use modprobe::{IbCore, Kernel, Modprobe, NextBoot};
+use rdma::NetnsMode;
+use serde::Serialize;
+use sysfs::Sysfs;
+
+use crate::Error;
+
+/// The mode of now, and of the next boot.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Current {
+    /// The mode of now; `None` without RDMA.
+    pub mode: Option<NetnsMode>,
+    /// Who told it.
+    pub source: Option<Source>,
+    /// The mode of the next boot, and why.
+    pub next_boot: NextBoot,
+    /// Whether the next boot will have the mode of now.
+    pub agree: bool,
+}
+
+/// Who told the mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The kernel, by netlink.
+    Netlink,
+    /// The kernel's parameter in `/sys`.
+    Sysfs,
+}
+
+impl Current {
+    /// The mode of the node whose root directory this is.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read(root: &Path) -> Result<Self, Error> {
+        let (mode, source) = match now(&Sysfs::at(root.join("sys")))? {
+            Some((mode, source)) => (Some(mode), Some(source)),
+            None => (None, None),
+        };
+        let next = next_boot(root, &Kernel::running(root))?;
+        Ok(Self { mode, source, agree: mode.is_none_or(|mode| mode == next.mode), next_boot: next })
+    }
+}
+
+/// The mode of now, and who says so: the kernel by netlink, or else its parameter in sysfs. `None` without RDMA.
+pub(crate) fn now(sysfs: &Sysfs) -> Result<Option<(NetnsMode, Source)>, Error> {
+    let error = match rdma::open(sysfs).and_then(|mut socket| rdma::netns_mode(&mut socket)) {
+        Ok(mode) => return Ok(Some((mode, Source::Netlink))),
+        Err(rdma::Error::NoRdma) => return Ok(None),
+        Err(error) => error,
+    };
+    match sysfs.shared_netns_parameter()? {
+        Some(true) => Ok(Some((NetnsMode::Shared, Source::Sysfs))),
+        Some(false) => Ok(Some((NetnsMode::Exclusive, Source::Sysfs))),
+        None => Err(error.into()),
+    }
+}
+
+/// The mode that the next boot will have, and why.
+pub(crate) fn next_boot(root: &Path, kernel: &Kernel) -> Result<NextBoot, Error> {
+    let command_line = fs::read_to_string(root.join("proc/cmdline")).unwrap_or_default();
+    let settings = match kernel.ib_core() {
+        IbCore::BuiltIn => Vec::new(), // modprobe has nothing to load
+        IbCore::Module | IbCore::Missing => Modprobe::below(root).settings()?,
+    };
+    Ok(NextBoot::of(&settings, modprobe::command_line(&command_line)))
+}

@@ -1,0 +1,310 @@
+//! Who has a device: a file for each, whose content is the owner.
+//!
+//! A VF and an RDMA device can be in one pod only. Whoever wants one claims it first; whoever takes one back
+//! looks first whether it is somebody else's by now: a late DEL must not touch it.
+
+use std::{
+    fmt,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use addr::Attachment;
+use journal::boot_id;
+use netns::{Living, NetNs, NetNsId};
+use serde::{Deserialize, Serialize};
+use sysfs::Function;
+use tracing::{info, warn};
+
+use crate::{Error, State, journals::paths};
+
+/// What of a function is claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// The VF with its network device.
+    Vf,
+    /// Its RDMA device.
+    Rdma,
+}
+
+impl Part {
+    fn dir(self) -> &'static str {
+        match self {
+            Self::Vf => "vf",
+            Self::Rdma => "rdma",
+        }
+    }
+}
+
+/// A device was claimed for an attachment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    part: Part,
+    function: Function,
+    owner: Attachment,
+    netns: PathBuf,
+    netns_id: NetNsId,
+    boot_id: String,
+}
+
+impl Claim {
+    /// The claim that an ADD will make.
+    ///
+    /// # Errors
+    /// If the kernel does not tell which boot this is.
+    pub fn of(
+        part: Part,
+        function: Function,
+        owner: &Attachment,
+        netns: PathBuf,
+        netns_id: NetNsId,
+    ) -> Result<Self, Error> {
+        Ok(Self { part, function, owner: owner.clone(), netns, netns_id, boot_id: boot_id()?.into() })
+    }
+
+    /// Claims the device. If who had it before is gone without a DEL, `take_back` is called for that
+    /// attachment first. Each wait for the directory's lock has the `deadline` of its beginning.
+    ///
+    /// # Errors
+    /// That a living attachment has it.
+    pub fn make<E: From<Error>>(
+        &self,
+        state: &State,
+        deadline: &dyn Fn() -> Instant,
+        take_back: impl Fn(&Attachment) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let content = self.content(state)?;
+        // Each round ends a claim that was in the way; another process may be faster, but not for ever.
+        for _ in 0..8 {
+            match statefile::create(&path(state, self.part, &self.function), 0o600, &content, |_| Ok(())) {
+                Ok(_) => return Ok(()),
+                Err(statefile::Error::Exists { .. }) => self.make_room(state, deadline, &take_back)?,
+                Err(error) => return Err(Error::from(error).into()),
+            }
+        }
+        Err(Error::Contended { claim: self.to_string() }.into())
+    }
+
+    /// What its file says; the directory that it will be in is made.
+    fn content(&self, state: &State) -> Result<Vec<u8>, Error> {
+        let dir = state.make_dir(self.part.dir())?;
+        let io = |e: serde_json::Error| statefile::Error::Io {
+            operation: "encode a claim for",
+            path: dir,
+            source: e.into(),
+        };
+        Ok(serde_json::to_vec(self).map_err(io)?)
+    }
+
+    fn make_room<E: From<Error>>(
+        &self,
+        state: &State,
+        deadline: &dyn Fn() -> Instant,
+        take_back: impl Fn(&Attachment) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let Some(present) = read(state, deadline(), self.part, &self.function)? else { return Ok(()) };
+        if present.boot_id != self.boot_id || present.owner == self.owner {
+            return Ok(present.revert(state, deadline())?);
+        }
+        if NetNs::is_still_at(&present.netns, present.netns_id).map_err(Error::from)? {
+            let Claim { owner, netns, .. } = present;
+            let device = match self.part {
+                Part::Vf => format!("pci address {}", self.function),
+                Part::Rdma => format!("RDMA device of {}", self.function),
+            };
+            return Err(Error::InUse { device, owner, netns }.into());
+        }
+        info!(device = %self.function, former = %present.owner, "taking back a device whose pod is gone without a DEL");
+        take_back(&present.owner)?;
+        // Without a journal nothing is known of how the device was; it is free all the same.
+        Ok(present.revert(state, deadline())?)
+    }
+
+    /// Removes this very claim if it `may` go, which is asked under the lock. Returns whether it is gone.
+    ///
+    /// # Errors
+    /// If the claim cannot be read or removed, or what `may` failed with.
+    pub(crate) fn remove_if(
+        &self,
+        state: &State,
+        deadline: Instant,
+        may: impl FnOnce() -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
+        let Some(_lock) = lock(state, deadline, self.part)? else { return Ok(true) };
+        let path = path(state, self.part, &self.function);
+        match look(&path)? {
+            Some(Ok(present)) if present == *self => {}
+            _ => return Ok(true),
+        }
+        let may = may()?;
+        if may {
+            statefile::remove(&path)?;
+        }
+        Ok(may)
+    }
+
+    /// Whether this very claim is there.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn is_there(&self, state: &State) -> Result<bool, Error> {
+        Ok(look(&path(state, self.part, &self.function))?.is_some_and(|present| present.as_ref() == Ok(self)))
+    }
+
+    /// Who has the device.
+    pub fn owner(&self) -> &Attachment {
+        &self.owner
+    }
+
+    /// The owner's namespace, if it lives and is where it was: one with its number, which may be a later one.
+    ///
+    /// # Errors
+    /// If it is there and cannot be opened.
+    pub fn namespace(&self) -> Result<Option<NetNs>, Error> {
+        match NetNs::open(&self.netns) {
+            Ok(netns) => Ok(Some(netns).filter(|netns| netns.id() == self.netns_id)),
+            Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What of which function.
+    pub fn device(&self) -> (Part, &Function) {
+        (self.part, &self.function)
+    }
+
+    /// Why the owner is gone for certain; `None` if it may be there. Without a look at what lives, only a reboot is
+    /// certain.
+    pub fn death(&self, living: Option<&Living>) -> Option<String> {
+        if boot_id().is_ok_and(|now| now != self.boot_id) {
+            return Some("it was claimed before the last boot".into());
+        }
+        living?.death(&self.netns, self.netns_id)
+    }
+
+    /// Releases the device, if it is still this attachment's. The directory's lock, which is waited for until `deadline`, keeps
+    /// others from removing a claim that was made in its place between the look and the removal.
+    ///
+    /// # Errors
+    /// If the claim cannot be read or removed.
+    pub fn revert(&self, state: &State, deadline: Instant) -> Result<(), Error> {
+        self.remove_if(state, deadline, || Ok(true)).map(drop)
+    }
+
+    /// Looks whether the device is still this attachment's.
+    ///
+    /// # Errors
+    /// That it is not.
+    pub fn verify(&self, state: &State, deadline: Instant) -> Result<(), Error> {
+        let owner = read(state, deadline, self.part, &self.function)?.map(|present| present.owner);
+        if owner.as_ref() == Some(&self.owner) {
+            return Ok(());
+        }
+        Err(Error::NotOwner { claim: self.to_string(), owner })
+    }
+}
+
+/// Whether another attachment than `owner` has a device: then nothing of it may be touched.
+///
+/// # Errors
+/// If the claim cannot be read.
+pub fn is_anothers(
+    state: &State,
+    deadline: Instant,
+    part: Part,
+    function: &Function,
+    owner: &Attachment,
+) -> Result<bool, Error> {
+    let Some(present) = read(state, deadline, part, function)? else { return Ok(false) };
+    Ok(present.owner != *owner && present.boot_id == boot_id()?)
+}
+
+/// Whether `owner` has a device.
+///
+/// # Errors
+/// If the claim cannot be read.
+pub fn is_owners(
+    state: &State,
+    deadline: Instant,
+    part: Part,
+    function: &Function,
+    owner: &Attachment,
+) -> Result<bool, Error> {
+    let Some(present) = read(state, deadline, part, function)? else { return Ok(false) };
+    Ok(present.owner == *owner && present.boot_id == boot_id()?)
+}
+
+/// Every claim of a part; and the files there that are none, or were set aside.
+///
+/// # Errors
+/// If they cannot be listed or read.
+pub fn list(state: &State, part: Part) -> Result<(Vec<Claim>, Vec<PathBuf>), Error> {
+    let (mut claims, mut others) = (Vec::new(), Vec::new());
+    for file in paths(state.root().join(part.dir()))? {
+        match look(&file)? {
+            Some(Ok(claim)) if file == path(state, part, &claim.function) => claims.push(claim),
+            Some(_) => others.push(file),
+            None => {}
+        }
+    }
+    Ok((claims, others))
+}
+
+/// The claim of a device. One that cannot be understood is moved out of the way and counts as none.
+fn read(state: &State, deadline: Instant, part: Part, function: &Function) -> Result<Option<Claim>, Error> {
+    let path = path(state, part, function);
+    match look(&path)? {
+        None => return Ok(None),
+        Some(Ok(claim)) => return Ok(Some(claim)),
+        Some(Err(_)) => {}
+    }
+    let Some(_lock) = lock(state, deadline, part)? else { return Ok(None) };
+    // Another process may have been faster, and a new claim be in its place.
+    match look(&path)? {
+        Some(Err(error)) => {
+            let aside = statefile::set_aside(&path)?;
+            warn!(%error, file = %aside.display(), "a device's claim could not be read and was set aside");
+            Ok(None)
+        }
+        present => Ok(present.and_then(Result::ok)),
+    }
+}
+
+/// The claim in a file, or why it is none; `None` if there is no file.
+fn look(path: &Path) -> Result<Option<Result<Claim, String>>, Error> {
+    match statefile::read(path) {
+        Ok(bytes) => Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))),
+        Err(error @ statefile::Error::Strange { .. }) => Ok(Some(Err(error.to_string()))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Keeps others from removing a claim; `None` if there is no directory of claims.
+fn lock(state: &State, deadline: Instant, part: Part) -> Result<Option<File>, Error> {
+    let dir = state.root().join(part.dir());
+    let io = |source| statefile::Error::Io { operation: "open", path: dir.clone(), source };
+    let directory = match File::open(&dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(io)?,
+    };
+    statefile::lock(&directory, &dir, deadline)?;
+    Ok(Some(directory))
+}
+
+/// A function's text is a file name: it was checked when it was parsed.
+fn path(state: &State, part: Part, function: &Function) -> PathBuf {
+    state.root().join(part.dir()).join(function.to_string())
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part {
+            Part::Vf => write!(f, "claim of VF {}", self.function),
+            Part::Rdma => write!(f, "claim of the RDMA device of {}", self.function),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! What a node remembers of its attachments: the state directory and what is in it.
+//!
+//! [`State`] is the directory. In it are [`journals`], one for each attachment and plugin; [`claim`]s, which say whose a VF or
+//! an RDMA device is; the addresses of [`ipam`]; and the pod map. [`orphans`] finds what has an owner without a journal.
+//!
+//! Waiting for a lock has a deadline, which the caller gives: a CNI call has one budget for all its waits.
+
+#![forbid(unsafe_code)]
+
+pub mod claim;
+mod dir;
+mod error;
+pub mod journals;
+pub mod orphans;
+
+pub use dir::State;
+pub use error::Error;

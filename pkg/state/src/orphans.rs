@@ -1,0 +1,336 @@
+//! What no journal tells of, and so no DEL will take back.
+//!
+//! A journal is there before anything is claimed or published, and goes after all of it. So what has an owner without
+//! any journal belongs to no ADD or DEL that is at work: its journal was lost. That a claim's owner may live all the
+//! same is for the caller to rule out, by the runtime's list of what is valid or by [`Living`].
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, fs, io,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use addr::Attachment;
+use ipam::{LocalStore, Owner, Release};
+use journal::boot_id;
+use netns::{Living, NetNsId};
+use podmap::{Container, Entry};
+
+use crate::{
+    Error, State,
+    claim::{self, Claim, Part},
+    journals,
+};
+
+/// Something that no journal tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Orphan {
+    /// A VF or an RDMA device is claimed.
+    Device(Claim),
+    /// An address is claimed.
+    Address(IpAddr, Attachment),
+    /// The pod map has an entry.
+    Entry(PathBuf, Attachment),
+    /// A note says which attachment a pod's interface was.
+    Note(PathBuf, Attachment),
+    /// Addresses are claimed in another boot of the kernel.
+    Store(String),
+}
+
+/// The devices that are claimed by attachments without a journal.
+///
+/// # Errors
+/// If state cannot be read.
+pub fn devices(state: &State, part: Part) -> Result<Vec<Claim>, Error> {
+    let (claims, _) = claim::list(state, part)?;
+    without_journal(state, claims, Claim::owner, |claim| claim.is_there(state))
+}
+
+/// The addresses that are claimed by attachments without a journal.
+///
+/// # Errors
+/// If state cannot be read.
+pub fn addresses(state: &State) -> Result<Vec<(IpAddr, Attachment)>, Error> {
+    let Some(store) = store(state)? else { return Ok(Vec::new()) };
+    let owned = store.claims()?.into_iter().filter_map(|claim| match claim.owner {
+        Owner::Attachment(owner) => Some((claim.address, owner)),
+        // Whatever made it, we did not.
+        Owner::Unknown(_) => None,
+    });
+    let is_there = |(address, owner): &(IpAddr, Attachment)| is_claimed(&store, *address, owner);
+    without_journal(state, owned.collect(), second, is_there)
+}
+
+/// What of these no journal tells of: of thousands, it is found out by two looks at the journals.
+///
+/// Between a list of things and one of journals a DEL may have taken both back, so each must still be there after that;
+/// and no journal may tell of it then, for an ADD may have made it anew: that writes the journal first.
+fn without_journal<T>(
+    state: &State,
+    mut things: Vec<T>,
+    owner: impl Fn(&T) -> &Attachment,
+    is_there: impl Fn(&T) -> Result<bool, Error>,
+) -> Result<Vec<T>, Error> {
+    if things.is_empty() {
+        return Ok(things);
+    }
+    let known = known(state)?;
+    things.retain(|thing| !known.contains(owner(thing)));
+    let mut still = Vec::new();
+    for thing in things {
+        if is_there(&thing)? {
+            still.push(thing);
+        }
+    }
+    if !still.is_empty() {
+        let known = self::known(state)?;
+        still.retain(|thing| !known.contains(owner(thing)));
+    }
+    Ok(still)
+}
+
+/// What may say that an owner without a journal lives all the same.
+#[derive(Debug)]
+pub struct Witnesses<'a> {
+    state: &'a State,
+    claims: BTreeMap<Attachment, Vec<Claim>>,
+}
+
+impl<'a> Witnesses<'a> {
+    /// Everything that says so, of all owners.
+    ///
+    /// # Errors
+    /// If state cannot be read.
+    pub fn look(state: &'a State) -> Result<Self, Error> {
+        let mut claims: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for part in [Part::Vf, Part::Rdma] {
+            for claim in claim::list(state, part)?.0 {
+                claims.entry(claim.owner().clone()).or_default().push(claim);
+            }
+        }
+        Ok(Self { state, claims })
+    }
+
+    /// Why an owner may live: a claim of a device, or the pod map, names its namespace, which is not known to be dead,
+    /// or cannot be understood. `None` if nothing says so.
+    pub fn of(&self, owner: &Attachment, living: Option<&Living>) -> Option<String> {
+        let mut claims = self.claims.get(owner).into_iter().flatten();
+        if let Some(claim) = claims.find(|claim| claim.death(living).is_none()) {
+            return Some(format!("{claim} names its namespace, which is not known to be dead"));
+        }
+        match self.state.podmap().read(owner) {
+            Ok(entry) => lives(&entry?, living),
+            // Of another version, it may be. Nobody else remembers the pod.
+            Err(error) => Some(format!("the pod map's entry cannot be understood ({error})")),
+        }
+    }
+}
+
+/// Why the pod of an entry may live; `None` if it is known to be dead.
+fn lives(entry: &Entry, living: Option<&Living>) -> Option<String> {
+    let Container { netns_path, netns_dev: dev, netns_ino: ino, netns_cookie: cookie, .. } = &entry.container;
+    let id = NetNsId { cookie: *cookie, ..NetNsId::new(*dev, *ino) };
+    let dead = boot_id().is_ok_and(|now| now != entry.boot_id)
+        || living.is_some_and(|living| living.death(netns_path, id).is_some());
+    (!dead).then(|| format!("the pod map names its namespace {id}, which is not known to be dead"))
+}
+
+/// Files of state that cannot be understood, and those set aside because of that. Nobody deletes them: each may be the
+/// only trace of something that is in use.
+///
+/// # Errors
+/// If state cannot be read.
+pub fn unreadable(state: &State) -> Result<Vec<PathBuf>, Error> {
+    let aside = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| statefile::former_name(name).is_some())
+    };
+    let mut found = journals::paths(state.attachments())?;
+    found.extend(journals::paths(state.podmap().dir().to_owned())?);
+    found.retain(aside);
+    for part in [Part::Vf, Part::Rdma] {
+        found.extend(claim::list(state, part)?.1);
+    }
+    Ok(found)
+}
+
+/// What is derived from claims and journals and has neither: entries of the pod map, notes about pods, stores of other
+/// boots.
+///
+/// # Errors
+/// If state cannot be read.
+pub fn derived(state: &State) -> Result<Vec<Orphan>, Error> {
+    let entries = without_journal(state, entries(state)?, second, |(path, _)| Ok(is_entry(path)))?;
+    let notes = without_journal(state, notes(state)?, second, |(path, of)| Ok(is_note(path, of)))?;
+    let stores = LocalStore::other_boots(state.root(), boot_id()?)?;
+    let mut orphans: Vec<_> = entries.into_iter().map(|(path, of)| Orphan::Entry(path, of)).collect();
+    orphans.extend(notes.into_iter().map(|(path, of)| Orphan::Note(path, of)));
+    orphans.extend(stores.into_iter().map(Orphan::Store));
+    Ok(orphans)
+}
+
+impl Orphan {
+    /// Whose it was, where anybody's.
+    pub fn owner(&self) -> Option<&Attachment> {
+        match self {
+            Self::Device(claim) => Some(claim.owner()),
+            Self::Address(_, owner) | Self::Entry(_, owner) | Self::Note(_, owner) => Some(owner),
+            Self::Store(_) => None,
+        }
+    }
+
+    /// Releases or removes it, unless a journal tells of its owner by now. Returns whether this was done.
+    ///
+    /// # Errors
+    /// If state cannot be read or written.
+    pub fn release(&self, state: &State, deadline: Instant) -> Result<bool, Error> {
+        match self {
+            Self::Device(claim) => release_device(state, deadline, claim),
+            Self::Address(address, owner) => release_address(state, *address, owner),
+            Self::Entry(path, owner) => remove_if(path, is_entry(path), state, owner),
+            // A pod's next sandbox may have written its own note in this one's place.
+            Self::Note(path, owner) => remove_if(path, is_note(path, owner), state, owner),
+            Self::Store(boot) => Ok(LocalStore::remove_boot(state.root(), boot).map(|()| true)?),
+        }
+    }
+}
+
+/// The attachments that a journal tells of.
+fn known(state: &State) -> Result<BTreeSet<Attachment>, Error> {
+    Ok(journals::list(state)?.into_iter().map(|journal| journal.attachment).collect())
+}
+
+fn store(state: &State) -> Result<Option<LocalStore>, Error> {
+    Ok(LocalStore::open_existing(state.root(), boot_id()?)?)
+}
+
+fn release_device(state: &State, deadline: Instant, claim: &Claim) -> Result<bool, Error> {
+    claim.remove_if(state, deadline, || Ok(!journals::tell_of(state, claim.owner())?))
+}
+
+fn release_address(state: &State, address: IpAddr, owner: &Attachment) -> Result<bool, Error> {
+    let Some(store) = store(state)? else { return Ok(true) };
+    let orphan = || Ok::<_, Error>(!journals::tell_of(state, owner)?);
+    Ok(store.release_if(address, owner, orphan)? != Release::Kept)
+}
+
+/// The files of the pod map, and of entries that a killed process was writing.
+fn entries(state: &State) -> Result<Vec<(PathBuf, Attachment)>, Error> {
+    let attachment = |name: &str| {
+        let being_written = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new"));
+        being_written.unwrap_or(name).strip_suffix(".json")?.parse().ok()
+    };
+    let of = |path: PathBuf| Some((attachment(path.file_name()?.to_str()?)?, path));
+    let paths = journals::paths(state.podmap().dir().to_owned())?;
+    Ok(paths.into_iter().filter_map(of).map(|(attachment, path)| (path, attachment)).collect())
+}
+
+/// The notes about pods: symbolic links to the attachment's name.
+fn notes(state: &State) -> Result<Vec<(PathBuf, Attachment)>, Error> {
+    let of = |path: PathBuf| Some((attachment_in(&path)?, path));
+    let paths = journals::paths(state.notes())?;
+    Ok(paths.into_iter().filter_map(of).map(|(attachment, path)| (path, attachment)).collect())
+}
+
+/// The attachment that a note names.
+fn attachment_in(path: &Path) -> Option<Attachment> {
+    fs::read_link(path).ok()?.to_str()?.parse().ok()
+}
+
+fn second<T>(pair: &(T, Attachment)) -> &Attachment {
+    &pair.1
+}
+
+fn is_claimed(store: &LocalStore, address: IpAddr, owner: &Attachment) -> Result<bool, Error> {
+    Ok(store.owner(address)? == Some(Owner::Attachment(owner.clone())))
+}
+
+fn is_entry(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+fn is_note(path: &Path, of: &Attachment) -> bool {
+    attachment_in(path).as_ref() == Some(of)
+}
+
+/// Removes a file that is there, unless a journal tells of its owner. In this order: a DEL removes the journal last, an
+/// ADD writes it first.
+fn remove_if(path: &Path, is_there: bool, state: &State, owner: &Attachment) -> Result<bool, Error> {
+    let is_orphan = is_there && !journals::tell_of(state, owner)?;
+    if is_orphan {
+        remove(path)?;
+    }
+    Ok(is_orphan)
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => {
+            let failed = |source| statefile::Error::Io { operation: "remove", path: path.to_owned(), source };
+            Ok(removed.map_err(failed)?)
+        }
+    }
+}
+
+impl fmt::Display for Orphan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(claim) => claim.fmt(f),
+            Self::Address(address, owner) => write!(f, "address {address} of {owner}"),
+            Self::Entry(_, of) => write!(f, "pod map entry of {of}"),
+            Self::Note(_, of) => write!(f, "note about the pod of {of}"),
+            Self::Store(boot) => write!(f, "addresses of boot {boot}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_note_that_is_of_the_pods_next_sandbox_by_now_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = State::at(dir.path());
+        fs::create_dir_all(state.notes()).unwrap();
+        let path = state.notes().join("91ab@net1");
+        symlink("former@net1", &path).unwrap();
+        let [orphan] = <[Orphan; 1]>::try_from(derived(&state).unwrap()).unwrap();
+
+        fs::remove_file(&path).unwrap();
+        symlink("next@net1", &path).unwrap();
+        assert!(!orphan.release(&state, Instant::now()).unwrap());
+        assert_eq!(attachment_in(&path), "next@net1".parse().ok());
+
+        fs::remove_file(&path).unwrap();
+        symlink("former@net1", &path).unwrap();
+        assert!(orphan.release(&state, Instant::now()).unwrap());
+        assert_eq!(path.symlink_metadata().unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn an_address_whose_journal_came_after_the_look_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = State::at(dir.path());
+        let owner: Attachment = "c@n".parse().unwrap();
+        let boot = boot_id().unwrap();
+        LocalStore::open(dir.path(), boot).unwrap();
+        let claim = dir.path().join("ipam").join(boot).join("claims/10.7.0.10");
+        symlink("c@n", &claim).unwrap();
+        let [(address, found)]: [_; 1] = addresses(&state).unwrap().try_into().unwrap();
+        assert_eq!(found, owner);
+        // An ADD of the attachment begins.
+        fs::create_dir(state.attachments()).unwrap();
+        let journal = state.attachments().join("c@n.silkrail-ipam.journal");
+        fs::write(&journal, "").unwrap();
+        let orphan = Orphan::Address(address, owner);
+        assert!(!orphan.release(&state, Instant::now()).unwrap() && claim.is_symlink());
+        fs::remove_file(journal).unwrap();
+        assert!(orphan.release(&state, Instant::now()).unwrap() && !claim.is_symlink());
+    }
+}

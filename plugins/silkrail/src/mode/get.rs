@@ -1,0 +1,31 @@
+//! What `mode get` tells people.
+
+use std::io::Write;
+
+use modprobe::NextBoot;
+use rdma_mode::{Current, Source};
+
+use crate::exit::Failure;
+
+pub(super) fn print(current: &Current, out: &mut dyn Write) -> Result<(), Failure> {
+    match (current.mode, current.source) {
+        (Some(mode), Some(Source::Netlink)) => writeln!(out, "now:        {mode} (the kernel, by netlink)")?,
+        (Some(mode), _) => writeln!(out, "now:        {mode} (the kernel's parameter in /sys)")?,
+        (None, _) => writeln!(out, "now:        RDMA not available: ib_core is not loaded")?,
+    }
+    let NextBoot { mode, file, by, .. } = &current.next_boot;
+    match file {
+        Some(file) => writeln!(out, "next boot:  {mode} ({})", file.display())?,
+        None => writeln!(out, "next boot:  {mode} ({by})")?,
+    }
+    for warning in &current.next_boot.warnings {
+        writeln!(out, "warning:    {warning}")?;
+    }
+    if let (false, Some(now)) = (current.agree, current.mode) {
+        writeln!(
+            out,
+            "They differ. To keep {now}: silkrail mode set {now} --persist. To have {mode} now: reboot."
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! What `mode set` tells people.
+
+use std::io::Write;
+
+use rdma_mode::{Change, InTheWay, Outcome, Persisted};
+
+use crate::exit::Failure;
+
+pub(crate) fn print(change: &Change, out: &mut dyn Write) -> Result<(), Failure> {
+    let (wanted, was) = (change.wanted, change.was.unwrap_or(change.wanted));
+    match change.outcome {
+        Outcome::NoChange => writeln!(out, "RDMA mode: {wanted}: no change")?,
+        Outcome::Changed if change.dry_run => writeln!(out, "RDMA mode: to be set to {wanted}; it is {was}")?,
+        Outcome::Changed => writeln!(out, "RDMA mode: {wanted} (was {was})")?,
+        Outcome::AtLoad => {
+            writeln!(out, "RDMA mode: {wanted} as soon as ib_core is loaded (modprobe ib_core)")?
+        }
+        Outcome::RebootRequired => writeln!(out, "RDMA mode: still {was}, not {wanted}")?,
+    }
+    if let Some(Persisted { file, changed }) = &change.persisted {
+        let how = match (*changed, change.dry_run) {
+            (true, true) => "to be written",
+            (true, false) => "written",
+            (false, _) => "no change",
+        };
+        writeln!(out, "next boot: {wanted} ({}: {how})", file.display())?;
+    }
+    print_namespaces(change, out)?;
+    for note in &change.notes {
+        writeln!(out, "note: {note}")?;
+    }
+    if change.dry_run {
+        writeln!(out, "Nothing was done. To do it, run it again without --dry-run.")?;
+    }
+    Ok(())
+}
+
+fn print_namespaces(change: &Change, out: &mut dyn Write) -> Result<(), Failure> {
+    let Some(InTheWay { count, shown }) = &change.namespaces else { return Ok(()) };
+    writeln!(out, "The kernel refuses (EBUSY) while any other network namespace exists. Found: {count}")?;
+    for namespace in shown {
+        writeln!(out, "  {namespace}")?;
+    }
+    if *count > shown.len() {
+        writeln!(out, "  … and {} more", count - shown.len())?;
+    }
+    if *count == 0 {
+        let why = "one may be dying (run this again) or be held by a socket";
+        writeln!(out, "  none in /proc: {why}; and is this shell in the host's network namespace?")?;
+    }
+    let wanted = change.wanted;
+    match (&change.persisted, &change.overruled) {
+        (None, _) if change.unfinished => {
+            writeln!(out, "To do: set the kernel argument (see below), drain the node and reboot it.")?;
+        }
+        (None, _) => {
+            writeln!(out, "To do: silkrail mode set {wanted} --persist, drain the node and reboot it.")?
+        }
+        (_, Some(winner)) => writeln!(out, "To do: change {winner}, drain the node and reboot it.")?,
+        (_, None) => {
+            writeln!(out, "To do: drain the node and reboot it; ib_core is then loaded in {wanted} mode.")?
+        }
+    }
+    writeln!(out, "Or run this at boot, before the container runtime and services with PrivateNetwork=yes.")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rdma::NetnsMode::{Exclusive, Shared};
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_is_in_the_way_and_what_to_do() {
+        let change = Change {
+            outcome: Outcome::RebootRequired,
+            dry_run: false,
+            wanted: Exclusive,
+            was: Some(Shared),
+            persisted: Some(Persisted { file: "/etc/modprobe.d/ib_core.conf".into(), changed: true }),
+            namespaces: Some(InTheWay { count: 0, shown: Vec::new() }),
+            notes: Vec::new(),
+            overruled: None,
+            unfinished: false,
+        };
+        let mut out = Vec::new();
+        print(&change, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(change.needs_reboot());
+        assert!(text.starts_with("RDMA mode: still shared, not exclusive\n"), "{text}");
+        assert!(text.contains("EBUSY") && text.contains("Found: 0") && text.contains("reboot it"), "{text}");
+    }
+}
