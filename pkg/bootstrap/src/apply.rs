@@ -7,11 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inventory::{Inventory, Node};
-use rdma_mode::Current;
+use inventory::{Inventory, NodePaths};
+use rdma_mode::CurrentMode;
 
 use crate::{
-    Consent, InvalidNodeFile, Memory, ModeReport, NodeFile, Plan, Progress, Ready, Report, System, make, plan,
+    ApplyPermissions, ApplyReport, InvalidNodeFile, ModeReport, NodeFile, PfRecord, ProgressCallback,
+    ProvisionPlan, ReadyMarker, SysfsBackend, make, plan,
 };
 
 /// A node file to work on, and how.
@@ -22,11 +23,11 @@ pub struct Apply<'a> {
     /// By what the mark that the node is ready names it; none leaves no mark.
     pub mark: Option<String>,
     /// The node.
-    pub node: Node,
+    pub node: NodePaths,
     /// What the caller agrees to.
-    pub consent: Consent,
+    pub consent: ApplyPermissions,
     /// Its hardware.
-    pub system: System,
+    pub system: SysfsBackend,
 }
 
 /// A node file could not be worked on.
@@ -34,7 +35,7 @@ pub struct Apply<'a> {
 pub enum ApplyError {
     /// What this process sees is not the node's.
     #[error(transparent)]
-    NotTheNode(#[from] netns::CannotJudge),
+    NotTheNode(#[from] netns::NotOnNode),
     /// The node could not be looked at.
     #[error(transparent)]
     Inventory(#[from] inventory::Error),
@@ -57,7 +58,7 @@ impl Apply<'_> {
     ///
     /// # Errors
     /// [`ApplyError`].
-    pub fn preview(&self) -> Result<Report, ApplyError> {
+    pub fn preview(&self) -> Result<ApplyReport, ApplyError> {
         netns::require_node_netns(&self.node.root)?;
         let plan = self.plan()?;
         let missing = plan.missing.clone();
@@ -66,44 +67,44 @@ impl Apply<'_> {
             // What would be refused is refused now.
             rdma_mode::preview(&self.node.root, mode.wanted, true)?;
         }
-        Ok(Report { dry_run: true, rdma_mode, plan, missing, ..Report::default() })
+        Ok(ApplyReport { dry_run: true, rdma_mode, plan, missing, ..ApplyReport::default() })
     }
 
     /// Makes the node as the file says. What could not be done is in the report.
     ///
     /// # Errors
     /// [`ApplyError`].
-    pub fn run(&self, progress: Progress<'_>) -> Result<Report, ApplyError> {
+    pub fn run(&self, progress: ProgressCallback<'_>) -> Result<ApplyReport, ApplyError> {
         netns::require_node_netns(&self.node.root)?;
         let _alone = alone(&self.node, self.system.limit)?;
         let plan = self.plan()?;
         let rdma_mode = self.ensure_mode(&plan)?;
         let mut failures = self.make(&plan, progress);
-        let mut left = if plan.is_empty() { Plan::default() } else { self.plan()? };
+        let mut left = if plan.is_empty() { ProvisionPlan::default() } else { self.plan()? };
         // A driver that asks its PF for the VF's address, and has no answer in time, makes one up: once more, then.
         if failures.is_empty() && !left.is_empty() {
             failures = self.make(&left, progress);
             left = self.plan()?;
         }
         let missing = plan.missing.clone();
-        let report = Report { dry_run: false, rdma_mode, plan, missing, failures, left };
+        let report = ApplyReport { dry_run: false, rdma_mode, plan, missing, failures, left };
         self.announce(&report)?;
         Ok(report)
     }
 
-    fn make(&self, plan: &Plan, progress: Progress<'_>) -> Vec<crate::Failure> {
+    fn make(&self, plan: &ProvisionPlan, progress: ProgressCallback<'_>) -> Vec<crate::PfFailure> {
         make(plan, &self.system, &self.memory(), progress)
     }
 
     fn memory(&self) -> PathBuf {
-        self.node.root.join(Memory::DIR.trim_start_matches('/'))
+        self.node.root.join(PfRecord::DIR.trim_start_matches('/'))
     }
 
-    fn plan(&self) -> Result<Plan, ApplyError> {
+    fn plan(&self) -> Result<ProvisionPlan, ApplyError> {
         let inventory = Inventory::read(&self.node)?;
         let mut remembered = BTreeMap::new();
         for pf in &inventory.pfs {
-            remembered.extend(Memory::read(&self.memory(), pf.pci)?.map(|memory| (pf.pci, memory)));
+            remembered.extend(PfRecord::read(&self.memory(), pf.pci)?.map(|memory| (pf.pci, memory)));
         }
         Ok(plan(self.file, &inventory, &remembered, self.consent)?)
     }
@@ -111,15 +112,15 @@ impl Apply<'_> {
     /// The mode as it is, beside what is wanted.
     fn mode(&self) -> Result<Option<ModeReport>, ApplyError> {
         let Some(wanted) = self.file.rdma_mode else { return Ok(None) };
-        Ok(Some(ModeReport::of(wanted, &Current::read(&self.node.root)?)))
+        Ok(Some(ModeReport::of(wanted, &CurrentMode::read(&self.node.root)?)))
     }
 
     /// Sets the mode. First of all the mark goes: from here on the node may be anything.
-    fn ensure_mode(&self, plan: &Plan) -> Result<Option<ModeReport>, ApplyError> {
+    fn ensure_mode(&self, plan: &ProvisionPlan) -> Result<Option<ModeReport>, ApplyError> {
         let report = self.mode()?;
         let is_right = report.as_ref().is_none_or(ModeReport::is_right);
         if self.mark.is_some() && !(is_right && plan.is_empty()) {
-            Ready::withdraw(self.node.state.root())?;
+            ReadyMarker::withdraw(self.node.state.root())?;
         }
         match report {
             Some(mut report) if !is_right => {
@@ -131,13 +132,13 @@ impl Apply<'_> {
     }
 
     /// Says to whoever waits for it that the node is as the file says.
-    fn announce(&self, report: &Report) -> Result<(), ApplyError> {
+    fn announce(&self, report: &ApplyReport) -> Result<(), ApplyError> {
         let Some(config_hash) = self.mark.clone().filter(|_| report.is_right()) else { return Ok(()) };
-        let rdma_mode = Current::read(&self.node.root)?.mode;
+        let rdma_mode = CurrentMode::read(&self.node.root)?.mode;
         if self.file.rdma_mode.is_some_and(|wanted| rdma_mode != Some(wanted)) {
             return Ok(()); // ib_core is not loaded yet
         }
-        let ready = Ready {
+        let ready = ReadyMarker {
             boot_id: journal::boot_id()?.to_owned(),
             config_hash,
             rdma_mode,
@@ -152,7 +153,7 @@ impl Apply<'_> {
 ///
 /// # Errors
 /// That another run is still at work when the `limit` has passed.
-pub fn alone(node: &Node, limit: Duration) -> Result<File, statefile::Error> {
+pub fn alone(node: &NodePaths, limit: Duration) -> Result<File, statefile::Error> {
     let dir = node.state.root();
     statefile::make_dir(dir, 0o755)?;
     let path = dir.join("bootstrap.lock");

@@ -3,15 +3,15 @@
 use std::fmt;
 
 use addr::{LinkName, PciAddress};
-use inventory::{Inventory, Pf, User, Vf};
+use inventory::{Inventory, Pf, Vf, VfUser};
 use rtnl::{Handle, Link};
 use serde::{Serialize, Serializer};
 
-use crate::{HardwareError, System};
+use crate::{PciBackendError, SysfsBackend};
 
 /// A function that does not work, or should.
 #[derive(Debug)]
-pub(crate) struct Function {
+pub(crate) struct BrokenFunction {
     pub(crate) pci: PciAddress,
     link: Option<Link>,
     driver: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Function {
 
 /// What may bring a function back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum RecoverMethod {
     /// The link goes down and up.
     Bounce,
     /// The driver lets it go and takes it anew.
@@ -51,7 +51,7 @@ pub enum RecoverStep {
     Bind,
 }
 
-impl Function {
+impl BrokenFunction {
     pub(crate) fn find(inventory: &Inventory, name: &str, links: &Handle) -> Option<Self> {
         if let Some(pf) = inventory.find(name) {
             return Some(Self::of_pf(pf, links));
@@ -70,7 +70,7 @@ impl Function {
         });
         // A link that is not here is in a pod, or the driver has failed to make it.
         let is_elsewhere =
-            |user: &&User| matches!(user, User::LinkElsewhere { .. } | User::RdmaElsewhere { .. });
+            |user: &&VfUser| matches!(user, VfUser::LinkElsewhere { .. } | VfUser::RdmaElsewhere { .. });
         let (elsewhere, own): (Vec<_>, Vec<_>) = pf.users.iter().partition(is_elsewhere);
         let protections = pf.protections.iter().map(ToString::to_string);
         Self {
@@ -129,7 +129,7 @@ impl Function {
     }
 
     /// What is to be done.
-    pub(crate) fn plan(&self, by: Option<Way>) -> Vec<RecoverStep> {
+    pub(crate) fn plan(&self, by: Option<RecoverMethod>) -> Vec<RecoverStep> {
         let bound = self.driver.is_some();
         let rebind = |reset: bool| {
             let release = bound.then_some(RecoverStep::Release);
@@ -137,9 +137,9 @@ impl Function {
             release.into_iter().chain(reset).chain([RecoverStep::Bind, RecoverStep::Up]).collect()
         };
         match (by, &self.link) {
-            (Some(Way::Bounce), _) => vec![RecoverStep::Down, RecoverStep::Up],
-            (Some(Way::Rebind), _) => rebind(false),
-            (Some(Way::Reset), _) => rebind(true),
+            (Some(RecoverMethod::Bounce), _) => vec![RecoverStep::Down, RecoverStep::Up],
+            (Some(RecoverMethod::Rebind), _) => rebind(false),
+            (Some(RecoverMethod::Reset), _) => rebind(true),
             (None, _) if !bound => vec![RecoverStep::Bind, RecoverStep::Up],
             (None, Some(link)) if !link.up => vec![RecoverStep::Up],
             // Down and up again would cost it its routes, and rarely brings a carrier.
@@ -168,7 +168,7 @@ impl Function {
     }
 
     /// Sets its link up or down; its driver may have given it another name by now.
-    pub(crate) fn set_up(&self, system: &System, up: bool) -> Result<(), HardwareError> {
+    pub(crate) fn set_up(&self, system: &SysfsBackend, up: bool) -> Result<(), PciBackendError> {
         let links = system.sysfs.links(&sysfs::Function::Pci(self.pci))?;
         let handle = Handle::open()?;
         if let Some(name) = links.first() {
@@ -202,14 +202,14 @@ impl Serialize for RecoverStep {
 
 #[cfg(test)]
 mod tests {
-    use inventory::Ids;
+    use inventory::PciIds;
 
     use super::*;
 
-    fn pf(users: Vec<User>, num_vfs: u32) -> Function {
+    fn pf(users: Vec<VfUser>, num_vfs: u32) -> BrokenFunction {
         let pf = Pf {
             pci: "0000:af:00.0".parse().unwrap(),
-            ids: None::<Ids>,
+            ids: None::<PciIds>,
             driver: Some("mlx5_core".into()),
             link: None,
             rdma: Vec::new(),
@@ -221,29 +221,33 @@ mod tests {
             users,
             vfs: Vec::new(),
         };
-        Function::of_pf(&pf, &Handle::open().unwrap())
+        BrokenFunction::of_pf(&pf, &Handle::open().unwrap())
     }
 
     /// A host-device plugin gives pods whole PFs.
     #[test]
     fn a_pf_that_a_pod_has_is_left_alone() {
-        let elsewhere = pf(vec![User::LinkElsewhere { driver: "mlx5_core".into() }], 0);
+        let elsewhere = pf(vec![VfUser::LinkElsewhere { driver: "mlx5_core".into() }], 0);
         let steps = elsewhere.plan(None);
         assert!(steps.contains(&RecoverStep::Release), "nothing gentler is left: {steps:?}");
         assert!(elsewhere.in_the_way(&steps, false)[0].contains("--force-pf"));
         assert!(elsewhere.in_the_way(&steps, true).is_empty(), "its driver may have failed to make the link");
-        let open = User::Process { device: "mlx5_0".into(), process: "train.py (pid 7)".into() };
+        let open = VfUser::Process { device: "mlx5_0".into(), process: "train.py (pid 7)".into() };
         let open = pf(vec![open], 0);
         for force in [false, true] {
-            assert_eq!(open.in_the_way(&open.plan(Some(Way::Reset)), force).len(), 1, "force: {force}");
+            assert_eq!(
+                open.in_the_way(&open.plan(Some(RecoverMethod::Reset)), force).len(),
+                1,
+                "force: {force}"
+            );
         }
     }
 
     #[test]
     fn a_pf_whose_driver_begins_anew_loses_its_vfs() {
         let pf = pf(Vec::new(), 8);
-        let why = pf.in_the_way(&pf.plan(Some(Way::Rebind)), false);
+        let why = pf.in_the_way(&pf.plan(Some(RecoverMethod::Rebind)), false);
         assert!(why[0].starts_with("its 8 VFs would go with its driver"), "{why:?}");
-        assert!(pf.in_the_way(&pf.plan(Some(Way::Bounce)), false).is_empty());
+        assert!(pf.in_the_way(&pf.plan(Some(RecoverMethod::Bounce)), false).is_empty());
     }
 }

@@ -16,36 +16,36 @@ use crate::InvalidNodeFile;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GuidFile {
-    entries: Vec<Entry>,
+    entries: Vec<GuidFileEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct GuidFileEntry {
     /// The operator's documentation has the second spelling, its code the first.
     #[serde(default, alias = "pci_address", rename = "pciAddress")]
     pci: Option<PciAddress>,
     #[serde(default, alias = "pf_guid", rename = "pfGuid")]
-    pf: Option<Guid>,
+    pf: Option<GuidText>,
     #[serde(default)]
-    guids: Vec<Guid>,
+    guids: Vec<GuidText>,
     #[serde(default, alias = "guids_range", rename = "guidsRange")]
-    range: Option<Range>,
+    range: Option<GuidRange>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Range {
-    start: Guid,
-    end: Guid,
+struct GuidRange {
+    start: GuidText,
+    end: GuidText,
 }
 
 /// Eight bytes, with or without colons, with or without `0x`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
-struct Guid(u64);
+struct GuidText(u64);
 
-impl TryFrom<String> for Guid {
+impl TryFrom<String> for GuidText {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -66,7 +66,7 @@ impl GuidFile {
     pub fn parse(text: &str) -> Result<Self, InvalidNodeFile> {
         let wrong = |path: String, what: String| InvalidNodeFile::Content { path, what };
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        let entries: Vec<Entry> = serde_path_to_error::deserialize(&mut deserializer)
+        let entries: Vec<GuidFileEntry> = serde_path_to_error::deserialize(&mut deserializer)
             .map_err(|error| wrong(error.path().to_string(), error.inner().to_string()))?;
         let mut given = std::collections::BTreeSet::new();
         for (number, entry) in entries.iter().enumerate() {
@@ -98,7 +98,7 @@ impl GuidFile {
     /// # Errors
     /// That the PF is not there, or has fewer than wanted.
     pub(crate) fn of(&self, pf: &Pf, count: u32) -> Result<Vec<u64>, String> {
-        let is_guid = |guid: Guid| pf.guid == Some(guid.0);
+        let is_guid = |guid: GuidText| pf.guid == Some(guid.0);
         let entry =
             self.entries.iter().find(|entry| entry.pci == Some(pf.pci) || entry.pf.is_some_and(is_guid));
         let entry = entry.ok_or_else(|| format!("the GUID file does not speak of PF {}", pf.pci))?;
@@ -117,7 +117,7 @@ impl GuidFile {
 /// How many GUIDs a range may have, less one.
 const MOST: u64 = 65_535;
 
-impl Entry {
+impl GuidFileEntry {
     fn all(&self) -> impl Iterator<Item = u64> {
         let range = self.range.into_iter().flat_map(|range| range.start.0..=range.end.0);
         self.guids.iter().map(|guid| guid.0).chain(range)

@@ -3,51 +3,51 @@
 use std::{io, path::PathBuf, time::Duration};
 
 use addr::PciAddress;
-use rtnl::VfSettingsChange;
+use rtnl::VfSetting;
 
 /// What can be done to a node's functions. Each is one write, and bounded in time.
-pub trait Hardware: Sync {
+pub trait PciBackend: Sync {
     /// Sets how many VFs a PF has.
     ///
     /// # Errors
-    /// [`HardwareError`].
-    fn set_num_vfs(&self, pf: PciAddress, count: u32) -> Result<(), HardwareError>;
+    /// [`PciBackendError`].
+    fn set_num_vfs(&self, pf: PciAddress, count: u32) -> Result<(), PciBackendError>;
 
     /// Sets whether the kernel binds a PF's new VFs.
     ///
     /// # Errors
-    /// [`HardwareError`].
-    fn set_autoprobe(&self, pf: PciAddress, on: bool) -> Result<(), HardwareError>;
+    /// [`PciBackendError`].
+    fn set_autoprobe(&self, pf: PciAddress, on: bool) -> Result<(), PciBackendError>;
 
     /// Changes a setting of a VF.
     ///
     /// # Errors
-    /// [`HardwareError`].
-    fn configure(&self, pf: PciAddress, vf: u32, change: VfSettingsChange) -> Result<(), HardwareError>;
+    /// [`PciBackendError`].
+    fn configure(&self, pf: PciAddress, vf: u32, change: VfSetting) -> Result<(), PciBackendError>;
 
     /// Lets a VF's driver go.
     ///
     /// # Errors
-    /// [`HardwareError`].
-    fn unbind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError>;
+    /// [`PciBackendError`].
+    fn unbind(&self, pf: PciAddress, vf: u32) -> Result<(), PciBackendError>;
 
     /// Binds a VF to its driver, and waits until its devices are there.
     ///
     /// # Errors
-    /// [`HardwareError`].
-    fn bind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError>;
+    /// [`PciBackendError`].
+    fn bind(&self, pf: PciAddress, vf: u32) -> Result<(), PciBackendError>;
 
     /// Sets the MTU of a PF's link, or of the link of one of its VFs.
     ///
     /// # Errors
-    /// [`HardwareError`].
-    fn set_mtu(&self, pf: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), HardwareError>;
+    /// [`PciBackendError`].
+    fn set_mtu(&self, pf: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), PciBackendError>;
 
     /// Sets a PF's link up.
     ///
     /// # Errors
-    /// [`HardwareError`].
-    fn set_up(&self, pf: PciAddress) -> Result<(), HardwareError>;
+    /// [`PciBackendError`].
+    fn set_up(&self, pf: PciAddress) -> Result<(), PciBackendError>;
 }
 
 /// What to do about the failures an operator meets.
@@ -63,7 +63,7 @@ fn remedy(source: &io::Error) -> &'static str {
 
 /// Why the hardware is not as it was told to be.
 #[derive(Debug, thiserror::Error)]
-pub enum HardwareError {
+pub enum PciBackendError {
     /// A file of sysfs could not be written.
     #[error("write {value} to {}: {source}{}", path.display(), remedy(source))]
     Write {

@@ -10,7 +10,7 @@
 //! one write to the kernel. The order is such that a VF is bound to its driver once, with its address and its settings
 //! already in place: drivers of RDMA take the GUID of a device from them.
 //!
-//! A run that is killed leaves VFs without a driver, and the PF told not to bind new ones. [`Memory`] is written before the
+//! A run that is killed leaves VFs without a driver, and the PF told not to bind new ones. [`PfRecord`] is written before the
 //! first step, so the next run knows how the PF was.
 //!
 //! [`Apply`] does all of it for a node file, [`Recover`] brings a single function back to work.
@@ -38,19 +38,19 @@ mod system;
 mod tests;
 
 pub use apply::{Apply, ApplyError, alone};
-pub use broken::{RecoverStep, Way};
+pub use broken::{RecoverMethod, RecoverStep};
 pub use guid_file::GuidFile;
-pub use hardware::{Hardware, HardwareError};
+pub use hardware::{PciBackend, PciBackendError};
 pub use identity::{stable_guid, stable_mac};
-pub use make::{Failure, Progress, Why, make};
-pub use memory::Memory;
+pub use make::{PfFailure, PfFailureCause, ProgressCallback, make};
+pub use memory::PfRecord;
 pub use node_file::{
-    GuidPolicy, InvalidNodeFile, LinkState, MacPolicy, Match, NodeFile, PfSettings, VfSettings,
+    GuidPolicy, InvalidNodeFile, LinkState, MacPolicy, NodeFile, PfSelector, PfSpec, VfSpec,
 };
-pub use plan::{Consent, PfPlan, Plan, plan};
-pub use ready::Ready;
-pub use recover::{Recover, RecoverError, Recovery};
-pub use refusal::Refusal;
-pub use report::{ModeReport, Report};
-pub use step::{Step, vfs};
-pub use system::{System, write_attribute};
+pub use plan::{ApplyPermissions, PfPlan, ProvisionPlan, plan};
+pub use ready::ReadyMarker;
+pub use recover::{Recover, RecoverError, RecoverReport};
+pub use refusal::PfRefusal;
+pub use report::{ApplyReport, ModeReport};
+pub use step::{PfStep, vfs};
+pub use system::{SysfsBackend, write_attribute};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// What is remembered of a PF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Memory {
+pub struct PfRecord {
     /// The boot in which it was written: VFs and what the PF was told are gone with it.
     pub boot_id: String,
     /// Whether the kernel bound the PF's new VFs before we came.
@@ -19,7 +19,7 @@ pub struct Memory {
     pub complete: bool,
 }
 
-impl Memory {
+impl PfRecord {
     /// Where it is kept.
     pub const DIR: &'static str = "/var/lib/silkrail/bootstrap";
 

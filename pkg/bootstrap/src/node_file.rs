@@ -19,7 +19,7 @@ pub struct NodeFile {
     pub rdma_mode: Option<NetnsMode>,
     /// The PFs. Others are never touched.
     #[serde(default)]
-    pub pfs: Vec<PfSettings>,
+    pub pfs: Vec<PfSpec>,
     /// A file of GUIDs, for PFs with `guid: file`.
     pub guid_file: Option<PathBuf>,
     /// What that file says, once it was read.
@@ -30,17 +30,17 @@ pub struct NodeFile {
 /// What some PFs should be like.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct PfSettings {
+pub struct PfSpec {
     /// Which PFs.
     #[serde(rename = "match")]
-    pub matches: Match,
+    pub matches: PfSelector,
     /// How many VFs each should have.
     pub vfs: u32,
     /// The PF's MTU; it is left as it is without.
     pub mtu: Option<u32>,
     /// What its VFs should be like.
     #[serde(default)]
-    pub vf: VfSettings,
+    pub vf: VfSpec,
     /// Whether somebody else makes its VFs. Then it is only compared.
     #[serde(default)]
     pub externally_managed: bool,
@@ -55,7 +55,7 @@ pub struct PfSettings {
 /// Which PFs: those for which everything holds that is said.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Match {
+pub struct PfSelector {
     /// The one at this address.
     pub pci: Option<PciAddress>,
     /// The one with this link.
@@ -73,7 +73,7 @@ pub struct Match {
 /// What VFs should be like. What is not said is left as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct VfSettings {
+pub struct VfSpec {
     /// Their MAC addresses.
     #[serde(default)]
     pub mac: MacPolicy,
@@ -206,9 +206,9 @@ fn has_shape(document: &Value) -> Result<(), InvalidNodeFile> {
     Ok(())
 }
 
-impl PfSettings {
+impl PfSpec {
     fn check(&self) -> Result<(), (&'static str, String)> {
-        if self.matches == Match::default() {
+        if self.matches == PfSelector::default() {
             let what = "says nothing: expected at least one of pci, link, rdma, vendor, device, driver";
             return Err(("match", what.into()));
         }
@@ -226,7 +226,7 @@ impl PfSettings {
     }
 }
 
-impl Match {
+impl PfSelector {
     /// Whether all that is said holds for a PF.
     pub fn holds(&self, pf: &Pf) -> bool {
         let ids = pf.ids.as_ref();
@@ -249,7 +249,7 @@ impl Match {
     }
 }
 
-impl std::fmt::Display for Match {
+impl std::fmt::Display for PfSelector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let said = [
             ("pci", self.pci.map(|pci| pci.to_string())),

@@ -6,11 +6,11 @@ use addr::PciAddress;
 use inventory::{Inventory, Pf};
 use serde::Serialize;
 
-use crate::{InvalidNodeFile, Memory, NodeFile, PfSettings, Refusal, Step, policy::Policy};
+use crate::{InvalidNodeFile, NodeFile, PfRecord, PfRefusal, PfSpec, PfStep, policy::VfPolicy};
 
 /// What the caller agrees to.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Consent {
+pub struct ApplyPermissions {
     /// That VFs are removed, to make another number of them. Never those in use.
     pub recreate: bool,
     /// That PFs are changed although the node's own traffic may run over them.
@@ -20,7 +20,7 @@ pub struct Consent {
 /// What is to be done.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
-pub struct Plan {
+pub struct ProvisionPlan {
     /// For each PF that the file names, in the order of their addresses.
     pub pfs: Vec<PfPlan>,
     /// What the file names and the node does not have. The others are made all the same: a node that has lost one of
@@ -40,9 +40,9 @@ pub struct PfPlan {
     /// How many VFs it should have.
     pub vfs: u32,
     /// What is done, in this order; nothing if it is refused.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PfStep>,
     /// Why nothing is done although something should be.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<PfRefusal>,
     /// What stays other than it should be, and why.
     pub notes: Vec<String>,
     /// Whether the kernel binds new VFs by itself, as it was before us.
@@ -91,14 +91,14 @@ fn of(vfs: &[u32]) -> String {
     }
 }
 
-impl Plan {
+impl ProvisionPlan {
     /// Whether all is as it should be.
     pub fn is_empty(&self) -> bool {
         self.missing.is_empty() && self.pfs.iter().all(|pf| pf.steps.is_empty() && pf.refusal.is_none())
     }
 
     /// Why PFs are not changed.
-    pub fn refusals(&self) -> impl Iterator<Item = &Refusal> {
+    pub fn refusals(&self) -> impl Iterator<Item = &PfRefusal> {
         self.pfs.iter().filter_map(|pf| pf.refusal.as_ref())
     }
 }
@@ -110,11 +110,11 @@ impl Plan {
 pub fn plan(
     file: &NodeFile,
     inventory: &Inventory,
-    remembered: &BTreeMap<PciAddress, Memory>,
-    consent: Consent,
-) -> Result<Plan, InvalidNodeFile> {
+    remembered: &BTreeMap<PciAddress, PfRecord>,
+    consent: ApplyPermissions,
+) -> Result<ProvisionPlan, InvalidNodeFile> {
     let mut missing = Vec::new();
-    let mut chosen: BTreeMap<PciAddress, (usize, &Pf, &PfSettings)> = BTreeMap::new();
+    let mut chosen: BTreeMap<PciAddress, (usize, &Pf, &PfSpec)> = BTreeMap::new();
     for (number, settings) in file.pfs.iter().enumerate() {
         let wrong = |what| InvalidNodeFile::Content { path: format!("pfs[{number}].match"), what };
         let found = settings.matches.find(inventory);
@@ -132,24 +132,24 @@ pub fn plan(
     }
     let mut pfs = Vec::new();
     for (number, pf, settings) in chosen.into_values() {
-        let consent = Consent { force: consent.force || settings.force, ..consent };
-        let policy = Policy::of(file, settings, pf)
+        let consent = ApplyPermissions { force: consent.force || settings.force, ..consent };
+        let policy = VfPolicy::of(file, settings, pf)
             .map_err(|what| InvalidNodeFile::Content { path: format!("pfs[{number}].vf.guid"), what })?;
-        pfs.push(Task { pf, settings, policy, memory: remembered.get(&pf.pci), consent }.plan());
+        pfs.push(PlannedPf { pf, settings, policy, memory: remembered.get(&pf.pci), consent }.plan());
     }
-    Ok(Plan { pfs, missing })
+    Ok(ProvisionPlan { pfs, missing })
 }
 
 /// A PF, and what it should be like.
-struct Task<'a> {
+struct PlannedPf<'a> {
     pf: &'a Pf,
-    settings: &'a PfSettings,
-    policy: Policy<'a>,
-    memory: Option<&'a Memory>,
-    consent: Consent,
+    settings: &'a PfSpec,
+    policy: VfPolicy<'a>,
+    memory: Option<&'a PfRecord>,
+    consent: ApplyPermissions,
 }
 
-impl Task<'_> {
+impl PlannedPf<'_> {
     fn plan(&self) -> PfPlan {
         let mut plan = PfPlan {
             pci: self.pf.pci,
@@ -170,7 +170,7 @@ impl Task<'_> {
             }
         }
         let made =
-            plan.steps.iter().any(|step| matches!(step, Step::CreateVfs { .. } | Step::RemoveVfs { .. }));
+            plan.steps.iter().any(|step| matches!(step, PfStep::CreateVfs { .. } | PfStep::RemoveVfs { .. }));
         let before = self.memory.map_or(0, |memory| memory.vfs);
         plan.ours = if made { self.settings.vfs } else { before };
         plan
@@ -182,32 +182,32 @@ impl Task<'_> {
         interrupted.map_or(self.pf.autoprobe.unwrap_or(true), |memory| memory.autoprobe)
     }
 
-    fn refusal(&self) -> Option<Refusal> {
+    fn refusal(&self) -> Option<PfRefusal> {
         let (pf, wanted) = (self.pf, self.settings.vfs);
         if self.settings.externally_managed {
             return self.external();
         }
         let protected = !pf.protections.is_empty() && !self.consent.force;
-        let protected = protected.then(|| Refusal::Protected(pf.protections.clone()));
+        let protected = protected.then(|| PfRefusal::Protected(pf.protections.clone()));
         if pf.num_vfs == wanted {
             // Some drivers reset a PF whose MTU changes, and the switch may not take as much.
             return protected.filter(|_| self.changes_mtu());
         }
         if pf.total_vfs == 0 {
-            return Some(Refusal::NoSriov { driver: pf.driver.clone() });
+            return Some(PfRefusal::NoSriov { driver: pf.driver.clone() });
         }
         if wanted > pf.total_vfs {
-            return Some(Refusal::TooMany { wanted, most: pf.total_vfs });
+            return Some(PfRefusal::TooMany { wanted, most: pf.total_vfs });
         }
-        if let Some(in_use) = Refusal::in_use(pf.used_vfs()) {
+        if let Some(in_use) = PfRefusal::in_use(pf.used_vfs()) {
             return Some(in_use);
         }
         if pf.num_vfs > 0 && !self.consent.recreate {
             let ours = self.memory.is_some_and(|memory| memory.vfs == pf.num_vfs);
             match wanted {
                 0 if ours => {}
-                0 => return Some(Refusal::NotOurs { have: pf.num_vfs }),
-                _ => return Some(Refusal::NeedsRecreate { have: pf.num_vfs, wanted }),
+                0 => return Some(PfRefusal::NotOurs { have: pf.num_vfs }),
+                _ => return Some(PfRefusal::NeedsRecreate { have: pf.num_vfs, wanted }),
             }
         }
         protected
@@ -219,67 +219,67 @@ impl Task<'_> {
     }
 
     /// Of a PF that others manage nothing is changed. It need not be exactly so, but must do.
-    fn external(&self) -> Option<Refusal> {
+    fn external(&self) -> Option<PfRefusal> {
         let (have, wanted) = (self.pf.num_vfs, self.settings.vfs);
         let mtu = self.pf.link.as_ref().map(|link| link.mtu);
         if have < wanted {
-            return Some(Refusal::External(format!(
+            return Some(PfRefusal::External(format!(
                 "has {}, at least {wanted} are wanted",
                 crate::step::vfs(have)
             )));
         }
         let (is, least) = (mtu?, self.settings.mtu?);
-        (is < least).then(|| Refusal::External(format!("has the MTU {is}, at least {least} is wanted")))
+        (is < least).then(|| PfRefusal::External(format!("has the MTU {is}, at least {least} is wanted")))
     }
 
-    fn pf_steps(&self) -> Vec<Step> {
+    fn pf_steps(&self) -> Vec<PfStep> {
         let Some(link) = &self.pf.link else { return Vec::new() };
         let mut steps = Vec::new();
         if let Some(to) = self.settings.mtu.filter(|mtu| *mtu != link.mtu) {
-            steps.push(Step::PfMtu { from: link.mtu, to });
+            steps.push(PfStep::PfMtu { from: link.mtu, to });
         }
         if !link.up && self.settings.vfs > 0 {
-            steps.push(Step::Up);
+            steps.push(PfStep::Up);
         }
         steps
     }
 
     /// VFs from nothing. They get their driver last, and once.
-    fn make_vfs(&self) -> Vec<Step> {
+    fn make_vfs(&self) -> Vec<PfStep> {
         let (pf, count) = (self.pf, self.settings.vfs);
         let mut steps = Vec::new();
         if pf.num_vfs > 0 {
-            steps.push(Step::RemoveVfs { count: pf.num_vfs });
+            steps.push(PfStep::RemoveVfs { count: pf.num_vfs });
         }
         let former = self.former_autoprobe();
         if count == 0 {
-            steps.extend((pf.autoprobe == Some(!former)).then_some(Step::Autoprobe(former)));
+            steps.extend((pf.autoprobe == Some(!former)).then_some(PfStep::Autoprobe(former)));
             return steps;
         }
         if pf.autoprobe == Some(true) {
-            steps.push(Step::Autoprobe(false));
+            steps.push(PfStep::Autoprobe(false));
         }
-        steps.push(Step::CreateVfs { count });
+        steps.push(PfStep::CreateVfs { count });
         for vf in 0..count {
             let changes = self.policy.all(vf).into_iter();
-            steps.extend(changes.map(|change| Step::Configure { vf, change }));
+            steps.extend(changes.map(|change| PfStep::Configure { vf, change }));
         }
         steps.extend(self.bind((0..count).collect()));
         let mtu = self.settings.vf.mtu.into_iter();
-        steps.extend(mtu.flat_map(|to| (0..count).map(move |vf| Step::VfMtu { vf, to })));
+        steps.extend(mtu.flat_map(|to| (0..count).map(move |vf| PfStep::VfMtu { vf, to })));
         steps
     }
 
     /// Binds VFs while the kernel is allowed to, and leaves that as it was.
-    fn bind(&self, vfs: Vec<u32>) -> Vec<Step> {
+    fn bind(&self, vfs: Vec<u32>) -> Vec<PfStep> {
         if vfs.is_empty() {
             return Vec::new();
         }
-        let binds = vfs.into_iter().map(|vf| Step::Bind { vf });
+        let binds = vfs.into_iter().map(|vf| PfStep::Bind { vf });
         // Without the attribute the kernel is older than 4.12, and binds whatever it is asked to.
         let switchable = self.pf.autoprobe.is_some();
-        let on = switchable.then_some(Step::Autoprobe(true));
-        let off = (switchable && !self.former_autoprobe()).then_some(Step::Autoprobe(false));
+        let on = switchable.then_some(PfStep::Autoprobe(true));
+        let off = (switchable && !self.former_autoprobe()).then_some(PfStep::Autoprobe(false));
         on.into_iter().chain(binds).chain(off).collect()
     }
 
@@ -292,7 +292,7 @@ impl Task<'_> {
             let lacks_driver = vf.driver.is_none();
             let mtu = self.settings.vf.mtu.filter(|mtu| vf.mtu.is_some_and(|is| is != *mtu));
             if !vf.is_free() {
-                let other = need.changes.iter().map(|change| crate::step::Setting(*change).to_string());
+                let other = need.changes.iter().map(|change| crate::step::VfSettingText(*change).to_string());
                 let other: Vec<_> = other.chain(mtu.map(|mtu| format!("MTU to {mtu}"))).collect();
                 if !other.is_empty() {
                     plan.notes.push(format!(
@@ -304,27 +304,28 @@ impl Task<'_> {
                 continue;
             }
             if need.rebind && !lacks_driver {
-                plan.steps.push(Step::Unbind { vf: vf.index });
+                plan.steps.push(PfStep::Unbind { vf: vf.index });
             }
-            plan.steps
-                .extend(need.changes.iter().map(|change| Step::Configure { vf: vf.index, change: *change }));
+            plan.steps.extend(
+                need.changes.iter().map(|change| PfStep::Configure { vf: vf.index, change: *change }),
+            );
             if lacks_driver || need.rebind {
                 unbound.push(vf.index);
-                mtus.extend(self.settings.vf.mtu.map(|to| Step::VfMtu { vf: vf.index, to }));
+                mtus.extend(self.settings.vf.mtu.map(|to| PfStep::VfMtu { vf: vf.index, to }));
             } else {
-                mtus.extend(mtu.map(|to| Step::VfMtu { vf: vf.index, to }));
+                mtus.extend(mtu.map(|to| PfStep::VfMtu { vf: vf.index, to }));
             }
         }
         let binds = self.bind(unbound);
         if binds.is_empty() && self.pf.autoprobe == Some(!plan.autoprobe) {
-            plan.steps.push(Step::Autoprobe(plan.autoprobe));
+            plan.steps.push(PfStep::Autoprobe(plan.autoprobe));
         }
         // The kernel is told only what it does not know.
         let mut autoprobe = self.pf.autoprobe;
         for step in binds {
             match step {
-                Step::Autoprobe(to) if autoprobe == Some(to) => {}
-                Step::Autoprobe(to) => {
+                PfStep::Autoprobe(to) if autoprobe == Some(to) => {}
+                PfStep::Autoprobe(to) => {
                     autoprobe = Some(to);
                     plan.steps.push(step);
                 }

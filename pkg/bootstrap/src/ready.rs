@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 /// The content of the mark. One of another boot, or of another file, is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ready {
+pub struct ReadyMarker {
     /// The boot in which it was written.
     pub boot_id: String,
     /// Of the node file: `sha256:` and 64 digits.
@@ -21,7 +21,7 @@ pub struct Ready {
     pub vfs: u32,
 }
 
-impl Ready {
+impl ReadyMarker {
     /// The mark of a state directory.
     pub fn path(state: &Path) -> PathBuf {
         state.join("ready.json")
@@ -66,23 +66,23 @@ mod tests {
     #[test]
     fn a_mark_that_is_right_is_not_written_again() {
         let dir = tempfile::tempdir().unwrap();
-        let ready = Ready {
+        let ready = ReadyMarker {
             boot_id: "b".into(),
-            config_hash: Ready::hash(b"pfs: []\n"),
+            config_hash: ReadyMarker::hash(b"pfs: []\n"),
             rdma_mode: None,
             pfs: 1,
             vfs: 7,
         };
-        let inode = || fs::metadata(Ready::path(dir.path())).unwrap().ino();
+        let inode = || fs::metadata(ReadyMarker::path(dir.path())).unwrap().ino();
         ready.announce(dir.path()).unwrap();
         let first = inode();
         ready.announce(dir.path()).unwrap();
         assert_eq!(inode(), first);
-        Ready { vfs: 8, ..ready }.announce(dir.path()).unwrap();
-        let text = fs::read_to_string(Ready::path(dir.path())).unwrap();
+        ReadyMarker { vfs: 8, ..ready }.announce(dir.path()).unwrap();
+        let text = fs::read_to_string(ReadyMarker::path(dir.path())).unwrap();
         assert!(text.contains("\"vfs\": 8") && text.contains("sha256:"), "{text}");
-        Ready::withdraw(dir.path()).unwrap();
-        Ready::withdraw(dir.path()).unwrap();
-        assert!(!Ready::path(dir.path()).exists());
+        ReadyMarker::withdraw(dir.path()).unwrap();
+        ReadyMarker::withdraw(dir.path()).unwrap();
+        assert!(!ReadyMarker::path(dir.path()).exists());
     }
 }

@@ -5,11 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inventory::{Inventory, Node};
+use inventory::{Inventory, NodePaths};
 use rtnl::Handle;
 use serde::Serialize;
 
-use crate::{HardwareError, RecoverStep as Step, System, Way, alone, broken::Function};
+use crate::{
+    PciBackendError, RecoverMethod, RecoverStep as Step, SysfsBackend, alone, broken::BrokenFunction,
+};
 
 /// How long a link may take to have its carrier.
 const CARRIER: Duration = Duration::from_secs(10);
@@ -20,19 +22,19 @@ pub struct Recover<'a> {
     /// Its link, PCI address or RDMA device.
     pub function: &'a str,
     /// What to do; without it what is gentlest of what may help.
-    pub by: Option<Way>,
+    pub by: Option<RecoverMethod>,
     /// Whether a PF is recovered even if the node's own traffic may run over it.
     pub force_pf: bool,
     /// The node.
-    pub node: Node,
+    pub node: NodePaths,
     /// Its hardware.
-    pub system: System,
+    pub system: SysfsBackend,
 }
 
 /// What was found, done and left.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Recovery {
+pub struct RecoverReport {
     /// What people call the function.
     pub function: String,
     /// What is wrong with it.
@@ -52,7 +54,7 @@ pub struct Recovery {
 pub enum RecoverError {
     /// What this process sees is not the node's.
     #[error(transparent)]
-    NotTheNode(#[from] netns::CannotJudge),
+    NotTheNode(#[from] netns::NotOnNode),
     /// The node could not be looked at.
     #[error(transparent)]
     Inventory(#[from] inventory::Error),
@@ -67,7 +69,7 @@ pub enum RecoverError {
     File(#[from] statefile::Error),
     /// The hardware.
     #[error(transparent)]
-    Hardware(#[from] HardwareError),
+    Hardware(#[from] PciBackendError),
 }
 
 impl Recover<'_> {
@@ -75,7 +77,7 @@ impl Recover<'_> {
     ///
     /// # Errors
     /// [`RecoverError`].
-    pub fn preview(&self) -> Result<Recovery, RecoverError> {
+    pub fn preview(&self) -> Result<RecoverReport, RecoverError> {
         netns::require_node_netns(&self.node.root)?;
         Ok(self.plan(&self.find(self.function)?))
     }
@@ -84,7 +86,7 @@ impl Recover<'_> {
     ///
     /// # Errors
     /// [`RecoverError`].
-    pub fn run(&self, progress: &dyn Fn(&str, Step)) -> Result<Recovery, RecoverError> {
+    pub fn run(&self, progress: &dyn Fn(&str, Step)) -> Result<RecoverReport, RecoverError> {
         netns::require_node_netns(&self.node.root)?;
         // `silkrail apply` may be about to change the same function, or be at it.
         let _alone = alone(&self.node, self.system.limit)?;
@@ -101,15 +103,16 @@ impl Recover<'_> {
         Ok(recovery)
     }
 
-    fn find(&self, name: &str) -> Result<Function, RecoverError> {
+    fn find(&self, name: &str) -> Result<BrokenFunction, RecoverError> {
         let inventory = Inventory::read(&self.node)?;
-        let links = Handle::open().map_err(HardwareError::from)?;
-        Function::find(&inventory, name, &links).ok_or_else(|| RecoverError::NoFunction(name.to_owned()))
+        let links = Handle::open().map_err(PciBackendError::from)?;
+        BrokenFunction::find(&inventory, name, &links)
+            .ok_or_else(|| RecoverError::NoFunction(name.to_owned()))
     }
 
-    fn plan(&self, function: &Function) -> Recovery {
+    fn plan(&self, function: &BrokenFunction) -> RecoverReport {
         let steps = function.plan(self.by);
-        Recovery {
+        RecoverReport {
             function: function.name(),
             wrong: function.wrong(),
             refused: function.in_the_way(&steps, self.force_pf),
@@ -119,7 +122,7 @@ impl Recover<'_> {
         }
     }
 
-    fn make(&self, function: &Function, step: Step) -> Result<(), HardwareError> {
+    fn make(&self, function: &BrokenFunction, step: Step) -> Result<(), PciBackendError> {
         let system = &self.system;
         match step {
             Step::Down | Step::Up => function.set_up(system, step == Step::Up),
@@ -131,7 +134,7 @@ impl Recover<'_> {
 
     /// What is wrong afterwards. A carrier takes its time. A driver that begins anew gives other names at first: a
     /// function is still known by its address.
-    fn wait(&self, function: &Function) -> Result<Vec<String>, RecoverError> {
+    fn wait(&self, function: &BrokenFunction) -> Result<Vec<String>, RecoverError> {
         let until = Instant::now() + CARRIER;
         loop {
             let wrong = self.find(&function.pci.to_string())?.wrong();
@@ -147,7 +150,7 @@ impl Recover<'_> {
 mod tests {
     use std::{fs, os::unix::fs::symlink};
 
-    use state::State;
+    use state::StateDir;
     use sysfs::Sysfs;
 
     use super::*;
@@ -160,10 +163,10 @@ mod tests {
             fs::create_dir_all(&dir).unwrap();
             symlink("net:[1]", dir.join("net")).unwrap();
         }
-        let node = Node { root: root.path().to_owned(), state: State::at(root.path().join("run")) };
+        let node = NodePaths { root: root.path().to_owned(), state: StateDir::at(root.path().join("run")) };
         let other = alone(&node, Duration::ZERO).unwrap();
         let sysfs = Sysfs::at(root.path().join("sys"));
-        let system = System { sysfs, writer: Vec::new(), limit: Duration::from_millis(100) };
+        let system = SysfsBackend { sysfs, writer: Vec::new(), limit: Duration::from_millis(100) };
         let recover = Recover { function: "eth0", by: None, force_pf: false, node, system };
         let run = || recover.run(&|_, _| {}).unwrap_err();
         assert!(matches!(run(), RecoverError::File(statefile::Error::Busy { .. })));

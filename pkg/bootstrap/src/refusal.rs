@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use inventory::{Protection, User, Vf};
+use inventory::{ProtectionReason, Vf, VfUser};
 use serde::{Serialize, Serializer};
 
 use crate::step::vfs;
 
 /// Why a PF is left as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PfRefusal {
     /// More VFs are wanted than its firmware has.
     TooMany {
         /// What is wanted.
@@ -30,9 +30,9 @@ pub enum Refusal {
         wanted: u32,
     },
     /// VFs are in use.
-    InUse(Vec<(String, User)>),
+    InUse(Vec<(String, VfUser)>),
     /// The node's own traffic may run over it.
-    Protected(Vec<Protection>),
+    Protected(Vec<ProtectionReason>),
     /// Somebody else made the VFs that are there.
     NotOurs {
         /// How many.
@@ -42,7 +42,7 @@ pub enum Refusal {
     External(String),
 }
 
-impl Refusal {
+impl PfRefusal {
     /// That VFs are in use; `None` if none is.
     pub(crate) fn in_use<'a>(vfs: impl Iterator<Item = &'a Vf>) -> Option<Self> {
         let name = |vf: &Vf| format!("VF {} ({})", vf.index, vf.pci);
@@ -62,7 +62,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for PfRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooMany { wanted, most } => write!(
@@ -120,7 +120,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl Serialize for Refusal {
+impl Serialize for PfRefusal {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
     }

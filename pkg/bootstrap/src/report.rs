@@ -1,29 +1,29 @@
 //! What was found, done and left.
 
 use rdma::NetnsMode;
-use rdma_mode::{Change, Current};
+use rdma_mode::{CurrentMode, ModeChange};
 use serde::{Serialize, Serializer};
 
-use crate::{Failure, Plan};
+use crate::{PfFailure, ProvisionPlan};
 
 /// What was found, done and left.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct ApplyReport {
     /// Whether nothing was done.
     pub dry_run: bool,
     /// The RDMA mode, if the file speaks of it.
     pub rdma_mode: Option<ModeReport>,
     /// What was to be done.
     #[serde(rename = "pfs")]
-    pub plan: Plan,
+    pub plan: ProvisionPlan,
     /// What the file names and the node does not have.
     pub missing: Vec<String>,
     /// What failed.
     #[serde(serialize_with = "failures")]
-    pub failures: Vec<Failure>,
+    pub failures: Vec<PfFailure>,
     /// What is still to be done.
-    pub left: Plan,
+    pub left: ProvisionPlan,
 }
 
 /// The RDMA mode beside the wanted one.
@@ -37,11 +37,11 @@ pub struct ModeReport {
     /// What the next boot would have had.
     pub next_boot: NetnsMode,
     /// What was done about it; nothing if it was right.
-    pub done: Option<Change>,
+    pub done: Option<ModeChange>,
 }
 
 impl ModeReport {
-    pub(crate) fn of(wanted: NetnsMode, current: &Current) -> Self {
+    pub(crate) fn of(wanted: NetnsMode, current: &CurrentMode) -> Self {
         Self { wanted, now: current.mode, next_boot: current.next_boot.mode, done: None }
     }
 
@@ -51,7 +51,7 @@ impl ModeReport {
     }
 }
 
-impl Report {
+impl ApplyReport {
     /// Whether the node is now as the file says.
     pub fn is_right(&self) -> bool {
         self.failures.is_empty()
@@ -64,7 +64,7 @@ impl Report {
     /// Whether a reboot, or an idle node, is needed for the RDMA mode.
     pub fn needs_reboot(&self) -> bool {
         let done = self.rdma_mode.as_ref().and_then(|mode| mode.done.as_ref());
-        done.is_some_and(Change::needs_reboot)
+        done.is_some_and(ModeChange::needs_reboot)
     }
 
     /// Whether something was changed, or would be.
@@ -75,7 +75,7 @@ impl Report {
     }
 }
 
-fn failures<S: Serializer>(failures: &[Failure], to: S) -> Result<S::Ok, S::Error> {
+fn failures<S: Serializer>(failures: &[PfFailure], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(failures.iter().map(|failure| {
         serde_json::json!({"pci": failure.pci, "step": failure.step, "why": failure.why.to_string()})
     }))

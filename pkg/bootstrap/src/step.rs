@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use rtnl::VfSettingsChange;
+use rtnl::VfSetting;
 use serde::{Serialize, Serializer};
 
 /// A step of making a PF as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum PfStep {
     /// The PF's link goes up: VFs of one that is down carry nothing.
     Up,
     /// The PF's MTU changes.
@@ -34,7 +34,7 @@ pub enum Step {
         /// Its number.
         vf: u32,
         /// The setting.
-        change: VfSettingsChange,
+        change: VfSetting,
     },
     /// A VF is let go by its driver, to read its address anew.
     Unbind {
@@ -55,7 +55,7 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl PfStep {
     /// The VF that it is about; none if it is about the PF.
     pub fn vf(&self) -> Option<u32> {
         match *self {
@@ -73,9 +73,9 @@ impl Step {
     /// What it does, without what differs from VF to VF.
     pub fn kind(&self) -> String {
         match self {
-            Self::Configure { change: VfSettingsChange::Mac(_), .. } => "set the MAC address".into(),
-            Self::Configure { change: VfSettingsChange::NodeGuid(_), .. } => "set the node GUID".into(),
-            Self::Configure { change: VfSettingsChange::PortGuid(_), .. } => "set the port GUID".into(),
+            Self::Configure { change: VfSetting::Mac(_), .. } => "set the MAC address".into(),
+            Self::Configure { change: VfSetting::NodeGuid(_), .. } => "set the node GUID".into(),
+            Self::Configure { change: VfSetting::PortGuid(_), .. } => "set the port GUID".into(),
             _ => self.act(),
         }
     }
@@ -88,7 +88,7 @@ impl Step {
             Self::Autoprobe(false) => "keep the kernel from binding VFs that are not configured".into(),
             Self::RemoveVfs { count } => format!("remove {}", vfs(*count)),
             Self::CreateVfs { count } => format!("create {}", vfs(*count)),
-            Self::Configure { change, .. } => format!("set {}", Setting(*change)),
+            Self::Configure { change, .. } => format!("set {}", VfSettingText(*change)),
             Self::Unbind { .. } => "let the driver go, to read the address anew".into(),
             Self::Bind { .. } => "bind to the driver".into(),
             Self::VfMtu { to, .. } => format!("set the MTU to {to}"),
@@ -96,7 +96,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for PfStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.vf() {
             Some(vf) => write!(f, "VF {vf}: {}", self.act()),
@@ -106,11 +106,11 @@ impl fmt::Display for Step {
 }
 
 /// A setting in words.
-pub(crate) struct Setting(pub(crate) VfSettingsChange);
+pub(crate) struct VfSettingText(pub(crate) VfSetting);
 
-impl fmt::Display for Setting {
+impl fmt::Display for VfSettingText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use VfSettingsChange::{LinkState, Mac, NodeGuid, PortGuid, Rate, SpoofCheck, Trust, Vlan};
+        use VfSetting::{LinkState, Mac, NodeGuid, PortGuid, Rate, SpoofCheck, Trust, Vlan};
         let on = |on: bool| if on { "on" } else { "off" };
         match self.0 {
             Mac(mac) => write!(f, "the MAC address to {mac}"),
@@ -127,7 +127,7 @@ impl fmt::Display for Setting {
     }
 }
 
-impl Serialize for Step {
+impl Serialize for PfStep {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
     }

@@ -12,10 +12,10 @@ use std::{
 use addr::{LinkName, PciAddress};
 use nix::errno::Errno;
 use rdma::MoveLock;
-use rtnl::{Handle, VfSettingsChange};
+use rtnl::{Handle, VfSetting};
 use sysfs::{Function, Sysfs};
 
-use crate::{Hardware, HardwareError};
+use crate::{PciBackend, PciBackendError};
 
 /// How often it is looked whether something has come.
 const STEP: Duration = Duration::from_millis(10);
@@ -25,7 +25,7 @@ const DEVICES: Duration = Duration::from_secs(30);
 
 /// The node's own kernel.
 #[derive(Debug, Clone)]
-pub struct System {
+pub struct SysfsBackend {
     /// The node's sysfs.
     pub sysfs: Sysfs,
     /// A command that writes an attribute: its path and the value are added. See [`write_attribute`].
@@ -34,7 +34,7 @@ pub struct System {
     pub limit: Duration,
 }
 
-/// Writes a value to an attribute of sysfs: what a [`System::writer`] is for.
+/// Writes a value to an attribute of sysfs: what a [`SysfsBackend::writer`] is for.
 ///
 /// The kernel cannot be interrupted while firmware is asked to make VFs, and a process that is stuck there cannot end. So
 /// another one is.
@@ -51,21 +51,21 @@ pub fn write_attribute(sysfs: &Sysfs, path: &Path, value: &str) -> io::Result<()
     OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
 }
 
-impl System {
+impl SysfsBackend {
     /// Lets a function's driver go.
     ///
     /// # Errors
-    /// [`HardwareError`].
-    pub fn release(&self, function: PciAddress) -> Result<(), HardwareError> {
+    /// [`PciBackendError`].
+    pub fn release(&self, function: PciAddress) -> Result<(), PciBackendError> {
         self.write(self.dir(function).join("driver/unbind"), &function.to_string())
     }
 
-    /// As [`System::probe`], also if the function is a VF that the kernel was told not to bind: with
+    /// As [`SysfsBackend::probe`], also if the function is a VF that the kernel was told not to bind: with
     /// `sriov_drivers_autoprobe` at 0 it lets no driver have one, whoever asks.
     ///
     /// # Errors
-    /// [`HardwareError`].
-    pub fn probe_in_any_case(&self, function: PciAddress, has_rdma: bool) -> Result<(), HardwareError> {
+    /// [`PciBackendError`].
+    pub fn probe_in_any_case(&self, function: PciAddress, has_rdma: bool) -> Result<(), PciBackendError> {
         let pf = match self.sysfs.pf_of(function)? {
             Some(pf) if self.sysfs.autoprobe(pf)? == Some(false) => pf,
             _ => return self.probe(function, has_rdma),
@@ -79,11 +79,11 @@ impl System {
     /// Binds a function to its driver, and waits until its devices are there.
     ///
     /// # Errors
-    /// [`HardwareError`]. That it has no RDMA device is none: firmware may have that switched off for VFs.
-    pub fn probe(&self, function: PciAddress, has_rdma: bool) -> Result<(), HardwareError> {
+    /// [`PciBackendError`]. That it has no RDMA device is none: firmware may have that switched off for VFs.
+    pub fn probe(&self, function: PciAddress, has_rdma: bool) -> Result<(), PciBackendError> {
         self.write(self.sysfs.root().join("bus/pci/drivers_probe"), &function.to_string())?;
         if !self.wait(|| Ok(self.sysfs.driver(&Function::Pci(function))?.is_some()))? {
-            return Err(HardwareError::NoDriver { function, limit: self.limit.min(DEVICES) });
+            return Err(PciBackendError::NoDriver { function, limit: self.limit.min(DEVICES) });
         }
         self.wait(|| {
             let link = self.link(function)?.is_some();
@@ -95,19 +95,19 @@ impl System {
     /// Resets a function that no driver has, in the way that the kernel finds it to have.
     ///
     /// # Errors
-    /// [`HardwareError`].
-    pub fn reset(&self, function: PciAddress) -> Result<(), HardwareError> {
+    /// [`PciBackendError`].
+    pub fn reset(&self, function: PciAddress) -> Result<(), PciBackendError> {
         self.write(self.dir(function).join("reset"), "1")
     }
 
     /// RDMA devices come and go with their functions, and take the numbers that are free: not while one moves into a pod
     /// or home.
-    fn write(&self, path: PathBuf, value: &str) -> Result<(), HardwareError> {
+    fn write(&self, path: PathBuf, value: &str) -> Result<(), PciBackendError> {
         let _turn = match MoveLock::take(&self.sysfs, Instant::now() + self.limit) {
             Err(rdma::Error::NoRdma) => None,
             taken => Some(taken?),
         };
-        let fail = |source| HardwareError::Write { path: path.clone(), value: value.into(), source };
+        let fail = |source| PciBackendError::Write { path: path.clone(), value: value.into(), source };
         let (program, rest) =
             self.writer.split_first().ok_or_else(|| fail(io::ErrorKind::InvalidInput.into()))?;
         let mut command = Command::new(program);
@@ -119,7 +119,7 @@ impl System {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child =
-            command.spawn().map_err(|source| HardwareError::Helper { program: program.clone(), source })?;
+            command.spawn().map_err(|source| PciBackendError::Helper { program: program.clone(), source })?;
         let until = Instant::now() + self.limit;
         loop {
             match child.try_wait().map_err(fail)? {
@@ -129,7 +129,7 @@ impl System {
                     // It ends when the firmware lets it go; nobody waits for that.
                     let _ = child.kill();
                     let what = format!("write {value} to {}", path.display());
-                    return Err(HardwareError::TimedOut { what, limit: self.limit });
+                    return Err(PciBackendError::TimedOut { what, limit: self.limit });
                 }
                 None => thread::sleep(STEP),
             }
@@ -140,7 +140,7 @@ impl System {
         self.sysfs.dir(&Function::Pci(pci))
     }
 
-    fn vf(&self, pf: PciAddress, vf: u32) -> Result<PciAddress, HardwareError> {
+    fn vf(&self, pf: PciAddress, vf: u32) -> Result<PciAddress, PciBackendError> {
         let missing = || sysfs::Error::NotFound {
             what: format!("VF {vf} of PF {pf}"),
             path: self.dir(pf).join(format!("virtfn{vf}")),
@@ -149,7 +149,7 @@ impl System {
     }
 
     /// Waits until something is there, but not for ever. Returns whether it is.
-    fn wait(&self, is_there: impl Fn() -> Result<bool, sysfs::Error>) -> Result<bool, HardwareError> {
+    fn wait(&self, is_there: impl Fn() -> Result<bool, sysfs::Error>) -> Result<bool, PciBackendError> {
         let until = Instant::now() + self.limit.min(DEVICES);
         while !is_there()? {
             if Instant::now() >= until {
@@ -166,7 +166,7 @@ impl System {
 
     /// Whether an RDMA device is waited for. Firmware or a driver (ice, whose VFs are iavf's) may have none for VFs: then it is
     /// waited for once, and not for each of them.
-    fn may_have_rdma(&self, pf: PciAddress, vf: u32) -> Result<bool, HardwareError> {
+    fn may_have_rdma(&self, pf: PciAddress, vf: u32) -> Result<bool, PciBackendError> {
         if self.sysfs.rdma_devices(&Function::Pci(pf))?.is_empty() {
             return Ok(false);
         }
@@ -181,7 +181,7 @@ impl System {
         Ok(true)
     }
 
-    fn missing_link(&self, function: PciAddress) -> HardwareError {
+    fn missing_link(&self, function: PciAddress) -> PciBackendError {
         sysfs::Error::NotFound { what: format!("link of {function}"), path: self.dir(function).join("net") }
             .into()
     }
@@ -201,21 +201,21 @@ fn answer(child: &mut Child) -> io::Error {
     io::Error::other(text.trim().to_owned())
 }
 
-impl Hardware for System {
-    fn set_num_vfs(&self, pf: PciAddress, count: u32) -> Result<(), HardwareError> {
+impl PciBackend for SysfsBackend {
+    fn set_num_vfs(&self, pf: PciAddress, count: u32) -> Result<(), PciBackendError> {
         self.write(self.dir(pf).join("sriov_numvfs"), &count.to_string())?;
         let made = self.sysfs.num_vfs(pf)?;
         if made != count {
-            return Err(HardwareError::Fewer { wanted: count, made });
+            return Err(PciBackendError::Fewer { wanted: count, made });
         }
         self.wait(|| Ok((0..count).all(|vf| self.sysfs.vf(pf, vf).is_ok_and(|vf| vf.is_some())))).map(drop)
     }
 
-    fn set_autoprobe(&self, pf: PciAddress, on: bool) -> Result<(), HardwareError> {
+    fn set_autoprobe(&self, pf: PciAddress, on: bool) -> Result<(), PciBackendError> {
         self.write(self.dir(pf).join("sriov_drivers_autoprobe"), if on { "1" } else { "0" })
     }
 
-    fn configure(&self, pf: PciAddress, vf: u32, change: VfSettingsChange) -> Result<(), HardwareError> {
+    fn configure(&self, pf: PciAddress, vf: u32, change: VfSetting) -> Result<(), PciBackendError> {
         let handle = Handle::open()?;
         let link = handle.link(&self.sysfs.pf_link(pf)?)?;
         let until = Instant::now() + self.limit.min(DEVICES);
@@ -228,16 +228,16 @@ impl Hardware for System {
         }
     }
 
-    fn unbind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError> {
+    fn unbind(&self, pf: PciAddress, vf: u32) -> Result<(), PciBackendError> {
         self.release(self.vf(pf, vf)?)
     }
 
-    fn bind(&self, pf: PciAddress, vf: u32) -> Result<(), HardwareError> {
+    fn bind(&self, pf: PciAddress, vf: u32) -> Result<(), PciBackendError> {
         let has_rdma = self.may_have_rdma(pf, vf)?;
         self.probe(self.vf(pf, vf)?, has_rdma)
     }
 
-    fn set_mtu(&self, pf: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), HardwareError> {
+    fn set_mtu(&self, pf: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), PciBackendError> {
         let name = match vf {
             None => self.sysfs.pf_link(pf)?,
             Some(vf) => {
@@ -250,7 +250,7 @@ impl Hardware for System {
         Ok(handle.set_mtu(link.index, mtu)?)
     }
 
-    fn set_up(&self, pf: PciAddress) -> Result<(), HardwareError> {
+    fn set_up(&self, pf: PciAddress) -> Result<(), PciBackendError> {
         let handle = Handle::open()?;
         let link = handle.link(&self.sysfs.pf_link(pf)?)?;
         Ok(handle.set_up(link.index, true)?)
@@ -265,12 +265,12 @@ mod tests {
 
     const PF: &str = "0000:af:00.0";
 
-    fn system(root: &Path, limit: Duration) -> System {
+    fn system(root: &Path, limit: Duration) -> SysfsBackend {
         let script = root.join("write");
         fs::write(&script, "printf %s \"$2\" > \"$1\"\n").unwrap();
         let dir = root.join("bus/pci/devices").join(PF);
         fs::create_dir_all(&dir).unwrap();
-        System { sysfs: Sysfs::at(root), writer: vec!["sh".into(), script], limit }
+        SysfsBackend { sysfs: Sysfs::at(root), writer: vec!["sh".into(), script], limit }
     }
 
     /// study case V12; the FIFO stands for firmware that does not answer.
@@ -281,7 +281,7 @@ mod tests {
         let fifo = root.path().join("bus/pci/devices").join(PF).join("sriov_numvfs");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         let error = system.set_num_vfs(PF.parse().unwrap(), 4).unwrap_err();
-        assert!(matches!(&error, HardwareError::TimedOut { .. }), "{error}");
+        assert!(matches!(&error, PciBackendError::TimedOut { .. }), "{error}");
         assert!(error.to_string().contains("write 4 to"), "{error}");
     }
 
@@ -292,9 +292,9 @@ mod tests {
         let mut system = system(root.path(), Duration::from_secs(10));
         fs::write(root.path().join("write"), "printf 2 > \"$1\"\n").unwrap();
         let error = system.set_num_vfs(PF.parse().unwrap(), 4).unwrap_err();
-        assert!(matches!(error, HardwareError::Fewer { wanted: 4, made: 2 }), "{error}");
+        assert!(matches!(error, PciBackendError::Fewer { wanted: 4, made: 2 }), "{error}");
         system.writer = vec!["/nonexistent".into()];
-        assert!(matches!(system.set_num_vfs(PF.parse().unwrap(), 4), Err(HardwareError::Helper { .. })));
+        assert!(matches!(system.set_num_vfs(PF.parse().unwrap(), 4), Err(PciBackendError::Helper { .. })));
     }
 
     #[test]
@@ -345,7 +345,9 @@ mod tests {
         fs::write(root.path().join("write"), script).unwrap();
         let vf = vf.parse().unwrap();
         let error = system.probe(vf, false).unwrap_err();
-        assert!(matches!(&error, HardwareError::NoDriver { .. }) && !error.to_string().contains("firmware"));
+        assert!(
+            matches!(&error, PciBackendError::NoDriver { .. }) && !error.to_string().contains("firmware")
+        );
         system.probe_in_any_case(vf, false).unwrap();
         assert_eq!(system.sysfs.driver(&Function::Pci(vf)).unwrap().as_deref(), Some("mlx5_core"));
         assert_eq!(fs::read_to_string(autoprobe).unwrap(), "0", "it is as it was");

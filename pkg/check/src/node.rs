@@ -56,7 +56,7 @@ fn described(sysfs: &Sysfs, networks: &Networks, port: rdma::Port) -> Result<Opt
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let entry = |gid: sysfs::Gid| {
+    let entry = |gid: sysfs::GidEntry| {
         let on_link = gid.link.as_ref().and_then(|link| networks.get(link));
         let address = gid::address(gid.gid);
         let network = on_link.and_then(|all| all.iter().find(|network| network.ip() == address).copied());
@@ -86,7 +86,7 @@ fn speed(sysfs: &Sysfs, port: &rdma::Port) -> Option<u64> {
     match port.link_layer {
         LinkLayer::Ethernet => {
             let link: LinkName = port.link_name.as_deref()?.parse().ok()?;
-            ethtool::Socket::open().ok()?.speed(&link).ok()?.map(u64::from)
+            ethtool::EthtoolSocket::open().ok()?.speed(&link).ok()?.map(u64::from)
         }
         LinkLayer::InfiniBand => {
             let path = format!("class/infiniband/{}/ports/{}/rate", port.device_name, port.port);

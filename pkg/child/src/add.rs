@@ -3,55 +3,64 @@
 use std::os::fd::AsFd;
 
 use addr::MacAddr;
-use cni::{Add, AddResult, Interface};
+use cni::{AddRequest, AddResult, ResultInterface};
 use journal::Journal;
 use plugin::{
-    Error, Node, Pod,
-    attachment::{self, Beginning},
-    delegate::{self, Delegated},
-    entry::{self, Published},
+    Error, Node, PodNetns,
+    attachment::{self, JournalSpec},
+    delegate::{self, DelegateAdd},
+    entry::{self, PodMapWrite},
     interface,
 };
 use rtnl::{Handle, Link, NewLink, indexes_above};
 use tracing::info;
 
 use crate::{
-    Kind, change::Change, conf::Conf, error::ChildError, link::ChildLink, parent::Parent, sharing::Sharing,
+    ChildLinkKind, change::Change, conf::ChildLinkConf, error::ChildError, link::ChildLink, parent::Parent,
+    sharing::SharedPorts,
 };
 
 /// Gives a pod its link.
-pub(crate) fn add<K: Kind>(kind: &K, node: &Node, request: &Add<'_>) -> Result<AddResult, cni::Error> {
-    let conf = Conf::of(kind, &request.common)?;
+pub(crate) fn add<K: ChildLinkKind>(
+    kind: &K,
+    node: &Node,
+    request: &AddRequest<'_>,
+) -> Result<AddResult, cni::Error> {
+    let conf = ChildLinkConf::of(kind, &request.common)?;
     conf.needs_addresses(&request.common)?;
-    let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
+    let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
     let parent = Parent::find(node, &pod, &conf)?;
     let sharing = sharing(node, &parent, &conf)?;
 
-    let journal = attachment::begin(node, &Beginning::of(K::NAME, request, &pod))?;
-    let addition = Addition { kind, request, conf: &conf, node, pod: &pod, parent: &parent };
+    let journal = attachment::begin(node, &JournalSpec::of(K::NAME, request, &pod))?;
+    let addition = PreparedAdd { kind, request, conf: &conf, node, pod: &pod, parent: &parent };
     attachment::all_or_nothing(journal, node, |journal| addition.make(journal, sharing.as_ref()))
 }
 
 /// The RDMA device that the pod shares. A parent in the pod is none of the node's links, though one may have its name.
-fn sharing<K: Kind>(node: &Node, parent: &Parent, conf: &Conf<K>) -> Result<Option<Sharing>, Error> {
+fn sharing<K: ChildLinkKind>(
+    node: &Node,
+    parent: &Parent,
+    conf: &ChildLinkConf<K>,
+) -> Result<Option<SharedPorts>, Error> {
     if conf.settings.link_in_container {
         return Ok(None);
     }
-    Sharing::find(node, parent, conf.settings.rdma)
+    SharedPorts::find(node, parent, conf.settings.rdma)
 }
 
 /// An ADD whose preconditions hold.
-struct Addition<'a, 'r, K: Kind> {
+struct PreparedAdd<'a, 'r, K: ChildLinkKind> {
     kind: &'a K,
-    request: &'a Add<'r>,
-    conf: &'a Conf<K>,
+    request: &'a AddRequest<'r>,
+    conf: &'a ChildLinkConf<K>,
     node: &'a Node,
-    pod: &'a Pod,
+    pod: &'a PodNetns,
     parent: &'a Parent,
 }
 
-impl<K: Kind> Addition<'_, '_, K> {
-    fn make(&self, journal: &mut Journal<Change>, sharing: Option<&Sharing>) -> Result<AddResult, Error> {
+impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
+    fn make(&self, journal: &mut Journal<Change>, sharing: Option<&SharedPorts>) -> Result<AddResult, Error> {
         let highest = self.pod.name_is_free(&self.request.attachment.ifname)?;
         let (link, mut result) = if delegate::needs_link(&self.request.common)? {
             (self.link(journal, highest)?, self.addresses(journal)?)
@@ -68,7 +77,7 @@ impl<K: Kind> Addition<'_, '_, K> {
 
     /// The addresses: the IPAM plugin's, or the chain's.
     fn addresses(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
-        match Delegated::of(self.request)? {
+        match DelegateAdd::of(self.request)? {
             Some(call) => {
                 journal.make(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node)?))
             }
@@ -123,12 +132,12 @@ impl<K: Kind> Addition<'_, '_, K> {
 
     /// What the result says besides addresses and routes.
     fn complete(&self, link: &Link, result: &mut AddResult) {
-        result.interfaces = vec![Interface {
+        result.interfaces = vec![ResultInterface {
             name: link.name.clone(),
             mac: link.mac.map(|mac| mac.to_string()),
             mtu: Some(link.mtu),
             sandbox: Some(self.request.netns.display().to_string()),
-            ..Interface::default()
+            ..ResultInterface::default()
         }];
         for ip in &mut result.ips {
             ip.interface = Some(0);
@@ -140,7 +149,7 @@ impl<K: Kind> Addition<'_, '_, K> {
     fn publish(
         &self,
         journal: &mut Journal<Change>,
-        sharing: Option<&Sharing>,
+        sharing: Option<&SharedPorts>,
         result: &AddResult,
     ) -> Result<(), Error> {
         let mut entry = entry::describe(K::NAME, self.request, self.pod, result)?;
@@ -148,7 +157,7 @@ impl<K: Kind> Addition<'_, '_, K> {
         if let Some(sharing) = sharing {
             sharing.describe(self.node, result, &mut entry.rdma)?;
         }
-        let change = Published::of(&self.request.attachment);
+        let change = PodMapWrite::of(&self.request.attachment);
         journal.make(Change::Published(change.clone()), |_| change.publish(self.node, &entry))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use plugin::{Error, Node, delegate::Delegated, entry::Published};
+use plugin::{Error, Node, delegate::DelegateAdd, entry::PodMapWrite};
 use serde::{Deserialize, Serialize};
 
 use crate::link::ChildLink;
@@ -13,11 +13,11 @@ use crate::link::ChildLink;
 #[serde(rename_all = "camelCase")]
 pub enum Change {
     /// The IPAM plugin was called.
-    Delegated(Delegated),
+    Delegated(DelegateAdd),
     /// The link was made.
     Link(ChildLink),
     /// The pod map has an entry.
-    Published(Published),
+    Published(PodMapWrite),
 }
 
 impl journal::Change for Change {

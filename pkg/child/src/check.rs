@@ -1,15 +1,19 @@
 //! CHECK: is the attachment as ADD left it?
 
-use cni::{AddResult, Check, Error as CniError, Interface};
-use plugin::{Error, Node, Pod, attachment, delegate, interface};
+use cni::{AddResult, CheckRequest, Error as CniError, ResultInterface};
+use plugin::{Error, Node, PodNetns, attachment, delegate, interface};
 use rtnl::Link;
 
-use crate::{Kind, change::Change, conf::Conf, error::ChildError, parent::Parent};
+use crate::{ChildLinkKind, change::Change, conf::ChildLinkConf, error::ChildError, parent::Parent};
 
 /// Compares the pod's link with the configuration, the result of its ADD, and the journal.
-pub(crate) fn check<K: Kind>(kind: &K, node: &Node, request: &Check<'_>) -> Result<(), CniError> {
-    let conf = Conf::of(kind, &request.common)?;
-    let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
+pub(crate) fn check<K: ChildLinkKind>(
+    kind: &K,
+    node: &Node,
+    request: &CheckRequest<'_>,
+) -> Result<(), CniError> {
+    let conf = ChildLinkConf::of(kind, &request.common)?;
+    let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
     delegate::check(request, node)?;
     let prev =
         request.common.conf.prev_result()?.ok_or_else(|| CniError::config("required prevResult missing"))?;
@@ -27,10 +31,10 @@ pub(crate) fn check<K: Kind>(kind: &K, node: &Node, request: &Check<'_>) -> Resu
 }
 
 /// The interface of the result that is this attachment's.
-fn described<'a>(request: &Check<'_>, prev: &'a AddResult) -> Result<&'a Interface, CniError> {
+fn described<'a>(request: &CheckRequest<'_>, prev: &'a AddResult) -> Result<&'a ResultInterface, CniError> {
     let ifname = request.attachment.ifname.as_str();
     let sandbox = request.netns.to_str();
-    let named: Vec<&Interface> = prev.interfaces.iter().filter(|i| i.name == ifname).collect();
+    let named: Vec<&ResultInterface> = prev.interfaces.iter().filter(|i| i.name == ifname).collect();
     named.iter().copied().find(|i| i.sandbox.as_deref() == sandbox).ok_or_else(|| {
         let found: Vec<_> = named.iter().filter_map(|i| i.sandbox.as_deref()).collect();
         let msg = if named.is_empty() {
@@ -43,7 +47,12 @@ fn described<'a>(request: &Check<'_>, prev: &'a AddResult) -> Result<&'a Interfa
     })
 }
 
-fn same_link<K: Kind>(kind: &K, conf: &Conf<K>, link: &Link, described: &Interface) -> Result<(), Error> {
+fn same_link<K: ChildLinkKind>(
+    kind: &K,
+    conf: &ChildLinkConf<K>,
+    link: &Link,
+    described: &ResultInterface,
+) -> Result<(), Error> {
     if !K::is(link) {
         let is = link.kind.as_ref().map_or_else(|| "no virtual link".into(), |k| format!("a {k}"));
         return Err(ChildError::OtherKind { name: link.name.clone(), is, kind: K::NAME }.into());
@@ -60,7 +69,7 @@ fn same_link<K: Kind>(kind: &K, conf: &Conf<K>, link: &Link, described: &Interfa
 }
 
 /// The part of the result that is about the interface: a later plugin of the chain may have added others.
-fn of_interface(prev: &AddResult, described: &Interface) -> AddResult {
+fn of_interface(prev: &AddResult, described: &ResultInterface) -> AddResult {
     let index = prev.interfaces.iter().position(|i| i == described);
     let ips = prev.ips.iter().filter(|ip| ip.interface == index).cloned().collect();
     AddResult { ips, routes: prev.routes.clone(), ..AddResult::default() }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use addr::{LinkName, MacAddr};
-use cni::{AddResult, Common, Dns, Error};
+use cni::{AddResult, CallContext, Dns, Error};
 
-use crate::Kind;
+use crate::ChildLinkKind;
 
 /// What a configuration means.
-pub(crate) struct Conf<K: Kind> {
-    pub(crate) settings: Settings,
+pub(crate) struct ChildLinkConf<K: ChildLinkKind> {
+    pub(crate) settings: ParentConf,
     pub(crate) mode: K::Mode,
     pub(crate) mac: Option<MacAddr>,
     /// The result of the chain before, where the kind takes its addresses from it.
@@ -20,7 +20,7 @@ pub(crate) struct Conf<K: Kind> {
 
 /// The settings every kind has.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ParentConf {
     /// The parent's name; absent means the link that has the default route.
     pub master: Option<LinkName>,
     /// The MTU in bytes; absent means the parent's. Not yet compared with the parent's.
@@ -28,12 +28,12 @@ pub struct Settings {
     /// Whether the parent is in the pod.
     pub link_in_container: bool,
     /// What the pod needs of RDMA.
-    pub rdma: RdmaNeed,
+    pub rdma: SharedRdmaRequirement,
 }
 
 /// What a pod needs of RDMA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RdmaNeed {
+pub enum SharedRdmaRequirement {
     /// To have it where it is there.
     Optional,
     /// Not to start without it; and how long its address may take to become a GID.
@@ -44,12 +44,12 @@ pub enum RdmaNeed {
 /// needs milliseconds; a card's firmware that is busy may need seconds.
 const GID_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl<K: Kind> Conf<K> {
+impl<K: ChildLinkKind> ChildLinkConf<K> {
     /// Reads a configuration.
     ///
     /// # Errors
     /// A wrong value, named with its key.
-    pub(crate) fn of(kind: &K, common: &Common<'_>) -> Result<Self, Error> {
+    pub(crate) fn of(kind: &K, common: &CallContext<'_>) -> Result<Self, Error> {
         let fields = common.conf.fields();
         let chained = if K::CHAINED { common.conf.prev_result()? } else { None };
         let master = match fields.text("master")? {
@@ -59,13 +59,13 @@ impl<K: Kind> Conf<K> {
             ),
             None => chained.as_ref().map(only_interface).transpose()?,
         };
-        let settings = Settings {
+        let settings = ParentConf {
             master,
             mtu: fields.integer("mtu")?.filter(|mtu| *mtu != 0),
             link_in_container: fields.flag("linkInContainer")?.unwrap_or(false),
             rdma: rdma(common)?,
         };
-        if settings.link_in_container && settings.rdma != RdmaNeed::Optional {
+        if settings.link_in_container && settings.rdma != SharedRdmaRequirement::Optional {
             let why = "rdma.require cannot be combined with linkInContainer: the parent's RDMA device is the node's";
             return Err(Error::config(why));
         }
@@ -77,13 +77,13 @@ impl<K: Kind> Conf<K> {
     ///
     /// # Errors
     /// That there are none.
-    pub(crate) fn needs_addresses(&self, common: &Common<'_>) -> Result<(), Error> {
+    pub(crate) fn needs_addresses(&self, common: &CallContext<'_>) -> Result<(), Error> {
         if common.conf.ipam_type()?.is_some()
             || self.chained.as_ref().is_some_and(|prev| !prev.ips.is_empty())
         {
             return Ok(());
         }
-        if self.settings.rdma != RdmaNeed::Optional {
+        if self.settings.rdma != SharedRdmaRequirement::Optional {
             return Err(Error::config("rdma.require needs addresses: without ipam no address becomes a GID"));
         }
         if !K::LAYER_2 {
@@ -106,10 +106,10 @@ fn only_interface(prev: &AddResult) -> Result<LinkName, Error> {
     }
 }
 
-fn rdma(common: &Common<'_>) -> Result<RdmaNeed, Error> {
-    let Some(rdma) = common.conf.fields().object("rdma")? else { return Ok(RdmaNeed::Optional) };
+fn rdma(common: &CallContext<'_>) -> Result<SharedRdmaRequirement, Error> {
+    let Some(rdma) = common.conf.fields().object("rdma")? else { return Ok(SharedRdmaRequirement::Optional) };
     if !rdma.flag("require")?.unwrap_or(false) {
-        return Ok(RdmaNeed::Optional);
+        return Ok(SharedRdmaRequirement::Optional);
     }
     let timeout = match rdma.integer("timeoutMs")? {
         None => GID_TIMEOUT,
@@ -118,5 +118,5 @@ fn rdma(common: &Common<'_>) -> Result<RdmaNeed, Error> {
             _ => return Err(rdma.wrong("timeoutMs", "milliseconds from 1 to 100000", ms)),
         },
     };
-    Ok(RdmaNeed::Required(timeout))
+    Ok(SharedRdmaRequirement::Required(timeout))
 }

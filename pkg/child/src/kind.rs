@@ -1,11 +1,11 @@
 //! What one kind of child link has of its own.
 
 use addr::{LinkName, MacAddr};
-use cni::{Common, Error};
+use cni::{CallContext, Error};
 use rtnl::{Link, LinkMessage};
 
 /// A kind of link that sits on a parent.
-pub trait Kind: Sync + 'static {
+pub trait ChildLinkKind: Sync + 'static {
     /// The plugin's name, which is also the kernel's name of the kind.
     const NAME: &'static str;
     /// Another kind that the kernel does not let sit on the same parent.
@@ -21,7 +21,7 @@ pub trait Kind: Sync + 'static {
     ///
     /// # Errors
     /// A wrong value.
-    fn mode(&self, common: &Common<'_>) -> Result<Self::Mode, Error>;
+    fn mode(&self, common: &CallContext<'_>) -> Result<Self::Mode, Error>;
 
     /// Whether a link of this kind has an address of its own, and not its parent's.
     fn has_own_mac(mode: &Self::Mode) -> bool;
@@ -30,7 +30,7 @@ pub trait Kind: Sync + 'static {
     ///
     /// # Errors
     /// A wrong value.
-    fn mac(&self, common: &Common<'_>) -> Result<Option<MacAddr>, Error>;
+    fn mac(&self, common: &CallContext<'_>) -> Result<Option<MacAddr>, Error>;
 
     /// The message that makes the link.
     fn message(&self, name: &LinkName, parent: u32, mode: &Self::Mode) -> LinkMessage;

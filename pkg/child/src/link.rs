@@ -3,13 +3,13 @@
 use std::{fmt, path::PathBuf};
 
 use addr::{LinkName, MacAddr};
-use cni::{Add, Del};
+use cni::{AddRequest, DelRequest};
 use netns::{NetNs, NetNsId};
-use plugin::{Error, Node, Pod, attachment};
+use plugin::{Error, Node, PodNetns, attachment};
 use rtnl::Link;
 use serde::{Deserialize, Serialize};
 
-use crate::{Kind, error::ChildError};
+use crate::{ChildLinkKind, error::ChildError};
 
 /// A link was made in a pod. It is known again by its index, which was chosen before it was made, in a namespace known by
 /// its inode: the pod may rename it, and another link may take its name.
@@ -31,7 +31,12 @@ pub struct ChildLink {
 
 impl ChildLink {
     /// The link that an ADD will make, with this index and address.
-    pub(crate) fn of<K: Kind>(request: &Add<'_>, pod: &Pod, index: u32, mac: Option<MacAddr>) -> Self {
+    pub(crate) fn of<K: ChildLinkKind>(
+        request: &AddRequest<'_>,
+        pod: &PodNetns,
+        index: u32,
+        mac: Option<MacAddr>,
+    ) -> Self {
         Self {
             kind: K::NAME.into(),
             ifname: request.attachment.ifname.clone(),
@@ -43,7 +48,7 @@ impl ChildLink {
     }
 
     /// The link, if it is there.
-    fn find(&self, node: &Node, pod: &Pod) -> Result<Option<Link>, Error> {
+    fn find(&self, node: &Node, pod: &PodNetns) -> Result<Option<Link>, Error> {
         match pod.links.find_link_by_index(self.index)? {
             Some(link) if self.is_of_the_kind(&link) && self.is_it(node, &link)? => Ok(Some(link)),
             _ => Ok(None),
@@ -70,14 +75,14 @@ impl ChildLink {
 
     /// Deletes the link. With its namespace it is gone already.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
-        let Some(pod) = Pod::find(&self.netns, self.netns_id)? else { return Ok(()) };
+        let Some(pod) = PodNetns::find(&self.netns, self.netns_id)? else { return Ok(()) };
         let Some(link) = self.find(node, &pod)? else { return Ok(()) };
         delete(&pod, link.index)
     }
 
     /// Looks whether the link is there under its name.
     pub(crate) fn verify(&self, node: &Node) -> Result<(), Error> {
-        let Some(pod) = Pod::find(&self.netns, self.netns_id)? else {
+        let Some(pod) = PodNetns::find(&self.netns, self.netns_id)? else {
             return Err(ChildError::NamespaceGone(self.netns.clone()).into());
         };
         match self.find(node, &pod)? {
@@ -101,7 +106,7 @@ impl fmt::Display for ChildLink {
     }
 }
 
-fn delete(pod: &Pod, index: u32) -> Result<(), Error> {
+fn delete(pod: &PodNetns, index: u32) -> Result<(), Error> {
     match pod.links.delete_link(index) {
         Err(error) if error.is_not_found() => Ok(()),
         deleted => Ok(deleted?),
@@ -112,7 +117,7 @@ fn delete(pod: &Pod, index: u32) -> Result<(), Error> {
 ///
 /// # Errors
 /// If it is there and cannot be deleted.
-pub(crate) fn remove_unknown<K: Kind>(node: &Node, request: &Del<'_>) -> Result<(), Error> {
+pub(crate) fn remove_unknown<K: ChildLinkKind>(node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
     let Some(path) = &request.netns else { return Ok(()) };
     let Ok(netns) = NetNs::open(path) else { return Ok(()) };
     let ifname = &request.attachment.ifname;
@@ -125,7 +130,7 @@ pub(crate) fn remove_unknown<K: Kind>(node: &Node, request: &Del<'_>) -> Result<
     if attachment::holder(node, K::NAME, ifname, netns.id())?.is_some() {
         return Ok(());
     }
-    let Some(pod) = Pod::find(path, netns.id())? else { return Ok(()) };
+    let Some(pod) = PodNetns::find(path, netns.id())? else { return Ok(()) };
     match pod.links.find_link(ifname)? {
         Some(link) if K::is(&link) => delete(&pod, link.index),
         _ => Ok(()),

@@ -2,10 +2,10 @@
 
 use cni::Error as CniError;
 use nix::errno::Errno;
-use plugin::{Error, Node, Pod};
+use plugin::{Error, Node, PodNetns};
 use rtnl::{Handle, INFINIBAND, Link};
 
-use crate::{Kind, conf::Conf, error::ChildError};
+use crate::{ChildLinkKind, conf::ChildLinkConf, error::ChildError};
 
 /// The link a pod's link sits on.
 pub(crate) struct Parent {
@@ -17,7 +17,11 @@ impl Parent {
     ///
     /// # Errors
     /// That it is not there, or cannot be a parent, or has a smaller MTU than is asked for.
-    pub(crate) fn find<K: Kind>(node: &Node, pod: &Pod, conf: &Conf<K>) -> Result<Self, Error> {
+    pub(crate) fn find<K: ChildLinkKind>(
+        node: &Node,
+        pod: &PodNetns,
+        conf: &ChildLinkConf<K>,
+    ) -> Result<Self, Error> {
         if conf.settings.link_in_container {
             Self::among(&pod.links, conf)
         } else {
@@ -29,11 +33,11 @@ impl Parent {
     ///
     /// # Errors
     /// As [`Parent::find`].
-    pub(crate) fn of_node<K: Kind>(node: &Node, conf: &Conf<K>) -> Result<Self, Error> {
+    pub(crate) fn of_node<K: ChildLinkKind>(node: &Node, conf: &ChildLinkConf<K>) -> Result<Self, Error> {
         Self::among(node.links()?, conf)
     }
 
-    fn among<K: Kind>(links: &Handle, conf: &Conf<K>) -> Result<Self, Error> {
+    fn among<K: ChildLinkKind>(links: &Handle, conf: &ChildLinkConf<K>) -> Result<Self, Error> {
         let link = match &conf.settings.master {
             Some(name) => links.link(name).map_err(|e| not_found(e, name.as_str()))?,
             None => {
@@ -50,7 +54,7 @@ impl Parent {
         Ok(parent)
     }
 
-    fn fits<K: Kind>(&self) -> Result<(), Error> {
+    fn fits<K: ChildLinkKind>(&self) -> Result<(), Error> {
         let Link { name, hardware, .. } = &self.link;
         if *hardware != INFINIBAND {
             return Ok(());
@@ -63,7 +67,7 @@ impl Parent {
     ///
     /// # Errors
     /// If it is below 0 or above the parent's.
-    pub(crate) fn mtu<K: Kind>(&self, conf: &Conf<K>) -> Result<Option<u32>, Error> {
+    pub(crate) fn mtu<K: ChildLinkKind>(&self, conf: &ChildLinkConf<K>) -> Result<Option<u32>, Error> {
         let Some(mtu) = conf.settings.mtu else { return Ok(None) };
         let valid = u32::try_from(mtu).ok().filter(|mtu| *mtu <= self.link.mtu);
         valid.map(Some).ok_or_else(|| {
@@ -72,7 +76,7 @@ impl Parent {
     }
 
     /// Explains why the kernel refused a link on this parent, where it is known.
-    pub(crate) fn explain<K: Kind>(&self, links: &Handle, error: rtnl::Error) -> Error {
+    pub(crate) fn explain<K: ChildLinkKind>(&self, links: &Handle, error: rtnl::Error) -> Error {
         let errno = match &error {
             rtnl::Error::Netlink(error) => error.errno(),
             _ => None,
@@ -89,7 +93,7 @@ impl Parent {
     }
 
     /// The links of the conflicting kind on this parent; those in pods cannot be seen from here.
-    fn conflicting<K: Kind>(&self, links: &Handle) -> Vec<String> {
+    fn conflicting<K: ChildLinkKind>(&self, links: &Handle) -> Vec<String> {
         let conflicts = |link: &Link| {
             link.parent == Some(self.link.index)
                 && link.kind.as_ref().is_some_and(|kind| kind.to_string() == K::CONFLICTING)

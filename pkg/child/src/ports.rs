@@ -14,7 +14,7 @@ use crate::{error::ChildError, parent::Parent};
 
 /// A port whose GID table gets the addresses of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Port {
+pub(crate) struct SharedPort {
     pub(crate) device: String,
     pub(crate) number: u32,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Port {
 ///
 /// # Errors
 /// If the node is in exclusive mode, or its devices cannot be looked at.
-pub(crate) fn shared(node: &Node, parent: &Parent) -> Result<Vec<Port>, Error> {
+pub(crate) fn shared(node: &Node, parent: &Parent) -> Result<Vec<SharedPort>, Error> {
     if !node.sysfs.has_rdma()? {
         return Ok(Vec::new());
     }
@@ -57,7 +57,7 @@ fn family(node: &Node, parent: &Parent) -> Result<Vec<LinkName>, Error> {
     Ok(found)
 }
 
-fn below(node: &Node, links: &[LinkName]) -> Result<Vec<Port>, Error> {
+fn below(node: &Node, links: &[LinkName]) -> Result<Vec<SharedPort>, Error> {
     let (mut ports, mut functions, mut unclear) = (Vec::new(), Vec::new(), Vec::new());
     for link in links {
         let Some(function) = node.sysfs.function_of(link)? else { continue };
@@ -84,12 +84,12 @@ fn only_port(
     function: &Function,
     link: &LinkName,
     devices: &[String],
-) -> Result<Option<Port>, Error> {
+) -> Result<Option<SharedPort>, Error> {
     let [device] = devices else { return Ok(None) };
     if node.sysfs.links(function)? != [link.clone()] || node.sysfs.rdma_ports(device)? != [1] {
         return Ok(None);
     }
-    Ok(Some(Port { device: device.clone(), number: 1 }))
+    Ok(Some(SharedPort { device: device.clone(), number: 1 }))
 }
 
 /// Devices that may have a port at one of the links though they are not of its function.
@@ -111,7 +111,7 @@ fn elsewhere(node: &Node, links: &[LinkName], functions: &[Function]) -> Result<
 }
 
 /// The ports of these devices that serve one of the links, by the kernel's word, nearest first.
-fn named_by_kernel(node: &Node, links: &[LinkName], devices: &[String]) -> Result<Vec<Port>, Error> {
+fn named_by_kernel(node: &Node, links: &[LinkName], devices: &[String]) -> Result<Vec<SharedPort>, Error> {
     if devices.is_empty() {
         return Ok(Vec::new());
     }
@@ -120,7 +120,9 @@ fn named_by_kernel(node: &Node, links: &[LinkName], devices: &[String]) -> Resul
     for device in rdma::devices(&mut socket)?.iter().filter(|device| devices.contains(&device.name)) {
         for port in rdma::ports(&mut socket, device)? {
             let place = links.iter().position(|link| port.link_name.as_deref() == Some(link.as_str()));
-            found.extend(place.map(|place| (place, Port { device: port.device_name, number: port.port })));
+            found.extend(
+                place.map(|place| (place, SharedPort { device: port.device_name, number: port.port })),
+            );
         }
     }
     found.sort_by_key(|(place, _)| *place);

@@ -8,15 +8,15 @@ use std::{net::IpAddr, thread, time::Duration};
 
 use cni::{AddResult, Error as CniError};
 use plugin::{Error, Node};
-use podmap::{Gid, Mode, Rdma};
+use podmap::{AttachMode, GidInfo, RdmaInfo};
 use sysfs::NoRoceV2;
 use tracing::{info, warn};
 
 use crate::{
-    conf::RdmaNeed,
+    conf::SharedRdmaRequirement,
     error::ChildError,
     parent::Parent,
-    ports::{self, Port},
+    ports::{self, SharedPort},
 };
 
 /// How long a pod waits for its GIDs when RDMA is not required: as long as an idle kernel needs.
@@ -27,42 +27,46 @@ const BRIEFLY: Duration = Duration::from_millis(100);
 const SECOND_LOOK: Duration = Duration::from_millis(50);
 
 /// What a wait has found.
-struct Found<'a> {
+struct GidWait<'a> {
     /// The port that has the most of the addresses.
-    port: &'a Port,
-    gids: Vec<Gid>,
+    port: &'a SharedPort,
+    gids: Vec<GidInfo>,
     /// Why there will never be more.
     never: Option<NoRoceV2>,
     waited: Duration,
 }
 
 /// The ports whose GID tables get the pod's addresses.
-pub(crate) struct Sharing {
-    ports: Vec<Port>,
-    need: RdmaNeed,
+pub(crate) struct SharedPorts {
+    ports: Vec<SharedPort>,
+    need: SharedRdmaRequirement,
     parent: String,
 }
 
-impl Sharing {
+impl SharedPorts {
     /// Finds the RDMA ports below a parent; `None` if there are none and none are required.
     ///
     /// # Errors
     /// If RDMA is required and the node has none below the parent, or is in exclusive mode.
-    pub(crate) fn find(node: &Node, parent: &Parent, need: RdmaNeed) -> Result<Option<Self>, Error> {
+    pub(crate) fn find(
+        node: &Node,
+        parent: &Parent,
+        need: SharedRdmaRequirement,
+    ) -> Result<Option<Self>, Error> {
         let parent_name = parent.link.name.clone();
         let found = ports::shared(node, parent);
         match (found, need) {
             (Ok(ports), _) if !ports.is_empty() => Ok(Some(Self { ports, need, parent: parent_name })),
-            (Ok(_), RdmaNeed::Required(_)) => Err(ChildError::NoRdma(format!(
+            (Ok(_), SharedRdmaRequirement::Required(_)) => Err(ChildError::NoRdma(format!(
                 "no RDMA device belongs to master {parent_name} (see `rdma link`): is its driver's RDMA part loaded?"
             ))
             .into()),
-            (Err(error), RdmaNeed::Required(_)) => Err(ChildError::NoRdma(CniError::from(error).msg).into()),
-            (Err(error), RdmaNeed::Optional) => {
+            (Err(error), SharedRdmaRequirement::Required(_)) => Err(ChildError::NoRdma(CniError::from(error).msg).into()),
+            (Err(error), SharedRdmaRequirement::Optional) => {
                 warn!(%error, "the pod will have no RDMA");
                 Ok(None)
             }
-            (Ok(_), RdmaNeed::Optional) => Ok(None),
+            (Ok(_), SharedRdmaRequirement::Optional) => Ok(None),
         }
     }
 
@@ -70,17 +74,22 @@ impl Sharing {
     ///
     /// # Errors
     /// If RDMA is required and they do not become GIDs in time.
-    pub(crate) fn describe(&self, node: &Node, result: &AddResult, entry: &mut Rdma) -> Result<(), Error> {
+    pub(crate) fn describe(
+        &self,
+        node: &Node,
+        result: &AddResult,
+        entry: &mut RdmaInfo,
+    ) -> Result<(), Error> {
         let addresses: Vec<IpAddr> = result.ips.iter().map(|ip| ip.address.ip()).collect();
         let found = match self.need {
-            RdmaNeed::Optional => self.wait(node, &addresses, BRIEFLY)?,
-            RdmaNeed::Required(timeout) => self.wait(node, &addresses, timeout)?,
+            SharedRdmaRequirement::Optional => self.wait(node, &addresses, BRIEFLY)?,
+            SharedRdmaRequirement::Required(timeout) => self.wait(node, &addresses, timeout)?,
         };
         if found.gids.len() < addresses.len() {
             self.late(&found, &addresses)?;
         }
-        let Found { port, gids, .. } = found;
-        entry.mode = Mode::Shared;
+        let GidWait { port, gids, .. } = found;
+        entry.mode = AttachMode::Shared;
         entry.ibdev = Some(port.device.clone());
         entry.port = Some(port.number);
         entry.gids = gids;
@@ -88,8 +97,8 @@ impl Sharing {
     }
 
     /// The port that has the most of the addresses now, and their GIDs.
-    fn look(&self, node: &Node, addresses: &[IpAddr]) -> Result<(&Port, Vec<Gid>), Error> {
-        let mut best: Option<(&Port, Vec<Gid>)> = None;
+    fn look(&self, node: &Node, addresses: &[IpAddr]) -> Result<(&SharedPort, Vec<GidInfo>), Error> {
+        let mut best: Option<(&SharedPort, Vec<GidInfo>)> = None;
         for port in &self.ports {
             let gids = gids(node, port, addresses)?;
             if best.as_ref().is_none_or(|(_, most)| gids.len() > most.len()) {
@@ -105,18 +114,18 @@ impl Sharing {
     ///
     /// The kernel tells nobody but open uverbs contexts of the device about a new GID, and opening one takes
     /// a driver's own library: so the table itself is asked, first often, then every 20 ms.
-    fn wait(&self, node: &Node, addresses: &[IpAddr], timeout: Duration) -> Result<Found<'_>, Error> {
+    fn wait(&self, node: &Node, addresses: &[IpAddr], timeout: Duration) -> Result<GidWait<'_>, Error> {
         let deadline = node.budget.until("the GIDs of the pod's addresses", timeout);
         let (mut pause, mut suspected) = (Duration::from_micros(200), false);
         loop {
             let (port, gids) = self.look(node, addresses)?;
             if gids.len() >= addresses.len() {
-                return Ok(Found { port, gids, never: None, waited: deadline.waited() });
+                return Ok(GidWait { port, gids, never: None, waited: deadline.waited() });
             }
             let never = self.never(node)?;
-            let is_sure = never.is_some() && (suspected || self.need == RdmaNeed::Optional);
+            let is_sure = never.is_some() && (suspected || self.need == SharedRdmaRequirement::Optional);
             if is_sure || deadline.has_passed() {
-                return Ok(Found { port, gids, never, waited: deadline.waited() });
+                return Ok(GidWait { port, gids, never, waited: deadline.waited() });
             }
             suspected = never.is_some();
             thread::sleep(if suspected { SECOND_LOOK } else { pause });
@@ -137,25 +146,25 @@ impl Sharing {
     }
 
     /// Not every address is a GID: that is an error only where RDMA is required.
-    fn late(&self, found: &Found<'_>, addresses: &[IpAddr]) -> Result<(), Error> {
+    fn late(&self, found: &GidWait<'_>, addresses: &[IpAddr]) -> Result<(), Error> {
         let has = |address: &IpAddr| found.gids.iter().any(|gid| gid.gid == as_gid(*address).to_string());
         let missing: Vec<String> = addresses.iter().filter(|a| !has(a)).map(ToString::to_string).collect();
         let (missing, device, number, master) =
             (missing.join(", "), &found.port.device, found.port.number, &self.parent);
         match (self.need, found.never) {
-            (RdmaNeed::Required(_), None) => {}
-            (RdmaNeed::Required(_), Some(never)) => {
+            (SharedRdmaRequirement::Required(_), None) => {}
+            (SharedRdmaRequirement::Required(_), Some(never)) => {
                 return Err(ChildError::NoRdma(format!(
                     "address {missing} cannot become a RoCE v2 GID of {device} port {number} (the RDMA device of \
                      master {master}): {never}"
                 ))
                 .into());
             }
-            (RdmaNeed::Optional, Some(never)) => {
+            (SharedRdmaRequirement::Optional, Some(never)) => {
                 info!(%device, "no address of the pod is a GID of the shared RDMA device: {never}");
                 return Ok(());
             }
-            (RdmaNeed::Optional, None) => {
+            (SharedRdmaRequirement::Optional, None) => {
                 warn!(%missing, %device, "an address of the pod is not a GID of the shared RDMA device (yet)");
                 return Ok(());
             }
@@ -167,12 +176,12 @@ impl Sharing {
 }
 
 /// The RoCE v2 GIDs of a port that are addresses of the pod.
-fn gids(node: &Node, port: &Port, addresses: &[IpAddr]) -> Result<Vec<Gid>, Error> {
+fn gids(node: &Node, port: &SharedPort, addresses: &[IpAddr]) -> Result<Vec<GidInfo>, Error> {
     let mut gids = Vec::new();
     for address in addresses {
         if let Some(index) = node.sysfs.find_gid(&port.device, port.number, *address)? {
             let gid = as_gid(*address).to_string();
-            gids.push(Gid { index, kind: "RoCE v2".into(), gid });
+            gids.push(GidInfo { index, kind: "RoCE v2".into(), gid });
         }
     }
     Ok(gids)

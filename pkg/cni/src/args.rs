@@ -1,6 +1,6 @@
 //! `CNI_ARGS`: `K1=V1;K2=V2`.
 
-use crate::{Code, Error};
+use crate::{Error, ErrorCode};
 
 /// Keys any of our plugins reads. Kubernetes' runtimes always send the `K8S_` ones.
 const KNOWN: [&str; 7] = [
@@ -15,16 +15,16 @@ const KNOWN: [&str; 7] = [
 
 /// The arguments of `CNI_ARGS`, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Args {
+pub struct CniArgs {
     text: String,
     pairs: Vec<(String, String)>,
 }
 
-impl Args {
+impl CniArgs {
     /// Reads the variable's text.
     ///
     /// # Errors
-    /// [`Code::INVALID_ENVIRONMENT`] for a part without exactly one `=`, and for a key that nobody reads
+    /// [`ErrorCode::INVALID_ENVIRONMENT`] for a part without exactly one `=`, and for a key that nobody reads
     /// unless `IgnoreUnknown` is set.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut args = Self::unread(text);
@@ -86,7 +86,7 @@ impl Args {
 }
 
 fn invalid(msg: String) -> Error {
-    Error::new(Code::INVALID_ENVIRONMENT, msg)
+    Error::new(ErrorCode::INVALID_ENVIRONMENT, msg)
 }
 
 #[cfg(test)]
@@ -95,23 +95,23 @@ mod tests {
 
     #[test]
     fn case_018_unknown_keys_need_ignore_unknown() {
-        assert_eq!(Args::parse("FOO=1").unwrap_err().msg, "ARGS: unknown args [\"FOO=1\"]");
+        assert_eq!(CniArgs::parse("FOO=1").unwrap_err().msg, "ARGS: unknown args [\"FOO=1\"]");
         for yes in ["1", "true", "TRUE"] {
-            assert_eq!(Args::parse(&format!("IgnoreUnknown={yes};FOO=1")).unwrap().get("FOO"), Some("1"));
+            assert_eq!(CniArgs::parse(&format!("IgnoreUnknown={yes};FOO=1")).unwrap().get("FOO"), Some("1"));
         }
-        assert_eq!(Args::parse("A=B=C").unwrap_err().msg, "ARGS: invalid pair \"A=B=C\"");
-        assert!(Args::parse("IgnoreUnknown=maybe").is_err());
+        assert_eq!(CniArgs::parse("A=B=C").unwrap_err().msg, "ARGS: invalid pair \"A=B=C\"");
+        assert!(CniArgs::parse("IgnoreUnknown=maybe").is_err());
     }
 
     #[test]
     fn the_last_of_a_repeated_key_counts() {
-        let args = Args::parse("IgnoreUnknown=true;MAC=a;IgnoreUnknown=1;MAC=b").unwrap();
+        let args = CniArgs::parse("IgnoreUnknown=true;MAC=a;IgnoreUnknown=1;MAC=b").unwrap();
         assert_eq!(args.get("MAC"), Some("b"));
     }
 
     #[test]
     fn kubernetes_keys_are_known() {
-        let args = Args::parse("K8S_POD_NAMESPACE=ai;K8S_POD_NAME=job-0;K8S_POD_UID=").unwrap();
+        let args = CniArgs::parse("K8S_POD_NAMESPACE=ai;K8S_POD_NAME=job-0;K8S_POD_UID=").unwrap();
         assert_eq!(args.get("K8S_POD_NAME"), Some("job-0"));
         assert_eq!(args.get("K8S_POD_UID"), None);
     }

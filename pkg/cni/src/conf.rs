@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{AddResult, Code, Error, Fields, Version, result};
+use crate::{AddResult, ConfObject, Error, ErrorCode, Version, result};
 
 /// A network configuration that has a valid name and a version we speak.
 #[derive(Debug, Clone)]
@@ -22,14 +22,15 @@ impl NetConf {
     pub fn parse(stdin: &[u8]) -> Result<Self, Error> {
         let object = Self::object(stdin)?;
         let name = Self::name_of(&object)?;
-        let version = Version::from_conf(Fields::new(&object, "").text("cniVersion")?.unwrap_or_default())?;
+        let version =
+            Version::from_conf(ConfObject::new(&object, "").text("cniVersion")?.unwrap_or_default())?;
         Ok(Self { name, version, object })
     }
 
     /// Reads the JSON object of the standard input, without a look at its version.
     pub(crate) fn object(stdin: &[u8]) -> Result<Map<String, Value>, Error> {
         let decode =
-            |why: String| Error::new(Code::DECODE, format!("error unmarshall network config: {why}"));
+            |why: String| Error::new(ErrorCode::DECODE, format!("error unmarshall network config: {why}"));
         match serde_json::from_slice(stdin) {
             Ok(Value::Object(object)) => Ok(object),
             Ok(_) => Err(decode("expected a JSON object".into())),
@@ -39,7 +40,7 @@ impl NetConf {
 
     /// The network's name out of the configuration, checked: it becomes part of file names.
     pub(crate) fn name_of(object: &Map<String, Value>) -> Result<String, Error> {
-        let Some(name) = Fields::new(object, "").text("name")? else {
+        let Some(name) = ConfObject::new(object, "").text("name")? else {
             return Err(Error::config("missing network name"));
         };
         let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
@@ -55,15 +56,15 @@ impl NetConf {
     }
 
     /// The configuration's fields.
-    pub fn fields(&self) -> Fields<'_> {
-        Fields::new(&self.object, "")
+    pub fn fields(&self) -> ConfObject<'_> {
+        ConfObject::new(&self.object, "")
     }
 
     /// The fields of `runtimeConfig`, if there are any.
     ///
     /// # Errors
     /// If it is no object.
-    pub fn runtime(&self) -> Result<Option<Fields<'_>>, Error> {
+    pub fn runtime(&self) -> Result<Option<ConfObject<'_>>, Error> {
         self.fields().object("runtimeConfig")
     }
 

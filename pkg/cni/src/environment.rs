@@ -4,13 +4,13 @@ use std::{ffi::OsString, path::PathBuf};
 
 use addr::{ContainerId, InvalidLinkName, LinkName};
 
-use crate::{Args, Code, Error, Verb};
+use crate::{CniArgs, Error, ErrorCode, Operation};
 
 /// What the runtime says in the environment. What a verb requires is there.
 #[derive(Debug, Default)]
-pub(crate) struct Environment {
+pub(crate) struct CallEnvironment {
     /// `None` if `CNI_COMMAND` names no verb we know; it is reported only after the configuration is read.
-    pub(crate) verb: Option<Verb>,
+    pub(crate) verb: Option<Operation>,
     pub(crate) command: String,
     pub(crate) container_id: Option<ContainerId>,
     pub(crate) netns: Option<PathBuf>,
@@ -23,28 +23,36 @@ pub(crate) struct Environment {
 /// A variable, the verbs that require it, and where its value goes.
 struct Variable {
     name: &'static str,
-    required: &'static [Verb],
-    set: fn(&mut Environment, String) -> Result<(), Error>,
+    required: &'static [Operation],
+    set: fn(&mut CallEnvironment, String) -> Result<(), Error>,
 }
 
 /// In the order in which they are examined: a wrong value ends the examination, missing ones are gathered.
 const TABLE: [Variable; 5] = [
-    Variable { name: "CNI_CONTAINERID", required: &[Verb::Add, Verb::Check, Verb::Del], set: container_id },
-    Variable { name: "CNI_NETNS", required: &[Verb::Add, Verb::Check], set: netns },
-    Variable { name: "CNI_IFNAME", required: &[Verb::Add, Verb::Check, Verb::Del], set: ifname },
+    Variable {
+        name: "CNI_CONTAINERID",
+        required: &[Operation::Add, Operation::Check, Operation::Del],
+        set: container_id,
+    },
+    Variable { name: "CNI_NETNS", required: &[Operation::Add, Operation::Check], set: netns },
+    Variable {
+        name: "CNI_IFNAME",
+        required: &[Operation::Add, Operation::Check, Operation::Del],
+        set: ifname,
+    },
     Variable { name: "CNI_ARGS", required: &[], set: args },
     Variable {
         name: "CNI_PATH",
-        required: &[Verb::Add, Verb::Check, Verb::Del, Verb::Gc, Verb::Status],
+        required: &[Operation::Add, Operation::Check, Operation::Del, Operation::Gc, Operation::Status],
         set: path,
     },
 ];
 
-impl Environment {
+impl CallEnvironment {
     /// Reads the environment through `variable`.
     ///
     /// # Errors
-    /// [`Code::INVALID_ENVIRONMENT`]: the missing variables, or the first wrong one.
+    /// [`ErrorCode::INVALID_ENVIRONMENT`]: the missing variables, or the first wrong one.
     pub(crate) fn read(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
         let text = |name: &str| -> Result<Option<String>, Error> {
             let Some(value) = variable(name).filter(|value| !value.is_empty()) else { return Ok(None) };
@@ -58,7 +66,7 @@ impl Environment {
         if environment.command.is_empty() {
             missing.push("CNI_COMMAND");
         }
-        environment.verb = Verb::from_command(&environment.command);
+        environment.verb = Operation::from_command(&environment.command);
         for Variable { name, required, set } in TABLE {
             let wanted = environment.verb.is_some_and(|verb| required.contains(&verb));
             match text(name)? {
@@ -79,12 +87,12 @@ impl Environment {
     }
 
     /// The arguments, checked.
-    pub(crate) fn args(&self) -> Result<Args, Error> {
-        Args::parse(&self.args)
+    pub(crate) fn args(&self) -> Result<CniArgs, Error> {
+        CniArgs::parse(&self.args)
     }
 }
 
-fn container_id(environment: &mut Environment, value: String) -> Result<(), Error> {
+fn container_id(environment: &mut CallEnvironment, value: String) -> Result<(), Error> {
     let id = value.parse().map_err(|_| match value.len() {
         ..=ContainerId::MAX => invalid("invalid characters in containerID", &value),
         _ => invalid(format!("containerID is longer than {} bytes", ContainerId::MAX), &value),
@@ -93,12 +101,12 @@ fn container_id(environment: &mut Environment, value: String) -> Result<(), Erro
     Ok(())
 }
 
-fn netns(environment: &mut Environment, value: String) -> Result<(), Error> {
+fn netns(environment: &mut CallEnvironment, value: String) -> Result<(), Error> {
     environment.netns = Some(value.into());
     Ok(())
 }
 
-fn ifname(environment: &mut Environment, value: String) -> Result<(), Error> {
+fn ifname(environment: &mut CallEnvironment, value: String) -> Result<(), Error> {
     let name = value.parse().map_err(|why| match why {
         InvalidLinkName::TooLong => {
             invalid("interface name is too long", "interface name should be less than 16 characters")
@@ -120,16 +128,16 @@ fn ifname(environment: &mut Environment, value: String) -> Result<(), Error> {
     Ok(())
 }
 
-fn args(environment: &mut Environment, value: String) -> Result<(), Error> {
+fn args(environment: &mut CallEnvironment, value: String) -> Result<(), Error> {
     environment.args = value;
     Ok(())
 }
 
-fn path(environment: &mut Environment, value: String) -> Result<(), Error> {
+fn path(environment: &mut CallEnvironment, value: String) -> Result<(), Error> {
     environment.path = value.split(':').filter(|part| !part.is_empty()).map(PathBuf::from).collect();
     Ok(())
 }
 
 fn invalid(msg: impl Into<String>, details: &str) -> Error {
-    Error::new(Code::INVALID_ENVIRONMENT, msg).with_details(details)
+    Error::new(ErrorCode::INVALID_ENVIRONMENT, msg).with_details(details)
 }

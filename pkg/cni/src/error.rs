@@ -9,9 +9,9 @@ use crate::Version;
 /// An error code of the protocol. Runtimes and people act on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Code(pub u32);
+pub struct ErrorCode(pub u32);
 
-impl Code {
+impl ErrorCode {
     /// The configuration's version is not spoken here.
     pub const INCOMPATIBLE_VERSION: Self = Self(1);
     /// A field of the configuration is not supported.
@@ -53,7 +53,7 @@ impl Code {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// What kind of failure it is.
-    pub code: Code,
+    pub code: ErrorCode,
     /// One line a person can act on.
     pub msg: String,
     /// More of it, or empty.
@@ -62,13 +62,13 @@ pub struct Error {
 
 impl Error {
     /// An error without details.
-    pub fn new(code: Code, msg: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, msg: impl Into<String>) -> Self {
         Self { code, msg: msg.into(), details: String::new() }
     }
 
-    /// An error of the configuration ([`Code::INVALID_CONFIG`]).
+    /// An error of the configuration ([`ErrorCode::INVALID_CONFIG`]).
     pub fn config(msg: impl Into<String>) -> Self {
-        Self::new(Code::INVALID_CONFIG, msg)
+        Self::new(ErrorCode::INVALID_CONFIG, msg)
     }
 
     /// The same error with details.
@@ -89,15 +89,15 @@ impl Error {
     pub fn to_json(&self, version: Version) -> String {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Object<'a> {
+        struct ErrorObject<'a> {
             cni_version: &'static str,
-            code: Code,
+            code: ErrorCode,
             msg: &'a str,
             #[serde(skip_serializing_if = "str::is_empty")]
             details: &'a str,
         }
         let Self { code, msg, details } = self;
-        crate::result::pretty(&Object { cni_version: version.as_str(), code: *code, msg, details })
+        crate::result::pretty(&ErrorObject { cni_version: version.as_str(), code: *code, msg, details })
     }
 }
 

@@ -9,12 +9,12 @@ use crate::Error;
 /// Users rely, mostly without knowing, on the leniency of Go's decoder: a key is found in any letter case
 /// (`"MTU"`, `"RuntimeConfig"`), `null` is the same as absent, and unknown keys are ignored.
 #[derive(Debug, Clone)]
-pub struct Fields<'a> {
+pub struct ConfObject<'a> {
     object: &'a Map<String, Value>,
     at: String,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> ConfObject<'a> {
     /// The fields of `object`, which stands at the key path `at` (empty for the whole configuration).
     pub fn new(object: &'a Map<String, Value>, at: impl Into<String>) -> Self {
         Self { object, at: at.into() }
@@ -87,10 +87,10 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// Any other kind of value.
-    pub fn object(&self, key: &str) -> Result<Option<Fields<'a>>, Error> {
+    pub fn object(&self, key: &str) -> Result<Option<ConfObject<'a>>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let object = value.as_object().ok_or_else(|| self.wrong(key, "an object", value))?;
-        Ok(Some(Fields::new(object, self.path(key))))
+        Ok(Some(ConfObject::new(object, self.path(key))))
     }
 
     /// The error that the value of `key` is not what was expected.
@@ -110,8 +110,8 @@ mod tests {
 
     use super::*;
 
-    fn check(object: &Value, with: impl FnOnce(Fields<'_>)) {
-        with(Fields::new(object.as_object().unwrap(), ""));
+    fn check(object: &Value, with: impl FnOnce(ConfObject<'_>)) {
+        with(ConfObject::new(object.as_object().unwrap(), ""));
     }
 
     #[test]

@@ -20,13 +20,15 @@ mod serve;
 mod verb;
 mod version;
 
-pub use args::Args;
+pub use args::CniArgs;
 pub use conf::NetConf;
-pub use error::{Code, Error};
-pub use fields::Fields;
+pub use error::{Error, ErrorCode};
+pub use fields::ConfObject;
 pub use plugin::Plugin;
-pub use request::{Add, Check, Common, Del, Gc, Request, Status};
-pub use result::{AddResult, Dns, Interface, IpConfig, Route};
-pub use serve::{Outcome, Streams, serve};
-pub use verb::Verb;
+pub use request::{
+    AddRequest, AttachmentRequest, CallContext, CheckRequest, DelRequest, GcRequest, StatusRequest,
+};
+pub use result::{AddResult, Dns, IpConfig, ResultInterface, ResultRoute};
+pub use serve::{CallIo, CallOutcome, serve};
+pub use verb::Operation;
 pub use version::Version;

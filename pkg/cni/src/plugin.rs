@@ -1,6 +1,6 @@
 //! What a plugin is.
 
-use crate::{Add, AddResult, Check, Del, Error, Gc, Status};
+use crate::{AddRequest, AddResult, CheckRequest, DelRequest, Error, GcRequest, StatusRequest};
 
 /// A CNI plugin: the verbs, each called with what the protocol guarantees for it.
 pub trait Plugin: Sync {
@@ -16,29 +16,29 @@ pub trait Plugin: Sync {
     ///
     /// # Errors
     /// Whatever made it impossible; the node is then as before.
-    fn add(&self, request: &Add<'_>) -> Result<AddResult, Error>;
+    fn add(&self, request: &AddRequest<'_>) -> Result<AddResult, Error>;
 
     /// Takes an attachment back. Succeeds if it is gone, was never there, or its namespace is gone.
     ///
     /// # Errors
     /// What could not be taken back and may be at the next call.
-    fn del(&self, request: &Del<'_>) -> Result<(), Error>;
+    fn del(&self, request: &DelRequest<'_>) -> Result<(), Error>;
 
     /// Looks whether an attachment is as ADD left it.
     ///
     /// # Errors
     /// What differs.
-    fn check(&self, request: &Check<'_>) -> Result<(), Error>;
+    fn check(&self, request: &CheckRequest<'_>) -> Result<(), Error>;
 
     /// Takes back every attachment of the network that is not listed as valid.
     ///
     /// # Errors
     /// What could not be taken back; the others have been.
-    fn gc(&self, request: &Gc<'_>) -> Result<(), Error>;
+    fn gc(&self, request: &GcRequest<'_>) -> Result<(), Error>;
 
     /// Looks whether an ADD could succeed now.
     ///
     /// # Errors
-    /// [`crate::Code::NOT_AVAILABLE`] or [`crate::Code::LIMITED_CONNECTIVITY`] with the reason.
-    fn status(&self, request: &Status<'_>) -> Result<(), Error>;
+    /// [`crate::ErrorCode::NOT_AVAILABLE`] or [`crate::ErrorCode::LIMITED_CONNECTIVITY`] with the reason.
+    fn status(&self, request: &StatusRequest<'_>) -> Result<(), Error>;
 }

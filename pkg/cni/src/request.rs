@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use addr::Attachment;
 
-use crate::{Args, NetConf};
+use crate::{CniArgs, NetConf};
 
 /// What every call has.
 #[derive(Debug)]
-pub struct Common<'a> {
+pub struct CallContext<'a> {
     /// The configuration.
     pub conf: NetConf,
     /// `CNI_ARGS`.
-    pub args: Args,
+    pub args: CniArgs,
     /// `CNI_PATH`: where delegates are looked for.
     pub cni_path: Vec<PathBuf>,
     /// The configuration exactly as received, for a delegate.
@@ -21,7 +21,7 @@ pub struct Common<'a> {
 
 /// A call about one attachment.
 #[derive(Debug)]
-pub struct Request<'a, N> {
+pub struct AttachmentRequest<'a, N> {
     /// Which one.
     pub attachment: Attachment,
     /// `CNI_NETNS`. Results echo the path as it was given; the namespace it names must be looked at anew.
@@ -29,28 +29,28 @@ pub struct Request<'a, N> {
     /// Whether `CNI_NETNS` may be the plugin's own namespace (`CNI_NETNS_OVERRIDE`).
     pub own_netns_allowed: bool,
     /// The rest.
-    pub common: Common<'a>,
+    pub common: CallContext<'a>,
 }
 
 /// ADD.
-pub type Add<'a> = Request<'a, PathBuf>;
+pub type AddRequest<'a> = AttachmentRequest<'a, PathBuf>;
 /// CHECK.
-pub type Check<'a> = Request<'a, PathBuf>;
+pub type CheckRequest<'a> = AttachmentRequest<'a, PathBuf>;
 /// DEL: the namespace may be gone, and its path need not be given.
-pub type Del<'a> = Request<'a, Option<PathBuf>>;
+pub type DelRequest<'a> = AttachmentRequest<'a, Option<PathBuf>>;
 
 /// GC: what is still valid; everything else of this network may go.
 #[derive(Debug)]
-pub struct Gc<'a> {
+pub struct GcRequest<'a> {
     /// The attachments that are still valid.
     pub valid: Vec<Attachment>,
     /// The rest.
-    pub common: Common<'a>,
+    pub common: CallContext<'a>,
 }
 
 /// STATUS.
 #[derive(Debug)]
-pub struct Status<'a> {
+pub struct StatusRequest<'a> {
     /// What there is.
-    pub common: Common<'a>,
+    pub common: CallContext<'a>,
 }

@@ -9,12 +9,12 @@ use addr::Attachment;
 use serde_json::{Value, json};
 
 use crate::{
-    Args, Code, Common, Error, Fields, Gc, NetConf, Plugin, Request, Status, Verb, Version,
-    environment::Environment, version::at_least,
+    AttachmentRequest, CallContext, CniArgs, ConfObject, Error, ErrorCode, GcRequest, NetConf, Operation,
+    Plugin, StatusRequest, Version, environment::CallEnvironment, version::at_least,
 };
 
 /// Where a call's input comes from and its output goes to.
-pub struct Streams<'a> {
+pub struct CallIo<'a> {
     /// The environment.
     pub environment: &'a dyn Fn(&str) -> Option<OsString>,
     /// The configuration.
@@ -25,7 +25,7 @@ pub struct Streams<'a> {
     pub stderr: &'a mut dyn Write,
 }
 
-impl std::fmt::Debug for Streams<'_> {
+impl std::fmt::Debug for CallIo<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Streams")
     }
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Streams<'_> {
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// Exit code 0.
     Success,
     /// Exit code 1; the error object is on standard output.
@@ -41,25 +41,25 @@ pub enum Outcome {
 }
 
 /// Serves one call to `plugin`.
-pub fn serve(plugin: &dyn Plugin, streams: Streams<'_>) -> Outcome {
-    let Streams { environment, stdin, stdout, stderr } = streams;
+pub fn serve(plugin: &dyn Plugin, streams: CallIo<'_>) -> CallOutcome {
+    let CallIo { environment, stdin, stdout, stderr } = streams;
     if environment("CNI_COMMAND").is_none_or(|command| command.is_empty())
         && let Some(about) = plugin.about()
     {
         let versions = Version::ALL.map(Version::as_str).join(", ");
         let _ = writeln!(stderr, "{about}\nCNI protocol versions supported: {versions}");
-        return Outcome::Success;
+        return CallOutcome::Success;
     }
     let mut version = Version::LATEST;
     let (text, outcome) = match call(plugin, environment, stdin, &mut version) {
-        Ok(text) => (text, Outcome::Success),
-        Err(error) => (error.to_json(version), Outcome::Failure),
+        Ok(text) => (text, CallOutcome::Success),
+        Err(error) => (error.to_json(version), CallOutcome::Failure),
     };
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => outcome,
         Err(e) => {
             let _ = writeln!(stderr, "{}: standard output: {e}", plugin.name());
-            Outcome::Failure
+            CallOutcome::Failure
         }
     }
 }
@@ -71,20 +71,20 @@ fn call(
     stdin: &mut dyn Read,
     version: &mut Version,
 ) -> Result<String, Error> {
-    let environment = Environment::read(variable)?;
-    if environment.verb == Some(Verb::Version) {
+    let environment = CallEnvironment::read(variable)?;
+    if environment.verb == Some(Operation::Version) {
         return Ok(versions());
     }
     let mut input = Vec::with_capacity(4096); // most configurations in one read
     stdin
         .read_to_end(&mut input)
-        .map_err(|e| Error::new(Code::IO, format!("error reading from stdin: {e}")))?;
+        .map_err(|e| Error::new(ErrorCode::IO, format!("error reading from stdin: {e}")))?;
     let object = NetConf::object(&input)?;
     let name = NetConf::name_of(&object)?;
     let Some(verb) = environment.verb else {
         return Err(unknown_command(&environment.command));
     };
-    let written = Fields::new(&object, "").text("cniVersion")?.unwrap_or_default().to_owned();
+    let written = ConfObject::new(&object, "").text("cniVersion")?.unwrap_or_default().to_owned();
     refuse_too_old(verb, &written)?;
     *version = Version::from_conf(&written)?;
     let conf = NetConf::new(object, name, *version);
@@ -93,39 +93,39 @@ fn call(
 
 fn dispatch(
     plugin: &dyn Plugin,
-    verb: Verb,
-    environment: Environment,
+    verb: Operation,
+    environment: CallEnvironment,
     conf: NetConf,
     stdin: &[u8],
 ) -> Result<String, Error> {
     let version = conf.version;
     // DEL must work whatever the runtime says about the container: it reads what it can.
     let args = match verb {
-        Verb::Del => environment.args().unwrap_or_else(|_| Args::unread(&environment.args)),
+        Operation::Del => environment.args().unwrap_or_else(|_| CniArgs::unread(&environment.args)),
         _ => environment.args()?,
     };
-    let Environment { container_id, netns, ifname, path, netns_override, .. } = environment;
-    let common = Common { conf, args, cni_path: path, stdin };
+    let CallEnvironment { container_id, netns, ifname, path, netns_override, .. } = environment;
+    let common = CallContext { conf, args, cni_path: path, stdin };
     let attachment =
         container_id.zip(ifname).map(|(container_id, ifname)| Attachment { container_id, ifname });
     match (verb, attachment, netns) {
-        (Verb::Add, Some(attachment), Some(netns)) => plugin
-            .add(&Request { attachment, netns, own_netns_allowed: netns_override, common })?
+        (Operation::Add, Some(attachment), Some(netns)) => plugin
+            .add(&AttachmentRequest { attachment, netns, own_netns_allowed: netns_override, common })?
             .to_json(version),
-        (Verb::Del, Some(attachment), netns) => plugin
-            .del(&Request { attachment, netns, own_netns_allowed: netns_override, common })
+        (Operation::Del, Some(attachment), netns) => plugin
+            .del(&AttachmentRequest { attachment, netns, own_netns_allowed: netns_override, common })
             .map(|()| String::new()),
-        (Verb::Check, Some(attachment), Some(netns)) => plugin
-            .check(&Request { attachment, netns, own_netns_allowed: netns_override, common })
+        (Operation::Check, Some(attachment), Some(netns)) => plugin
+            .check(&AttachmentRequest { attachment, netns, own_netns_allowed: netns_override, common })
             .map(|()| String::new()),
-        (Verb::Gc, ..) => {
+        (Operation::Gc, ..) => {
             let valid = valid_attachments(&common.conf.fields())?;
-            plugin.gc(&Gc { valid, common }).map(|()| String::new())
+            plugin.gc(&GcRequest { valid, common }).map(|()| String::new())
         }
-        (Verb::Status, ..) => plugin.status(&Status { common }).map(|()| String::new()),
-        (Verb::Version, ..) => Ok(versions()),
+        (Operation::Status, ..) => plugin.status(&StatusRequest { common }).map(|()| String::new()),
+        (Operation::Version, ..) => Ok(versions()),
         // The environment's table requires them.
-        (Verb::Add | Verb::Del | Verb::Check, ..) => Err(unknown_command(verb.as_str())),
+        (Operation::Add | Operation::Del | Operation::Check, ..) => Err(unknown_command(verb.as_str())),
     }
 }
 
@@ -135,22 +135,22 @@ fn versions() -> String {
 }
 
 fn unknown_command(command: &str) -> Error {
-    Error::new(Code::INVALID_ENVIRONMENT, format!("unknown CNI_COMMAND: {command}"))
+    Error::new(ErrorCode::INVALID_ENVIRONMENT, format!("unknown CNI_COMMAND: {command}"))
 }
 
 /// CHECK came with 0.4.0, GC and STATUS with 1.1.0.
-fn refuse_too_old(verb: Verb, written: &str) -> Result<(), Error> {
+fn refuse_too_old(verb: Operation, written: &str) -> Result<(), Error> {
     let minimum = match verb {
-        Verb::Check => Version::V0_4_0,
-        Verb::Gc | Verb::Status => Version::V1_1_0,
-        Verb::Add | Verb::Del | Verb::Version => return Ok(()),
+        Operation::Check => Version::V0_4_0,
+        Operation::Gc | Operation::Status => Version::V1_1_0,
+        Operation::Add | Operation::Del | Operation::Version => return Ok(()),
     };
     if at_least(written, minimum)? {
         return Ok(());
     }
     let msg = format!("config version does not allow {}", verb.as_str());
     let details = format!("cniVersion is {written:?}, {} needs {minimum} or later", verb.as_str());
-    Err(Error::new(Code::INCOMPATIBLE_VERSION, msg).with_details(details))
+    Err(Error::new(ErrorCode::INCOMPATIBLE_VERSION, msg).with_details(details))
 }
 
 /// The keys of GC's list: the specification's, and a misnamed one under which libcni sent the same for a while.
@@ -158,7 +158,7 @@ const VALID: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
 
 /// GC's list. An absent list must never be read as an empty one, which would take everything back; `null` is what Go
 /// writes for an empty one. What either key lists is valid.
-fn valid_attachments(fields: &Fields<'_>) -> Result<Vec<Attachment>, Error> {
+fn valid_attachments(fields: &ConfObject<'_>) -> Result<Vec<Attachment>, Error> {
     if !VALID.iter().any(|key| fields.has(key)) {
         let msg = format!("{}: expected a list of what is still valid, found none", VALID[0]);
         return Err(

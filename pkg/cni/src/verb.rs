@@ -3,7 +3,7 @@
 /// A verb of the protocol, as `CNI_COMMAND` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant is the verb it names")]
-pub enum Verb {
+pub enum Operation {
     Add,
     Del,
     Check,
@@ -12,7 +12,7 @@ pub enum Verb {
     Version,
 }
 
-impl Verb {
+impl Operation {
     /// The verb `CNI_COMMAND` names.
     pub fn from_command(command: &str) -> Option<Self> {
         [Self::Add, Self::Del, Self::Check, Self::Gc, Self::Status, Self::Version]

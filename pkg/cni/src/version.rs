@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Code, Error};
+use crate::{Error, ErrorCode};
 
 /// A version of the CNI protocol that we speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ impl Version {
     /// The version a configuration names; the empty text means 0.1.0.
     ///
     /// # Errors
-    /// [`Code::INCOMPATIBLE_VERSION`]: the comparison is of the exact text, not of a range.
+    /// [`ErrorCode::INCOMPATIBLE_VERSION`]: the comparison is of the exact text, not of a range.
     pub fn from_conf(text: &str) -> Result<Self, Error> {
         if text.is_empty() {
             return Ok(Self::V0_1_0);
@@ -49,7 +49,7 @@ impl Version {
         Self::ALL.into_iter().find(|v| v.as_str() == text).ok_or_else(|| {
             let supported: Vec<_> = Self::ALL.iter().map(|v| format!("{:?}", v.as_str())).collect();
             let details = format!("config is {text:?}, plugin supports [{}]", supported.join(" "));
-            Error::new(Code::INCOMPATIBLE_VERSION, "incompatible CNI versions").with_details(details)
+            Error::new(ErrorCode::INCOMPATIBLE_VERSION, "incompatible CNI versions").with_details(details)
         })
     }
 
@@ -77,7 +77,7 @@ impl fmt::Display for Version {
 /// Whether `text` is at least `minimum`, also for versions that do not exist (yet).
 ///
 /// # Errors
-/// [`Code::DECODE`] if the text is not of the form `x.y.z`.
+/// [`ErrorCode::DECODE`] if the text is not of the form `x.y.z`.
 pub(crate) fn at_least(text: &str, minimum: Version) -> Result<bool, Error> {
     let text = if text.is_empty() { Version::V0_1_0.as_str() } else { text };
     Ok(triple(text)? >= triple(minimum.as_str())?)
@@ -87,5 +87,5 @@ fn triple(text: &str) -> Result<[u32; 3], Error> {
     let parts: Option<Vec<u32>> = text.split('.').map(|part| part.parse().ok()).collect();
     parts
         .and_then(|parts| parts.try_into().ok())
-        .ok_or_else(|| Error::new(Code::DECODE, format!("cniVersion {text:?}: expected the form x.y.z")))
+        .ok_or_else(|| Error::new(ErrorCode::DECODE, format!("cniVersion {text:?}: expected the form x.y.z")))
 }

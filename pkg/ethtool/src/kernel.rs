@@ -31,14 +31,14 @@ const ALIGNMENT: usize = 8;
 
 /// A request, and room for its answer. Behind it is an inaccessible page.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct IoctlBuffer {
     mapping: NonNull<c_void>,
     mapped: NonZeroUsize,
     offset: usize,
     length: usize,
 }
 
-impl Request {
+impl IoctlBuffer {
     /// So many bytes, all zero.
     pub(crate) fn zeroed(length: usize) -> Result<Self, Errno> {
         let taken = length.checked_next_multiple_of(ALIGNMENT).ok_or(Errno::ENOMEM)?;
@@ -58,7 +58,7 @@ impl Request {
     }
 }
 
-impl Deref for Request {
+impl Deref for IoctlBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -67,14 +67,14 @@ impl Deref for Request {
     }
 }
 
-impl DerefMut for Request {
+impl DerefMut for IoctlBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and this value is borrowed alone.
         unsafe { slice::from_raw_parts_mut(self.start().as_ptr(), self.length) }
     }
 }
 
-impl Drop for Request {
+impl Drop for IoctlBuffer {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's, and no borrow of it is left. It cannot fail for a whole mapping.
         let _ = unsafe { munmap(self.mapping, self.mapped.get()) };
@@ -85,7 +85,7 @@ impl Drop for Request {
 ///
 /// # Errors
 /// `EFAULT` if the answer is longer than the request has room for.
-pub(crate) fn ask(socket: BorrowedFd<'_>, link: &LinkName, request: &mut Request) -> Result<(), Errno> {
+pub(crate) fn ask(socket: BorrowedFd<'_>, link: &LinkName, request: &mut IoctlBuffer) -> Result<(), Errno> {
     let mut name = [0; libc::IFNAMSIZ];
     for (to, from) in name.iter_mut().zip(link.as_str().bytes()) {
         *to = from.cast_signed() as libc::c_char;
@@ -111,15 +111,15 @@ mod tests {
     #[test]
     fn a_request_is_writable_to_its_last_byte() {
         for length in [1, 8, 12, PAGE - 1, PAGE, PAGE + 1, 5 * PAGE + 44] {
-            let mut request = Request::zeroed(length).unwrap();
+            let mut request = IoctlBuffer::zeroed(length).unwrap();
             assert_eq!(request.len(), length);
             assert!(request.iter().all(|byte| *byte == 0));
             assert_eq!(request.as_ptr().addr() % ALIGNMENT, 0);
             request.fill(7);
             assert!(request.iter().all(|byte| *byte == 7));
         }
-        assert_eq!(Request::zeroed(usize::MAX).unwrap_err(), Errno::ENOMEM);
-        assert_eq!(Request::zeroed(usize::MAX - 2 * PAGE).unwrap_err(), Errno::ENOMEM);
+        assert_eq!(IoctlBuffer::zeroed(usize::MAX).unwrap_err(), Errno::ENOMEM);
+        assert_eq!(IoctlBuffer::zeroed(usize::MAX - 2 * PAGE).unwrap_err(), Errno::ENOMEM);
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         node.run_ip("link add v0 type veth peer name v1");
         let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).unwrap();
         // Room for one name. That the request says zero has every kernel write all that there are.
-        let mut request = Request::zeroed(12 + 32).unwrap();
+        let mut request = IoctlBuffer::zeroed(12 + 32).unwrap();
         request[..4].copy_from_slice(&GSTRINGS.to_ne_bytes());
         request[4..8].copy_from_slice(&STATISTICS.to_ne_bytes());
         assert_eq!(ask(socket.as_fd(), &"v0".parse().unwrap(), &mut request), Err(Errno::EFAULT));

@@ -26,5 +26,5 @@ mod statistics;
 
 pub use error::Error;
 pub use settings::DriverSettings;
-pub use socket::Socket;
-pub use statistics::Names;
+pub use socket::EthtoolSocket;
+pub use statistics::StatNames;

@@ -6,17 +6,17 @@ use addr::LinkName;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, Socket,
+    Error, EthtoolSocket,
     hex::{self, unhex},
     layout::{features, rules, spread},
-    socket::{Command, number, put},
+    socket::{EthtoolCommand, number, put},
 };
 
 /// A structure of `linux/ethtool.h` that one command reads and another takes back as it is.
-struct Setting {
+struct SettingBlock {
     name: &'static str,
-    get: Command,
-    set: Command,
+    get: EthtoolCommand,
+    set: EthtoolCommand,
     length: usize,
     /// What the second word asks for, if the structure is one of several.
     of: u32,
@@ -27,17 +27,18 @@ const fn setting(
     get: (u32, &'static str),
     set: (u32, &'static str),
     length: usize,
-) -> Setting {
-    let (get, set) = (Command { number: get.0, name: get.1 }, Command { number: set.0, name: set.1 });
-    Setting { name, get, set, length, of: 0 }
+) -> SettingBlock {
+    let (get, set) =
+        (EthtoolCommand { number: get.0, name: get.1 }, EthtoolCommand { number: set.0, name: set.1 });
+    SettingBlock { name, get, set, length, of: 0 }
 }
 
 /// The fields of a packet by which its queue is chosen, for a kind of flow (`TCP_V4_FLOW` and others).
-const fn hash(name: &'static str, flow: u32) -> Setting {
-    Setting { of: flow, ..setting(name, (0x29, "ETHTOOL_GRXFH"), (0x2a, "ETHTOOL_SRXFH"), 16) }
+const fn hash(name: &'static str, flow: u32) -> SettingBlock {
+    SettingBlock { of: flow, ..setting(name, (0x29, "ETHTOOL_GRXFH"), (0x2a, "ETHTOOL_SRXFH"), 16) }
 }
 
-impl Setting {
+impl SettingBlock {
     /// `struct ethtool_coalesce` without `use_adaptive_rx_coalesce` and `use_adaptive_tx_coalesce`; `None` of another one, or if
     /// they are not set.
     fn without_adaptive_words(&self, bytes: &[u8]) -> Option<Vec<u8>> {
@@ -54,7 +55,7 @@ impl Setting {
 const COALESCING: &str = "coalescing";
 
 /// In the order in which they are set: the first decide what the others may be.
-const SETTINGS: [Setting; 9] = [
+const SETTINGS: [SettingBlock; 9] = [
     setting("privateFlags", (0x27, "ETHTOOL_GPFLAGS"), (0x28, "ETHTOOL_SPFLAGS"), 8),
     setting("channels", (0x3c, "ETHTOOL_GCHANNELS"), (0x3d, "ETHTOOL_SCHANNELS"), 36),
     setting("rings", (0x10, "ETHTOOL_GRINGPARAM"), (0x11, "ETHTOOL_SRINGPARAM"), 36),
@@ -67,17 +68,17 @@ const SETTINGS: [Setting; 9] = [
 ];
 
 const FEATURES: &str = "features";
-const GFEATURES: Command = Command { number: 0x3a, name: "ETHTOOL_GFEATURES" };
-const SFEATURES: Command = Command { number: 0x3b, name: "ETHTOOL_SFEATURES" };
+const GFEATURES: EthtoolCommand = EthtoolCommand { number: 0x3a, name: "ETHTOOL_GFEATURES" };
+const SFEATURES: EthtoolCommand = EthtoolCommand { number: 0x3b, name: "ETHTOOL_SFEATURES" };
 
 const SPREAD: &str = "receiveSideScaling";
-const GRSSH: Command = Command { number: 0x46, name: "ETHTOOL_GRSSH" };
-const SRSSH: Command = Command { number: 0x47, name: "ETHTOOL_SRSSH" };
+const GRSSH: EthtoolCommand = EthtoolCommand { number: 0x46, name: "ETHTOOL_GRSSH" };
+const SRSSH: EthtoolCommand = EthtoolCommand { number: 0x47, name: "ETHTOOL_SRSSH" };
 
 const RULES: &str = "flowRules";
-const GRXCLSRLCNT: Command = Command { number: 0x2e, name: "ETHTOOL_GRXCLSRLCNT" };
-const GRXCLSRLALL: Command = Command { number: 0x30, name: "ETHTOOL_GRXCLSRLALL" };
-const SRXCLSRLDEL: Command = Command { number: 0x31, name: "ETHTOOL_SRXCLSRLDEL" };
+const GRXCLSRLCNT: EthtoolCommand = EthtoolCommand { number: 0x2e, name: "ETHTOOL_GRXCLSRLCNT" };
+const GRXCLSRLALL: EthtoolCommand = EthtoolCommand { number: 0x30, name: "ETHTOOL_GRXCLSRLALL" };
+const SRXCLSRLDEL: EthtoolCommand = EthtoolCommand { number: 0x31, name: "ETHTOOL_SRXCLSRLDEL" };
 
 /// A link's settings by their names, as the kernel told them: the bytes of its structures, as hexadecimal digits. What a
 /// driver does not have is not there.
@@ -87,7 +88,7 @@ const SRXCLSRLDEL: Command = Command { number: 0x31, name: "ETHTOOL_SRXCLSRLDEL"
 #[serde(transparent)]
 pub struct DriverSettings(BTreeMap<String, String>);
 
-impl Socket {
+impl EthtoolSocket {
     /// A link's settings.
     ///
     /// # Errors
@@ -141,7 +142,7 @@ impl Socket {
         result
     }
 
-    fn get(&self, link: &LinkName, setting: &Setting) -> Result<Option<Vec<u8>>, Error> {
+    fn get(&self, link: &LinkName, setting: &SettingBlock) -> Result<Option<Vec<u8>>, Error> {
         let answer = self.ask(link, setting.get, setting.length, |request| {
             if setting.of != 0 {
                 put(request, 4, setting.of);
@@ -150,7 +151,7 @@ impl Socket {
         Ok(answer.map(|bytes| bytes.to_vec()))
     }
 
-    fn restore(&self, link: &LinkName, setting: &Setting, former: &[u8]) -> Result<(), Error> {
+    fn restore(&self, link: &LinkName, setting: &SettingBlock, former: &[u8]) -> Result<(), Error> {
         if self.get(link, setting)?.as_deref() == Some(former) {
             return Ok(());
         }
@@ -162,7 +163,7 @@ impl Socket {
     }
 
     /// Sends a structure under another command.
-    fn set(&self, link: &LinkName, command: Command, bytes: &[u8]) -> Result<(), Error> {
+    fn set(&self, link: &LinkName, command: EthtoolCommand, bytes: &[u8]) -> Result<(), Error> {
         self.ask(link, command, bytes.len(), |request| request[4..].copy_from_slice(&bytes[4..])).map(drop)
     }
 
@@ -261,7 +262,7 @@ mod tests {
     #[test]
     fn what_somebody_changed_is_as_it_was() {
         let node = node();
-        let (link, socket) = ("v0".parse().unwrap(), Socket::open().unwrap());
+        let (link, socket) = ("v0".parse().unwrap(), EthtoolSocket::open().unwrap());
         node.run("ethtool", &["-L", "v0", "rx", "2", "tx", "3"]);
         let (before, told) = (socket.driver_settings(&link).unwrap(), shown(&node));
         assert!(told.contains("RX:\t\t2") && told.contains("TX:\t\t3"), "{told}");
@@ -277,7 +278,7 @@ mod tests {
     #[test]
     fn what_is_not_known_stays_and_what_is_no_setting_is_passed_over() {
         let node = node();
-        let (link, socket) = ("v0".parse().unwrap(), Socket::open().unwrap());
+        let (link, socket) = ("v0".parse().unwrap(), EthtoolSocket::open().unwrap());
         let told = shown(&node);
         let mut odd = DriverSettings::default();
         for (name, digits) in
@@ -297,7 +298,7 @@ mod tests {
         let asked = thread::spawn(|| {
             #[expect(clippy::disallowed_methods, reason = "the thread ends there")]
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
-            Socket::open().unwrap().driver_settings(&"v0".parse().unwrap())
+            EthtoolSocket::open().unwrap().driver_settings(&"v0".parse().unwrap())
         });
         assert!(matches!(asked.join().unwrap(), Err(Error::NoSuchLink { .. })));
     }

@@ -10,23 +10,23 @@ use nix::{
 
 use crate::{
     Error,
-    kernel::{Request, ask},
+    kernel::{IoctlBuffer, ask},
 };
 
 /// A socket to ask links of one network namespace: that of the thread that opened it.
 #[derive(Debug)]
-pub struct Socket {
+pub struct EthtoolSocket {
     fd: OwnedFd,
 }
 
 /// What a link is asked: a command of `linux/ethtool.h`, with its name.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Command {
+pub(crate) struct EthtoolCommand {
     pub(crate) number: u32,
     pub(crate) name: &'static str,
 }
 
-impl Socket {
+impl EthtoolSocket {
     /// Opens a socket in the calling thread's network namespace.
     ///
     /// # Errors
@@ -45,15 +45,15 @@ impl Socket {
     pub(crate) fn ask(
         &self,
         link: &LinkName,
-        command: Command,
+        command: EthtoolCommand,
         room: usize,
         fill: impl FnOnce(&mut [u8]),
-    ) -> Result<Option<Request>, Error> {
+    ) -> Result<Option<IoctlBuffer>, Error> {
         let refused = |errno| match errno {
             Errno::ENODEV => Error::NoSuchLink { link: link.clone() },
             errno => Error::Refused { operation: command.name, link: link.clone(), errno },
         };
-        let mut request = Request::zeroed(room).map_err(refused)?;
+        let mut request = IoctlBuffer::zeroed(room).map_err(refused)?;
         put(&mut request, 0, command.number);
         fill(&mut request);
         match ask(self.fd.as_fd(), link, &mut request) {

@@ -3,13 +3,13 @@
 use addr::LinkName;
 
 use crate::{
-    Error, Socket,
-    socket::{Command, number},
+    Error, EthtoolSocket,
+    socket::{EthtoolCommand, number},
 };
 
-const GSET: Command = Command { number: 0x01, name: "ETHTOOL_GSET" };
-const GLINK: Command = Command { number: 0x0a, name: "ETHTOOL_GLINK" };
-const GLINKSETTINGS: Command = Command { number: 0x4c, name: "ETHTOOL_GLINKSETTINGS" };
+const GSET: EthtoolCommand = EthtoolCommand { number: 0x01, name: "ETHTOOL_GSET" };
+const GLINK: EthtoolCommand = EthtoolCommand { number: 0x0a, name: "ETHTOOL_GLINK" };
+const GLINKSETTINGS: EthtoolCommand = EthtoolCommand { number: 0x4c, name: "ETHTOOL_GLINKSETTINGS" };
 
 /// `struct ethtool_cmd`.
 mod cmd {
@@ -25,7 +25,7 @@ mod settings {
     pub(super) const MASK_WORDS: usize = 15;
 }
 
-impl Socket {
+impl EthtoolSocket {
     /// A link's speed in Mb/s, as `ethtool LINK` shows it; `None` if the link is down, has none (`lo`), or its driver
     /// does not know.
     ///
@@ -102,7 +102,7 @@ mod tests {
     fn the_command_of_old_tells_the_same_speed() {
         let node = TestNode::new();
         node.run_ip("link add v0 type veth peer name v1");
-        let (socket, link) = (Socket::open().unwrap(), "v0".parse().unwrap());
+        let (socket, link) = (EthtoolSocket::open().unwrap(), "v0".parse().unwrap());
         assert_eq!(socket.link_settings(&link), Ok(10_000));
         assert_eq!(socket.settings(&link), Ok(10_000));
     }

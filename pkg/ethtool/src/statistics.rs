@@ -3,13 +3,13 @@
 use addr::LinkName;
 
 use crate::{
-    Error, Socket,
-    socket::{Command, number, put},
+    Error, EthtoolSocket,
+    socket::{EthtoolCommand, number, put},
 };
 
-const GSTRINGS: Command = Command { number: 0x1b, name: "ETHTOOL_GSTRINGS" };
-const GSTATS: Command = Command { number: 0x1d, name: "ETHTOOL_GSTATS" };
-const GSSET_INFO: Command = Command { number: 0x37, name: "ETHTOOL_GSSET_INFO" };
+const GSTRINGS: EthtoolCommand = EthtoolCommand { number: 0x1b, name: "ETHTOOL_GSTRINGS" };
+const GSTATS: EthtoolCommand = EthtoolCommand { number: 0x1d, name: "ETHTOOL_GSTATS" };
+const GSSET_INFO: EthtoolCommand = EthtoolCommand { number: 0x37, name: "ETHTOOL_GSSET_INFO" };
 
 /// `ETH_SS_STATS`: of the sets of strings that a driver has, the names of its statistics.
 const STATISTICS: u32 = 1;
@@ -43,13 +43,13 @@ const ATTEMPTS: usize = 5;
 
 /// The names of a link's statistics, in the driver's order. A driver may use one twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct StatNames {
     /// As the kernel writes them: [`NAME`] bytes each.
     raw: Vec<u8>,
     texts: Vec<String>,
 }
 
-impl Names {
+impl StatNames {
     fn of(raw: &[u8]) -> Self {
         Self { raw: raw.to_owned(), texts: raw.chunks_exact(NAME).map(text).collect() }
     }
@@ -70,7 +70,7 @@ fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
-impl Socket {
+impl EthtoolSocket {
     /// The names and values that `ethtool -S LINK` shows, in the driver's order; empty if it has none.
     ///
     /// # Errors
@@ -91,12 +91,12 @@ impl Socket {
     /// The names only, for those who keep them; empty if there are none.
     ///
     /// # Errors
-    /// As of [`Socket::statistics`].
-    pub fn names(&self, link: &LinkName) -> Result<Names, Error> {
+    /// As of [`EthtoolSocket::statistics`].
+    pub fn names(&self, link: &LinkName) -> Result<StatNames, Error> {
         for _ in 0..ATTEMPTS {
             let count = self.count(link)?;
             if let Some(raw) = self.strings(link, count)? {
-                return Ok(Names::of(&raw));
+                return Ok(StatNames::of(&raw));
             }
         }
         Err(Error::Unsteady { link: link.clone() })
@@ -107,7 +107,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`Error::NoSuchLink`], [`Error::Refused`].
-    pub fn values(&self, link: &LinkName, names: &Names) -> Result<Option<Vec<u64>>, Error> {
+    pub fn values(&self, link: &LinkName, names: &StatNames) -> Result<Option<Vec<u64>>, Error> {
         let Some(values) = self.stats(link, names.count())? else { return Ok(None) };
         // Others may be as many. Their names cost the driver nothing: it need not ask the hardware for them.
         let now = self.strings(link, self.count(link)?)?;
@@ -166,7 +166,7 @@ mod tests {
     fn other_statistics_of_the_same_number_are_noticed() {
         let node = TestNode::new();
         node.run_ip("link add v0 type veth peer name v1");
-        let (socket, link) = (Socket::open().unwrap(), "v0".parse().unwrap());
+        let (socket, link) = (EthtoolSocket::open().unwrap(), "v0".parse().unwrap());
         let mut names = socket.names(&link).unwrap();
         assert_eq!(socket.values(&link, &names).unwrap().unwrap().len(), names.as_slice().len());
         names.raw[0] ^= 1;
@@ -177,7 +177,7 @@ mod tests {
     fn an_answer_of_another_number_is_none() {
         let node = TestNode::new();
         node.run_ip("link add v0 type veth peer name v1");
-        let (socket, link) = (Socket::open().unwrap(), "v0".parse().unwrap());
+        let (socket, link) = (EthtoolSocket::open().unwrap(), "v0".parse().unwrap());
         let count = socket.count(&link).unwrap();
         for other in [count - 1, count + 1, 10_000] {
             assert_eq!(socket.strings(&link, other), Ok(None), "{other} of {count}");
@@ -189,7 +189,7 @@ mod tests {
     fn a_name_may_take_all_its_bytes_and_have_any() {
         let mut raw = vec![b'x'; NAME];
         raw.extend([b"rx_\xffy\0 rest".as_slice(), &[0; NAME - 11]].concat());
-        let names = Names::of(&raw);
+        let names = StatNames::of(&raw);
         assert_eq!(names.as_slice(), ["x".repeat(NAME), "rx_\u{fffd}y".to_owned()]);
         assert_eq!(names.count(), 2);
     }

@@ -3,17 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 use addr::LinkName;
-use ethtool::{Error, Socket};
+use ethtool::{Error, EthtoolSocket};
 use testkit::{Observe, TestNode, wait_until};
 
 /// A node with both ends of a cable that is plugged in.
-fn node() -> (TestNode, Socket, LinkName) {
+fn node() -> (TestNode, EthtoolSocket, LinkName) {
     let node = TestNode::new();
     node.run_ip("link add v0 numrxqueues 4 numtxqueues 4 type veth peer name v1 numrxqueues 4 numtxqueues 4");
     node.run_ip("link set v1 up");
     node.run_ip("link set v0 up");
     wait_until("v0 has a carrier", || node.link("v0").unwrap()["operstate"] == "UP");
-    (node, Socket::open().unwrap(), link("v0"))
+    (node, EthtoolSocket::open().unwrap(), link("v0"))
 }
 
 fn link(name: &str) -> LinkName {
@@ -115,7 +115,7 @@ fn a_socket_asks_in_the_namespace_it_was_opened_in() {
     let (node, socket, v0) = node();
     let pod = node.pod("a");
     node.run_ip(&format!("link set v1 netns {}", pod.path().display()));
-    let pods = netns::NetNs::open(pod.path()).unwrap().run(Socket::open).unwrap().unwrap();
+    let pods = netns::NetNs::open(pod.path()).unwrap().run(EthtoolSocket::open).unwrap().unwrap();
     assert!(pods.statistics(&link("v1")).is_ok_and(|statistics| !statistics.is_empty()));
     assert_eq!(pods.statistics(&v0), Err(Error::NoSuchLink { link: v0.clone() }));
     assert_eq!(socket.speed(&link("v1")), Err(Error::NoSuchLink { link: link("v1") }));

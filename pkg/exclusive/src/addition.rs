@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cni::{Add, Error as CniError};
+use cni::{AddRequest, Error as CniError};
 use journal::Journal;
 use netns::NetNs;
 use plugin::{
@@ -14,18 +14,18 @@ use plugin::{
     attachment::{self, NodeChange},
 };
 use rdma::{CharDevices, Device, NetnsMode, Socket};
-use state::claim::{Claim, Part};
+use state::claim::{ClaimKind, DeviceClaim};
 use sysfs::Function;
 use tracing::info;
 
 use crate::{
-    Change, PLUGIN, RdmaNeed,
-    described::{Described, fill},
+    ExclusiveRdmaRequirement, PLUGIN, RdmaChange,
+    described::{PodMapUpdate, fill},
     device_move::DeviceMove,
     error::ExclusiveError,
     ready,
-    renumbered::{Renumbered, gap, put_right, refusal},
-    turn::Turn,
+    renumbered::{RenumberedDevice, gap, put_right, refusal},
+    turn::MoveGuard,
 };
 
 /// How long a device may be on its way home from its former pod.
@@ -39,9 +39,9 @@ const GAP: Duration = Duration::from_millis(200);
 
 /// An ADD whose preconditions hold.
 #[derive(Debug)]
-pub struct Addition<'a, 'r> {
+pub struct RdmaAdd<'a, 'r> {
     /// The call.
-    pub request: &'a Add<'r>,
+    pub request: &'a AddRequest<'r>,
     /// The node.
     pub node: &'a Node,
     /// The pod's namespace.
@@ -54,34 +54,34 @@ pub struct Addition<'a, 'r> {
 
 /// A device that is in the pod.
 #[derive(Debug)]
-pub struct Given {
+pub struct MovedDevice {
     device: Device,
     char_devices: CharDevices,
 }
 
-impl Given {
+impl MovedDevice {
     /// Says in the pod map's entry which device the pod has.
-    pub fn fill(&self, entry: &mut podmap::Rdma) {
+    pub fn fill(&self, entry: &mut podmap::RdmaInfo) {
         fill(entry, &self.device, &self.char_devices);
     }
 }
 
-impl Addition<'_, '_> {
+impl RdmaAdd<'_, '_> {
     /// Claims the function's RDMA devices and moves them into the pod.
     ///
     /// # Errors
     /// If another attachment has them, there are none, they cannot be moved, or their character devices would not have the
     /// same numbers in the pod.
-    pub fn make<C>(&mut self, journal: &mut Journal<C>) -> Result<Vec<Given>, Error>
+    pub fn make<C>(&mut self, journal: &mut Journal<C>) -> Result<Vec<MovedDevice>, Error>
     where
-        C: NodeChange + From<Change>,
+        C: NodeChange + From<RdmaChange>,
     {
-        let Add { attachment, netns, .. } = self.request;
+        let AddRequest { attachment, netns, .. } = self.request;
         let (node, function) = (self.node, self.function.clone());
-        let claim = Claim::of(Part::Rdma, function, attachment, netns.clone(), self.pod.id())?;
-        journal.make(Change::Claim(claim.clone()).into(), |_| {
+        let claim = DeviceClaim::of(ClaimKind::Rdma, function, attachment, netns.clone(), self.pod.id())?;
+        journal.make(RdmaChange::Claim(claim.clone()).into(), |_| {
             claim.make(&node.state, &|| node.claims_lock().at(), |former| {
-                attachment::take_back::<Change>(node, PLUGIN, former)
+                attachment::take_back::<RdmaChange>(node, PLUGIN, former)
             })
         })?;
         let devices = self.devices()?;
@@ -92,46 +92,51 @@ impl Addition<'_, '_> {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn describe(&self, journal: &mut Journal<Change>, given: &[Given]) -> Result<(), Error> {
-        let Some(Given { device, char_devices }) = given.first() else { return Ok(()) };
-        let described = Described::of(self.node, &self.request.attachment, device, char_devices);
+    pub fn describe(&self, journal: &mut Journal<RdmaChange>, given: &[MovedDevice]) -> Result<(), Error> {
+        let Some(MovedDevice { device, char_devices }) = given.first() else { return Ok(()) };
+        let described = PodMapUpdate::of(self.node, &self.request.attachment, device, char_devices);
         let Some((described, entry)) = described else { return Ok(()) };
-        journal.make(Change::Described(described.clone()), |_| described.write(self.node, &entry))
+        journal.make(RdmaChange::Described(described.clone()), |_| described.write(self.node, &entry))
     }
 
     /// Waits until the pod can use what it was given, if it is not to start before.
     ///
     /// # Errors
     /// What is missing when the time is over.
-    pub fn wait(&self, need: RdmaNeed, given: &[Given], addresses: &[IpAddr]) -> Result<(), Error> {
-        let RdmaNeed::Ready(timeout) = need else { return Ok(()) };
-        given.iter().try_for_each(|Given { device, char_devices }| {
+    pub fn wait(
+        &self,
+        need: ExclusiveRdmaRequirement,
+        given: &[MovedDevice],
+        addresses: &[IpAddr],
+    ) -> Result<(), Error> {
+        let ExclusiveRdmaRequirement::Ready(timeout) = need else { return Ok(()) };
+        given.iter().try_for_each(|MovedDevice { device, char_devices }| {
             ready::wait(self.node, self.pod, device, char_devices, addresses, timeout)
         })
     }
 
-    fn give<C>(&mut self, journal: &mut Journal<C>, device: Device) -> Result<Given, Error>
+    fn give<C>(&mut self, journal: &mut Journal<C>, device: Device) -> Result<MovedDevice, Error>
     where
-        C: NodeChange + From<Change>,
+        C: NodeChange + From<RdmaChange>,
     {
         self.is_no_infiniband(&device)?;
-        let turn = Turn::take(self.node, self.function)?;
+        let turn = MoveGuard::take(self.node, self.function)?;
         let char_devices = self.numbers(&device, &turn)?;
         let device_move = DeviceMove::of(self.request, self.function, &device, self.pod, &char_devices);
         let (node, pod) = (self.node, self.pod);
         let socket = &mut self.socket;
-        journal.make(Change::Move(device_move.clone()).into(), |_| {
+        journal.make(RdmaChange::Move(device_move.clone()).into(), |_| {
             device_move.move_to_pod(node, socket, &device, pod, &turn)
         })?;
         info!(device = %device.name, function = %self.function, %char_devices, "moved");
-        Ok(Given { device, char_devices })
+        Ok(MovedDevice { device, char_devices })
     }
 
     /// The numbers that a device has and will have in the pod.
-    fn numbers(&mut self, device: &Device, turn: &Turn) -> Result<CharDevices, Error> {
+    fn numbers(&mut self, device: &Device, turn: &MoveGuard) -> Result<CharDevices, Error> {
         let (node, function) = (self.node, self.function);
         let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
-        if let Some(noted) = Renumbered::find(node, function, device)? {
+        if let Some(noted) = RenumberedDevice::find(node, function, device)? {
             now = put_right(node, &mut self.socket, function, device, noted.rightful(), turn)?;
             if !now.agrees_with(noted.rightful()) {
                 return Err(refusal(node, function, device, &now, noted.rightful()));

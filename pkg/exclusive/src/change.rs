@@ -6,23 +6,23 @@ use std::fmt;
 use netns::NetNs;
 use plugin::{Error, Node};
 use serde::{Deserialize, Serialize};
-use state::claim::Claim;
+use state::claim::DeviceClaim;
 
-use crate::{described::Described, device_move::DeviceMove};
+use crate::{described::PodMapUpdate, device_move::DeviceMove};
 
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Change {
+pub enum RdmaChange {
     /// The function's RDMA device was claimed.
-    Claim(Claim),
+    Claim(DeviceClaim),
     /// A device was moved.
     Move(DeviceMove),
     /// The attachment's entry in the pod map says so.
-    Described(Described),
+    Described(PodMapUpdate),
 }
 
-impl Change {
+impl RdmaChange {
     /// Looks whether what was moved is in this pod.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Change {
     }
 }
 
-impl journal::Change for Change {
+impl journal::Change for RdmaChange {
     type Node = Node;
     type Error = Error;
 
@@ -67,7 +67,7 @@ impl journal::Change for Change {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for RdmaChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Claim(claim) => claim.fmt(f),

@@ -4,18 +4,18 @@ use std::fmt;
 
 use addr::Attachment;
 use plugin::{Error, Node, entry};
-use podmap::{Entry, Mode, Rdma};
+use podmap::{AttachMode, Entry, RdmaInfo};
 use rdma::{CharDevices, Device};
 use serde::{Deserialize, Serialize};
 
 /// The pod map's entry of an attachment was given its RDMA device.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Described {
+pub struct PodMapUpdate {
     attachment: Attachment,
-    before: Rdma,
+    before: RdmaInfo,
 }
 
-impl Described {
+impl PodMapUpdate {
     /// What the entry that the chain's main plugin made is to say of a device; `None` if it made none.
     pub(crate) fn of(
         node: &Node,
@@ -48,15 +48,15 @@ impl Described {
 }
 
 /// Says which device a pod has to itself.
-pub(crate) fn fill(rdma: &mut Rdma, device: &Device, char_devices: &CharDevices) {
-    rdma.mode = Mode::Exclusive;
+pub(crate) fn fill(rdma: &mut RdmaInfo, device: &Device, char_devices: &CharDevices) {
+    rdma.mode = AttachMode::Exclusive;
     rdma.ibdev = Some(device.name.clone());
     rdma.port = Some(1);
     rdma.node_guid = Some(device.node_guid.to_string());
     rdma.char_devices = char_devices.names().to_vec();
 }
 
-impl fmt::Display for Described {
+impl fmt::Display for PodMapUpdate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pod map entry of {}", self.attachment)
     }

@@ -8,19 +8,19 @@ use std::{
 };
 
 use addr::Attachment;
-use cni::Add;
+use cni::AddRequest;
 use netns::{NetNs, NetNsId};
 use plugin::{Error, Node, other_netns};
 use rdma::{CharDevices, Device, MoveError, Socket};
 use serde::{Deserialize, Serialize};
-use state::claim::{self, Part};
+use state::claim::{self, ClaimKind};
 use sysfs::Function;
 use tracing::warn;
 
 use crate::{
     error::ExclusiveError,
     renumbered::{put_right, refusal},
-    turn::Turn,
+    turn::MoveGuard,
 };
 
 /// How long DEL waits for a device to come home from a namespace that died: the kernel does that in the
@@ -61,7 +61,7 @@ pub struct DeviceMove {
 impl DeviceMove {
     /// The move that an ADD will make.
     pub(crate) fn of(
-        request: &Add<'_>,
+        request: &AddRequest<'_>,
         function: &Function,
         device: &Device,
         pod: &NetNs,
@@ -105,7 +105,7 @@ impl DeviceMove {
         socket: &mut Socket,
         device: &Device,
         pod: &NetNs,
-        _turn: &Turn,
+        _turn: &MoveGuard,
     ) -> Result<(), Error> {
         rdma::move_device(socket, device, pod).map_err(refused)?;
         let now = CharDevices::of(&node.sysfs, &self.function, &device.name)?;
@@ -144,8 +144,13 @@ impl DeviceMove {
 
     /// Brings the device home under its name and with its numbers, unless it is another attachment's by now.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
-        if claim::is_anothers(&node.state, node.claims_lock().at(), Part::Rdma, &self.function, &self.owner)?
-        {
+        if claim::is_anothers(
+            &node.state,
+            node.claims_lock().at(),
+            ClaimKind::Rdma,
+            &self.function,
+            &self.owner,
+        )? {
             return Ok(());
         }
         let mut left_restored = false;
@@ -219,7 +224,7 @@ impl DeviceMove {
     /// Moves the device home as it was, if it is in that namespace.
     fn leave_from(&self, node: &Node, pod: &NetNs) -> Result<bool, Error> {
         let home = NetNs::current()?;
-        let _turn = Turn::take(node, &self.function)?;
+        let _turn = MoveGuard::take(node, &self.function)?;
         let named = |socket: &mut Socket| {
             let found = self.find(socket)?;
             found.map(|device| self.restored(socket, device)).transpose()
@@ -313,7 +318,7 @@ impl DeviceMove {
         // One that was registered anew has numbers of its own.
         let device = self.find_at_home(&mut socket, node)?.filter(|device| self.index == Some(device.index));
         let Some(device) = device else { return Ok(()) };
-        let turn = Turn::take(node, &self.function)?;
+        let turn = MoveGuard::take(node, &self.function)?;
         put_right(node, &mut socket, &self.function, &device, &self.char_devices, &turn).map(drop)
     }
 

@@ -1,7 +1,7 @@
 //! An RDMA device that one pod has to itself: into the pod, and home again.
 //!
-//! In exclusive mode an RDMA device is in one network namespace. Read [`Addition`] first; what it changes on the node is
-//! [`Change`]. The kernel gives a device that moves new numbers for its character devices, which a container has been
+//! In exclusive mode an RDMA device is in one network namespace. Read [`RdmaAdd`] first; what it changes on the node is
+//! [`RdmaChange`]. The kernel gives a device that moves new numbers for its character devices, which a container has been
 //! given by then: [`turn`] sees to it that they are the same again, and [`renumbered`] remembers those that are not.
 
 #![forbid(unsafe_code)]
@@ -16,10 +16,10 @@ mod ready;
 mod renumbered;
 mod turn;
 
-pub use addition::{Addition, Given, in_exclusive_mode};
-pub use change::Change;
+pub use addition::{MovedDevice, RdmaAdd, in_exclusive_mode};
+pub use change::RdmaChange;
 pub use device_move::DeviceMove;
-pub use need::RdmaNeed;
+pub use need::ExclusiveRdmaRequirement;
 
 /// The plugin whose only changes these are.
 pub const PLUGIN: &str = "rdma";

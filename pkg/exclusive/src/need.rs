@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use cni::{Common, Error};
+use cni::{CallContext, Error};
 
 /// What a pod needs of its RDMA device, beside having it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RdmaNeed {
+pub enum ExclusiveRdmaRequirement {
     /// Nothing.
     Device,
     /// Not to start before it can be used; and how long that may take.
@@ -17,12 +17,12 @@ pub enum RdmaNeed {
 /// link is up, and a card's firmware that is busy may need seconds more.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-impl RdmaNeed {
+impl ExclusiveRdmaRequirement {
     /// What a configuration's `rdma` says.
     ///
     /// # Errors
     /// A wrong value, named with its key.
-    pub fn of(common: &Common<'_>) -> Result<Self, Error> {
+    pub fn of(common: &CallContext<'_>) -> Result<Self, Error> {
         let Some(rdma) = common.conf.fields().object("rdma")? else { return Ok(Self::Device) };
         if !rdma.flag("require")?.unwrap_or(false) {
             return Ok(Self::Device);

@@ -36,7 +36,7 @@ pub(crate) fn wait(
     addresses: &[IpAddr],
     timeout: Duration,
 ) -> Result<(), Error> {
-    let mut look = Look { inside: Inside::of(pod)?, device, char_devices, addresses };
+    let mut look = ReadyCheck { inside: PodSysfs::of(pod)?, device, char_devices, addresses };
     let deadline = node.budget.until("the pod's RDMA device to be ready", timeout);
     let mut pause = Duration::from_millis(1);
     loop {
@@ -51,13 +51,13 @@ pub(crate) fn wait(
 }
 
 /// What the pod sees.
-struct Inside {
+struct PodSysfs {
     socket: Socket,
     sysfs: Sysfs,
     _mount: OwnedFd,
 }
 
-impl Inside {
+impl PodSysfs {
     fn of(pod: &NetNs) -> Result<Self, Error> {
         let socket = rdma::open_in(pod)?;
         let failed = |source| Error::Wait { what: "the pod's GIDs (a view of its sysfs)", source };
@@ -77,14 +77,14 @@ fn mount() -> io::Result<OwnedFd> {
     Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-struct Look<'a> {
-    inside: Inside,
+struct ReadyCheck<'a> {
+    inside: PodSysfs,
     device: &'a Device,
     char_devices: &'a CharDevices,
     addresses: &'a [IpAddr],
 }
 
-impl Look<'_> {
+impl ReadyCheck<'_> {
     /// What is not there yet; `None` if nothing is missing.
     fn missing(&mut self) -> Result<Option<String>, Error> {
         let name = &self.device.name;

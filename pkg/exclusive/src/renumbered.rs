@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use sysfs::Function;
 use tracing::{error, info, warn};
 
-use crate::{error::ExclusiveError, turn::Turn};
+use crate::{error::ExclusiveError, turn::MoveGuard};
 
 /// The numbers that a device should have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Renumbered {
+pub(crate) struct RenumberedDevice {
     boot_id: String,
     /// The kernel's number for the device: one that was registered anew is seen anew.
     index: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Renumbered {
     char_devices: CharDevices,
 }
 
-impl Renumbered {
+impl RenumberedDevice {
     /// What is known of a device of a function; `None` if nothing is wrong with it.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ pub(crate) fn put_right(
     function: &Function,
     device: &Device,
     rightful: &CharDevices,
-    _turn: &Turn,
+    _turn: &MoveGuard,
 ) -> Result<CharDevices, Error> {
     let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
     if !now.agrees_with(rightful) && now.after_a_move(&node.sysfs)?.agrees_with(rightful) {
@@ -100,7 +100,7 @@ pub(crate) fn put_right(
             device = %device.name, %now, %rightful,
             "the RDMA device has other numbers than before: restart the device plugin, for it hands out the former"
         );
-        Renumbered::write(node, function, device, rightful)?;
+        RenumberedDevice::write(node, function, device, rightful)?;
     }
     Ok(now)
 }

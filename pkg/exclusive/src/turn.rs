@@ -9,7 +9,7 @@ use std::{
 use netns::NetNs;
 use plugin::{Error, Node};
 use rdma::MoveLock;
-use state::claim::{self, Part};
+use state::claim::{self, ClaimKind};
 use sysfs::Function;
 use tracing::{info, warn};
 
@@ -35,12 +35,12 @@ const LOOK: Duration = Duration::from_millis(10);
 /// dying already are waited for.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Turn {
+pub(crate) struct MoveGuard {
     _lock: MoveLock,
     _pods: Vec<NetNs>,
 }
 
-impl Turn {
+impl MoveGuard {
     /// Waits for the turn to move a device of `function`.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Turn {
 /// but for `own`, whose device this process brings home.
 fn pods(node: &Node, own: &Function) -> (Vec<NetNs>, HashSet<Function>) {
     let (mut pods, mut returning) = (Vec::new(), HashSet::new());
-    let (claims, _) = claim::list(&node.state, Part::Rdma).unwrap_or_else(|error| {
+    let (claims, _) = claim::list(&node.state, ClaimKind::Rdma).unwrap_or_else(|error| {
         warn!(%error, "whose RDMA devices are where cannot be read");
         Default::default()
     });

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ipam::{LocalStore, StoreError, Usage};
+use ipam::{LocalStore, PoolUsage, StoreError};
 
 use crate::{Collector, Trouble};
 
@@ -12,7 +12,7 @@ pub(crate) struct Addresses {
     state: PathBuf,
     boot_id: String,
     /// What was found last, and the store's stamp before that.
-    kept: (u64, Vec<Usage>),
+    kept: (u64, Vec<PoolUsage>),
 }
 
 impl Addresses {
@@ -24,7 +24,7 @@ impl Addresses {
     }
 
     /// How full each pool is; nothing where the plugin has given none.
-    pub(crate) fn read(&mut self, troubles: &mut Vec<Trouble>) -> Vec<Usage> {
+    pub(crate) fn read(&mut self, troubles: &mut Vec<Trouble>) -> Vec<PoolUsage> {
         match self.look() {
             Ok(()) => {}
             // What is not known is not told.

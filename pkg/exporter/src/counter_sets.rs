@@ -11,7 +11,7 @@ use std::{
 
 use rdma::{
     Device, HwCounter,
-    resource::{self, BindMode, CounterSet, Owner},
+    resource::{self, BindMode, CounterSet, ResourceOwner},
 };
 use sysfs::Sysfs;
 
@@ -28,7 +28,7 @@ pub(crate) type Ports = BTreeSet<Option<u32>>;
 
 /// The ports that programs have queue pairs on.
 pub(crate) fn ports_in_use(objects: &Objects) -> Ports {
-    let users = objects.queue_pairs.iter().filter(|pair| !matches!(pair.owner, Owner::Kernel(_)));
+    let users = objects.queue_pairs.iter().filter(|pair| !matches!(pair.owner, ResourceOwner::Kernel(_)));
     users.map(|pair| pair.port).collect()
 }
 
@@ -172,7 +172,7 @@ impl CounterSets {
 /// Whether the kernel bound it, by the thread that made its queue pairs. That is not told any more when the thread has
 /// ended; a type is told of a set that the kernel bound by type, perhaps alone.
 fn is_of_one_process(set: &CounterSet, is_known: bool) -> bool {
-    let told = matches!(set.owner, Owner::Process(_)) || set.kind.is_none();
+    let told = matches!(set.owner, ResourceOwner::Process(_)) || set.kind.is_none();
     set.mode == BindMode::Auto && (told || is_known)
 }
 
@@ -231,7 +231,7 @@ mod tests {
             port: Some(1),
             mode: BindMode::Auto,
             kind: None,
-            owner: Owner::Process(thread),
+            owner: ResourceOwner::Process(thread),
             queue_pairs: vec![17],
             counters: counters
                 .iter()
@@ -247,7 +247,7 @@ mod tests {
     impl Test {
         fn enter(&mut self, sets: &[CounterSet]) {
             self.sets.enter(&device(), sets, |set| match set.owner {
-                Owner::Process(thread) => Some(pod("a", &thread.to_string())),
+                ResourceOwner::Process(thread) => Some(pod("a", &thread.to_string())),
                 _ => None,
             });
             self.sets.settle(&mut self.layouts, &mut self.ledger);
@@ -315,7 +315,8 @@ mod tests {
         let mut test = Test::default();
         test.enter(&[]);
         test.enter(&[retries(1, 304, 10)]);
-        let orphan = CounterSet { owner: Owner::Unknown, kind: Some(QpType::Rc), ..retries(1, 0, 11) };
+        let orphan =
+            CounterSet { owner: ResourceOwner::Unknown, kind: Some(QpType::Rc), ..retries(1, 0, 11) };
         test.enter(&[orphan]);
         assert_eq!(test.retries("304"), Some(11));
     }
@@ -324,7 +325,8 @@ mod tests {
     fn sets_of_a_type_and_an_operator_s_own_are_no_pod_s() {
         let mut test = Test::default();
         test.enter(&[]);
-        let by_type = CounterSet { owner: Owner::Unknown, kind: Some(QpType::Rc), ..retries(1, 0, 9) };
+        let by_type =
+            CounterSet { owner: ResourceOwner::Unknown, kind: Some(QpType::Rc), ..retries(1, 0, 9) };
         let manual = CounterSet { mode: BindMode::Manual, ..retries(2, 304, 9) };
         test.sets.enter(&device(), &[by_type, manual], |_| Some(pod("a", "304")));
         test.sets.settle(&mut test.layouts, &mut test.ledger);
@@ -382,13 +384,13 @@ mod tests {
             send_psn: None,
             receive_psn: None,
         };
-        let user = |port| pair(Some(port), Owner::Process(304));
+        let user = |port| pair(Some(port), ResourceOwner::Process(304));
         let objects = Objects {
             queue_pairs: vec![
                 user(1),
                 user(2),
-                pair(Some(3), Owner::Kernel("ib_core".into())),
-                pair(None, Owner::Unknown),
+                pair(Some(3), ResourceOwner::Kernel("ib_core".into())),
+                pair(None, ResourceOwner::Unknown),
             ],
             ..Objects::default()
         };

@@ -10,7 +10,7 @@ use std::{
 };
 
 use netns::{NetNs, NetNsId};
-use podmap::{Entry, Mode};
+use podmap::{AttachMode, Entry};
 use rdma::Device;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use sysfs::Sysfs;
@@ -72,7 +72,7 @@ impl Place {
 
     /// The namespace that an entry of the pod map tells of, if the pod has an RDMA device in it.
     pub(crate) fn of(entry: &Entry, root: &Path) -> Option<Self> {
-        if entry.rdma.mode != Mode::Exclusive {
+        if entry.rdma.mode != AttachMode::Exclusive {
             return None;
         }
         let container = &entry.container;

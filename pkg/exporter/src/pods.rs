@@ -132,7 +132,7 @@ mod tests {
     fn entry(name: &str, boot: &str) -> Entry {
         let mut entry = Entry::new("rdma", format!("{name}@net1").parse().unwrap());
         entry.boot_id = boot.into();
-        entry.pod = Some(podmap::Pod { namespace: "ml".into(), name: name.into(), uid: Some(UID.into()) });
+        entry.pod = Some(podmap::PodRef { namespace: "ml".into(), name: name.into(), uid: Some(UID.into()) });
         entry
     }
 

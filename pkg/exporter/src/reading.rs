@@ -23,8 +23,8 @@ pub struct Pod {
     pub uid: Option<String>,
 }
 
-impl From<&podmap::Pod> for Pod {
-    fn from(pod: &podmap::Pod) -> Self {
+impl From<&podmap::PodRef> for Pod {
+    fn from(pod: &podmap::PodRef) -> Self {
         Self { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() }
     }
 }
@@ -107,7 +107,7 @@ pub struct GidTable {
     /// How many entries there is room for.
     pub capacity: usize,
     /// Those in use.
-    pub entries: Vec<sysfs::Gid>,
+    pub entries: Vec<sysfs::GidEntry>,
 }
 
 impl DeviceReading {

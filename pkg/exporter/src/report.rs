@@ -39,7 +39,7 @@ pub struct Report {
     /// What pods have done, on each port and by how that is known.
     pub traffic: Vec<PodTraffic>,
     /// How full the pools of addresses are.
-    pub addresses: Vec<ipam::Usage>,
+    pub addresses: Vec<ipam::PoolUsage>,
     /// How each collector that ran did its work.
     pub outcomes: BTreeMap<Collector, Outcome>,
     /// What could not be read.

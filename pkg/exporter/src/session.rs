@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct Session {
     pub(crate) place: Arc<Place>,
     pub(crate) rdma: rdma::Socket,
-    ethtool: Option<ethtool::Socket>,
+    ethtool: Option<ethtool::EthtoolSocket>,
     /// The node's sysfs.
     pub(crate) node: Sysfs,
     home: Arc<NetNs>,
@@ -26,7 +26,7 @@ impl Session {
     pub(crate) fn open(place: Arc<Place>, node: &Sysfs, home: &Arc<NetNs>) -> Result<Option<Self>, Failure> {
         // Twins and InfiniBand have no links. If it turns out that one has, it is entered once more.
         let has_links = place.has_links.swap(false, Ordering::Relaxed);
-        let ethtool = || has_links.then(ethtool::Socket::open).and_then(Result::ok);
+        let ethtool = || has_links.then(ethtool::EthtoolSocket::open).and_then(Result::ok);
         let open = || Ok::<_, Failure>((rdma::open(node)?, ethtool()));
         let sockets = place.enter(home, open)?;
         let Some((rdma, ethtool)) = sockets.transpose()? else { return Ok(None) };
@@ -39,10 +39,10 @@ impl Session {
     }
 
     /// By which a link is asked.
-    pub(crate) fn ethtool(&mut self) -> Option<&ethtool::Socket> {
+    pub(crate) fn ethtool(&mut self) -> Option<&ethtool::EthtoolSocket> {
         self.place.has_links.store(true, Ordering::Relaxed);
         if self.ethtool.is_none() {
-            let opened = self.place.enter(&self.home, ethtool::Socket::open);
+            let opened = self.place.enter(&self.home, ethtool::EthtoolSocket::open);
             self.ethtool = opened.ok().flatten().and_then(Result::ok);
         }
         self.ethtool.as_ref()

@@ -11,7 +11,7 @@ use std::{
 };
 
 use kubepods::{Processes, membership};
-use rdma::resource::{Owner, QpType};
+use rdma::resource::{QpType, ResourceOwner};
 
 use crate::{Collector, DeviceReading, Objects, Pod, Trouble, pods::Pods};
 
@@ -178,8 +178,8 @@ impl<'a> Whose<'a> {
     }
 
     /// Whose the maker of an object is, if that can be seen.
-    pub(crate) fn maker(&mut self, owner: &Owner) -> Option<Holder> {
-        let Owner::Process(thread) = owner else { return None };
+    pub(crate) fn maker(&mut self, owner: &ResourceOwner) -> Option<Holder> {
+        let ResourceOwner::Process(thread) = owner else { return None };
         if let Some(known) = self.threads.get(thread) {
             return known.clone();
         }
@@ -207,7 +207,7 @@ impl<'a> Whose<'a> {
         for pair in &objects.queue_pairs {
             // Each port has one for management, whoever uses it.
             let manages = matches!(pair.kind, QpType::Smi | QpType::Gsi);
-            usage.kernel_connects |= matches!(pair.owner, Owner::Kernel(_)) && !manages;
+            usage.kernel_connects |= matches!(pair.owner, ResourceOwner::Kernel(_)) && !manages;
             let context = relations.context_of(pair.protection_domain);
             let share = self.share(&mut usage, "qp", &pair.owner, relations.holder(context));
             if let Some(share) = share {
@@ -244,7 +244,7 @@ impl<'a> Whose<'a> {
         &mut self,
         usage: &'u mut Usage,
         kind: &'static str,
-        owner: &Owner,
+        owner: &ResourceOwner,
         by_relation: Option<&Holder>,
     ) -> Option<&'u mut Share> {
         let share = usage.shares.entry(self.holder(owner, by_relation)?).or_default();
@@ -253,9 +253,9 @@ impl<'a> Whose<'a> {
     }
 
     /// Who has an object; `None` if it is the kernel's own.
-    fn holder(&mut self, owner: &Owner, by_relation: Option<&Holder>) -> Option<Holder> {
+    fn holder(&mut self, owner: &ResourceOwner, by_relation: Option<&Holder>) -> Option<Holder> {
         match (owner, by_relation) {
-            (Owner::Kernel(_), _) => None,
+            (ResourceOwner::Kernel(_), _) => None,
             (_, Some(holder)) => Some(holder.clone()),
             (_, None) => Some(self.maker(owner).unwrap_or(Holder::Unknown)),
         }

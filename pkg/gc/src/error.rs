@@ -5,7 +5,7 @@
 pub enum Error {
     /// Nobody can say from here who lives.
     #[error(transparent)]
-    CannotJudge(#[from] netns::CannotJudge),
+    CannotJudge(#[from] netns::NotOnNode),
     /// The kernel does not tell which boot this is.
     #[error("which boot is this? {0}")]
     NoBootId(#[from] journal::Error),

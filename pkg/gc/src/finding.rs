@@ -4,17 +4,17 @@ use std::fmt;
 
 use addr::Attachment;
 use serde::Serialize;
-use state::{claim::Part, journals::Named, orphans::Orphan};
+use state::{claim::ClaimKind, journals::JournalFile, orphans::Orphan};
 
 /// Something that was found.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Finding {
+pub struct StaleFinding {
     /// What is to become of it.
     #[serde(rename = "state")]
-    pub verdict: Verdict,
+    pub verdict: FindingState,
     /// What it is.
-    pub what: What,
+    pub what: FindingKind,
     /// Whose it is.
     pub attachment: Option<String>,
     /// Which of them.
@@ -26,13 +26,13 @@ pub struct Finding {
     pub why_left: Option<String>,
     /// How it is taken back.
     #[serde(skip)]
-    pub(crate) thing: Option<Thing>,
+    pub(crate) thing: Option<RevertTarget>,
 }
 
 /// What is to become of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum FindingState {
     /// Nobody needs it.
     Stale,
     /// Somebody is at work on it.
@@ -48,7 +48,7 @@ pub enum Verdict {
 /// In the order in which they are shown, and taken back where no journal tells of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum What {
+pub enum FindingKind {
     /// An attachment, by its journal.
     Journal,
     /// The claim of an RDMA device.
@@ -69,17 +69,17 @@ pub enum What {
 
 /// What can be taken back.
 #[derive(Debug)]
-pub(crate) enum Thing {
+pub(crate) enum RevertTarget {
     /// An attachment, by its journal: its file and its inode.
-    Journal { named: Named, inode: u64 },
+    Journal { named: JournalFile, inode: u64 },
     /// Something without a journal.
     Orphan(Orphan),
 }
 
-impl Finding {
+impl StaleFinding {
     pub(crate) fn new(
-        verdict: Verdict,
-        what: What,
+        verdict: FindingState,
+        what: FindingKind,
         owner: Option<&Attachment>,
         object: String,
         evidence: String,
@@ -89,30 +89,30 @@ impl Finding {
     }
 
     /// What no journal tells of.
-    pub(crate) fn orphan(verdict: Verdict, orphan: Orphan, evidence: String) -> Self {
+    pub(crate) fn orphan(verdict: FindingState, orphan: Orphan, evidence: String) -> Self {
         let file =
             |path: &std::path::Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (what, object) = match &orphan {
             Orphan::Device(claim) => match claim.device() {
-                (Part::Vf, function) => (What::Vf, function.to_string()),
-                (Part::Rdma, function) => (What::RdmaDevice, function.to_string()),
+                (ClaimKind::Vf, function) => (FindingKind::Vf, function.to_string()),
+                (ClaimKind::Rdma, function) => (FindingKind::RdmaDevice, function.to_string()),
             },
-            Orphan::Address(address, _) => (What::Address, address.to_string()),
-            Orphan::Entry(path, _) => (What::MapEntry, file(path)),
-            Orphan::Note(path, _) => (What::Note, file(path)),
-            Orphan::Store(boot) => (What::Store, boot.clone()),
+            Orphan::Address(address, _) => (FindingKind::Address, address.to_string()),
+            Orphan::Entry(path, _) => (FindingKind::MapEntry, file(path)),
+            Orphan::Note(path, _) => (FindingKind::Note, file(path)),
+            Orphan::Store(boot) => (FindingKind::Store, boot.clone()),
         };
-        Self::new(verdict, what, orphan.owner(), object, evidence).with(Thing::Orphan(orphan))
+        Self::new(verdict, what, orphan.owner(), object, evidence).with(RevertTarget::Orphan(orphan))
     }
 
-    pub(crate) fn with(self, thing: Thing) -> Self {
+    pub(crate) fn with(self, thing: RevertTarget) -> Self {
         Self { thing: Some(thing), ..self }
     }
 
     /// What tells it from others, also from a later journal of the same attachment.
     pub(crate) fn key(&self) -> String {
         let inode = match &self.thing {
-            Some(Thing::Journal { inode, .. }) => *inode,
+            Some(RevertTarget::Journal { inode, .. }) => *inode,
             _ => 0,
         };
         let attachment = self.attachment.as_deref().unwrap_or_default();
@@ -120,16 +120,16 @@ impl Finding {
     }
 
     pub(crate) fn taken_back(self) -> Self {
-        Self { verdict: Verdict::TakenBack, ..self }
+        Self { verdict: FindingState::TakenBack, ..self }
     }
 
     pub(crate) fn left(&mut self, why: String) {
-        self.verdict = Verdict::Left;
+        self.verdict = FindingState::Left;
         self.why_left = Some(why);
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for FindingState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Stale => "stale",
@@ -141,7 +141,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Journal => "journal",

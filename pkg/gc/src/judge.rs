@@ -2,41 +2,41 @@
 
 use std::path::Path;
 
-use journal::Record;
-use netns::{Life, Living};
+use journal::JournalStatus;
+use netns::{LiveNetns, NetnsLiveness};
 use state::{
-    claim::{Claim, Part},
-    journals::{self, Named},
-    orphans::{self, Orphan, Witnesses},
+    claim::{ClaimKind, DeviceClaim},
+    journals::{self, JournalFile},
+    orphans::{self, LivenessEvidence, Orphan},
 };
 
 use crate::{
-    Error, Node,
-    finding::{Finding, Thing, Verdict, What},
+    Error, GcNode,
+    finding::{FindingKind, FindingState, RevertTarget, StaleFinding},
 };
 
 const NO_JOURNAL: &str = "no journal tells of its attachment";
 
 /// What is judged by. Who is dead by it stays so, however long ago it was looked.
-pub(crate) struct Evidence<'a> {
-    pub(crate) living: Living,
-    pub(crate) witnesses: Witnesses<'a>,
+pub(crate) struct GcEvidence<'a> {
+    pub(crate) living: LiveNetns,
+    pub(crate) witnesses: LivenessEvidence<'a>,
 }
 
-impl<'a> Evidence<'a> {
-    pub(crate) fn look(node: &'a Node) -> Result<Self, Error> {
-        Ok(Self { living: Living::look(&node.root)?, witnesses: Witnesses::look(&node.state)? })
+impl<'a> GcEvidence<'a> {
+    pub(crate) fn look(node: &'a GcNode) -> Result<Self, Error> {
+        Ok(Self { living: LiveNetns::look(&node.root)?, witnesses: LivenessEvidence::look(&node.state)? })
     }
 }
 
 /// Everything that is stale, at work, or only to be told of.
-pub(crate) fn find(node: &Node, evidence: &Evidence<'_>) -> Result<Vec<Finding>, Error> {
+pub(crate) fn find(node: &GcNode, evidence: &GcEvidence<'_>) -> Result<Vec<StaleFinding>, Error> {
     let living = &evidence.living;
     let mut found = Vec::new();
     for named in journals::list(&node.state)?.into_iter().filter(|named| !named.set_aside) {
         found.extend(journal(named, living));
     }
-    for part in [Part::Rdma, Part::Vf] {
+    for part in [ClaimKind::Rdma, ClaimKind::Vf] {
         let claims = orphans::devices(&node.state, part)?;
         found.extend(claims.into_iter().map(|claim| device(claim, living)));
     }
@@ -45,8 +45,10 @@ pub(crate) fn find(node: &Node, evidence: &Evidence<'_>) -> Result<Vec<Finding>,
     }
     for derived in orphans::derived(&node.state)? {
         found.push(match derived {
-            Orphan::Store(_) => Finding::orphan(Verdict::Stale, derived, "it is of another boot".into()),
-            Orphan::Note(..) => Finding::orphan(Verdict::Stale, derived, NO_JOURNAL.into()),
+            Orphan::Store(_) => {
+                StaleFinding::orphan(FindingState::Stale, derived, "it is of another boot".into())
+            }
+            Orphan::Note(..) => StaleFinding::orphan(FindingState::Stale, derived, NO_JOURNAL.into()),
             derived => claimed(derived, evidence),
         });
     }
@@ -57,75 +59,86 @@ pub(crate) fn find(node: &Node, evidence: &Evidence<'_>) -> Result<Vec<Finding>,
 }
 
 /// What a journal says of its attachment; `None` if all is well, or the journal has just gone.
-pub(crate) fn journal(named: Named, living: &Living) -> Option<Finding> {
+pub(crate) fn journal(named: JournalFile, living: &LiveNetns) -> Option<StaleFinding> {
     let of = |verdict, evidence: String, network: &str| {
         let object = format!("{} of network {network}", named.plugin);
-        Finding::new(verdict, What::Journal, Some(&named.attachment), object, evidence)
+        StaleFinding::new(verdict, FindingKind::Journal, Some(&named.attachment), object, evidence)
     };
-    let record = match Record::look(&named.path) {
+    let record = match JournalStatus::look(&named.path) {
         Ok(record) => record?,
         Err(error) => {
             let evidence =
                 format!("it cannot be understood ({error}); a DEL of the attachment sets it aside");
-            return Some(of(Verdict::Kept, evidence, "?"));
+            return Some(of(FindingState::Kept, evidence, "?"));
         }
     };
     let (verdict, evidence) = judge(&record, living)?;
     let finding = of(verdict, evidence, &record.head.network);
-    Some(finding.with(Thing::Journal { inode: record.inode, named }))
+    Some(finding.with(RevertTarget::Journal { inode: record.inode, named }))
 }
 
 /// What is to become of an attachment; `None` if all is well.
-fn judge(record: &Record, living: &Living) -> Option<(Verdict, String)> {
+fn judge(record: &JournalStatus, living: &LiveNetns) -> Option<(FindingState, String)> {
     let (verdict, evidence) = if journal::boot_id().is_ok_and(|now| now != record.head.boot_id) {
-        (Verdict::Stale, "it was written before the last boot".to_owned())
+        (FindingState::Stale, "it was written before the last boot".to_owned())
     } else {
         // Without a known namespace nobody can say that it is dead.
-        let life = record.head.netns.map_or(Life::Named, |id| living.life(&record.head.netns_path, id));
+        let life =
+            record.head.netns.map_or(NetnsLiveness::Named, |id| living.life(&record.head.netns_path, id));
         judge_life(life, record.complete)?
     };
     if record.at_work {
-        return Some((Verdict::InProgress, "a call is at work on it".to_owned()));
+        return Some((FindingState::InProgress, "a call is at work on it".to_owned()));
     }
     Some((verdict, evidence))
 }
 
-fn judge_life(life: Life, complete: bool) -> Option<(Verdict, String)> {
+fn judge_life(life: NetnsLiveness, complete: bool) -> Option<(FindingState, String)> {
     let killed = "the ADD that wrote it has died before it was completed";
     match (life, complete) {
-        (Life::Named, true) => None,
-        (Life::Dead(why), true) => Some((Verdict::Stale, why)),
-        (Life::Named | Life::Dead(_), false) => Some((Verdict::Stale, killed.to_owned())),
-        (Life::Held(how), true) => Some((Verdict::Kept, how)),
+        (NetnsLiveness::Named, true) => None,
+        (NetnsLiveness::Dead(why), true) => Some((FindingState::Stale, why)),
+        (NetnsLiveness::Named | NetnsLiveness::Dead(_), false) => {
+            Some((FindingState::Stale, killed.to_owned()))
+        }
+        (NetnsLiveness::Held(how), true) => Some((FindingState::Kept, how)),
         // A DEL would not find what it must take back.
-        (Life::Held(how), false) => Some((Verdict::Kept, format!("{killed}; {how}"))),
+        (NetnsLiveness::Held(how), false) => Some((FindingState::Kept, format!("{killed}; {how}"))),
     }
 }
 
 /// A claim of a device without a journal.
-pub(crate) fn device(claim: Claim, living: &Living) -> Finding {
+pub(crate) fn device(claim: DeviceClaim, living: &LiveNetns) -> StaleFinding {
     match claim.death(Some(living)) {
-        Some(death) => {
-            Finding::orphan(Verdict::Stale, Orphan::Device(claim), format!("{NO_JOURNAL}, and {death}"))
-        }
+        Some(death) => StaleFinding::orphan(
+            FindingState::Stale,
+            Orphan::Device(claim),
+            format!("{NO_JOURNAL}, and {death}"),
+        ),
         None => {
             let evidence = format!("{NO_JOURNAL}, but its namespace lives");
-            Finding::orphan(Verdict::Kept, Orphan::Device(claim), evidence)
+            StaleFinding::orphan(FindingState::Kept, Orphan::Device(claim), evidence)
         }
     }
 }
 
 /// An address or an entry without a journal: stale, unless something says that its owner may live.
-pub(crate) fn claimed(orphan: Orphan, evidence: &Evidence<'_>) -> Finding {
+pub(crate) fn claimed(orphan: Orphan, evidence: &GcEvidence<'_>) -> StaleFinding {
     let witness = orphan.owner().and_then(|owner| evidence.witnesses.of(owner, Some(&evidence.living)));
     match witness {
-        Some(why) => Finding::orphan(Verdict::Kept, orphan, format!("{NO_JOURNAL}, but {why}")),
-        None => Finding::orphan(Verdict::Stale, orphan, NO_JOURNAL.into()),
+        Some(why) => StaleFinding::orphan(FindingState::Kept, orphan, format!("{NO_JOURNAL}, but {why}")),
+        None => StaleFinding::orphan(FindingState::Stale, orphan, NO_JOURNAL.into()),
     }
 }
 
-fn unreadable_file(path: &Path) -> Finding {
+fn unreadable_file(path: &Path) -> StaleFinding {
     let evidence = "it could not be understood; what its attachment has is kept because of it: \
                     delete it when nothing of the attachment is left";
-    Finding::new(Verdict::Kept, What::File, None, path.display().to_string(), evidence.into())
+    StaleFinding::new(
+        FindingState::Kept,
+        FindingKind::File,
+        None,
+        path.display().to_string(),
+        evidence.into(),
+    )
 }

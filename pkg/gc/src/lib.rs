@@ -12,28 +12,28 @@ mod revert;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use plugin::Journaled;
-use state::State;
+use plugin::RevertByJournal;
+use state::StateDir;
 
-use self::judge::Evidence;
+use self::judge::GcEvidence;
 pub use self::{
     error::Error,
-    finding::{Finding, Verdict, What},
+    finding::{FindingKind, FindingState, StaleFinding},
 };
 
 /// The node as it is to be judged and cleaned.
 #[derive(Debug)]
-pub struct Node {
+pub struct GcNode {
     /// Its root directory.
     pub root: PathBuf,
     /// Where the plugins keep their state. They want an absolute path.
-    pub state: State,
+    pub state: StateDir,
     /// Where IPAM plugins of others are looked for, if they are not where they were.
     pub cni_path: PathBuf,
 }
 
 /// The plugin of a name.
-pub type FindPlugin = fn(&str) -> Option<&'static dyn Journaled>;
+pub type FindPlugin = fn(&str) -> Option<&'static dyn RevertByJournal>;
 
 /// Reverting one thing may bring another to light: a note whose journal has just gone.
 const ROUNDS: usize = 5;
@@ -42,27 +42,29 @@ const ROUNDS: usize = 5;
 ///
 /// # Errors
 /// If nobody can judge from here who lives, or state cannot be read.
-pub fn find(node: &Node) -> Result<Vec<Finding>, Error> {
+pub fn find(node: &GcNode) -> Result<Vec<StaleFinding>, Error> {
     // Without it nothing is known to be of another boot.
     journal::boot_id()?;
-    judge::find(node, &Evidence::look(node)?)
+    judge::find(node, &GcEvidence::look(node)?)
 }
 
 /// Reverts what is stale, looks again, and says what became of each.
 ///
 /// # Errors
 /// As [`find`]; and if this process is not in the node's network namespace. What could not be reverted is no error, but a
-/// [`Verdict::Left`].
-pub fn clean(node: &Node, plugin: FindPlugin) -> Result<Vec<Finding>, Error> {
+/// [`FindingState::Left`].
+pub fn clean(node: &GcNode, plugin: FindPlugin) -> Result<Vec<StaleFinding>, Error> {
     netns::require_node_netns(&node.root)?;
     journal::boot_id()?;
     let mut tried = Vec::new();
     // Why a try failed; empty if it did not.
     let mut outcomes = BTreeMap::new();
     for _ in 0..ROUNDS {
-        let evidence = Evidence::look(node)?;
+        let evidence = GcEvidence::look(node)?;
         let mut todo = judge::find(node, &evidence)?;
-        todo.retain(|finding| finding.verdict == Verdict::Stale && !outcomes.contains_key(&finding.key()));
+        todo.retain(|finding| {
+            finding.verdict == FindingState::Stale && !outcomes.contains_key(&finding.key())
+        });
         if todo.is_empty() {
             break;
         }
@@ -73,12 +75,12 @@ pub fn clean(node: &Node, plugin: FindPlugin) -> Result<Vec<Finding>, Error> {
             tried.push(finding);
         }
     }
-    let mut rest = judge::find(node, &Evidence::look(node)?)?;
-    for finding in rest.iter_mut().filter(|finding| finding.verdict == Verdict::Stale) {
+    let mut rest = judge::find(node, &GcEvidence::look(node)?)?;
+    for finding in rest.iter_mut().filter(|finding| finding.verdict == FindingState::Stale) {
         let why = outcomes.remove(&finding.key()).filter(|why| !why.is_empty());
         finding.left(why.unwrap_or_else(|| "it is there again, or still".into()));
     }
     // Whatever is not there any more.
     tried.retain(|finding| outcomes.contains_key(&finding.key()));
-    Ok(tried.into_iter().map(Finding::taken_back).chain(rest).collect())
+    Ok(tried.into_iter().map(StaleFinding::taken_back).chain(rest).collect())
 }

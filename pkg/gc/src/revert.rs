@@ -3,21 +3,21 @@
 use std::time::{Duration, Instant};
 
 use addr::Attachment;
-use state::{journals::Named, orphans::Orphan};
+use state::{journals::JournalFile, orphans::Orphan};
 
 use crate::{
-    Error, FindPlugin, Node,
-    finding::{Finding, Thing, Verdict},
-    judge::{self, Evidence},
+    Error, FindPlugin, GcNode,
+    finding::{FindingState, RevertTarget, StaleFinding},
+    judge::{self, GcEvidence},
 };
 
 /// How long a plugin may have the lock of the claims of devices. It normally does for microseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What comes first: an RDMA device leaves before its VF does, an address is free when no link has it any more.
-pub(crate) fn order(finding: &Finding) -> (u8, Option<Attachment>, u8) {
+pub(crate) fn order(finding: &StaleFinding) -> (u8, Option<Attachment>, u8) {
     match &finding.thing {
-        Some(Thing::Journal { named, .. }) => {
+        Some(RevertTarget::Journal { named, .. }) => {
             let rank = match named.plugin.as_str() {
                 "rdma" => 0,
                 "silkrail-ipam" => 2,
@@ -31,20 +31,20 @@ pub(crate) fn order(finding: &Finding) -> (u8, Option<Attachment>, u8) {
 
 /// Reverts something if it is still stale: it may have taken a while to come to this one.
 pub(crate) fn revert(
-    node: &Node,
+    node: &GcNode,
     plugin: FindPlugin,
-    finding: &Finding,
-    evidence: &Evidence<'_>,
+    finding: &StaleFinding,
+    evidence: &GcEvidence<'_>,
 ) -> Result<(), Error> {
-    let still = |now: &Finding| now.verdict == Verdict::Stale && now.key() == finding.key();
+    let still = |now: &StaleFinding| now.verdict == FindingState::Stale && now.key() == finding.key();
     match &finding.thing {
-        Some(Thing::Journal { named, inode }) => {
+        Some(RevertTarget::Journal { named, inode }) => {
             match judge::journal(named.clone(), &evidence.living).filter(still) {
                 Some(_) => delete(node, plugin, named, *inode),
                 None => Ok(()),
             }
         }
-        Some(Thing::Orphan(orphan)) if is_still_stale(orphan, evidence) => {
+        Some(RevertTarget::Orphan(orphan)) if is_still_stale(orphan, evidence) => {
             orphan.release(&node.state, Instant::now() + LOCK_TIMEOUT)?;
             Ok(())
         }
@@ -52,17 +52,17 @@ pub(crate) fn revert(
     }
 }
 
-fn is_still_stale(orphan: &Orphan, evidence: &Evidence<'_>) -> bool {
+fn is_still_stale(orphan: &Orphan, evidence: &GcEvidence<'_>) -> bool {
     let now = match orphan {
         Orphan::Device(claim) => judge::device(claim.clone(), &evidence.living),
         Orphan::Address(..) | Orphan::Entry(..) => judge::claimed(orphan.clone(), evidence),
         Orphan::Note(..) | Orphan::Store(_) => return true,
     };
-    now.verdict == Verdict::Stale
+    now.verdict == FindingState::Stale
 }
 
 /// What the plugin's DEL would do, for the journal has all that it needs.
-fn delete(node: &Node, plugin: FindPlugin, named: &Named, inode: u64) -> Result<(), Error> {
+fn delete(node: &GcNode, plugin: FindPlugin, named: &JournalFile, inode: u64) -> Result<(), Error> {
     let name = &named.plugin;
     let plugin = plugin(name).ok_or_else(|| Error::UnknownPlugin(name.clone()))?;
     Ok(plugin.take_back(node.state.clone(), vec![node.cni_path.clone()], &named.attachment, inode)?)

@@ -9,13 +9,13 @@ use super::{boot::is_from_before_boot, living};
 
 /// A VF's entry in the Go sriov plugin's directory of VFs in use.
 #[derive(Debug)]
-pub struct Allocation {
+pub struct GoVfAllocation {
     pub(super) path: PathBuf,
     pub(super) netns: PathBuf,
     pub(super) modified: SystemTime,
 }
 
-impl Allocation {
+impl GoVfAllocation {
     /// The path of the pod's namespace.
     pub fn netns(&self) -> &Path {
         &self.netns

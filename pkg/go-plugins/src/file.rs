@@ -8,7 +8,7 @@ use std::{
     time::SystemTime,
 };
 
-use cni::Fields;
+use cni::ConfObject;
 use serde_json::{Map, Value};
 use tracing::warn;
 
@@ -17,14 +17,14 @@ const LIMIT: u64 = 1 << 20;
 
 /// What a Go plugin noted of one attachment. While this value lives, no other call of ours works on it.
 #[derive(Debug)]
-pub struct GoFile {
+pub struct GoStateFile {
     pub(super) path: PathBuf,
     pub(super) modified: SystemTime,
     object: Map<String, Value>,
     _locked: File,
 }
 
-impl GoFile {
+impl GoStateFile {
     /// Reads a file; `None` if somebody removed it while we waited for its lock.
     pub(super) fn read(path: PathBuf, mut file: File) -> io::Result<Option<Self>> {
         let meta = file.metadata()?;
@@ -38,8 +38,8 @@ impl GoFile {
     }
 
     /// What it says. Go writes a field without a name of its own as it is called in the source.
-    pub fn fields(&self) -> Fields<'_> {
-        Fields::new(&self.object, "")
+    pub fn fields(&self) -> ConfObject<'_> {
+        ConfObject::new(&self.object, "")
     }
 
     /// Whether the plugin gave the same device to another pod later: then it is that one's.
@@ -80,6 +80,6 @@ pub(super) fn files(dir: &Path) -> Vec<(PathBuf, SystemTime)> {
 pub(super) fn names(path: &Path, device: &str) -> bool {
     let Ok(Some(bytes)) = statefile::read(path) else { return false };
     let Ok(object) = serde_json::from_slice::<Map<String, Value>>(&bytes) else { return false };
-    let named = |fields: Fields<'_>| fields.text("deviceID").ok().flatten().map(str::to_ascii_lowercase);
-    named(Fields::new(&object, "")) == Some(device.to_ascii_lowercase())
+    let named = |fields: ConfObject<'_>| fields.text("deviceID").ok().flatten().map(str::to_ascii_lowercase);
+    named(ConfObject::new(&object, "")) == Some(device.to_ascii_lowercase())
 }

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use netns::NetNs;
 
-pub use self::{allocation::Allocation, file::GoFile, state::GoState};
+pub use self::{allocation::GoVfAllocation, file::GoStateFile, state::GoStateDir};
 
 /// The namespace that a path names now, unless it is the node's own: then the path has come to mean another.
 pub fn living(path: &Path) -> Option<NetNs> {

@@ -9,18 +9,18 @@ use addr::PciAddress;
 use tracing::{info, warn};
 
 use super::{
-    Allocation, GoFile,
+    GoStateFile, GoVfAllocation,
     boot::is_from_before_boot,
     file::{files, names},
 };
 
 /// The directory below which the Go plugins keep their state.
 #[derive(Debug, Clone)]
-pub struct GoState {
+pub struct GoStateDir {
     pub(super) root: PathBuf,
 }
 
-impl GoState {
+impl GoStateDir {
     /// Where they keep it; they know no other place.
     pub fn system() -> Self {
         Self::below(Path::new("/"))
@@ -40,7 +40,7 @@ impl GoState {
         plugin: &str,
         name: &str,
         deadline: Instant,
-    ) -> Result<Option<GoFile>, statefile::Error> {
+    ) -> Result<Option<GoStateFile>, statefile::Error> {
         let path = self.root.join(plugin).join(name);
         let file = match statefile::open(&path) {
             Ok(Some(file)) => file,
@@ -51,7 +51,7 @@ impl GoState {
             }
         };
         statefile::lock(&file, &path, deadline)?;
-        match GoFile::read(path.clone(), file) {
+        match GoStateFile::read(path.clone(), file) {
             Ok(Some(found)) if is_from_before_boot(found.modified) => {
                 info!(file = %path.display(), "removing a Go plugin's file from before the last boot");
                 found.remove()?;
@@ -68,13 +68,13 @@ impl GoState {
     /// The newest file of a plugin about a device, if it is from this boot.
     ///
     /// # Errors
-    /// As [`GoState::find`].
+    /// As [`GoStateDir::find`].
     pub fn newest_about(
         &self,
         plugin: &str,
         device: &str,
         deadline: Instant,
-    ) -> Result<Option<GoFile>, statefile::Error> {
+    ) -> Result<Option<GoStateFile>, statefile::Error> {
         let mut files = files(&self.root.join(plugin));
         files.retain(|(path, modified)| !is_from_before_boot(*modified) && names(path, device));
         let newest = files.into_iter().max_by_key(|(_, modified)| *modified);
@@ -85,13 +85,13 @@ impl GoState {
     }
 
     /// To whom the Go sriov plugin gave a VF.
-    pub fn allocation(&self, vf: PciAddress) -> Option<Allocation> {
+    pub fn allocation(&self, vf: PciAddress) -> Option<GoVfAllocation> {
         let path = self.root.join("sriov/pci").join(vf.to_string());
         let modified = path.symlink_metadata().and_then(|meta| meta.modified()).ok()?;
         let bytes = statefile::read(&path)
             .inspect_err(|error| warn!(%error, "the Go plugin's allocation is left alone"))
             .ok()??;
         let netns = PathBuf::from(String::from_utf8_lossy(&bytes).trim());
-        Some(Allocation { path, netns, modified })
+        Some(GoVfAllocation { path, netns, modified })
     }
 }

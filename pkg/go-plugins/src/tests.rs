@@ -7,17 +7,17 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{GoState, boot::boot_time};
+use super::{GoStateDir, boot::boot_time};
 
 struct Dir {
     dir: TempDir,
-    state: GoState,
+    state: GoStateDir,
 }
 
 fn dir() -> Dir {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("sriov/pci")).unwrap();
-    let state = GoState { root: dir.path().to_owned() };
+    let state = GoStateDir { root: dir.path().to_owned() };
     Dir { dir, state }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::Release;
+use crate::ReleaseVersion;
 
 /// Executables could not be installed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -65,9 +65,9 @@ pub enum Error {
         /// The file on the node.
         path: PathBuf,
         /// Its release.
-        installed: Release,
+        installed: ReleaseVersion,
         /// The release that should have replaced it.
-        offered: Release,
+        offered: ReleaseVersion,
     },
     /// Pods have what only the plugins can take back.
     #[error(

@@ -7,17 +7,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, Release, Sha256, probe, record::Origin};
+use crate::{Error, ReleaseVersion, Sha256, probe, record::ReplacedFile};
 
 /// What has a name.
 #[derive(Debug)]
-pub(crate) enum Existing {
+pub(crate) enum ExistingFile {
     Nothing,
     File { content: Vec<u8>, sha256: Sha256, mode: u32, uid: u32, gid: u32 },
     Link(PathBuf),
 }
 
-impl Existing {
+impl ExistingFile {
     /// Looks at a file.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Existing {
     }
 
     /// Asks a file whether it is this program of ours, and of which release. Programs of others are not executed.
-    pub(crate) fn release(&self, path: &Path, program: &str) -> Option<Release> {
+    pub(crate) fn release(&self, path: &Path, program: &str) -> Option<ReleaseVersion> {
         let Self::File { content, .. } = self else { return None };
         if !content.windows(program.len()).any(|part| part == program.as_bytes()) {
             return None;
@@ -57,13 +57,13 @@ impl Existing {
     }
 
     /// As it is noted when it is replaced.
-    pub(crate) fn origin(&self) -> Option<Origin> {
+    pub(crate) fn origin(&self) -> Option<ReplacedFile> {
         match self {
             Self::Nothing => None,
             Self::File { sha256, mode, uid, gid, .. } => {
-                Some(Origin::File { sha256: *sha256, mode: *mode, uid: *uid, gid: *gid })
+                Some(ReplacedFile::File { sha256: *sha256, mode: *mode, uid: *uid, gid: *gid })
             }
-            Self::Link(target) => Some(Origin::Link { target: target.clone() }),
+            Self::Link(target) => Some(ReplacedFile::Link { target: target.clone() }),
         }
     }
 }
@@ -80,8 +80,8 @@ mod tests {
             (dir.path().join("macvlan"), dir.path().join("bridge"), dir.path().join("ran"));
         plugins(&ours, "0.3.0");
         program(&other, &format!("touch {}", ran.display()));
-        let of = |path| Existing::look(path).unwrap().release(path, "silkrail-cni");
-        assert_eq!(of(&ours), Some(Release::new("0.3.0")));
+        let of = |path| ExistingFile::look(path).unwrap().release(path, "silkrail-cni");
+        assert_eq!(of(&ours), Some(ReleaseVersion::new("0.3.0")));
         assert_eq!(of(&other), None);
         assert!(!ran.exists());
     }
@@ -89,9 +89,12 @@ mod tests {
     #[test]
     fn a_directory_is_strange_and_a_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(matches!(Existing::look(dir.path()), Err(Error::Strange { .. })));
+        assert!(matches!(ExistingFile::look(dir.path()), Err(Error::Strange { .. })));
         let link = dir.path().join("macvlan");
         std::os::unix::fs::symlink("cni", &link).unwrap();
-        assert_eq!(Existing::look(&link).unwrap().origin(), Some(Origin::Link { target: "cni".into() }));
+        assert_eq!(
+            ExistingFile::look(&link).unwrap().origin(),
+            Some(ReplacedFile::Link { target: "cni".into() })
+        );
     }
 }

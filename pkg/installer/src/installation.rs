@@ -3,22 +3,22 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Error, Origin, Release, Sha256, Store, destination,
-    place::{self, Attributes},
+    Error, InstallStore, ReleaseVersion, ReplacedFile, Sha256, destination,
+    place::{self, FileAttributes},
     probe,
-    record::Record,
-    source::Program,
-    target::{MODE, Step, Target},
+    record::InstallRecord,
+    source::SourceProgram,
+    target::{InstallStep, InstallTarget, MODE},
 };
 
-const EXECUTABLE: Attributes = Attributes { mode: MODE, owner: None };
+const EXECUTABLE: FileAttributes = FileAttributes { mode: MODE, owner: None };
 
 /// What is beside the CNI plugins, for people and for the node itself.
 const TOOLS: [&str; 2] = ["silkrail", "silkraild"];
 
 /// What to install, and where.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct InstallOptions {
     /// The node's root directory.
     pub root: PathBuf,
     /// The directory with the executables; in it and beside it `cni` and `bin` count too.
@@ -39,7 +39,7 @@ pub struct Options {
 
 /// What becomes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum InstallAction {
     /// Nothing was there.
     Install,
     /// Another build of ours was there.
@@ -54,45 +54,45 @@ pub enum Action {
 
 /// One file of a plan.
 #[derive(Debug, Clone)]
-pub struct Planned {
+pub struct PlannedFile {
     /// The file, as the node names it.
     pub path: PathBuf,
     /// What becomes of it.
-    pub action: Action,
+    pub action: InstallAction,
     /// Of its new content.
     pub sha256: Sha256,
     /// Of the new content.
-    pub release: Release,
+    pub release: ReleaseVersion,
     /// The release that it replaces.
-    pub was: Option<Release>,
+    pub was: Option<ReleaseVersion>,
     /// What was there before Silkrail, for [`uninstall`](crate::uninstall()).
-    pub origin: Option<Origin>,
+    pub origin: Option<ReplacedFile>,
 }
 
 /// Programs that run here, and the names that they get.
 #[derive(Debug)]
-pub struct Installation {
-    programs: Vec<Program>,
-    targets: Vec<Target>,
-    store: Store,
+pub struct Installer {
+    programs: Vec<SourceProgram>,
+    targets: Vec<InstallTarget>,
+    store: InstallStore,
     spared: Vec<String>,
     force: bool,
 }
 
-impl Installation {
+impl Installer {
     /// Looks at source and destination. Nothing is changed.
     ///
     /// # Errors
     /// [`Error::NoSource`], [`Error::Untrusted`], [`Error::WrongMachine`], [`Error::DoesNotRun`]; [`Error::Destination`].
-    pub fn new(options: &Options) -> Result<Self, Error> {
-        let store = Store::of(&options.root);
+    pub fn new(options: &InstallOptions) -> Result<Self, Error> {
+        let store = InstallStore::of(&options.root);
         let to = destination::check(&store.here(&options.to))?;
         let bin_dir = options.bin_dir.as_ref().map(|dir| destination::check(&store.here(dir))).transpose()?;
-        let mut programs = vec![Program::plugins(&options.from, &options.plugins, &options.names)?];
+        let mut programs = vec![SourceProgram::plugins(&options.from, &options.plugins, &options.names)?];
         let mut targets: Vec<_> = options.names.iter().map(|name| target(&store, 0, &to, name)).collect();
         for (dir, name) in bin_dir.iter().flat_map(|dir| TOOLS.map(|name| (dir, name))) {
             targets.push(target(&store, programs.len(), dir, name));
-            programs.push(Program::named(&options.from, name)?);
+            programs.push(SourceProgram::named(&options.from, name)?);
         }
         Ok(Self { programs, targets, store, spared: options.spared.clone(), force: options.force })
     }
@@ -101,8 +101,8 @@ impl Installation {
     ///
     /// # Errors
     /// [`Error::Downgrade`], [`Error::Strange`], [`Error::Record`], [`Error::Io`].
-    pub fn plan(&self) -> Result<Vec<Planned>, Error> {
-        Ok(self.steps(&self.store.load()?)?.iter().map(Planned::of).collect())
+    pub fn plan(&self) -> Result<Vec<PlannedFile>, Error> {
+        Ok(self.steps(&self.store.load()?)?.iter().map(PlannedFile::of).collect())
     }
 
     /// Does it, and says what was done.
@@ -111,8 +111,8 @@ impl Installation {
     /// file. Whoever kills this leaves old files and new ones, all whole, and the next run does the rest.
     ///
     /// # Errors
-    /// As of [`Installation::plan`]; [`Error::Busy`]; [`Error::Destination`] if the new file does not run there.
-    pub fn apply(&self) -> Result<Vec<Planned>, Error> {
+    /// As of [`Installer::plan`]; [`Error::Busy`]; [`Error::Destination`] if the new file does not run there.
+    pub fn apply(&self) -> Result<Vec<PlannedFile>, Error> {
         let _lock = self.store.lock()?;
         for dir in self.directories() {
             place::discard_all(dir)?;
@@ -124,17 +124,17 @@ impl Installation {
             // What is left of it was not published; the next run would remove it too.
             let _ = self.directories().into_iter().try_for_each(place::discard_all);
         }
-        done.map(|()| steps.iter().map(Planned::of).collect())
+        done.map(|()| steps.iter().map(PlannedFile::of).collect())
     }
 
-    fn carry_out(&self, steps: &[Step], mut record: Record) -> Result<(), Error> {
+    fn carry_out(&self, steps: &[InstallStep], mut record: InstallRecord) -> Result<(), Error> {
         for program in 0..self.programs.len() {
             self.make(program, steps)?;
         }
-        for content in steps.iter().filter_map(Step::content_to_keep) {
+        for content in steps.iter().filter_map(InstallStep::content_to_keep) {
             self.store.keep(content)?;
         }
-        self.note(&mut record, steps, Step::entry_meanwhile)?;
+        self.note(&mut record, steps, InstallStep::entry_meanwhile)?;
         for step in changing(steps) {
             place::publish(&step.target.here)?;
         }
@@ -144,8 +144,8 @@ impl Installation {
         self.note(&mut record, steps, |step| step.entry.clone())
     }
 
-    fn steps(&self, noted: &Record) -> Result<Vec<Step>, Error> {
-        let step = |target: &Target| {
+    fn steps(&self, noted: &InstallRecord) -> Result<Vec<InstallStep>, Error> {
+        let step = |target: &InstallTarget| {
             let noted = noted.files.get(&target.on_node);
             let step = target.step(&self.programs[target.program], noted, self.force)?;
             let name = target.here.file_name().unwrap_or_default();
@@ -156,10 +156,10 @@ impl Installation {
     }
 
     /// Makes a program's new files beside their names: one file with many names, that of those already there if any is.
-    fn make(&self, number: usize, steps: &[Step]) -> Result<(), Error> {
+    fn make(&self, number: usize, steps: &[InstallStep]) -> Result<(), Error> {
         let program = &self.programs[number];
-        let of_program = |step: &&Step| step.target.program == number;
-        let there = steps.iter().filter(of_program).find(|step| step.action == Action::Unchanged);
+        let of_program = |step: &&InstallStep| step.target.program == number;
+        let there = steps.iter().filter(of_program).find(|step| step.action == InstallAction::Unchanged);
         let mut file = there.map(|step| step.target.here.clone());
         for step in changing(steps).filter(of_program) {
             let path = &step.target.here;
@@ -178,12 +178,12 @@ impl Installation {
     /// Writes what is to be noted, if it is not noted already.
     fn note(
         &self,
-        record: &mut Record,
-        steps: &[Step],
-        entry: fn(&Step) -> crate::record::Entry,
+        record: &mut InstallRecord,
+        steps: &[InstallStep],
+        entry: fn(&InstallStep) -> crate::record::InstalledFile,
     ) -> Result<(), Error> {
         let mut new = record.clone();
-        let ours = steps.iter().filter(|step| step.action != Action::LeftAlone);
+        let ours = steps.iter().filter(|step| step.action != InstallAction::LeftAlone);
         new.files.extend(ours.map(|step| (step.target.on_node.clone(), entry(step))));
         if new != *record {
             self.store.save(&new)?;
@@ -199,17 +199,17 @@ impl Installation {
     }
 }
 
-fn target(store: &Store, program: usize, dir: &Path, name: &str) -> Target {
+fn target(store: &InstallStore, program: usize, dir: &Path, name: &str) -> InstallTarget {
     let here = dir.join(name);
-    Target { program, on_node: store.on_node(&here), here }
+    InstallTarget { program, on_node: store.on_node(&here), here }
 }
 
-fn changing(steps: &[Step]) -> impl Iterator<Item = &Step> {
-    steps.iter().filter(|step| !matches!(step.action, Action::Unchanged | Action::LeftAlone))
+fn changing(steps: &[InstallStep]) -> impl Iterator<Item = &InstallStep> {
+    steps.iter().filter(|step| !matches!(step.action, InstallAction::Unchanged | InstallAction::LeftAlone))
 }
 
 /// A file system that forbids execution, a label that does: here it is seen before anything is replaced.
-fn runs_there(made: &Path, program: &Program, path: &Path) -> Result<(), Error> {
+fn runs_there(made: &Path, program: &SourceProgram, path: &Path) -> Result<(), Error> {
     match probe::version(made) {
         Ok((name, _)) if name == program.name => Ok(()),
         other => {
@@ -220,8 +220,8 @@ fn runs_there(made: &Path, program: &Program, path: &Path) -> Result<(), Error> 
     }
 }
 
-impl Planned {
-    fn of(step: &Step) -> Self {
+impl PlannedFile {
+    fn of(step: &InstallStep) -> Self {
         Self {
             path: step.target.on_node.clone(),
             action: step.action,

@@ -3,11 +3,11 @@
 //! A container runtime may call a plugin at any moment, and whoever installs may be killed at any moment. So a name in
 //! the directory of the plugins leads to the whole old file or to the whole new one, always: new content is written
 //! beside it under a name that nobody calls, synced, run once, and then renamed. What is replaced and not ours, like the
-//! Go plugins of the same names, is kept in a [`Store`] with its mode and owner, and comes back with [`uninstall()`].
+//! Go plugins of the same names, is kept in a [`InstallStore`] with its mode and owner, and comes back with [`uninstall()`].
 //!
 //! All names of the CNI plugins are hard links of one file: the IPAM plugin then needs no process of its own.
 //!
-//! [`Installation::plan`] says what would be done, [`Installation::apply`] does it. Both can be repeated: what is there
+//! [`Installer::plan`] says what would be done, [`Installer::apply`] does it. Both can be repeated: what is there
 //! already is not touched.
 
 #![forbid(unsafe_code)]
@@ -35,10 +35,10 @@ mod uninstall;
 mod testing;
 
 pub use error::Error;
-pub use installation::{Action, Installation, Options, Planned};
-pub use names::{Names, UnknownName};
-pub use record::Origin;
-pub use release::Release;
+pub use installation::{InstallAction, InstallOptions, Installer, PlannedFile};
+pub use names::{NameSelection, UnknownName};
+pub use record::ReplacedFile;
+pub use release::ReleaseVersion;
 pub use sha256::Sha256;
-pub use store::Store;
-pub use uninstall::{Outcome, Removal, uninstall};
+pub use store::InstallStore;
+pub use uninstall::{RemovalOutcome, RemovedFile, uninstall};

@@ -7,7 +7,7 @@ const PREFIX: &str = "silkrail-";
 
 /// The names that the file of the CNI plugins gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Names {
+pub enum NameSelection {
     /// Each plugin's own, with or without `silkrail-` before it.
     All,
     /// Only those that begin with `silkrail-`: beside the Go plugins, which keep theirs.
@@ -26,7 +26,7 @@ pub struct UnknownName {
     pub known: Vec<String>,
 }
 
-impl Names {
+impl NameSelection {
     /// The names, of those that the plugins have.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ fn plain(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
-impl FromStr for Names {
+impl FromStr for NameSelection {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -65,7 +65,7 @@ impl FromStr for Names {
     }
 }
 
-impl fmt::Display for Names {
+impl fmt::Display for NameSelection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all"),
@@ -82,7 +82,7 @@ mod tests {
     const KNOWN: [&str; 3] = ["macvlan", "silkrail-ipam", "spiderpool"];
 
     fn of(text: &str) -> Result<Vec<String>, UnknownName> {
-        text.parse::<Names>().unwrap().of(&KNOWN)
+        text.parse::<NameSelection>().unwrap().of(&KNOWN)
     }
 
     #[test]
@@ -102,6 +102,6 @@ mod tests {
         }
         let text = of("macvlan,bridge").unwrap_err().to_string();
         assert!(text.contains("\"bridge\"") && text.contains("macvlan, silkrail-ipam"), "{text}");
-        assert!("".parse::<Names>().is_err());
+        assert!("".parse::<NameSelection>().is_err());
     }
 }

@@ -20,7 +20,7 @@ const SUFFIX: &str = ".silkrail-new";
 
 /// What a file is beside its content.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Attributes {
+pub(crate) struct FileAttributes {
     /// Permissions.
     pub(crate) mode: u32,
     /// Owner and group, if not who runs this.
@@ -36,7 +36,7 @@ pub(crate) fn temporary(path: &Path) -> PathBuf {
 }
 
 /// Writes a file that [`publish`] then names `path`, and returns its name until then.
-pub(crate) fn write(path: &Path, content: &[u8], attributes: Attributes) -> Result<PathBuf, Error> {
+pub(crate) fn write(path: &Path, content: &[u8], attributes: FileAttributes) -> Result<PathBuf, Error> {
     let temporary = temporary(path);
     discard(path)?;
     let label = label::for_file(path);
@@ -67,7 +67,12 @@ fn own(file: &File, uid: u32, gid: u32) -> io::Result<()> {
 }
 
 /// The same file under one more name, which [`publish`] makes `path`. Where a file can have one name only, a copy.
-pub(crate) fn link(file: &Path, path: &Path, content: &[u8], attributes: Attributes) -> Result<(), Error> {
+pub(crate) fn link(
+    file: &Path,
+    path: &Path,
+    content: &[u8],
+    attributes: FileAttributes,
+) -> Result<(), Error> {
     discard(path)?;
     match fs::hard_link(file, temporary(path)) {
         Ok(()) => Ok(()),
@@ -122,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    const PLAIN: Attributes = Attributes { mode: 0o755, owner: None };
+    const PLAIN: FileAttributes = FileAttributes { mode: 0o755, owner: None };
 
     #[test]
     fn a_file_has_its_name_only_when_it_is_whole() {

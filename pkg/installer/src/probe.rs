@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::Release;
+use crate::ReleaseVersion;
 
 /// How long it may take: they need milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,13 +21,13 @@ const LONGEST: u64 = 1 << 16;
 ///
 /// # Errors
 /// Why it says nothing.
-pub(crate) fn version(path: &Path) -> Result<(String, Release), String> {
+pub(crate) fn version(path: &Path) -> Result<(String, ReleaseVersion), String> {
     let mut command = Command::new(path);
     command.arg("--version");
     let text = run(command, "")?;
     let mut words = text.lines().next().unwrap_or_default().split(' ');
     match (words.next(), words.next()) {
-        (Some(name), Some(release)) => Ok((name.to_owned(), Release::new(release))),
+        (Some(name), Some(release)) => Ok((name.to_owned(), ReleaseVersion::new(release))),
         _ => Err(format!("--version says {text:?} and no name and release")),
     }
 }
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_name_and_a_release_are_told() {
         let (_dir, path) = script("echo silkrail-cni 1.2.3; echo A CNI plugin");
-        assert_eq!(version(&path), Ok(("silkrail-cni".into(), Release::new("1.2.3"))));
+        assert_eq!(version(&path), Ok(("silkrail-cni".into(), ReleaseVersion::new("1.2.3"))));
     }
 
     #[test]

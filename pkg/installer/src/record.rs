@@ -7,35 +7,35 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Release, Sha256};
+use crate::{ReleaseVersion, Sha256};
 
 /// The only format so far.
 const FORMAT: u32 = 1;
 
 /// Everything that was installed on a node, by its path there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct InstallRecord {
     format: u32,
     /// Absolute paths, as the node names them.
-    pub(crate) files: BTreeMap<PathBuf, Entry>,
+    pub(crate) files: BTreeMap<PathBuf, InstalledFile>,
 }
 
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Entry {
+pub(crate) struct InstalledFile {
     /// What we put there. Two while one takes the place of the other: a killed run leaves either.
     pub(crate) sha256: Vec<Sha256>,
     /// The release of the last.
-    pub(crate) release: Release,
+    pub(crate) release: ReleaseVersion,
     /// What was there before us.
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<ReplacedFile>,
 }
 
 /// What was replaced and was not ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
-pub enum Origin {
+pub enum ReplacedFile {
     /// A file; its content is kept under its hash.
     File {
         /// Of its content.
@@ -54,20 +54,20 @@ pub enum Origin {
     },
 }
 
-impl Default for Record {
+impl Default for InstallRecord {
     fn default() -> Self {
         Self { format: FORMAT, files: BTreeMap::new() }
     }
 }
 
-impl Record {
-    /// Reads what [`Record::text`] wrote.
+impl InstallRecord {
+    /// Reads what [`InstallRecord::text`] wrote.
     ///
     /// # Errors
     /// Why it cannot be understood.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
-        struct Head {
+        struct FormatHeader {
             format: u32,
         }
         let damaged = |e: serde_json::Error| {
@@ -75,7 +75,7 @@ impl Record {
                 "cannot be understood ({e}): move it away; what it says was installed then counts as somebody else's"
             )
         };
-        let head: Head = serde_json::from_slice(bytes).map_err(damaged)?;
+        let head: FormatHeader = serde_json::from_slice(bytes).map_err(damaged)?;
         if head.format != FORMAT {
             return Err(format!(
                 "has format {}, and this release knows {FORMAT}: use the release that wrote it",
@@ -106,26 +106,30 @@ fn is_plain(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn record() -> Record {
-        let origin = Origin::File { sha256: Sha256::of(b"go"), mode: 0o755, uid: 0, gid: 0 };
-        let entry =
-            Entry { sha256: vec![Sha256::of(b"ours")], release: Release::new("0.1.0"), origin: Some(origin) };
-        let link = Entry { origin: Some(Origin::Link { target: "cni".into() }), ..entry.clone() };
-        Record {
+    fn record() -> InstallRecord {
+        let origin = ReplacedFile::File { sha256: Sha256::of(b"go"), mode: 0o755, uid: 0, gid: 0 };
+        let entry = InstalledFile {
+            sha256: vec![Sha256::of(b"ours")],
+            release: ReleaseVersion::new("0.1.0"),
+            origin: Some(origin),
+        };
+        let link =
+            InstalledFile { origin: Some(ReplacedFile::Link { target: "cni".into() }), ..entry.clone() };
+        InstallRecord {
             files: [("/opt/cni/bin/macvlan".into(), entry), ("/opt/cni/bin/ipvlan".into(), link)].into(),
-            ..Record::default()
+            ..InstallRecord::default()
         }
     }
 
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let text = record().text().unwrap();
-        assert_eq!(Record::parse(&text), Ok(record()));
+        assert_eq!(InstallRecord::parse(&text), Ok(record()));
     }
 
     #[test]
     fn a_record_of_a_later_format_says_who_can_read_it() {
-        let error = Record::parse(br#"{"format": 2, "files": []}"#).unwrap_err();
+        let error = InstallRecord::parse(br#"{"format": 2, "files": []}"#).unwrap_err();
         assert!(error.contains("has format 2"), "{error}");
     }
 
@@ -134,11 +138,12 @@ mod tests {
         for bad in
             ["", "{}", "[]", r#"{"format": 1}"#, r#"{"format": 1, "files": {"/a": {"sha256": ["xyz"]}}}"#]
         {
-            assert!(Record::parse(bad.as_bytes()).unwrap_err().contains("move it away"), "{bad}");
+            assert!(InstallRecord::parse(bad.as_bytes()).unwrap_err().contains("move it away"), "{bad}");
         }
         let text = String::from_utf8(record().text().unwrap()).unwrap();
         for odd in ["opt/cni/bin/macvlan", "/opt/../etc/passwd", "/"] {
-            let error = Record::parse(text.replace("/opt/cni/bin/macvlan", odd).as_bytes()).unwrap_err();
+            let error =
+                InstallRecord::parse(text.replace("/opt/cni/bin/macvlan", odd).as_bytes()).unwrap_err();
             assert!(error.contains("no absolute path"), "{error}");
         }
     }

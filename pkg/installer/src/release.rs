@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// A release's number: `0.2.0`, or `0.2.0-rc.1` before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Release(String);
+pub struct ReleaseVersion(String);
 
-impl Release {
+impl ReleaseVersion {
     /// The number that an executable tells of itself.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -34,7 +34,7 @@ impl Release {
     }
 }
 
-impl fmt::Display for Release {
+impl fmt::Display for ReleaseVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -46,20 +46,20 @@ mod tests {
 
     #[test]
     fn releases_are_ordered_by_their_numbers() {
-        let ascending = ["0.1.0", "0.2.0-rc.1", "0.2.0", "0.10.0", "1.0.0"].map(Release::new);
+        let ascending = ["0.1.0", "0.2.0-rc.1", "0.2.0", "0.10.0", "1.0.0"].map(ReleaseVersion::new);
         for (number, older) in ascending.iter().enumerate() {
             for newer in &ascending[number + 1..] {
                 assert!(older.is_older_than(newer) && !newer.is_older_than(older), "{older} {newer}");
             }
             assert!(!older.is_older_than(older));
         }
-        assert!(!Release::new("0.1.0").is_older_than(&Release::new("0.1.0+build7")));
+        assert!(!ReleaseVersion::new("0.1.0").is_older_than(&ReleaseVersion::new("0.1.0+build7")));
     }
 
     #[test]
     fn of_what_is_no_number_nothing_is_known() {
-        for odd in ["", "1", "1.2", "1.2.3.4", "x.1.2", "a.b.c"].map(Release::new) {
-            let release = Release::new("1.0.0");
+        for odd in ["", "1", "1.2", "1.2.3.4", "x.1.2", "a.b.c"].map(ReleaseVersion::new) {
+            let release = ReleaseVersion::new("1.0.0");
             assert!(!odd.is_older_than(&release) && !release.is_older_than(&odd), "{odd}");
         }
     }

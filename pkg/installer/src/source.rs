@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, Release, Sha256, elf, probe, trust};
+use crate::{Error, ReleaseVersion, Sha256, elf, probe, trust};
 
 /// What the file of all CNI plugins calls itself.
 pub(crate) const PLUGINS: &str = "silkrail-cni";
@@ -15,15 +15,15 @@ const PLACES: [&str; 5] = ["", "cni", "bin", "../cni", "../bin"];
 
 /// An executable that runs on this node.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct SourceProgram {
     /// What it calls itself.
     pub(crate) name: &'static str,
     pub(crate) content: Vec<u8>,
     pub(crate) sha256: Sha256,
-    pub(crate) release: Release,
+    pub(crate) release: ReleaseVersion,
 }
 
-impl Program {
+impl SourceProgram {
     /// The CNI plugins. Their file may have the name of any of them; it must serve all those that are asked for.
     pub(crate) fn plugins(from: &Path, known: &[String], names: &[String]) -> Result<Self, Error> {
         let mut files = vec![PLUGINS];
@@ -67,8 +67,8 @@ mod tests {
         vec!["macvlan".into(), "ipvlan".into()]
     }
 
-    fn find(from: &Path) -> Result<Program, Error> {
-        Program::plugins(from, &known(), &known())
+    fn find(from: &Path) -> Result<SourceProgram, Error> {
+        SourceProgram::plugins(from, &known(), &known())
     }
 
     #[test]
@@ -83,7 +83,7 @@ mod tests {
             fs::create_dir_all(dir.path().join("dist/cni")).unwrap();
             fs::create_dir_all(dir.path().join("dist/bin")).unwrap();
             plugins(&dir.path().join(file), "0.1.0");
-            assert_eq!(find(&dir.path().join(from)).unwrap().release, Release::new("0.1.0"), "{file}");
+            assert_eq!(find(&dir.path().join(from)).unwrap().release, ReleaseVersion::new("0.1.0"), "{file}");
         }
     }
 

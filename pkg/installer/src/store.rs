@@ -10,8 +10,8 @@ use std::{
 
 use crate::{
     Error, Sha256,
-    place::{self, Attributes},
-    record::Record,
+    place::{self, FileAttributes},
+    record::InstallRecord,
 };
 
 /// How long another installation may take.
@@ -21,16 +21,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const BACKUPS: &str = "backup";
 
 /// What is kept is not for execution.
-const KEPT: Attributes = Attributes { mode: 0o600, owner: None };
+const KEPT: FileAttributes = FileAttributes { mode: 0o600, owner: None };
 
 /// The directory `/var/lib/silkrail/install` of a node: `state.json`, and `backup/` with files under their hashes.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct InstallStore {
     root: PathBuf,
     dir: PathBuf,
 }
 
-impl Store {
+impl InstallStore {
     /// Below this, on the node.
     const DIR: &'static str = "var/lib/silkrail/install";
 
@@ -74,19 +74,19 @@ impl Store {
         Ok(lock)
     }
 
-    pub(crate) fn load(&self) -> Result<Record, Error> {
+    pub(crate) fn load(&self) -> Result<InstallRecord, Error> {
         let path = self.record();
         match fs::read(&path) {
-            Ok(bytes) => Record::parse(&bytes).map_err(|why| Error::Record { path, why }),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Record::default()),
+            Ok(bytes) => InstallRecord::parse(&bytes).map_err(|why| Error::Record { path, why }),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(InstallRecord::default()),
             Err(e) => Err(Error::io("read", path)(e)),
         }
     }
 
-    pub(crate) fn save(&self, record: &Record) -> Result<(), Error> {
+    pub(crate) fn save(&self, record: &InstallRecord) -> Result<(), Error> {
         let path = self.record();
         let text = record.text().map_err(|e| Error::io("write", &path)(e.into()))?;
-        place::write(&path, &text, Attributes { mode: 0o644, owner: None })?;
+        place::write(&path, &text, FileAttributes { mode: 0o644, owner: None })?;
         place::publish(&path)?;
         place::sync(&self.dir)
     }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_found_by_its_hash_and_damage_is_seen() {
         let root = tempfile::tempdir().unwrap();
-        let store = Store::of(root.path());
+        let store = InstallStore::of(root.path());
         let _lock = store.lock().unwrap();
         let hash = Sha256::of(b"go");
         assert!(store.kept(&hash).is_err());
@@ -161,17 +161,17 @@ mod tests {
     #[test]
     fn nothing_is_noted_where_nothing_was_installed() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(Store::of(root.path()).load().unwrap(), Record::default());
+        assert_eq!(InstallStore::of(root.path()).load().unwrap(), InstallRecord::default());
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn paths_are_the_nodes_whatever_its_root_is() {
         let root = tempfile::tempdir().unwrap();
-        let store = Store::of(root.path());
+        let store = InstallStore::of(root.path());
         let here = store.here(Path::new("/opt/cni/bin/macvlan"));
         assert_eq!(here, root.path().join("opt/cni/bin/macvlan"));
         assert_eq!(store.on_node(&here), Path::new("/opt/cni/bin/macvlan"));
-        assert_eq!(Store::of(Path::new("/")).on_node(Path::new("/a/b")), Path::new("/a/b"));
+        assert_eq!(InstallStore::of(Path::new("/")).on_node(Path::new("/a/b")), Path::new("/a/b"));
     }
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use crate::{
-    Action, Error, Release, Sha256,
-    existing::Existing,
-    record::{Entry, Origin},
-    source::Program,
+    Error, InstallAction, ReleaseVersion, Sha256,
+    existing::ExistingFile,
+    record::{InstalledFile, ReplacedFile},
+    source::SourceProgram,
 };
 
 /// Everybody may execute what is installed.
@@ -14,7 +14,7 @@ pub(crate) const MODE: u32 = 0o755;
 
 /// A name that gets a program.
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
+pub(crate) struct InstallTarget {
     /// Which of the installation's programs.
     pub(crate) program: usize,
     /// The file, seen from here.
@@ -25,26 +25,31 @@ pub(crate) struct Target {
 
 /// What has to be done for it.
 #[derive(Debug)]
-pub(crate) struct Step {
-    pub(crate) target: Target,
-    pub(crate) action: Action,
+pub(crate) struct InstallStep {
+    pub(crate) target: InstallTarget,
+    pub(crate) action: InstallAction,
     /// What is there.
-    pub(crate) existing: Existing,
+    pub(crate) existing: ExistingFile,
     /// Its release, if it is ours.
-    pub(crate) was: Option<Release>,
+    pub(crate) was: Option<ReleaseVersion>,
     /// What will be noted of it.
-    pub(crate) entry: Entry,
+    pub(crate) entry: InstalledFile,
     /// The origin in the entry is not kept yet.
     pub(crate) keep: bool,
 }
 
-impl Target {
+impl InstallTarget {
     /// Compares what is there with what should be, and with what was noted.
     ///
     /// # Errors
     /// [`Error::Strange`], or [`Error::Downgrade`] unless that is what is wanted.
-    pub(crate) fn step(&self, program: &Program, noted: Option<&Entry>, force: bool) -> Result<Step, Error> {
-        let existing = Existing::look(&self.here)?;
+    pub(crate) fn step(
+        &self,
+        program: &SourceProgram,
+        noted: Option<&InstalledFile>,
+        force: bool,
+    ) -> Result<InstallStep, Error> {
+        let existing = ExistingFile::look(&self.here)?;
         let was = self.release_of(&existing, program, noted);
         if let Some(installed) = was.as_ref().filter(|was| program.release.is_older_than(was) && !force) {
             let (path, installed, offered) =
@@ -52,20 +57,27 @@ impl Target {
             return Err(Error::Downgrade { path, installed, offered });
         }
         let action = match &existing {
-            Existing::Nothing => Action::Install,
-            Existing::File { sha256, mode: MODE, .. } if *sha256 == program.sha256 => Action::Unchanged,
-            _ if was.is_some() => Action::Upgrade,
-            _ => Action::Replace,
+            ExistingFile::Nothing => InstallAction::Install,
+            ExistingFile::File { sha256, mode: MODE, .. } if *sha256 == program.sha256 => {
+                InstallAction::Unchanged
+            }
+            _ if was.is_some() => InstallAction::Upgrade,
+            _ => InstallAction::Replace,
         };
         let noted_origin = noted.and_then(|entry| entry.origin.clone());
-        let keep = action == Action::Replace && !is_same(&existing, noted_origin.as_ref());
+        let keep = action == InstallAction::Replace && !is_same(&existing, noted_origin.as_ref());
         let origin = if keep { existing.origin() } else { noted_origin };
-        let entry = Entry { sha256: vec![program.sha256], release: program.release.clone(), origin };
-        Ok(Step { target: self.clone(), action, existing, was, entry, keep })
+        let entry = InstalledFile { sha256: vec![program.sha256], release: program.release.clone(), origin };
+        Ok(InstallStep { target: self.clone(), action, existing, was, entry, keep })
     }
 
     /// The release of a file of ours; `None` if it is somebody else's.
-    fn release_of(&self, existing: &Existing, program: &Program, noted: Option<&Entry>) -> Option<Release> {
+    fn release_of(
+        &self,
+        existing: &ExistingFile,
+        program: &SourceProgram,
+        noted: Option<&InstalledFile>,
+    ) -> Option<ReleaseVersion> {
         let sha256 = existing.sha256()?;
         if sha256 == program.sha256 {
             return Some(program.release.clone());
@@ -76,21 +88,23 @@ impl Target {
 }
 
 /// Whether it is what we once replaced, put back by somebody.
-fn is_same(existing: &Existing, origin: Option<&Origin>) -> bool {
+fn is_same(existing: &ExistingFile, origin: Option<&ReplacedFile>) -> bool {
     match (existing, origin) {
-        (Existing::File { sha256, .. }, Some(Origin::File { sha256: noted, .. })) => sha256 == noted,
-        (Existing::Link(target), Some(Origin::Link { target: noted })) => target == noted,
+        (ExistingFile::File { sha256, .. }, Some(ReplacedFile::File { sha256: noted, .. })) => {
+            sha256 == noted
+        }
+        (ExistingFile::Link(target), Some(ReplacedFile::Link { target: noted })) => target == noted,
         _ => false,
     }
 }
 
-impl Step {
+impl InstallStep {
     /// Nothing is done where somebody else's file is.
     pub(crate) fn spare_others(self) -> Self {
         match self.action {
-            Action::Replace => {
-                let entry = Entry { origin: None, ..self.entry };
-                Self { action: Action::LeftAlone, keep: false, entry, ..self }
+            InstallAction::Replace => {
+                let entry = InstalledFile { origin: None, ..self.entry };
+                Self { action: InstallAction::LeftAlone, keep: false, entry, ..self }
             }
             _ => self,
         }
@@ -99,13 +113,13 @@ impl Step {
     /// The content that must be kept first.
     pub(crate) fn content_to_keep(&self) -> Option<&[u8]> {
         match &self.existing {
-            Existing::File { content, .. } if self.keep => Some(content),
+            ExistingFile::File { content, .. } if self.keep => Some(content),
             _ => None,
         }
     }
 
     /// What is noted while it is done: what is there now counts as ours too if it is.
-    pub(crate) fn entry_meanwhile(&self) -> Entry {
+    pub(crate) fn entry_meanwhile(&self) -> InstalledFile {
         let mut entry = self.entry.clone();
         let before = self
             .existing

@@ -17,7 +17,7 @@ const STICKY: u32 = 0o1000;
 /// What is wrong with which of them, as the end of a sentence.
 pub(crate) fn look(path: &Path) -> Result<PathBuf, String> {
     let path = path.canonicalize().map_err(|error| error.to_string())?;
-    let trusted = Trusted::of_this_process();
+    let trusted = TrustedOwners::of_this_process();
     for place in path.ancestors() {
         let meta = fs::symlink_metadata(place).map_err(|error| format!("{}: {error}", place.display()))?;
         trusted.look(&meta).map_err(|why| format!("{} {why}", place.display()))?;
@@ -26,9 +26,9 @@ pub(crate) fn look(path: &Path) -> Result<PathBuf, String> {
 }
 
 /// Whose files root may run: root's own, the caller's, and those of whoever this program belongs to, for root runs that.
-struct Trusted([u32; 3]);
+struct TrustedOwners([u32; 3]);
 
-impl Trusted {
+impl TrustedOwners {
     fn of_this_process() -> Self {
         let own = fs::metadata("/proc/self/exe").map_or(0, |meta| meta.uid());
         Self([0, nix::unistd::geteuid().as_raw(), own])

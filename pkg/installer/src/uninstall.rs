@@ -6,24 +6,24 @@ use std::{
 };
 
 use crate::{
-    Error, Origin, Sha256, Store, attachments,
-    existing::Existing,
-    place::{self, Attributes},
-    record::Entry,
+    Error, InstallStore, ReplacedFile, Sha256, attachments,
+    existing::ExistingFile,
+    place::{self, FileAttributes},
+    record::InstalledFile,
 };
 
 /// What becomes of one file.
 #[derive(Debug, Clone)]
-pub struct Removal {
+pub struct RemovedFile {
     /// The file, as the node names it.
     pub path: PathBuf,
     /// What becomes of it.
-    pub outcome: Outcome,
+    pub outcome: RemovalOutcome,
 }
 
 /// What becomes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RemovalOutcome {
     /// Ours is removed; nothing was there before.
     Removed,
     /// What was there before is there again.
@@ -41,7 +41,12 @@ pub enum Outcome {
 /// # Errors
 /// [`Error::InUse`] while attachments have their state below `state`, unless `force`; [`Error::Record`], [`Error::Busy`],
 /// [`Error::Io`].
-pub fn uninstall(store: &Store, state: &Path, force: bool, dry_run: bool) -> Result<Vec<Removal>, Error> {
+pub fn uninstall(
+    store: &InstallStore,
+    state: &Path,
+    force: bool,
+    dry_run: bool,
+) -> Result<Vec<RemovedFile>, Error> {
     let attachments = attachments::below(state)?;
     if !attachments.is_empty() && !force {
         return Err(Error::InUse { attachments });
@@ -57,7 +62,7 @@ pub fn uninstall(store: &Store, state: &Path, force: bool, dry_run: bool) -> Res
     for (path, entry) in &record.files {
         let removal = removal(store, path, entry)?;
         take_off(store, &removal, entry)?;
-        if matches!(removal.outcome, Outcome::Left(_)) {
+        if matches!(removal.outcome, RemovalOutcome::Left(_)) {
             left.insert(path.clone(), entry.clone());
         }
         removals.push(removal);
@@ -68,9 +73,9 @@ pub fn uninstall(store: &Store, state: &Path, force: bool, dry_run: bool) -> Res
 
 /// Notes what is left; without anything left, no note and no backup is.
 fn forget(
-    store: &Store,
-    mut record: crate::record::Record,
-    left: BTreeMap<PathBuf, Entry>,
+    store: &InstallStore,
+    mut record: crate::record::InstallRecord,
+    left: BTreeMap<PathBuf, InstalledFile>,
 ) -> Result<(), Error> {
     let backups: Vec<_> = record.files.values().filter_map(backup).collect();
     if left.is_empty() {
@@ -80,52 +85,59 @@ fn forget(
     store.save(&record)
 }
 
-fn backup(entry: &Entry) -> Option<Sha256> {
+fn backup(entry: &InstalledFile) -> Option<Sha256> {
     match entry.origin {
-        Some(Origin::File { sha256, .. }) => Some(sha256),
+        Some(ReplacedFile::File { sha256, .. }) => Some(sha256),
         _ => None,
     }
 }
 
 /// What is to become of a file.
-fn removal(store: &Store, path: &Path, entry: &Entry) -> Result<Removal, Error> {
+fn removal(store: &InstallStore, path: &Path, entry: &InstalledFile) -> Result<RemovedFile, Error> {
     let here = store.here(path);
-    let outcome = match Existing::look(&here) {
+    let outcome = match ExistingFile::look(&here) {
         Ok(existing) => judge(store, &here, &existing, entry),
-        Err(Error::Strange { .. }) => Outcome::Left("something else than a file has its name".into()),
+        Err(Error::Strange { .. }) => RemovalOutcome::Left("something else than a file has its name".into()),
         Err(other) => return Err(other),
     };
-    Ok(Removal { path: path.to_owned(), outcome })
+    Ok(RemovedFile { path: path.to_owned(), outcome })
 }
 
-fn judge(store: &Store, here: &Path, existing: &Existing, entry: &Entry) -> Outcome {
+fn judge(
+    store: &InstallStore,
+    here: &Path,
+    existing: &ExistingFile,
+    entry: &InstalledFile,
+) -> RemovalOutcome {
     let is_ours = existing.sha256().is_some_and(|sha256| entry.sha256.contains(&sha256));
     match (existing, &entry.origin) {
-        (Existing::Nothing, None) => Outcome::Gone,
-        (Existing::Nothing, Some(_)) if !here.parent().is_some_and(Path::is_dir) => {
-            Outcome::Left("its directory is gone, and what was there before cannot be put back".into())
+        (ExistingFile::Nothing, None) => RemovalOutcome::Gone,
+        (ExistingFile::Nothing, Some(_)) if !here.parent().is_some_and(Path::is_dir) => {
+            RemovalOutcome::Left("its directory is gone, and what was there before cannot be put back".into())
         }
-        (Existing::File { sha256, .. }, Some(Origin::File { sha256: before, .. })) if sha256 == before => {
-            Outcome::Gone
+        (ExistingFile::File { sha256, .. }, Some(ReplacedFile::File { sha256: before, .. }))
+            if sha256 == before =>
+        {
+            RemovalOutcome::Gone
         }
-        (Existing::Link(to), Some(Origin::Link { target })) if to == target => Outcome::Gone,
-        (Existing::File { .. } | Existing::Link(_), _) if !is_ours => {
-            Outcome::Left("somebody else changed it since: remove it yourself".into())
+        (ExistingFile::Link(to), Some(ReplacedFile::Link { target })) if to == target => RemovalOutcome::Gone,
+        (ExistingFile::File { .. } | ExistingFile::Link(_), _) if !is_ours => {
+            RemovalOutcome::Left("somebody else changed it since: remove it yourself".into())
         }
-        (_, None) => Outcome::Removed,
-        (_, Some(Origin::Link { .. })) => Outcome::Restored,
-        (_, Some(Origin::File { sha256, .. })) => match store.kept(sha256) {
-            Ok(_) => Outcome::Restored,
-            Err(why) => Outcome::Left(format!("what was there before is lost: {why}")),
+        (_, None) => RemovalOutcome::Removed,
+        (_, Some(ReplacedFile::Link { .. })) => RemovalOutcome::Restored,
+        (_, Some(ReplacedFile::File { sha256, .. })) => match store.kept(sha256) {
+            Ok(_) => RemovalOutcome::Restored,
+            Err(why) => RemovalOutcome::Left(format!("what was there before is lost: {why}")),
         },
     }
 }
 
-fn take_off(store: &Store, removal: &Removal, entry: &Entry) -> Result<(), Error> {
+fn take_off(store: &InstallStore, removal: &RemovedFile, entry: &InstalledFile) -> Result<(), Error> {
     let here = store.here(&removal.path);
     match (&removal.outcome, &entry.origin) {
-        (Outcome::Removed, _) => place::remove(&here)?,
-        (Outcome::Restored, Some(origin)) => {
+        (RemovalOutcome::Removed, _) => place::remove(&here)?,
+        (RemovalOutcome::Restored, Some(origin)) => {
             restore(store, &here, origin)?;
             place::publish(&here)?;
         }
@@ -134,13 +146,13 @@ fn take_off(store: &Store, removal: &Removal, entry: &Entry) -> Result<(), Error
     place::sync(here.parent().unwrap_or(Path::new("/")))
 }
 
-fn restore(store: &Store, here: &Path, origin: &Origin) -> Result<(), Error> {
+fn restore(store: &InstallStore, here: &Path, origin: &ReplacedFile) -> Result<(), Error> {
     match origin {
-        Origin::Link { target } => place::point(here, target),
-        Origin::File { sha256, mode, uid, gid } => {
+        ReplacedFile::Link { target } => place::point(here, target),
+        ReplacedFile::File { sha256, mode, uid, gid } => {
             let path = store.backup(sha256);
             let content = store.kept(sha256).map_err(|why| Error::Record { path, why })?;
-            place::write(here, &content, Attributes { mode: *mode, owner: Some((*uid, *gid)) }).map(drop)
+            place::write(here, &content, FileAttributes { mode: *mode, owner: Some((*uid, *gid)) }).map(drop)
         }
     }
 }
@@ -156,7 +168,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Installation, Options,
+        InstallOptions, Installer,
         testing::{plugins, program},
     };
 
@@ -172,7 +184,7 @@ mod tests {
         fs::set_permissions(bin(&dir, "macvlan"), fs::Permissions::from_mode(0o711)).unwrap();
         symlink("multicall", bin(&dir, "ipvlan")).unwrap();
         let names: Vec<_> = ["ipvlan", "macvlan", "sriov"].map(str::to_owned).into();
-        let options = Options {
+        let options = InstallOptions {
             root: dir.path().join("root"),
             from: dir.path().join("from"),
             to: "/opt/cni/bin".into(),
@@ -182,7 +194,7 @@ mod tests {
             spared: Vec::new(),
             force: false,
         };
-        Installation::new(&options).unwrap().apply().unwrap();
+        Installer::new(&options).unwrap().apply().unwrap();
         dir
     }
 
@@ -190,8 +202,8 @@ mod tests {
         dir.path().join("root/opt/cni/bin").join(name)
     }
 
-    fn run(dir: &TempDir, force: bool, dry_run: bool) -> Result<Vec<Outcome>, Error> {
-        let store = Store::of(&dir.path().join("root"));
+    fn run(dir: &TempDir, force: bool, dry_run: bool) -> Result<Vec<RemovalOutcome>, Error> {
+        let store = InstallStore::of(&dir.path().join("root"));
         let removals = uninstall(&store, &dir.path().join(STATE), force, dry_run)?;
         Ok(removals.into_iter().map(|removal| removal.outcome).collect())
     }
@@ -199,7 +211,7 @@ mod tests {
     #[test]
     fn what_was_there_before_is_there_again_and_nothing_else_is_left() {
         let dir = installed();
-        let expected = [Outcome::Restored, Outcome::Restored, Outcome::Removed];
+        let expected = [RemovalOutcome::Restored, RemovalOutcome::Restored, RemovalOutcome::Removed];
         assert_eq!(run(&dir, false, true).unwrap(), expected);
         assert!(bin(&dir, "sriov").exists());
         assert_eq!(run(&dir, false, false).unwrap(), expected);
@@ -229,11 +241,14 @@ mod tests {
         fs::remove_file(bin(&dir, "macvlan")).unwrap();
         program(&bin(&dir, "macvlan"), "echo go 2");
         let outcomes = run(&dir, false, false).unwrap();
-        assert!(matches!(&outcomes[1], Outcome::Left(why) if why.contains("somebody else")), "{outcomes:?}");
+        assert!(
+            matches!(&outcomes[1], RemovalOutcome::Left(why) if why.contains("somebody else")),
+            "{outcomes:?}"
+        );
         assert_eq!(fs::read_to_string(bin(&dir, "macvlan")).unwrap(), "#!/bin/sh\necho go 2\n");
         fs::remove_file(bin(&dir, "macvlan")).unwrap();
         // Now what was there before can be put back.
-        assert_eq!(run(&dir, false, false).unwrap(), [Outcome::Restored]);
+        assert_eq!(run(&dir, false, false).unwrap(), [RemovalOutcome::Restored]);
     }
 
     #[test]
@@ -244,14 +259,14 @@ mod tests {
             fs::write(entry.unwrap().path(), "damaged").unwrap();
         }
         let outcomes = run(&dir, false, false).unwrap();
-        assert!(matches!(&outcomes[1], Outcome::Left(why) if why.contains("is lost")), "{outcomes:?}");
+        assert!(matches!(&outcomes[1], RemovalOutcome::Left(why) if why.contains("is lost")), "{outcomes:?}");
         assert!(bin(&dir, "macvlan").exists());
     }
 
     #[test]
     fn a_run_that_was_killed_is_finished() {
         let dir = installed();
-        let store = Store::of(&dir.path().join("root"));
+        let store = InstallStore::of(&dir.path().join("root"));
         let record = store.load().unwrap();
         // It had put one back, removed one, and written half of the third.
         let path = Path::new("/opt/cni/bin/macvlan");
@@ -259,7 +274,10 @@ mod tests {
         place::publish(&store.here(path)).unwrap();
         fs::remove_file(bin(&dir, "sriov")).unwrap();
         fs::write(place::temporary(&bin(&dir, "ipvlan")), "half").unwrap();
-        assert_eq!(run(&dir, false, false).unwrap(), [Outcome::Restored, Outcome::Gone, Outcome::Gone]);
+        assert_eq!(
+            run(&dir, false, false).unwrap(),
+            [RemovalOutcome::Restored, RemovalOutcome::Gone, RemovalOutcome::Gone]
+        );
         assert_eq!(fs::read_dir(bin(&dir, "")).unwrap().count(), 2);
     }
 

@@ -19,7 +19,7 @@ pub enum Error {
     Claims(#[from] state::Error),
     /// Which pods live.
     #[error(transparent)]
-    CannotJudge(#[from] netns::CannotJudge),
+    CannotJudge(#[from] netns::NotOnNode),
     /// Another file.
     #[error("read {}: {source}", path.display())]
     Io {

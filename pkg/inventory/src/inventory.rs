@@ -5,22 +5,22 @@ use std::path::PathBuf;
 use addr::{LinkName, PciAddress};
 use rtnl::{Link, VfSettings};
 use serde::Serialize;
-use state::State;
+use state::StateDir;
 use sysfs::{Function, Sysfs};
 
 use crate::{
-    Error, Ids, Pf, PfLink, Protection, Vf,
-    links::Links,
-    users::{Evidence, Seen, kernel_users},
+    Error, PciIds, Pf, PfLink, ProtectionReason, Vf,
+    links::HostLinks,
+    users::{FunctionView, UsageEvidence, kernel_users},
 };
 
 /// Where a node's files are.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct NodePaths {
     /// Its root directory: `/`, or where a container has it.
     pub root: PathBuf,
     /// Where the plugins keep their state.
-    pub state: State,
+    pub state: StateDir,
 }
 
 /// The PFs of a node, in the order of their addresses.
@@ -31,7 +31,7 @@ pub struct Inventory {
     pub pfs: Vec<Pf>,
 }
 
-impl Node {
+impl NodePaths {
     /// Its sysfs.
     pub fn sysfs(&self) -> Sysfs {
         Sysfs::at(self.root.join("sys"))
@@ -43,10 +43,10 @@ impl Inventory {
     ///
     /// # Errors
     /// [`Error`]: of what is not seen nobody can say that it is free.
-    pub fn read(node: &Node) -> Result<Self, Error> {
+    pub fn read(node: &NodePaths) -> Result<Self, Error> {
         let sysfs = node.sysfs();
-        let (links, evidence) = (Links::read()?, Evidence::read(node)?);
-        let look = Look { node, sysfs: &sysfs, links: &links, evidence: &evidence };
+        let (links, evidence) = (HostLinks::read()?, UsageEvidence::read(node)?);
+        let look = InventoryReader { node, sysfs: &sysfs, links: &links, evidence: &evidence };
         let mut pfs = Vec::new();
         for function in sysfs.network_functions()? {
             if sysfs.pf_of(function)?.is_none() {
@@ -68,14 +68,14 @@ impl Inventory {
 }
 
 /// A look at one function after another.
-struct Look<'a> {
-    node: &'a Node,
+struct InventoryReader<'a> {
+    node: &'a NodePaths,
     sysfs: &'a Sysfs,
-    links: &'a Links,
-    evidence: &'a Evidence,
+    links: &'a HostLinks,
+    evidence: &'a UsageEvidence,
 }
 
-impl Look<'_> {
+impl InventoryReader<'_> {
     fn pf(&self, pci: PciAddress) -> Result<Pf, Error> {
         let (sysfs, function) = (self.sysfs, Function::Pci(pci));
         let name = match sysfs.pf_link(pci) {
@@ -84,12 +84,12 @@ impl Look<'_> {
             Err(error) => return Err(error.into()),
         };
         let (driver, rdma) = (sysfs.driver(&function)?, sysfs.rdma_devices(&function)?);
-        let seen = Seen { pci, driver: driver.as_deref(), link: name.as_ref(), rdma: &rdma };
+        let seen = FunctionView { pci, driver: driver.as_deref(), link: name.as_ref(), rdma: &rdma };
         let users = self.evidence.of_pf(&seen)?;
         let link = name.and_then(|name| self.links.find(&name).map(|link| PfLink::of(name, link)));
         Ok(Pf {
             pci,
-            ids: sysfs.pci_id(pci)?.map(Ids::from),
+            ids: sysfs.pci_id(pci)?.map(PciIds::from),
             driver,
             guid: self.guid(&rdma)?,
             total_vfs: sysfs.total_vfs(pci)?,
@@ -109,15 +109,15 @@ impl Look<'_> {
         Ok(number.filter(|guid| *guid != 0))
     }
 
-    fn protections(&self, link: Option<&PfLink>, rdma: &[String]) -> Result<Vec<Protection>, Error> {
+    fn protections(&self, link: Option<&PfLink>, rdma: &[String]) -> Result<Vec<ProtectionReason>, Error> {
         let mut found = Vec::new();
         if let Some(PfLink { index, name, .. }) = link {
             if self.links.default_routes.contains(index) {
-                found.push(Protection::DefaultRoute { link: name.clone() });
+                found.push(ProtectionReason::DefaultRoute { link: name.clone() });
             }
             if let Some(master) = self.sysfs.master(name)? {
                 // What leads out of the node may sit on the bond.
-                found.push(Protection::Member { link: name.clone(), master });
+                found.push(ProtectionReason::Member { link: name.clone(), master });
             }
         }
         found.extend(kernel_users(self.node, rdma)?);
@@ -137,7 +137,8 @@ impl Look<'_> {
             let mut vf = self.vf(pci, index, of(index))?;
             for (_, link) in representors.iter().filter(|(number, _)| *number == index) {
                 let master = self.sysfs.master(link)?;
-                vf.users.extend(master.map(|master| crate::User::Representor { link: link.clone(), master }));
+                vf.users
+                    .extend(master.map(|master| crate::VfUser::Representor { link: link.clone(), master }));
             }
             vfs.push(vf);
         }
@@ -175,7 +176,7 @@ impl PfLink {
     }
 }
 
-impl From<sysfs::PciId> for Ids {
+impl From<sysfs::PciId> for PciIds {
     fn from(id: sysfs::PciId) -> Self {
         Self { vendor: format!("{:04x}", id.vendor), device: format!("{:04x}", id.device) }
     }
@@ -186,10 +187,11 @@ mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     use super::*;
-    use crate::{User, tree::Tree};
+    use crate::{VfUser, tree::InventoryFixture};
 
-    fn read(tree: &Tree) -> Pf {
-        let node = Node { root: tree.root().to_owned(), state: State::at(tree.root().join("run/silkrail")) };
+    fn read(tree: &InventoryFixture) -> Pf {
+        let node =
+            NodePaths { root: tree.root().to_owned(), state: StateDir::at(tree.root().join("run/silkrail")) };
         let mut pfs = Inventory::read(&node).unwrap().pfs;
         assert_eq!(pfs.len(), 1, "VFs are no PFs");
         pfs.remove(0)
@@ -197,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_pf_has_its_vfs_and_nobody_uses_them() {
-        let pf = read(&Tree::new());
+        let pf = read(&InventoryFixture::new());
         assert_eq!((pf.total_vfs, pf.num_vfs, pf.autoprobe), (8, 2, Some(true)));
         assert_eq!(pf.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(pf.used_vfs().count(), 0);
@@ -205,11 +207,11 @@ mod tests {
 
     #[test]
     fn a_pf_whose_link_a_pod_has_is_used() {
-        let tree = Tree::new();
-        let mut expected = vec![User::LinkElsewhere { driver: "mlx5_core".into() }];
+        let tree = InventoryFixture::new();
+        let mut expected = vec![VfUser::LinkElsewhere { driver: "mlx5_core".into() }];
         assert_eq!(read(&tree).users, expected);
         fs::create_dir_all(tree.dir("0000:af:00.0").join("infiniband_verbs/uverbs0")).unwrap();
-        expected.push(User::RdmaElsewhere { uverbs: "uverbs0".into() });
+        expected.push(VfUser::RdmaElsewhere { uverbs: "uverbs0".into() });
         assert_eq!(read(&tree).users, expected);
         fs::create_dir_all(tree.dir("0000:af:00.0").join("infiniband/mlx5_0")).unwrap();
         fs::create_dir_all(tree.dir("0000:af:00.0").join("net/silkrail-none9")).unwrap();
@@ -218,35 +220,35 @@ mod tests {
 
     #[test]
     fn a_vf_whose_link_is_not_here_is_used_elsewhere() {
-        let tree = Tree::new();
+        let tree = InventoryFixture::new();
         fs::remove_dir_all(tree.dir("0000:af:00.3").join("net")).unwrap();
-        assert_eq!(read(&tree).vfs[1].users, [User::LinkElsewhere { driver: "mlx5_core".into() }]);
+        assert_eq!(read(&tree).vfs[1].users, [VfUser::LinkElsewhere { driver: "mlx5_core".into() }]);
         tree.bind("0000:af:00.3", "vfio-pci");
         assert!(read(&tree).vfs[1].is_free(), "nobody has it open, and no link is expected");
     }
 
     #[test]
     fn a_vf_whose_rdma_device_is_not_here_is_used_elsewhere() {
-        let tree = Tree::new();
+        let tree = InventoryFixture::new();
         fs::create_dir_all(tree.dir("0000:af:00.2").join("infiniband_verbs/uverbs7")).unwrap();
-        assert_eq!(read(&tree).vfs[0].users, [User::RdmaElsewhere { uverbs: "uverbs7".into() }]);
+        assert_eq!(read(&tree).vfs[0].users, [VfUser::RdmaElsewhere { uverbs: "uverbs7".into() }]);
         fs::create_dir_all(tree.dir("0000:af:00.2").join("infiniband/mlx5_7")).unwrap();
         assert!(read(&tree).vfs[0].is_free());
     }
 
     #[test]
     fn what_sits_on_the_link_of_a_vf_uses_it() {
-        let tree = Tree::new();
+        let tree = InventoryFixture::new();
         let link = tree.root().join("sys/class/net/silkrail-none0");
         fs::create_dir_all(&link).unwrap();
         symlink("../mac0", link.join("upper_mac0")).unwrap();
-        let expected = User::Upper { link: "silkrail-none0".parse().unwrap(), upper: "mac0".into() };
+        let expected = VfUser::Upper { link: "silkrail-none0".parse().unwrap(), upper: "mac0".into() };
         assert_eq!(read(&tree).vfs[0].users, [expected]);
     }
 
     #[test]
     fn a_vf_whose_representor_is_in_a_bridge_is_used() {
-        let tree = Tree::new();
+        let tree = InventoryFixture::new();
         for (name, port) in [("p0", "p0\n"), ("rep1", "pf0vf1\n")] {
             fs::create_dir_all(tree.dir("0000:af:00.0").join("net").join(name)).unwrap();
             let class = tree.root().join("sys/class/net").join(name);
@@ -255,7 +257,7 @@ mod tests {
         }
         assert!(read(&tree).vfs[1].is_free());
         symlink("../br-ext", tree.root().join("sys/class/net/rep1/master")).unwrap();
-        let expected = User::Representor { link: "rep1".parse().unwrap(), master: "br-ext".into() };
+        let expected = VfUser::Representor { link: "rep1".parse().unwrap(), master: "br-ext".into() };
         assert_eq!(read(&tree).vfs[1].users, [expected]);
     }
 }

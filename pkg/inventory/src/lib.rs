@@ -1,6 +1,6 @@
 //! The PFs and VFs of a node, and who uses them.
 //!
-//! [`Inventory::read`] looks once at everything and changes nothing. What says that a VF is in use is a [`User`]: eight
+//! [`Inventory::read`] looks once at everything and changes nothing. What says that a VF is in use is a [`VfUser`]: eight
 //! kinds of evidence, of which any one is enough, for a VF that goes while somebody uses it takes a pod's network away.
 
 #![forbid(unsafe_code)]
@@ -15,7 +15,7 @@ mod users;
 mod vf;
 
 pub use error::Error;
-pub use inventory::{Inventory, Node};
-pub use pf::{Ids, Pf, PfLink, Protection};
-pub use users::User;
+pub use inventory::{Inventory, NodePaths};
+pub use pf::{PciIds, Pf, PfLink, ProtectionReason};
+pub use users::VfUser;
 pub use vf::Vf;

@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use addr::LinkName;
-use rtnl::{Handle, Kind, Link};
+use rtnl::{Handle, Link, LinkKind};
 
 use crate::Error;
 
 /// The links of the namespace, read once.
-pub(crate) struct Links {
+pub(crate) struct HostLinks {
     pub(crate) handle: Handle,
     all: Vec<Link>,
     /// What default routes lead over, and what is below that: the card below a VLAN, the members of a bond.
     pub(crate) default_routes: BTreeSet<u32>,
 }
 
-impl Links {
+impl HostLinks {
     pub(crate) fn read() -> Result<Self, Error> {
         let handle = Handle::open()?;
         let all = handle.links()?;
@@ -42,7 +42,8 @@ fn with_those_below(all: &[Link], mut open: Vec<u32>) -> BTreeSet<u32> {
             open.extend(all.iter().filter(|link| link.controller == Some(index)).map(|link| link.index));
             // A veth's peer, which may be in another namespace, is nothing that it sits on.
             let link = all.iter().find(|link| link.index == index);
-            let link = link.filter(|link| !matches!(&link.kind, Some(Kind::Other(kind)) if kind == "veth"));
+            let link =
+                link.filter(|link| !matches!(&link.kind, Some(LinkKind::Other(kind)) if kind == "veth"));
             open.extend(link.and_then(|link| link.parent));
         }
     }
@@ -82,7 +83,7 @@ mod tests {
         assert!(!with_those_below(&all, vec![4]).contains(&5));
         // A circle ends, should there be one.
         assert_eq!(with_those_below(&[link(7, Some(8), None), link(8, Some(7), None)], vec![7]).len(), 2);
-        let veth = Link { kind: Some(Kind::Other("veth".into())), ..link(9, Some(2), None) };
+        let veth = Link { kind: Some(LinkKind::Other("veth".into())), ..link(9, Some(2), None) };
         assert!(!with_those_below(&[veth], vec![9]).contains(&2), "2 is a link of another namespace");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use addr::{LinkName, MacAddr, PciAddress};
 use serde::Serialize;
 
-use crate::{User, Vf};
+use crate::{Vf, VfUser};
 
 /// A PF: a physical network function of the node.
 #[derive(Debug, Clone, Serialize)]
@@ -14,7 +14,7 @@ pub struct Pf {
     /// Its address.
     pub pci: PciAddress,
     /// Its identification numbers.
-    pub ids: Option<Ids>,
+    pub ids: Option<PciIds>,
     /// The driver it is bound to.
     pub driver: Option<String>,
     /// Its link, if that is in the node's namespace.
@@ -31,17 +31,17 @@ pub struct Pf {
     /// Whether the kernel binds its new VFs to a driver.
     pub autoprobe: Option<bool>,
     /// Why it should not be touched.
-    pub protections: Vec<Protection>,
+    pub protections: Vec<ProtectionReason>,
     /// Who uses the PF itself. That the node has an address on its link is no use.
     #[serde(rename = "usedBy")]
-    pub users: Vec<User>,
+    pub users: Vec<VfUser>,
     /// Its VFs, in the order of their numbers.
     pub vfs: Vec<Vf>,
 }
 
 /// Identification numbers, in hexadecimal as `lspci -n` shows them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Ids {
+pub struct PciIds {
     /// The maker's.
     pub vendor: String,
     /// The device's.
@@ -75,7 +75,7 @@ pub struct PfLink {
 /// of pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
-pub enum Protection {
+pub enum ProtectionReason {
     /// The node's default route leads over it.
     DefaultRoute {
         /// Its link.
@@ -114,7 +114,7 @@ impl Pf {
     }
 }
 
-impl fmt::Display for Protection {
+impl fmt::Display for ProtectionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DefaultRoute { link } => write!(f, "the node's default route leads over {link}"),

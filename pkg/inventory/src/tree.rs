@@ -10,9 +10,9 @@ use sysfs::Sysfs;
 use tempfile::TempDir;
 
 #[derive(Debug)]
-pub(crate) struct Tree(TempDir);
+pub(crate) struct InventoryFixture(TempDir);
 
-impl Tree {
+impl InventoryFixture {
     pub(crate) fn new() -> Self {
         let tree = Self(tempfile::tempdir().unwrap());
         for (function, class) in

@@ -12,17 +12,17 @@ use serde::Serialize;
 use sysfs::{Function, Sysfs};
 
 pub(crate) use self::{
-    claims::Claims,
-    kubelet::Kubelet,
-    rdma::{Contexts, kernel_users},
-    user_space::UserSpace,
+    claims::ClaimIndex,
+    kubelet::KubeletCheckpoint,
+    rdma::{OpenContexts, kernel_users},
+    user_space::VfioUsers,
 };
-use crate::{Error, Node, Vf, links::Links};
+use crate::{Error, NodePaths, Vf, links::HostLinks};
 
 /// Evidence that somebody uses a VF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
-pub enum User {
+pub enum VfUser {
     /// A pod that Silkrail attached.
     Attachment {
         /// The attachment.
@@ -85,7 +85,7 @@ pub enum User {
     },
 }
 
-impl fmt::Display for User {
+impl fmt::Display for VfUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Attachment { attachment } => write!(f, "attachment {attachment} has it"),
@@ -113,54 +113,54 @@ impl fmt::Display for User {
 }
 
 /// What tells of users, read once for all VFs.
-pub(crate) struct Evidence {
+pub(crate) struct UsageEvidence {
     sysfs: Sysfs,
-    claims: Claims,
-    kubelet: Kubelet,
-    contexts: Contexts,
-    user_space: UserSpace,
+    claims: ClaimIndex,
+    kubelet: KubeletCheckpoint,
+    contexts: OpenContexts,
+    user_space: VfioUsers,
 }
 
 /// A function, as far as evidence is about it.
-pub(crate) struct Seen<'a> {
+pub(crate) struct FunctionView<'a> {
     pub(crate) pci: PciAddress,
     pub(crate) driver: Option<&'a str>,
     pub(crate) link: Option<&'a LinkName>,
     pub(crate) rdma: &'a [String],
 }
 
-impl Evidence {
-    pub(crate) fn read(node: &Node) -> Result<Self, Error> {
+impl UsageEvidence {
+    pub(crate) fn read(node: &NodePaths) -> Result<Self, Error> {
         Ok(Self {
             sysfs: node.sysfs(),
-            claims: Claims::read(node)?,
-            kubelet: Kubelet::read(&node.root)?,
-            contexts: Contexts::read(node)?,
-            user_space: UserSpace::at(&node.root),
+            claims: ClaimIndex::read(node)?,
+            kubelet: KubeletCheckpoint::read(&node.root)?,
+            contexts: OpenContexts::read(node)?,
+            user_space: VfioUsers::at(&node.root),
         })
     }
 
     /// All that says that somebody uses a VF.
-    pub(crate) fn of(&self, vf: &Vf, links: &Links) -> Result<Vec<User>, Error> {
+    pub(crate) fn of(&self, vf: &Vf, links: &HostLinks) -> Result<Vec<VfUser>, Error> {
         let rdma: Vec<String> = vf.rdma.iter().cloned().collect();
         let (driver, link) = (vf.driver.as_deref(), vf.link.as_ref());
-        let mut users = self.of_function(&Seen { pci: vf.pci, driver, link, rdma: &rdma })?;
+        let mut users = self.of_function(&FunctionView { pci: vf.pci, driver, link, rdma: &rdma })?;
         if let Some(link) = link {
             let addresses = links.addresses(link)?.into_iter();
-            users.extend(addresses.map(|address| User::Address { link: link.clone(), address }));
+            users.extend(addresses.map(|address| VfUser::Address { link: link.clone(), address }));
         }
         Ok(users)
     }
 
     /// All that says that somebody uses a PF itself. A bond or bridge that it belongs to is told of as such.
-    pub(crate) fn of_pf(&self, pf: &Seen<'_>) -> Result<Vec<User>, Error> {
+    pub(crate) fn of_pf(&self, pf: &FunctionView<'_>) -> Result<Vec<VfUser>, Error> {
         let master = pf.link.map(|link| self.sysfs.master(link)).transpose()?.flatten();
         let mut users = self.of_function(pf)?;
-        users.retain(|user| !matches!(user, User::Upper { upper, .. } if Some(upper) == master.as_ref()));
+        users.retain(|user| !matches!(user, VfUser::Upper { upper, .. } if Some(upper) == master.as_ref()));
         Ok(users)
     }
 
-    fn of_function(&self, seen: &Seen<'_>) -> Result<Vec<User>, Error> {
+    fn of_function(&self, seen: &FunctionView<'_>) -> Result<Vec<VfUser>, Error> {
         let mut users = self.claims.of(seen);
         users.extend(self.kubelet.of(seen.pci));
         users.extend(self.elsewhere(seen)?);
@@ -168,20 +168,20 @@ impl Evidence {
         users.extend(self.user_space.of(&self.sysfs, seen.pci, seen.driver)?);
         if let Some(link) = seen.link {
             let uppers = self.sysfs.uppers(link)?;
-            users.extend(uppers.into_iter().map(|upper| User::Upper { link: link.clone(), upper }));
+            users.extend(uppers.into_iter().map(|upper| VfUser::Upper { link: link.clone(), upper }));
         }
         Ok(users)
     }
 
     /// What of a function is not here but must be somewhere.
-    fn elsewhere(&self, seen: &Seen<'_>) -> Result<Vec<User>, Error> {
+    fn elsewhere(&self, seen: &FunctionView<'_>) -> Result<Vec<VfUser>, Error> {
         let mut found = Vec::new();
         if let Some(driver) = seen.driver.filter(|driver| seen.link.is_none() && makes_links(driver)) {
-            found.push(User::LinkElsewhere { driver: driver.to_owned() });
+            found.push(VfUser::LinkElsewhere { driver: driver.to_owned() });
         }
         if seen.rdma.is_empty() {
             let uverbs = self.sysfs.uverbs(&Function::Pci(seen.pci))?;
-            found.extend(uverbs.into_iter().map(|uverbs| User::RdmaElsewhere { uverbs }));
+            found.extend(uverbs.into_iter().map(|uverbs| VfUser::RdmaElsewhere { uverbs }));
         }
         Ok(found)
     }

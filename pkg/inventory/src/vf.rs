@@ -4,7 +4,7 @@ use addr::{LinkName, MacAddr, PciAddress};
 use rtnl::VfSettings;
 use serde::Serialize;
 
-use crate::User;
+use crate::VfUser;
 
 /// A VF, as the node sees it.
 #[derive(Debug, Clone, Serialize)]
@@ -31,7 +31,7 @@ pub struct Vf {
     pub settings: Option<VfSettings>,
     /// Who uses it, as far as that shows. Empty: nobody.
     #[serde(rename = "usedBy")]
-    pub users: Vec<User>,
+    pub users: Vec<VfUser>,
 }
 
 impl Vf {

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    InvalidPool, Pool, Problem, Range, keys,
-    spec::{Spec, mismatch},
+    InvalidPool, InvalidValue, IpRange, Pool, keys,
+    spec::{SpecReader, mismatch},
     status,
 };
 
@@ -24,32 +24,32 @@ const KINDS: [&str; 7] = [
 
 /// What one document says.
 #[derive(Debug)]
-pub(crate) enum Object {
+pub(crate) enum PoolDocument {
     /// A pool.
     Pool(Box<Pool>),
     /// Addresses that no pool gives out.
-    Reserved(Vec<Range>),
+    Reserved(Vec<IpRange>),
     /// Something else, and why it is left alone.
     Ignored(String),
 }
 
 /// What a document says; a list says several things. An error's key is relative to the document.
-pub(crate) fn read(document: &Value) -> Result<Vec<Object>, InvalidPool> {
+pub(crate) fn read(document: &Value) -> Result<Vec<PoolDocument>, InvalidPool> {
     let Value::Object(map) = document else {
-        return Ok(vec![Object::Ignored("it is no mapping".to_owned())]);
+        return Ok(vec![PoolDocument::Ignored("it is no mapping".to_owned())]);
     };
-    let spec = Spec(map);
+    let spec = SpecReader(map);
     match spec.text("kind")? {
-        Some("SpiderIPPool") => manifest_pool(spec).map(|pool| vec![Object::Pool(pool)]),
-        Some("SpiderReservedIP") => reserved(spec).map(|ranges| vec![Object::Reserved(ranges)]),
+        Some("SpiderIPPool") => manifest_pool(spec).map(|pool| vec![PoolDocument::Pool(pool)]),
+        Some("SpiderReservedIP") => reserved(spec).map(|ranges| vec![PoolDocument::Reserved(ranges)]),
         Some("List" | "SpiderIPPoolList" | "SpiderReservedIPList") => items(spec),
         Some(kind) => {
             check_kind(spec, kind)?;
-            Ok(vec![Object::Ignored(format!("kind {kind:?} is no SpiderIPPool or SpiderReservedIP"))])
+            Ok(vec![PoolDocument::Ignored(format!("kind {kind:?} is no SpiderIPPool or SpiderReservedIP"))])
         }
-        None if is_bare(map) => bare_pool(spec).map(|pool| vec![Object::Pool(pool)]),
-        None if is_ours(spec)? => Err(Problem::Missing.at("kind")),
-        None => Ok(vec![Object::Ignored("it has neither kind nor subnet".to_owned())]),
+        None if is_bare(map) => bare_pool(spec).map(|pool| vec![PoolDocument::Pool(pool)]),
+        None if is_ours(spec)? => Err(InvalidValue::Missing.at("kind")),
+        None => Ok(vec![PoolDocument::Ignored("it has neither kind nor subnet".to_owned())]),
     }
 }
 
@@ -59,12 +59,12 @@ fn is_bare(map: &Map<String, Value>) -> bool {
     !map.contains_key("spec") && map.keys().any(|key| keys::nearest(key, keys::POOL.into_iter()).is_some())
 }
 
-fn is_ours(object: Spec<'_>) -> Result<bool, InvalidPool> {
+fn is_ours(object: SpecReader<'_>) -> Result<bool, InvalidPool> {
     Ok(object.text("apiVersion")?.is_some_and(|version| version.starts_with(GROUP)))
 }
 
 /// Refuses a kind of Spiderpool's group that Spiderpool does not have: it is mistyped, and could be a reservation.
-fn check_kind(object: Spec<'_>, kind: &str) -> Result<(), InvalidPool> {
+fn check_kind(object: SpecReader<'_>, kind: &str) -> Result<(), InvalidPool> {
     let known = |kind: &str| {
         KINDS.contains(&kind) || kind.strip_suffix("List").is_some_and(|kind| KINDS.contains(&kind))
     };
@@ -74,7 +74,7 @@ fn check_kind(object: Spec<'_>, kind: &str) -> Result<(), InvalidPool> {
     Ok(())
 }
 
-fn items(list: Spec<'_>) -> Result<Vec<Object>, InvalidPool> {
+fn items(list: SpecReader<'_>) -> Result<Vec<PoolDocument>, InvalidPool> {
     let mut objects = Vec::new();
     for (index, item) in list.list("items")?.iter().enumerate() {
         if item.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List")) {
@@ -88,16 +88,16 @@ fn items(list: Spec<'_>) -> Result<Vec<Object>, InvalidPool> {
 }
 
 /// The pool of a `SpiderIPPool`. Of its status the addresses count that Spiderpool itself has given.
-fn manifest_pool(object: Spec<'_>) -> Result<Box<Pool>, InvalidPool> {
+fn manifest_pool(object: SpecReader<'_>) -> Result<Box<Pool>, InvalidPool> {
     check_group(object)?;
     keys::check(object.0, &[&keys::OBJECT])?;
-    let metadata = object.object("metadata")?.ok_or_else(|| Problem::Missing.at("metadata.name"))?;
+    let metadata = object.object("metadata")?.ok_or_else(|| InvalidValue::Missing.at("metadata.name"))?;
     let below =
         |prefix: &str, error: InvalidPool| InvalidPool { key: format!("{prefix}.{}", error.key), ..error };
     let name = metadata.text("name").map_err(|error| below("metadata", error))?;
-    let name = name.ok_or_else(|| Problem::Missing.at("metadata.name"))?;
-    let name = name.parse().map_err(|error| Problem::Name(error).at("metadata.name"))?;
-    let spec = object.object("spec")?.ok_or_else(|| Problem::Missing.at("spec"))?;
+    let name = name.ok_or_else(|| InvalidValue::Missing.at("metadata.name"))?;
+    let name = name.parse().map_err(|error| InvalidValue::Name(error).at("metadata.name"))?;
+    let spec = object.object("spec")?.ok_or_else(|| InvalidValue::Missing.at("spec"))?;
     keys::check(spec.0, &[&keys::POOL]).map_err(|error| below("spec", error))?;
     let mut pool = Pool::from_spec(name, spec).map_err(|error| below("spec", error))?;
     pool.terminating = metadata.value("deletionTimestamp").is_some();
@@ -106,45 +106,46 @@ fn manifest_pool(object: Spec<'_>) -> Result<Box<Pool>, InvalidPool> {
 }
 
 /// A specification without the object around it.
-fn bare_pool(spec: Spec<'_>) -> Result<Box<Pool>, InvalidPool> {
+fn bare_pool(spec: SpecReader<'_>) -> Result<Box<Pool>, InvalidPool> {
     keys::check(spec.0, &[&keys::POOL, &keys::BARE])?;
     let name = match spec.object("metadata")? {
         Some(metadata) => metadata.text("name")?,
         None => spec.text("name")?,
     };
-    let name = name.ok_or_else(|| Problem::Missing.at("name"))?;
-    let name = name.parse().map_err(|error| Problem::Name(error).at("name"))?;
+    let name = name.ok_or_else(|| InvalidValue::Missing.at("name"))?;
+    let name = name.parse().map_err(|error| InvalidValue::Name(error).at("name"))?;
     Pool::from_spec(name, spec).map(Box::new)
 }
 
-fn reserved(object: Spec<'_>) -> Result<Vec<Range>, InvalidPool> {
+fn reserved(object: SpecReader<'_>) -> Result<Vec<IpRange>, InvalidPool> {
     check_group(object)?;
     keys::check(object.0, &[&keys::OBJECT])?;
-    let spec = object.object("spec")?.ok_or_else(|| Problem::Missing.at("spec"))?;
+    let spec = object.object("spec")?.ok_or_else(|| InvalidValue::Missing.at("spec"))?;
     keys::check(spec.0, &[&keys::RESERVED])
         .map_err(|error| InvalidPool { key: format!("spec.{}", error.key), ..error })?;
     let mut ranges = Vec::new();
     for (index, text) in spec.texts("ips")?.into_iter().enumerate() {
-        ranges.push(text.parse().map_err(|error| Problem::Range(error).at(format!("spec.ips[{index}]")))?);
+        ranges
+            .push(text.parse().map_err(|error| InvalidValue::Range(error).at(format!("spec.ips[{index}]")))?);
     }
     Ok(ranges)
 }
 
 /// A kind of ours in another group is a typing error: to ignore it could free reserved addresses.
-fn check_group(object: Spec<'_>) -> Result<(), InvalidPool> {
+fn check_group(object: SpecReader<'_>) -> Result<(), InvalidPool> {
     match object.text("apiVersion")? {
         Some(version) if version.starts_with(GROUP) => Ok(()),
         Some(version) => Err(mismatch("apiVersion", "spiderpool.spidernet.io/v2beta1", version)),
-        None => Err(Problem::Missing.at("apiVersion")),
+        None => Err(InvalidValue::Missing.at("apiVersion")),
     }
 }
 
 /// What a pool in a plugin's configuration says: a manifest, or a specification itself.
-pub(crate) fn read_inline(item: &Value) -> Result<Vec<Object>, InvalidPool> {
+pub(crate) fn read_inline(item: &Value) -> Result<Vec<PoolDocument>, InvalidPool> {
     let object = item.as_object().ok_or_else(|| mismatch("pool", "an object", item))?;
     match object.get("kind") {
         Some(_) => read(item),
-        None if object.contains_key("spec") => Err(Problem::Missing.at("kind")),
-        None => bare_pool(Spec(object)).map(|pool| vec![Object::Pool(pool)]),
+        None if object.contains_key("spec") => Err(InvalidValue::Missing.at("kind")),
+        None => bare_pool(SpecReader(object)).map(|pool| vec![PoolDocument::Pool(pool)]),
     }
 }

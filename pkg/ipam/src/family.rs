@@ -4,14 +4,14 @@ use std::{fmt, net::IpAddr};
 
 /// An address family. Prints as Spiderpool's messages say it: `IPv4`, `IPv6`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Family {
+pub enum IpFamily {
     /// IPv4.
     V4,
     /// IPv6.
     V6,
 }
 
-impl Family {
+impl IpFamily {
     /// Both, in the order a CNI result lists them.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
@@ -29,7 +29,7 @@ impl Family {
     }
 }
 
-impl fmt::Display for Family {
+impl fmt::Display for IpFamily {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "IPv{}", self.version())
     }

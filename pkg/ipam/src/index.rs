@@ -42,7 +42,7 @@ const LIMIT: u64 = 64 << 20;
 
 /// Which pools of a directory are asked for.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted<'a> {
+pub struct PoolQuery<'a> {
     /// Names and patterns of a configuration; without any, the pools with `default` are asked for.
     pub listed: [&'a [String]; 2],
     /// Names besides.
@@ -50,9 +50,9 @@ pub struct Wanted<'a> {
 }
 
 /// The files of a directory, as they are now.
-pub(crate) struct Listing {
+pub(crate) struct PoolDirListing {
     /// What tells them from others, and from what they were.
-    key: Key,
+    key: IndexKey,
     /// Whether no change can go unnoticed.
     settled: bool,
     /// How long the files are together.
@@ -61,16 +61,16 @@ pub(crate) struct Listing {
 
 /// A hash of everything by which a change of a file shows. It is made by every ADD, of files that only root can make: that
 /// two listings have one of 128 bits does not happen by chance.
-type Key = [u8; 16];
+type IndexKey = [u8; 16];
 
-impl Listing {
+impl PoolDirListing {
     /// Looks at the files of a directory; `None` if it cannot be looked at.
     pub(crate) fn of(directory: &Path) -> Option<Self> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let mut dir = Dir::open(directory, flags, Mode::empty()).ok()?;
         let here = open(directory, flags | OFlag::O_PATH, Mode::empty()).ok()?;
         let now = SystemTime::now();
-        let mut hash = Hash::of(directory);
+        let mut hash = ListingHash::of(directory);
         let (mut settled, mut bytes) = (true, 0_u64);
         // In the order of the directory, which is the same as long as nothing is changed there.
         for entry in dir.iter() {
@@ -93,9 +93,9 @@ impl Listing {
 }
 
 /// Two hashes of 64 bits. Each step is a bijection: of two listings that differ in one number only, both hashes differ.
-struct Hash([u64; 2]);
+struct ListingHash([u64; 2]);
 
-impl Hash {
+impl ListingHash {
     fn of(directory: &Path) -> Self {
         let mut hash = Self([0, 1]);
         hash.bytes(env!("CARGO_PKG_VERSION").as_bytes());
@@ -118,7 +118,7 @@ impl Hash {
         *b = (*b ^ number).wrapping_mul(0xc2b2_ae3d_27d4_eb4f).rotate_left(31);
     }
 
-    fn key(&self) -> Key {
+    fn key(&self) -> IndexKey {
         let mut key = [0; 16];
         for (part, hash) in key.chunks_exact_mut(8).zip(self.0) {
             part.copy_from_slice(&hash.to_le_bytes());
@@ -128,7 +128,7 @@ impl Hash {
 }
 
 /// Adds a file, and says what it is; `Some(None)` is a link that leads nowhere.
-fn add(hash: &mut Hash, dir: &impl AsFd, name: &CStr) -> Option<Option<FileStat>> {
+fn add(hash: &mut ListingHash, dir: &impl AsFd, name: &CStr) -> Option<Option<FileStat>> {
     hash.bytes(name.to_bytes());
     // As it is read: by the file that a link leads to.
     let stat = match fstatat(dir.as_fd(), name, AtFlags::empty()) {
@@ -164,7 +164,12 @@ fn path(state: &Path, directory: &Path) -> PathBuf {
 }
 
 /// The pools that are wanted of a directory, by its index; `None` if that cannot be said.
-pub(crate) fn find(state: &Path, directory: &Path, listing: &Listing, wanted: Wanted<'_>) -> Option<Pools> {
+pub(crate) fn find(
+    state: &Path,
+    directory: &Path,
+    listing: &PoolDirListing,
+    wanted: PoolQuery<'_>,
+) -> Option<Pools> {
     if !listing.is_worthwhile() {
         return None;
     }
@@ -181,15 +186,15 @@ pub(crate) fn find(state: &Path, directory: &Path, listing: &Listing, wanted: Wa
     let mut bytes = vec![0; table];
     file.read_exact_at(&mut bytes, HEAD as u64).ok()?;
     let records = (HEAD + bytes.len()) as u64;
-    let read = |entry: &Entry<'_>| entry.record(&file, records);
-    let filter = Filter::of(wanted);
+    let read = |entry: &IndexEntry<'_>| entry.record(&file, records);
+    let filter = PoolFilter::of(wanted);
     let (mut pools, mut reserved) = (Vec::new(), Vec::new());
-    for entry in Entries(&bytes) {
+    for entry in IndexEntries(&bytes) {
         let entry = entry?;
         match entry.flags {
-            Entry::RESERVED => reserved = record::ranges(&read(&entry)?)?,
+            IndexEntry::RESERVED => reserved = record::ranges(&read(&entry)?)?,
             _ if !filter.wants(&entry)? => {}
-            Entry::CONTESTED => return None,
+            IndexEntry::CONTESTED => return None,
             _ => pools.push(record::pool(&read(&entry)?)?),
         }
     }
@@ -197,14 +202,14 @@ pub(crate) fn find(state: &Path, directory: &Path, listing: &Listing, wanted: Wa
 }
 
 /// What of a table is wanted.
-struct Filter<'a> {
+struct PoolFilter<'a> {
     names: Vec<&'a [u8]>,
     patterns: Vec<&'a str>,
     defaults: bool,
 }
 
-impl<'a> Filter<'a> {
-    fn of(wanted: Wanted<'a>) -> Self {
+impl<'a> PoolFilter<'a> {
+    fn of(wanted: PoolQuery<'a>) -> Self {
         let listed = || wanted.listed.into_iter().flatten().map(String::as_str);
         let names =
             listed().filter(|name| !pattern::is_pattern(name)).chain(wanted.also.iter().map(String::as_str));
@@ -216,9 +221,9 @@ impl<'a> Filter<'a> {
     }
 
     /// Whether a pool is wanted; `None` if that cannot be said.
-    fn wants(&self, entry: &Entry<'_>) -> Option<bool> {
+    fn wants(&self, entry: &IndexEntry<'_>) -> Option<bool> {
         // Whether a pool that is there twice is a default one nobody knows.
-        if self.names.contains(&entry.name) || (self.defaults && entry.flags != Entry::PLAIN) {
+        if self.names.contains(&entry.name) || (self.defaults && entry.flags != IndexEntry::PLAIN) {
             return Some(true);
         }
         for pattern in &self.patterns {
@@ -231,8 +236,8 @@ impl<'a> Filter<'a> {
 }
 
 /// Keeps what was read of a directory that had these files before and has them still. That it cannot be kept is no error.
-pub(crate) fn keep(state: &Path, directory: &Path, listing: &Listing, pools: &Pools) {
-    let unchanged = || Listing::of(directory).is_some_and(|now| now.key == listing.key);
+pub(crate) fn keep(state: &Path, directory: &Path, listing: &PoolDirListing, pools: &Pools) {
+    let unchanged = || PoolDirListing::of(directory).is_some_and(|now| now.key == listing.key);
     if listing.settled
         && listing.is_worthwhile()
         && unchanged()
@@ -242,7 +247,7 @@ pub(crate) fn keep(state: &Path, directory: &Path, listing: &Listing, pools: &Po
     }
 }
 
-fn bytes(listing: &Listing, pools: &Pools) -> Option<Vec<u8>> {
+fn bytes(listing: &PoolDirListing, pools: &Pools) -> Option<Vec<u8>> {
     let (mut table, mut records) = (Vec::new(), Vec::new());
     let mut add = |name: &str, flags: u8, record: Value| {
         let record = record.to_string();
@@ -254,12 +259,12 @@ fn bytes(listing: &Listing, pools: &Pools) -> Option<Vec<u8>> {
         records.extend(record.as_bytes());
         Some(())
     };
-    add("", Entry::RESERVED, record::of_ranges(pools.reserved()))?;
+    add("", IndexEntry::RESERVED, record::of_ranges(pools.reserved()))?;
     for entry in pools.entries() {
         let flags = match (&entry.rival, entry.pool.default) {
-            (Some(_), _) => Entry::CONTESTED,
-            (None, true) => Entry::DEFAULT,
-            (None, false) => Entry::PLAIN,
+            (Some(_), _) => IndexEntry::CONTESTED,
+            (None, true) => IndexEntry::DEFAULT,
+            (None, false) => IndexEntry::PLAIN,
         };
         add(entry.pool.name.as_str(), flags, record::of_pool(&entry.pool))?;
     }
@@ -292,14 +297,14 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// A pool of the table, or the reserved addresses.
-struct Entry<'a> {
+struct IndexEntry<'a> {
     flags: u8,
     name: &'a [u8],
     at: u64,
     length: usize,
 }
 
-impl Entry<'_> {
+impl IndexEntry<'_> {
     const PLAIN: u8 = 0;
     const DEFAULT: u8 = 1;
     const CONTESTED: u8 = 2;
@@ -316,10 +321,10 @@ impl Entry<'_> {
 }
 
 /// The table, entry by entry; `Some(None)` is one that cannot be understood.
-struct Entries<'a>(&'a [u8]);
+struct IndexEntries<'a>(&'a [u8]);
 
-impl<'a> Iterator for Entries<'a> {
-    type Item = Option<Entry<'a>>;
+impl<'a> Iterator for IndexEntries<'a> {
+    type Item = Option<IndexEntry<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
@@ -333,12 +338,12 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-fn take<'a>(table: &mut &'a [u8]) -> Option<Entry<'a>> {
+fn take<'a>(table: &mut &'a [u8]) -> Option<IndexEntry<'a>> {
     let (&[flags, a, b, c, d, e, f, g, h, i, j, k, l], rest) = table.split_first_chunk()?;
     let number = |bytes| u32::from_le_bytes(bytes);
     let (name, rest) = rest.split_at_checked(number([a, b, c, d]) as usize)?;
     *table = rest;
-    Some(Entry { flags, name, at: number([e, f, g, h]).into(), length: number([i, j, k, l]) as usize })
+    Some(IndexEntry { flags, name, at: number([e, f, g, h]).into(), length: number([i, j, k, l]) as usize })
 }
 
 fn length(bytes: &[u8]) -> Option<usize> {
@@ -353,7 +358,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::{Pool, Request};
+    use crate::{Pool, PoolRequest};
 
     const POOLS: &str = "\
 apiVersion: spiderpool.spidernet.io/v2beta1
@@ -384,9 +389,9 @@ disable: true
 ";
 
     /// A directory of pools and a state directory.
-    struct Node(TempDir);
+    struct PoolDirFixture(TempDir);
 
-    impl Node {
+    impl PoolDirFixture {
         fn new() -> Self {
             let node = Self(tempfile::tempdir().unwrap());
             fs::create_dir(node.pools()).unwrap();
@@ -413,7 +418,7 @@ disable: true
 
         /// Makes the index, as if the files had been there for long.
         fn index(&self) {
-            let listing = Listing { settled: true, ..Listing::of(&self.pools()).unwrap() };
+            let listing = PoolDirListing { settled: true, ..PoolDirListing::of(&self.pools()).unwrap() };
             keep(&self.state(), &self.pools(), &listing, &Pools::read_dir(&self.pools()).unwrap());
             assert!(self.path().exists());
         }
@@ -424,8 +429,8 @@ disable: true
 
         fn find(&self, names: &[&str]) -> Option<Pools> {
             let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-            let wanted = Wanted { listed: [&names, &[]], also: &[] };
-            find(&self.state(), &self.pools(), &Listing::of(&self.pools())?, wanted)
+            let wanted = PoolQuery { listed: [&names, &[]], also: &[] };
+            find(&self.state(), &self.pools(), &PoolDirListing::of(&self.pools())?, wanted)
         }
     }
 
@@ -436,7 +441,7 @@ disable: true
 
     #[test]
     fn an_index_tells_of_pools_what_the_files_do() {
-        let node = Node::new();
+        let node = PoolDirFixture::new();
         node.index();
         let whole = Pools::read_dir(&node.pools()).unwrap();
         for (names, expected) in [
@@ -459,7 +464,7 @@ disable: true
 
     #[test]
     fn any_change_of_a_file_makes_an_index_worthless() {
-        let changes: [fn(&Node); 7] = [
+        let changes: [fn(&PoolDirFixture); 7] = [
             |node| node.write("c.yaml", ""),
             |node| fs::remove_file(node.pools().join("b.yaml")).unwrap(),
             |node| fs::rename(node.pools().join("b.yaml"), node.pools().join("c.yaml")).unwrap(),
@@ -488,7 +493,7 @@ disable: true
             },
         ];
         for (number, change) in changes.into_iter().enumerate() {
-            let node = Node::new();
+            let node = PoolDirFixture::new();
             node.index();
             // The clock that stamps files ticks slowly.
             std::thread::sleep(Duration::from_millis(20));
@@ -499,25 +504,25 @@ disable: true
 
     #[test]
     fn short_files_leave_no_index() {
-        let node = Node::new();
+        let node = PoolDirFixture::new();
         fs::remove_file(node.pools().join("long.yaml")).unwrap();
-        let listing = Listing { settled: true, ..Listing::of(&node.pools()).unwrap() };
+        let listing = PoolDirListing { settled: true, ..PoolDirListing::of(&node.pools()).unwrap() };
         keep(&node.state(), &node.pools(), &listing, &Pools::read_dir(&node.pools()).unwrap());
         assert!(!node.state().exists());
     }
 
     #[test]
     fn files_that_were_changed_just_now_are_not_indexed() {
-        let node = Node::new();
-        let wanted = Wanted::default();
+        let node = PoolDirFixture::new();
+        let wanted = PoolQuery::default();
         let pools = Pools::read_wanted(&node.pools(), wanted, &node.state(), true).unwrap();
         assert!(pools.len() == 4 && !node.path().exists());
     }
 
     #[test]
     fn what_was_changed_while_it_was_read_is_not_indexed() {
-        let node = Node::new();
-        let listing = Listing { settled: true, ..Listing::of(&node.pools()).unwrap() };
+        let node = PoolDirFixture::new();
+        let listing = PoolDirListing { settled: true, ..PoolDirListing::of(&node.pools()).unwrap() };
         let pools = Pools::read_dir(&node.pools()).unwrap();
         node.write("c.yaml", "name: c\nsubnet: 10.2.0.0/24\n");
         keep(&node.state(), &node.pools(), &listing, &pools);
@@ -526,7 +531,7 @@ disable: true
 
     #[test]
     fn of_a_pool_that_is_there_twice_an_index_says_nothing() {
-        let node = Node::new();
+        let node = PoolDirFixture::new();
         node.write("c.yaml", "name: other\nsubnet: 10.1.0.0/24\nips: [10.1.0.1]\n");
         node.index();
         assert!(node.find(&["other"]).is_none() && node.find(&["*"]).is_none() && node.find(&[]).is_none());
@@ -535,28 +540,28 @@ disable: true
 
     #[test]
     fn a_directorys_index_is_not_anothers() {
-        let node = Node::new();
+        let node = PoolDirFixture::new();
         node.index();
         let other = node.0.path().join("other.d");
         fs::create_dir(&other).unwrap();
         fs::copy(node.path(), path(&node.state(), &other)).unwrap();
-        let listing = Listing::of(&other).unwrap();
-        assert!(find(&node.state(), &other, &listing, Wanted::default()).is_none());
-        assert!(Listing::of(Path::new("/nowhere")).is_none());
+        let listing = PoolDirListing::of(&other).unwrap();
+        assert!(find(&node.state(), &other, &listing, PoolQuery::default()).is_none());
+        assert!(PoolDirListing::of(Path::new("/nowhere")).is_none());
     }
 
     proptest! {
         /// Whatever the file holds, it is an index or none; what is found can be used.
         #[test]
         fn a_damaged_index_harms_nobody(at in 0_usize..4000, byte in any::<u8>(), cut in any::<bool>()) {
-            let node = Node::new();
+            let node = PoolDirFixture::new();
             node.index();
             let mut bytes = fs::read(node.path()).unwrap();
             let at = at % bytes.len();
             if cut { bytes.truncate(at) } else { bytes[at] = byte }
             fs::write(node.path(), bytes).unwrap();
             if let Some(pools) = node.find(&["rail0", "other"]) {
-                let _ = pools.select(&Request { host_name: "n", ..Request::default() });
+                let _ = pools.select(&PoolRequest { host_name: "n", ..PoolRequest::default() });
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{InvalidPool, Problem};
+use crate::{InvalidPool, InvalidValue};
 
 /// Keys of a `SpiderIPPool`'s `spec`, of every version of Spiderpool's definition (v1 and v2beta1).
 pub(crate) const POOL: [&str; 15] = [
@@ -41,7 +41,7 @@ pub(crate) fn check(object: &Map<String, Value>, known: &[&[&'static str]]) -> R
     let Some(key) = object.keys().find(|key| !known().any(|known| known == key.as_str())) else {
         return Ok(());
     };
-    Err(Problem::UnknownKey { nearest: nearest(key, known()), known: known().collect() }.at(key))
+    Err(InvalidValue::UnknownKey { nearest: nearest(key, known()), known: known().collect() }.at(key))
 }
 
 /// The known key that is most like this one, if any is like it.

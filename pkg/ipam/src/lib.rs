@@ -1,6 +1,6 @@
 //! Pools of addresses, which of them an attachment may use, and who has which address on this node.
 //!
-//! [`Pools`] reads what users write (`SpiderIPPool` objects), [`Pools::select`] says which pools a [`Request`]
+//! [`Pools`] reads what users write (`SpiderIPPool` objects), [`Pools::select`] says which pools a [`PoolRequest`]
 //! may use and in which order, and [`LocalStore`] gives out their addresses. Only the reading of a directory,
 //! with its index, and the store do I/O.
 
@@ -26,16 +26,20 @@ mod spec;
 mod status;
 mod store;
 
-pub use family::Family;
-pub use index::Wanted;
+pub use family::IpFamily;
+pub use index::PoolQuery;
 pub use name::{InvalidPoolName, PoolName};
-pub use pool::{Affinity, Pool, Route};
-pub use pools::{Ignored, Pools, ReadError};
-pub use problem::{InvalidPool, Problem};
-pub use range::{InvalidRange, Range};
-pub use ranges::Ranges;
-pub use remarks::Remarks;
-pub use requested::{Obstacle, Unavailable};
-pub use selection::{Names, Namespace, Reason, Reasons, Request, SelectError, Selection, Skipped};
-pub use store::{Claim, Header as MapHeader, LocalStore, MAX_ADDRESSES, Owner, Release, StoreError, Usage};
+pub use pool::{Pool, PoolAffinity, PoolRoute};
+pub use pools::{IgnoredDocument, PoolReadError, Pools};
+pub use problem::{InvalidPool, InvalidValue};
+pub use range::{InvalidIpRange, IpRange};
+pub use ranges::IpRanges;
+pub use remarks::PoolWarnings;
+pub use requested::{AddressUnavailable, UnavailableReason};
+pub use selection::{
+    NameList, PodNamespace, PoolRequest, PoolSelection, SelectError, SkipReason, SkipReasons, SkippedPool,
+};
+pub use store::{
+    AddressClaim, ClaimOwner, LocalStore, MAX_ADDRESSES, MapHeader, PoolUsage, ReleaseOutcome, StoreError,
+};
 pub use yaml::InvalidYaml;

@@ -22,7 +22,7 @@ pub(crate) fn matches(pattern: &str, name: &str) -> Result<bool, BadPattern> {
     loop {
         match (atoms.get(atom), name.get(at)) {
             (None, None) => return Ok(true),
-            (Some(Atom::Star), _) => {
+            (Some(PatternAtom::Star), _) => {
                 star = Some((atom + 1, at));
                 atom += 1;
                 continue;
@@ -44,14 +44,14 @@ pub(crate) fn matches(pattern: &str, name: &str) -> Result<bool, BadPattern> {
 }
 
 #[derive(Debug)]
-enum Atom {
+enum PatternAtom {
     Star,
     Any,
     Byte(u8),
     Class { negated: bool, spans: Vec<(u8, u8)> },
 }
 
-impl Atom {
+impl PatternAtom {
     fn accepts(&self, byte: u8) -> bool {
         match self {
             Self::Star => false,
@@ -64,27 +64,27 @@ impl Atom {
     }
 }
 
-fn parse(pattern: &str) -> Result<Vec<Atom>, BadPattern> {
+fn parse(pattern: &str) -> Result<Vec<PatternAtom>, BadPattern> {
     let mut bytes = pattern.bytes().peekable();
     let mut atoms = Vec::new();
     while let Some(byte) = bytes.next() {
         atoms.push(match byte {
-            b'*' => Atom::Star,
-            b'?' => Atom::Any,
-            b'\\' => Atom::Byte(bytes.next().ok_or(BadPattern)?),
+            b'*' => PatternAtom::Star,
+            b'?' => PatternAtom::Any,
+            b'\\' => PatternAtom::Byte(bytes.next().ok_or(BadPattern)?),
             b'[' => class(&mut bytes)?,
-            plain => Atom::Byte(plain),
+            plain => PatternAtom::Byte(plain),
         });
     }
     Ok(atoms)
 }
 
-fn class(bytes: &mut Peekable<Bytes<'_>>) -> Result<Atom, BadPattern> {
+fn class(bytes: &mut Peekable<Bytes<'_>>) -> Result<PatternAtom, BadPattern> {
     let negated = bytes.next_if_eq(&b'^').is_some();
     let mut spans = Vec::new();
     loop {
         if !spans.is_empty() && bytes.next_if_eq(&b']').is_some() {
-            return Ok(Atom::Class { negated, spans });
+            return Ok(PatternAtom::Class { negated, spans });
         }
         let low = class_byte(bytes)?;
         let high = if bytes.next_if_eq(&b'-').is_some() { class_byte(bytes)? } else { low };

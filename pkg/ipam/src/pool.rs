@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, net::IpAddr};
 use ipnetwork::IpNetwork;
 
 use crate::{
-    Family, InvalidPool, PoolName, Problem, Range, Ranges, keys,
-    spec::{Spec, mismatch},
+    InvalidPool, InvalidValue, IpFamily, IpRange, IpRanges, PoolName, keys,
+    spec::{SpecReader, mismatch},
 };
 
 /// Addresses of one subnet that may be given to attachments.
@@ -17,17 +17,17 @@ pub struct Pool {
     /// The subnet; a given address has its prefix length.
     pub subnet: IpNetwork,
     /// What may be given out: `ips` without `excludeIPs`, reserved addresses and what others have given.
-    pub ranges: Ranges,
+    pub ranges: IpRanges,
     /// `excludeIPs`.
-    pub excluded: Vec<Range>,
+    pub excluded: Vec<IpRange>,
     /// Addresses that Spiderpool has given by the object's status, and to which pod.
     pub given: BTreeMap<IpAddr, String>,
     /// The subnet's gateway; never given out.
     pub gateway: Option<IpAddr>,
     /// Routes for the pod besides the default route, in the order written.
-    pub routes: Vec<Route>,
+    pub routes: Vec<PoolRoute>,
     /// Who may use the pool.
-    pub affinity: Affinity,
+    pub affinity: PoolAffinity,
     /// Used where a configuration names no pool.
     pub default: bool,
     /// Gives out nothing; addresses given stay valid.
@@ -38,7 +38,7 @@ pub struct Pool {
 
 /// A route of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Route {
+pub struct PoolRoute {
     /// Where to.
     pub dst: IpNetwork,
     /// By which gateway; it is in the pool's subnet.
@@ -47,7 +47,7 @@ pub struct Route {
 
 /// Who may use a pool. An empty list and `false` say "everybody".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Affinity {
+pub struct PoolAffinity {
     /// Nodes by name. Where given, `node` is ignored.
     pub node_names: Vec<String>,
     /// Namespaces by name. Where given, `namespace` is ignored.
@@ -67,23 +67,23 @@ impl Pool {
     ///
     /// # Errors
     /// The first rule that does not hold, with its key.
-    pub(crate) fn from_spec(name: PoolName, spec: Spec<'_>) -> Result<Self, InvalidPool> {
+    pub(crate) fn from_spec(name: PoolName, spec: SpecReader<'_>) -> Result<Self, InvalidPool> {
         let subnet = subnet(spec)?;
-        let family = Family::of(subnet.ip());
+        let family = IpFamily::of(subnet.ip());
         if let Some(version) = spec.value("ipVersion")
             && version.as_u64() != Some(family.version().into())
         {
-            return Err(Problem::Family { value: version.to_string(), family, subnet }.at("ipVersion"));
+            return Err(InvalidValue::Family { value: version.to_string(), family, subnet }.at("ipVersion"));
         }
         let listed = ranges_of(spec, "ips", subnet)?;
         refuse_overlaps(&listed)?;
         let excluded = ranges_of(spec, "excludeIPs", subnet)?;
-        let ranges = Ranges::new(family, &listed, &excluded);
+        let ranges = IpRanges::new(family, &listed, &excluded);
         let gateway = spec.parsed("gateway", "an address")?;
         if let Some(gateway) = gateway {
             inside(gateway, subnet).map_err(|problem| problem.at("gateway"))?;
             if ranges.contains(gateway) {
-                return Err(Problem::GatewayAllocatable(gateway).at("gateway"));
+                return Err(InvalidValue::GatewayAllocatable(gateway).at("gateway"));
             }
         }
         Ok(Self {
@@ -94,7 +94,7 @@ impl Pool {
             given: BTreeMap::new(),
             gateway,
             routes: routes(spec, subnet)?,
-            affinity: Affinity::from_spec(spec)?,
+            affinity: PoolAffinity::from_spec(spec)?,
             default: spec.flag("default")?,
             disabled: spec.flag("disable")?,
             terminating: false,
@@ -104,20 +104,20 @@ impl Pool {
     /// Gives nobody what another allocator has given.
     pub(crate) fn leave_to_others(&mut self, given: BTreeMap<IpAddr, String>) {
         if !given.is_empty() {
-            let taken: Vec<_> = given.keys().map(|address| Range::from(*address)).collect();
+            let taken: Vec<_> = given.keys().map(|address| IpRange::from(*address)).collect();
             self.ranges = self.ranges.without(&taken);
             self.given = given;
         }
     }
 
     /// The family of all its addresses.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> IpFamily {
         self.ranges.family()
     }
 }
 
-impl Affinity {
-    fn from_spec(spec: Spec<'_>) -> Result<Self, InvalidPool> {
+impl PoolAffinity {
+    fn from_spec(spec: SpecReader<'_>) -> Result<Self, InvalidPool> {
         let owned = |key| spec.texts(key).map(|texts| texts.into_iter().map(str::to_owned).collect());
         Ok(Self {
             node_names: owned("nodeName")?,
@@ -130,12 +130,12 @@ impl Affinity {
     }
 }
 
-fn subnet(spec: Spec<'_>) -> Result<IpNetwork, InvalidPool> {
-    let text = spec.text("subnet")?.ok_or_else(|| Problem::Missing.at("subnet"))?;
+fn subnet(spec: SpecReader<'_>) -> Result<IpNetwork, InvalidPool> {
+    let text = spec.text("subnet")?.ok_or_else(|| InvalidValue::Missing.at("subnet"))?;
     let subnet = network("subnet", text)?;
     let canonical = canonical(subnet);
     if subnet.ip() != canonical.ip() {
-        return Err(Problem::NotCanonical { written: text.to_owned(), canonical }.at("subnet"));
+        return Err(InvalidValue::NotCanonical { written: text.to_owned(), canonical }.at("subnet"));
     }
     Ok(canonical)
 }
@@ -157,64 +157,64 @@ fn canonical(network: IpNetwork) -> IpNetwork {
     IpNetwork::new(network.network(), network.prefix()).unwrap_or(network)
 }
 
-fn ranges_of(spec: Spec<'_>, key: &str, subnet: IpNetwork) -> Result<Vec<Range>, InvalidPool> {
+fn ranges_of(spec: SpecReader<'_>, key: &str, subnet: IpNetwork) -> Result<Vec<IpRange>, InvalidPool> {
     let parse = |text: &str| {
-        let range: Range = text.parse()?;
+        let range: IpRange = text.parse()?;
         inside(range.first(), subnet)?;
         inside(range.last(), subnet)?;
         Ok(range)
     };
-    let at = |index| move |problem: Problem| problem.at(format!("{key}[{index}]"));
+    let at = |index| move |problem: InvalidValue| problem.at(format!("{key}[{index}]"));
     spec.texts(key)?.into_iter().enumerate().map(|(index, text)| parse(text).map_err(at(index))).collect()
 }
 
-fn inside(address: IpAddr, subnet: IpNetwork) -> Result<(), Problem> {
-    let family = Family::of(subnet.ip());
-    if Family::of(address) != family {
-        return Err(Problem::Family { value: address.to_string(), family, subnet });
+fn inside(address: IpAddr, subnet: IpNetwork) -> Result<(), InvalidValue> {
+    let family = IpFamily::of(subnet.ip());
+    if IpFamily::of(address) != family {
+        return Err(InvalidValue::Family { value: address.to_string(), family, subnet });
     }
     if !subnet.contains(address) {
-        return Err(Problem::Outside { value: address.to_string(), subnet });
+        return Err(InvalidValue::Outside { value: address.to_string(), subnet });
     }
     Ok(())
 }
 
-fn refuse_overlaps(listed: &[Range]) -> Result<(), InvalidPool> {
+fn refuse_overlaps(listed: &[IpRange]) -> Result<(), InvalidPool> {
     let mut sorted: Vec<_> = listed.iter().collect();
     sorted.sort_unstable_by_key(|range| range.first());
     for pair in sorted.windows(2) {
         if let [first, second] = pair
             && first.overlaps(second)
         {
-            return Err(Problem::Overlap { first: **first, second: **second }.at("ips"));
+            return Err(InvalidValue::Overlap { first: **first, second: **second }.at("ips"));
         }
     }
     Ok(())
 }
 
-fn routes(spec: Spec<'_>, subnet: IpNetwork) -> Result<Vec<Route>, InvalidPool> {
-    let mut routes: Vec<Route> = Vec::new();
+fn routes(spec: SpecReader<'_>, subnet: IpNetwork) -> Result<Vec<PoolRoute>, InvalidPool> {
+    let mut routes: Vec<PoolRoute> = Vec::new();
     for (index, item) in spec.list("routes")?.iter().enumerate() {
         let key = |name: &str| format!("routes[{index}]{name}");
-        let route = item.as_object().map(Spec).ok_or_else(|| mismatch(key(""), "an object", item))?;
+        let route = item.as_object().map(SpecReader).ok_or_else(|| mismatch(key(""), "an object", item))?;
         let at = |error: InvalidPool| error.problem.at(key(&format!(".{}", error.key)));
         keys::check(route.0, &[&keys::ROUTE]).map_err(at)?;
-        let text = route.text("dst").map_err(at)?.ok_or_else(|| Problem::Missing.at(key(".dst")))?;
+        let text = route.text("dst").map_err(at)?.ok_or_else(|| InvalidValue::Missing.at(key(".dst")))?;
         let dst = canonical(network(&key(".dst"), text)?);
         let gw = route.parsed("gw", "an address").map_err(at)?;
-        let gw = gw.ok_or_else(|| Problem::Missing.at(key(".gw")))?;
-        let family = Family::of(subnet.ip());
-        if Family::of(dst.ip()) != family {
-            return Err(Problem::Family { value: dst.to_string(), family, subnet }.at(key(".dst")));
+        let gw = gw.ok_or_else(|| InvalidValue::Missing.at(key(".gw")))?;
+        let family = IpFamily::of(subnet.ip());
+        if IpFamily::of(dst.ip()) != family {
+            return Err(InvalidValue::Family { value: dst.to_string(), family, subnet }.at(key(".dst")));
         }
         inside(gw, subnet).map_err(|problem| problem.at(key(".gw")))?;
         if dst.prefix() == 0 {
-            return Err(Problem::DefaultRoute(dst).at(key(".dst")));
+            return Err(InvalidValue::DefaultRoute(dst).at(key(".dst")));
         }
         if routes.iter().any(|earlier| earlier.dst == dst) {
-            return Err(Problem::DuplicateRoute(dst).at(key(".dst")));
+            return Err(InvalidValue::DuplicateRoute(dst).at(key(".dst")));
         }
-        routes.push(Route { dst, gw });
+        routes.push(PoolRoute { dst, gw });
     }
     Ok(routes)
 }
@@ -229,7 +229,7 @@ mod tests {
     fn read(more: Value) -> Result<Pool, InvalidPool> {
         let mut spec = json!({"subnet": "10.0.0.0/24", "ips": ["10.0.0.10-10.0.0.20"]});
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        Pool::from_spec("p".parse().unwrap(), Spec(spec.as_object().unwrap()))
+        Pool::from_spec("p".parse().unwrap(), SpecReader(spec.as_object().unwrap()))
     }
 
     fn refused(more: Value) -> String {
@@ -246,7 +246,7 @@ mod tests {
         .unwrap();
         assert_eq!(pool.ranges.len(), 2);
         assert_eq!(pool.gateway, Some("10.0.0.1".parse().unwrap()));
-        let route = Route { dst: "10.9.0.0/16".parse().unwrap(), gw: "10.0.0.2".parse().unwrap() };
+        let route = PoolRoute { dst: "10.9.0.0/16".parse().unwrap(), gw: "10.0.0.2".parse().unwrap() };
         assert_eq!(pool.routes, [route]);
         assert!(pool.default && !pool.disabled && pool.affinity.pod && !pool.affinity.node);
         assert_eq!(pool.affinity.node_names, ["n"]);

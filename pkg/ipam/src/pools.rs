@@ -8,18 +8,18 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    InvalidPool, InvalidYaml, Pool, Problem, Range, Reason, Remarks, Skipped,
-    document::{self, Object},
-    index::{self, Listing, Wanted},
+    InvalidPool, InvalidValue, InvalidYaml, IpRange, Pool, PoolWarnings, SkipReason, SkippedPool,
+    document::{self, PoolDocument},
+    index::{self, PoolDirListing, PoolQuery},
 };
 
 /// Pools in the order they were read, each name once.
 #[derive(Debug, Clone, Default)]
 pub struct Pools {
-    entries: Vec<Entry>,
-    reserved: Vec<Range>,
-    ignored: Vec<Ignored>,
-    remarks: Remarks,
+    entries: Vec<PoolEntry>,
+    reserved: Vec<IpRange>,
+    ignored: Vec<IgnoredDocument>,
+    remarks: PoolWarnings,
     /// Whether there may be more of which is not told.
     partial: bool,
     /// Whether a file could not be read, which another time may be read.
@@ -27,7 +27,7 @@ pub struct Pools {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct PoolEntry {
     pub(crate) pool: Pool,
     /// Written in the configuration itself.
     pub(crate) inline: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Entry {
 
 /// A document that is no pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ignored {
+pub struct IgnoredDocument {
     /// Where it stands.
     pub origin: String,
     /// Why it is left alone.
@@ -47,7 +47,7 @@ pub struct Ignored {
 
 /// Pools cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum PoolReadError {
     /// A file or the directory.
     #[error("read {}: {source}", path.display())]
     Io {
@@ -85,7 +85,7 @@ pub enum ReadError {
     Empty(PathBuf),
     /// A file that cannot be understood may reserve addresses.
     #[error("{0}; no pool of the directory is used, for the file may reserve addresses")]
-    Reservation(Box<ReadError>),
+    Reservation(Box<PoolReadError>),
 }
 
 impl Pools {
@@ -93,15 +93,15 @@ impl Pools {
     /// `SpiderIPPool`'s `spec`. `null` is no pool at all.
     ///
     /// # Errors
-    /// [`ReadError::Invalid`], naming `pools[index]`.
-    pub fn from_inline(value: &Value) -> Result<Self, ReadError> {
-        let invalid = |origin: String| move |problem| ReadError::Invalid { origin, problem };
+    /// [`PoolReadError::Invalid`], naming `pools[index]`.
+    pub fn from_inline(value: &Value) -> Result<Self, PoolReadError> {
+        let invalid = |origin: String| move |problem| PoolReadError::Invalid { origin, problem };
         let mut pools = Self::default();
         let items = match value {
             Value::Null => return Ok(pools),
             Value::Array(items) => items,
             other => {
-                let problem = Problem::Type { expected: "a list of pools", found: other.to_string() };
+                let problem = InvalidValue::Type { expected: "a list of pools", found: other.to_string() };
                 return Err(invalid("configuration".to_owned())(problem.at("pools")));
             }
         };
@@ -121,9 +121,9 @@ impl Pools {
     /// of both.
     ///
     /// # Errors
-    /// [`ReadError::Io`] if the directory cannot be listed; [`ReadError::Reservation`] if a file that cannot be used
+    /// [`PoolReadError::Io`] if the directory cannot be listed; [`PoolReadError::Reservation`] if a file that cannot be used
     /// may keep addresses of all pools from being given.
-    pub fn read_dir(path: &Path) -> Result<Self, ReadError> {
+    pub fn read_dir(path: &Path) -> Result<Self, PoolReadError> {
         let mut pools = Self::default();
         let Some(files) = files(path)? else {
             pools.remarks.no_directory(path);
@@ -132,11 +132,11 @@ impl Pools {
         for file in files {
             match pools_of_file(&file) {
                 Ok(found) => pools.take(found),
-                Err(Unusable { error, may_reserve: true }) => {
-                    return Err(ReadError::Reservation(Box::new(error)));
+                Err(UnusableFile { error, may_reserve: true }) => {
+                    return Err(PoolReadError::Reservation(Box::new(error)));
                 }
-                Err(Unusable { error, .. }) => {
-                    pools.passing |= matches!(error, ReadError::Io { .. });
+                Err(UnusableFile { error, .. }) => {
+                    pools.passing |= matches!(error, PoolReadError::Io { .. });
                     pools.remarks.unusable_file(&error);
                 }
             }
@@ -153,8 +153,13 @@ impl Pools {
     ///
     /// # Errors
     /// As [`Pools::read_dir`].
-    pub fn read_wanted(path: &Path, wanted: Wanted<'_>, state: &Path, keep: bool) -> Result<Self, ReadError> {
-        let listing = Listing::of(path);
+    pub fn read_wanted(
+        path: &Path,
+        wanted: PoolQuery<'_>,
+        state: &Path,
+        keep: bool,
+    ) -> Result<Self, PoolReadError> {
+        let listing = PoolDirListing::of(path);
         if let Some(found) = listing.as_ref().and_then(|listing| index::find(state, path, listing, wanted)) {
             return Ok(found);
         }
@@ -168,8 +173,8 @@ impl Pools {
     /// The pools of one file. `path` stands in messages; if it ends in `.json` the text is JSON, else YAML.
     ///
     /// # Errors
-    /// Any [`ReadError`].
-    pub fn from_text(text: &str, path: &Path) -> Result<Self, ReadError> {
+    /// Any [`PoolReadError`].
+    pub fn from_text(text: &str, path: &Path) -> Result<Self, PoolReadError> {
         let mut pools = Self::default();
         pools.add_text(text, path)?;
         pools.subtract_reserved();
@@ -210,51 +215,52 @@ impl Pools {
     }
 
     /// Addresses that no pool gives out.
-    pub fn reserved(&self) -> &[Range] {
+    pub fn reserved(&self) -> &[IpRange] {
         &self.reserved
     }
 
     /// Documents that were read and are no pools.
-    pub fn ignored(&self) -> &[Ignored] {
+    pub fn ignored(&self) -> &[IgnoredDocument] {
         &self.ignored
     }
 
     /// What kept further pools from being known.
-    pub fn remarks(&self) -> &Remarks {
+    pub fn remarks(&self) -> &PoolWarnings {
         &self.remarks
     }
 
     /// The pools that are not used because there are two of their name, and where these are.
-    pub fn contested(&self) -> impl Iterator<Item = Skipped> {
+    pub fn contested(&self) -> impl Iterator<Item = SkippedPool> {
         self.entries.iter().filter_map(|entry| {
-            let reason = Reason::contested(entry)?;
-            Some(Skipped { pool: entry.pool.name.clone(), reason })
+            let reason = SkipReason::contested(entry)?;
+            Some(SkippedPool { pool: entry.pool.name.clone(), reason })
         })
     }
 
     /// What an error adds if another pool could have helped: the files that cannot be used, and the pools of one name.
     pub fn unusable(&self) -> String {
-        let contested = self.contested().map(|Skipped { pool, reason }| format!("; IPPool {pool}: {reason}"));
+        let contested =
+            self.contested().map(|SkippedPool { pool, reason }| format!("; IPPool {pool}: {reason}"));
         self.remarks.to_string() + &contested.collect::<String>()
     }
 
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[PoolEntry] {
         &self.entries
     }
 
     /// Pools of an index, of which these ranges were taken.
-    pub(crate) fn of_index(pools: Vec<Pool>, reserved: Vec<Range>) -> Self {
-        let entry = |pool| Entry { pool, inline: false, origin: String::new(), rival: None };
+    pub(crate) fn of_index(pools: Vec<Pool>, reserved: Vec<IpRange>) -> Self {
+        let entry = |pool| PoolEntry { pool, inline: false, origin: String::new(), rival: None };
         Self { entries: pools.into_iter().map(entry).collect(), reserved, partial: true, ..Self::default() }
     }
 
-    fn add_text(&mut self, text: &str, path: &Path) -> Result<(), ReadError> {
+    fn add_text(&mut self, text: &str, path: &Path) -> Result<(), PoolReadError> {
         let documents = if path.extension().is_some_and(|extension| extension == "json") {
             let documents: Result<Vec<Value>, _> =
                 serde_json::Deserializer::from_str(text).into_iter().collect();
-            documents.map_err(|problem| ReadError::Json { path: path.to_owned(), problem })?
+            documents.map_err(|problem| PoolReadError::Json { path: path.to_owned(), problem })?
         } else {
-            yaml::documents(text).map_err(|problem| ReadError::Yaml { path: path.to_owned(), problem })?
+            yaml::documents(text).map_err(|problem| PoolReadError::Yaml { path: path.to_owned(), problem })?
         };
         for (index, document) in documents.iter().enumerate() {
             let origin = match documents.len() {
@@ -262,19 +268,21 @@ impl Pools {
                 _ => format!("{}, document {}", path.display(), index + 1),
             };
             let objects = document::read(document)
-                .map_err(|problem| ReadError::Invalid { origin: origin.clone(), problem })?;
+                .map_err(|problem| PoolReadError::Invalid { origin: origin.clone(), problem })?;
             self.add(objects, &origin, false);
         }
         Ok(())
     }
 
-    fn add(&mut self, objects: Vec<Object>, origin: &str, inline: bool) {
+    fn add(&mut self, objects: Vec<PoolDocument>, origin: &str, inline: bool) {
         for object in objects {
             let origin = origin.to_owned();
             match object {
-                Object::Pool(pool) => self.add_entry(Entry { pool: *pool, inline, origin, rival: None }),
-                Object::Reserved(ranges) => self.reserved.extend(ranges),
-                Object::Ignored(reason) => self.ignored.push(Ignored { origin, reason }),
+                PoolDocument::Pool(pool) => {
+                    self.add_entry(PoolEntry { pool: *pool, inline, origin, rival: None })
+                }
+                PoolDocument::Reserved(ranges) => self.reserved.extend(ranges),
+                PoolDocument::Ignored(reason) => self.ignored.push(IgnoredDocument { origin, reason }),
             }
         }
     }
@@ -291,7 +299,7 @@ impl Pools {
     }
 
     /// Of two pools of one name neither is used, for nobody can say which was meant.
-    fn add_entry(&mut self, entry: Entry) {
+    fn add_entry(&mut self, entry: PoolEntry) {
         match self.entries.iter_mut().find(|first| first.pool.name == entry.pool.name) {
             Some(first) => first.rival = Some(entry.origin),
             None => self.entries.push(entry),
@@ -308,24 +316,24 @@ impl Pools {
 }
 
 /// A file of which nothing can be used.
-struct Unusable {
-    error: ReadError,
+struct UnusableFile {
+    error: PoolReadError,
     /// Its content, as far as it can be seen, speaks of reservations, or nothing of it can be seen.
     may_reserve: bool,
 }
 
-fn pools_of_file(path: &Path) -> Result<Pools, Unusable> {
-    let io = |source| ReadError::Io { path: path.to_owned(), source };
+fn pools_of_file(path: &Path) -> Result<Pools, UnusableFile> {
+    let io = |source| PoolReadError::Io { path: path.to_owned(), source };
     let bytes = fs::read(path).map_err(|source| {
         // A link that leads nowhere and a directory have no content. A file that was just there is being replaced.
         let empty = match source.kind() {
             io::ErrorKind::NotFound => path.is_symlink(),
             kind => kind == io::ErrorKind::IsADirectory,
         };
-        Unusable { error: io(source), may_reserve: !empty }
+        UnusableFile { error: io(source), may_reserve: !empty }
     })?;
     if bytes.trim_ascii().is_empty() {
-        return Err(Unusable { error: ReadError::Empty(path.to_owned()), may_reserve: true });
+        return Err(UnusableFile { error: PoolReadError::Empty(path.to_owned()), may_reserve: true });
     }
     let mut pools = Pools::default();
     let read = match str::from_utf8(&bytes) {
@@ -334,7 +342,7 @@ fn pools_of_file(path: &Path) -> Result<Pools, Unusable> {
     };
     match read {
         Ok(()) => Ok(pools),
-        Err(error) => Err(Unusable { error, may_reserve: speaks_of_reservations(&bytes) }),
+        Err(error) => Err(UnusableFile { error, may_reserve: speaks_of_reservations(&bytes) }),
     }
 }
 
@@ -346,8 +354,8 @@ fn speaks_of_reservations(bytes: &[u8]) -> bool {
 }
 
 /// A directory's pool files, sorted; `None` if it is missing.
-fn files(directory: &Path) -> Result<Option<Vec<PathBuf>>, ReadError> {
-    let failed = |source| ReadError::Io { path: directory.to_owned(), source };
+fn files(directory: &Path) -> Result<Option<Vec<PathBuf>>, PoolReadError> {
+    let failed = |source| PoolReadError::Io { path: directory.to_owned(), source };
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -552,7 +560,7 @@ spec:
         let vlan = MANIFESTS.replace("  subnet:", "  vlan: 100\n  ipVersion: 4\n  subnet:");
         let subnet = "---\napiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderSubnet\nspec: {subnet: 10.0.0.0/8}\n";
         let pools = Pools::read_dir(directory(&[("a.yaml", &(vlan + subnet))]).path()).unwrap();
-        assert_eq!((names(&pools), pools.remarks()), (vec!["rail0"], &Remarks::default()));
+        assert_eq!((names(&pools), pools.remarks()), (vec!["rail0"], &PoolWarnings::default()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnetwork::IpNetwork;
 
-use crate::{Family, InvalidPoolName, InvalidRange, Range};
+use crate::{InvalidIpRange, InvalidPoolName, IpFamily, IpRange};
 
 /// A pool's specification breaks a rule. Prints as `key: problem`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,12 +13,12 @@ pub struct InvalidPool {
     /// The key as written, with an index where it is a list's: `routes[1].gw`.
     pub key: String,
     /// What is wrong with its value.
-    pub problem: Problem,
+    pub problem: InvalidValue,
 }
 
 /// What is wrong with a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum InvalidValue {
     /// The key must be there.
     #[error("missing")]
     Missing,
@@ -41,9 +41,9 @@ pub enum Problem {
     /// See [`InvalidPoolName`].
     #[error(transparent)]
     Name(#[from] InvalidPoolName),
-    /// See [`InvalidRange`].
+    /// See [`InvalidIpRange`].
     #[error(transparent)]
-    Range(#[from] InvalidRange),
+    Range(#[from] InvalidIpRange),
     /// Host bits are set in the subnet.
     #[error("{written:?} has host bits set; write {canonical}")]
     NotCanonical {
@@ -58,7 +58,7 @@ pub enum Problem {
         /// The value.
         value: String,
         /// The subnet's family.
-        family: Family,
+        family: IpFamily,
         /// The subnet.
         subnet: IpNetwork,
     },
@@ -74,9 +74,9 @@ pub enum Problem {
     #[error("{second} overlaps {first}; merge the two")]
     Overlap {
         /// The earlier entry.
-        first: Range,
+        first: IpRange,
         /// The later entry.
-        second: Range,
+        second: IpRange,
     },
     /// The gateway would be given to a pod.
     #[error("{0} is one of the pool's ips; add it to excludeIPs")]
@@ -89,7 +89,7 @@ pub enum Problem {
     DuplicateRoute(IpNetwork),
 }
 
-impl Problem {
+impl InvalidValue {
     /// The problem with the key it is about.
     pub(crate) fn at(self, key: impl Into<String>) -> InvalidPool {
         InvalidPool { key: key.into(), problem: self }

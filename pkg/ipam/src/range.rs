@@ -6,18 +6,18 @@ use std::{
     str::FromStr,
 };
 
-use crate::Family;
+use crate::IpFamily;
 
 /// An inclusive range of addresses of one family: `172.81.0.100-172.81.0.120` or a single `172.18.40.10`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Range {
+pub struct IpRange {
     first: IpAddr,
     last: IpAddr,
 }
 
 /// Why a text is no range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidRange {
+pub enum InvalidIpRange {
     /// Neither an address nor two of them.
     #[error("range {0:?}: expected an address like 10.0.0.5 or a range like 10.0.0.5-10.0.0.9")]
     Text(String),
@@ -45,10 +45,10 @@ pub enum InvalidRange {
     Mapped(String),
 }
 
-impl Range {
+impl IpRange {
     /// From one address to another; `None` if they are of two families or reversed.
     pub(crate) fn new(first: IpAddr, last: IpAddr) -> Option<Self> {
-        (Family::of(first) == Family::of(last) && first <= last).then_some(Self { first, last })
+        (IpFamily::of(first) == IpFamily::of(last) && first <= last).then_some(Self { first, last })
     }
 
     /// The lowest address.
@@ -62,13 +62,13 @@ impl Range {
     }
 
     /// The family of all addresses.
-    pub fn family(&self) -> Family {
-        Family::of(self.first)
+    pub fn family(&self) -> IpFamily {
+        IpFamily::of(self.first)
     }
 
     /// Whether the address is in the range.
     pub fn contains(&self, address: IpAddr) -> bool {
-        Family::of(address) == self.family() && self.first <= address && address <= self.last
+        IpFamily::of(address) == self.family() && self.first <= address && address <= self.last
     }
 
     /// Whether the two ranges share an address.
@@ -77,41 +77,41 @@ impl Range {
     }
 }
 
-impl From<IpAddr> for Range {
+impl From<IpAddr> for IpRange {
     fn from(address: IpAddr) -> Self {
         Self { first: address, last: address }
     }
 }
 
-impl FromStr for Range {
-    type Err = InvalidRange;
+impl FromStr for IpRange {
+    type Err = InvalidIpRange;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = || InvalidRange::Text(text.to_owned());
+        let invalid = || InvalidIpRange::Text(text.to_owned());
         if text.contains(char::is_whitespace) {
-            return Err(InvalidRange::Blanks(text.to_owned()));
+            return Err(InvalidIpRange::Blanks(text.to_owned()));
         }
         if text.contains('/') {
-            return Err(InvalidRange::Subnet(text.to_owned()));
+            return Err(InvalidIpRange::Subnet(text.to_owned()));
         }
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let first: IpAddr = first.parse().map_err(|_| invalid())?;
         let last: IpAddr = last.parse().map_err(|_| invalid())?;
         let mapped = |address| matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
         if mapped(first) || mapped(last) {
-            return Err(InvalidRange::Mapped(text.to_owned()));
+            return Err(InvalidIpRange::Mapped(text.to_owned()));
         }
-        if Family::of(first) != Family::of(last) {
-            return Err(InvalidRange::Mixed(text.to_owned()));
+        if IpFamily::of(first) != IpFamily::of(last) {
+            return Err(InvalidIpRange::Mixed(text.to_owned()));
         }
         if first > last {
-            return Err(InvalidRange::Reversed { text: text.to_owned(), first, last });
+            return Err(InvalidIpRange::Reversed { text: text.to_owned(), first, last });
         }
         Ok(Self { first, last })
     }
 }
 
-impl fmt::Display for Range {
+impl fmt::Display for IpRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.first == self.last {
             write!(f, "{}", self.first)
@@ -130,10 +130,10 @@ pub(crate) fn number(address: IpAddr) -> u128 {
 }
 
 /// The address of that number; `None` if the family has no such address.
-pub(crate) fn address(family: Family, number: u128) -> Option<IpAddr> {
+pub(crate) fn address(family: IpFamily, number: u128) -> Option<IpAddr> {
     match family {
-        Family::V4 => u32::try_from(number).ok().map(|number| Ipv4Addr::from(number).into()),
-        Family::V6 => Some(Ipv6Addr::from(number).into()),
+        IpFamily::V4 => u32::try_from(number).ok().map(|number| Ipv4Addr::from(number).into()),
+        IpFamily::V6 => Some(Ipv6Addr::from(number).into()),
     }
 }
 
@@ -141,8 +141,8 @@ pub(crate) fn address(family: Family, number: u128) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    fn refused(text: &str) -> InvalidRange {
-        let error = text.parse::<Range>().unwrap_err();
+    fn refused(text: &str) -> InvalidIpRange {
+        let error = text.parse::<IpRange>().unwrap_err();
         assert!(error.to_string().contains(&format!("{text:?}")), "{error} must name {text:?}");
         error
     }
@@ -155,7 +155,7 @@ mod tests {
             ("10.0.0.1-10.0.0.1", "10.0.0.1"),
             ("FD00:0::A-fd00:0:0::00ff", "fd00::a-fd00::ff"),
         ] {
-            assert_eq!(text.parse::<Range>().unwrap().to_string(), printed);
+            assert_eq!(text.parse::<IpRange>().unwrap().to_string(), printed);
         }
     }
 
@@ -163,38 +163,38 @@ mod tests {
     fn ipam_case_003_a_reversed_range_is_refused() {
         let error = refused("10.0.0.10-10.0.0.1");
         assert!(error.to_string().contains("write 10.0.0.1-10.0.0.10"), "{error}");
-        assert!(matches!(refused("fd00::2-fd00::1"), InvalidRange::Reversed { .. }));
+        assert!(matches!(refused("fd00::2-fd00::1"), InvalidIpRange::Reversed { .. }));
     }
 
     #[test]
     fn ipam_case_004_a_subnet_is_refused() {
-        assert!(matches!(refused("172.18.40.0/24"), InvalidRange::Subnet(_)));
-        assert!(matches!(refused("10.0.0.1-10.0.0.9/24"), InvalidRange::Subnet(_)));
+        assert!(matches!(refused("172.18.40.0/24"), InvalidIpRange::Subnet(_)));
+        assert!(matches!(refused("10.0.0.1-10.0.0.9/24"), InvalidIpRange::Subnet(_)));
     }
 
     #[test]
     fn ipam_case_007_blanks_are_refused() {
         for text in ["10.0.0.1 - 10.0.0.9", "10.0.0.1 -10.0.0.9", " 10.0.0.1", "10.0.0.1\n", "10.0.0.1\u{a0}"]
         {
-            assert!(matches!(refused(text), InvalidRange::Blanks(_)), "{text:?}");
+            assert!(matches!(refused(text), InvalidIpRange::Blanks(_)), "{text:?}");
         }
     }
 
     #[test]
     fn ipam_case_008_ipv4_mapped_ipv6_is_refused() {
-        assert!(matches!(refused("::ffff:1.2.3.4"), InvalidRange::Mapped(_)));
-        assert!(matches!(refused("::fffe:0:0-::ffff:0:1"), InvalidRange::Mapped(_)));
+        assert!(matches!(refused("::ffff:1.2.3.4"), InvalidIpRange::Mapped(_)));
+        assert!(matches!(refused("::fffe:0:0-::ffff:0:1"), InvalidIpRange::Mapped(_)));
     }
 
     #[test]
     fn anything_else_is_refused() {
         for text in ["", "-", "10.0.0", "10.0.0.1-", "-10.0.0.1", "10.0.0.1-9", "10.0.0.1-10.0.0.2-10.0.0.3"]
         {
-            assert!(matches!(refused(text), InvalidRange::Text(_)), "{text:?}");
+            assert!(matches!(refused(text), InvalidIpRange::Text(_)), "{text:?}");
         }
         for text in ["10.0.0.01", "fe80::1%eth0", "256.0.0.1", "node1"] {
-            assert!(matches!(refused(text), InvalidRange::Text(_)), "{text:?}");
+            assert!(matches!(refused(text), InvalidIpRange::Text(_)), "{text:?}");
         }
-        assert!(matches!(refused("10.0.0.1-fd00::1"), InvalidRange::Mixed(_)));
+        assert!(matches!(refused("10.0.0.1-fd00::1"), InvalidIpRange::Mixed(_)));
     }
 }

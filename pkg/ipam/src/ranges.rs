@@ -7,39 +7,39 @@
 use std::{fmt, net::IpAddr};
 
 use crate::{
-    Family, Range,
+    IpFamily, IpRange,
     range::{address, number},
 };
 
 /// Disjoint ranges of one family in list order. Their addresses are numbered from 0: the *ordinals*.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ranges {
-    family: Family,
-    intervals: Vec<Interval>,
+pub struct IpRanges {
+    family: IpFamily,
+    intervals: Vec<NumberedRange>,
     /// Indices into `intervals`, by address.
     by_address: Vec<usize>,
 }
 
 /// Addresses `first..=last`, of which `first` has the ordinal `ordinal`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Interval {
+pub(crate) struct NumberedRange {
     pub(crate) first: u128,
     pub(crate) last: u128,
     pub(crate) ordinal: u128,
 }
 
-impl Interval {
+impl NumberedRange {
     /// The number of addresses. `::/0` has one more than fits; nobody gives out that one.
     fn len(&self) -> u128 {
         (self.last - self.first).saturating_add(1)
     }
 }
 
-impl Ranges {
+impl IpRanges {
     /// The addresses of `listed`, in that order, that are in none of `excluded`.
     ///
     /// Ranges of the other family are ignored. An address listed twice keeps its first place.
-    pub fn new(family: Family, listed: &[Range], excluded: &[Range]) -> Self {
+    pub fn new(family: IpFamily, listed: &[IpRange], excluded: &[IpRange]) -> Self {
         let listed = listed.iter().filter(|range| range.family() == family);
         let mut taken = merged(family, excluded);
         let mut spans = Vec::new();
@@ -55,7 +55,7 @@ impl Ranges {
     }
 
     /// What is left without the excluded addresses, in the same order.
-    pub fn without(&self, excluded: &[Range]) -> Self {
+    pub fn without(&self, excluded: &[IpRange]) -> Self {
         let taken = merged(self.family, excluded);
         let spans =
             self.intervals.iter().flat_map(|interval| subtract((interval.first, interval.last), &taken));
@@ -63,11 +63,11 @@ impl Ranges {
     }
 
     /// Numbers disjoint spans in their order.
-    pub(crate) fn from_spans(family: Family, spans: impl IntoIterator<Item = (u128, u128)>) -> Self {
+    pub(crate) fn from_spans(family: IpFamily, spans: impl IntoIterator<Item = (u128, u128)>) -> Self {
         let mut ordinal = 0_u128;
         let mut intervals = Vec::new();
         for (first, last) in spans {
-            let interval = Interval { first, last, ordinal };
+            let interval = NumberedRange { first, last, ordinal };
             ordinal = ordinal.saturating_add(interval.len());
             intervals.push(interval);
         }
@@ -77,7 +77,7 @@ impl Ranges {
     }
 
     /// The family of all addresses.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> IpFamily {
         self.family
     }
 
@@ -91,7 +91,7 @@ impl Ranges {
         self.intervals.is_empty()
     }
 
-    /// The address with that ordinal; `None` from [`Ranges::len`] on.
+    /// The address with that ordinal; `None` from [`IpRanges::len`] on.
     pub fn nth(&self, ordinal: u128) -> Option<IpAddr> {
         let index = self.intervals.partition_point(|interval| interval.ordinal <= ordinal).checked_sub(1)?;
         let interval = self.intervals.get(index)?;
@@ -104,7 +104,7 @@ impl Ranges {
 
     /// The ordinal of an address; `None` if it is not among these.
     pub fn ordinal(&self, address: IpAddr) -> Option<u128> {
-        if Family::of(address) != self.family {
+        if IpFamily::of(address) != self.family {
             return None;
         }
         let number = number(address);
@@ -120,24 +120,24 @@ impl Ranges {
     }
 
     /// The ranges in their order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Range> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = IpRange> {
         self.intervals.iter().filter_map(|interval| {
-            Range::new(address(self.family, interval.first)?, address(self.family, interval.last)?)
+            IpRange::new(address(self.family, interval.first)?, address(self.family, interval.last)?)
         })
     }
 
-    pub(crate) fn intervals(&self) -> &[Interval] {
+    pub(crate) fn intervals(&self) -> &[NumberedRange] {
         &self.intervals
     }
 }
 
 /// As a pool writes them; of many the first ones.
-impl fmt::Display for Ranges {
+impl fmt::Display for IpRanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MOST: usize = 8;
         let address =
             |number| address(self.family, number).map(|address| address.to_string()).unwrap_or_default();
-        for (index, Interval { first, last, .. }) in self.intervals.iter().take(MOST).enumerate() {
+        for (index, NumberedRange { first, last, .. }) in self.intervals.iter().take(MOST).enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             if first == last {
                 write!(f, "{comma}{}", address(*first))?;
@@ -154,7 +154,7 @@ impl fmt::Display for Ranges {
 }
 
 /// The ranges of that family as sorted, disjoint spans.
-fn merged(family: Family, ranges: &[Range]) -> Vec<(u128, u128)> {
+fn merged(family: IpFamily, ranges: &[IpRange]) -> Vec<(u128, u128)> {
     let mut spans: Vec<_> = ranges
         .iter()
         .filter(|range| range.family() == family)
@@ -204,16 +204,16 @@ fn insert(taken: &mut Vec<(u128, u128)>, (first, last): (u128, u128)) {
 mod tests {
     use super::*;
 
-    fn parse(texts: &[&str]) -> Vec<Range> {
+    fn parse(texts: &[&str]) -> Vec<IpRange> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
-    fn ranges(listed: &[&str], excluded: &[&str]) -> Ranges {
+    fn ranges(listed: &[&str], excluded: &[&str]) -> IpRanges {
         let (listed, excluded) = (parse(listed), parse(excluded));
-        Ranges::new(listed[0].family(), &listed, &excluded)
+        IpRanges::new(listed[0].family(), &listed, &excluded)
     }
 
-    fn all(ranges: &Ranges) -> Vec<String> {
+    fn all(ranges: &IpRanges) -> Vec<String> {
         (0..ranges.len()).map(|ordinal| ranges.nth(ordinal).unwrap().to_string()).collect()
     }
 
@@ -269,7 +269,7 @@ mod tests {
 
         use super::*;
 
-        fn range() -> impl Strategy<Value = Range> {
+        fn range() -> impl Strategy<Value = IpRange> {
             (0_u8..=255, 0_u8..32).prop_map(|(first, more)| {
                 format!("255.255.255.{first}-255.255.255.{}", first.saturating_add(more)).parse().unwrap()
             })
@@ -282,11 +282,11 @@ mod tests {
                 excluded in prop::collection::vec(range(), 0..6),
                 reserved in prop::collection::vec(range(), 0..3),
             ) {
-                let ranges = Ranges::new(Family::V4, &listed, &excluded).without(&reserved);
+                let ranges = IpRanges::new(IpFamily::V4, &listed, &excluded).without(&reserved);
                 let mut plain: Vec<IpAddr> = Vec::new();
                 for range in &listed {
                     for number in number(range.first())..=number(range.last()) {
-                        let address = address(Family::V4, number).unwrap();
+                        let address = address(IpFamily::V4, number).unwrap();
                         let out = excluded.iter().chain(&reserved).any(|range| range.contains(address));
                         if !out && !plain.contains(&address) {
                             plain.push(address);

@@ -3,7 +3,7 @@
 use ipnetwork::IpNetwork;
 use serde_json::{Map, Value, json};
 
-use crate::{Affinity, Family, Pool, Range, Ranges, Route, spec::Spec};
+use crate::{IpFamily, IpRange, IpRanges, Pool, PoolAffinity, PoolRoute, spec::SpecReader};
 
 /// A pool's record.
 pub(crate) fn of_pool(pool: &Pool) -> Value {
@@ -29,7 +29,7 @@ pub(crate) fn of_pool(pool: &Pool) -> Value {
 
 /// The pool of a record; `None` if it is none.
 pub(crate) fn pool(record: &Value) -> Option<Pool> {
-    let spec = Spec(record.as_object()?);
+    let spec = SpecReader(record.as_object()?);
     let texts = |key: &str| -> Option<Vec<String>> {
         Some(spec.texts(key).ok()?.into_iter().map(str::to_owned).collect())
     };
@@ -39,12 +39,12 @@ pub(crate) fn pool(record: &Value) -> Option<Pool> {
     Some(Pool {
         name: spec.text("name").ok()??.parse().ok()?,
         subnet,
-        ranges: Ranges::new(Family::of(subnet.ip()), &list(spec.list("ranges").ok()?)?, &[]),
+        ranges: IpRanges::new(IpFamily::of(subnet.ip()), &list(spec.list("ranges").ok()?)?, &[]),
         excluded: Vec::new(),
         given: std::collections::BTreeMap::new(),
         gateway: spec.parsed("gateway", "").ok()?,
         routes: routes?,
-        affinity: Affinity {
+        affinity: PoolAffinity {
             node_names: texts("nodes")?,
             namespace_names: texts("namespaces")?,
             multus_names: texts("networks")?,
@@ -59,21 +59,21 @@ pub(crate) fn pool(record: &Value) -> Option<Pool> {
 }
 
 /// The record of ranges.
-pub(crate) fn of_ranges(ranges: &[Range]) -> Value {
+pub(crate) fn of_ranges(ranges: &[IpRange]) -> Value {
     json!({ "ranges": ranges.iter().map(ToString::to_string).collect::<Vec<_>>() })
 }
 
 /// The ranges of a record; `None` if it is none.
-pub(crate) fn ranges(record: &Value) -> Option<Vec<Range>> {
+pub(crate) fn ranges(record: &Value) -> Option<Vec<IpRange>> {
     let object: &Map<String, Value> = record.as_object()?;
-    list(Spec(object).list("ranges").ok()?)
+    list(SpecReader(object).list("ranges").ok()?)
 }
 
-fn list(ranges: &[Value]) -> Option<Vec<Range>> {
+fn list(ranges: &[Value]) -> Option<Vec<IpRange>> {
     ranges.iter().map(|range| range.as_str()?.parse().ok()).collect()
 }
 
-fn route(pair: &Value) -> Option<Route> {
+fn route(pair: &Value) -> Option<PoolRoute> {
     let text = |index: usize| pair.get(index)?.as_str();
-    Some(Route { dst: text(0)?.parse().ok()?, gw: text(1)?.parse().ok()? })
+    Some(PoolRoute { dst: text(0)?.parse().ok()?, gw: text(1)?.parse().ok()? })
 }

@@ -5,21 +5,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::ReadError;
+use crate::PoolReadError;
 
 /// What was not there or could not be used where pools were looked for. Prints as what follows an error's text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Remarks {
+pub struct PoolWarnings {
     missing: Vec<PathBuf>,
     unusable: Vec<String>,
 }
 
-impl Remarks {
+impl PoolWarnings {
     pub(crate) fn no_directory(&mut self, path: &Path) {
         self.missing.push(path.to_owned());
     }
 
-    pub(crate) fn unusable_file(&mut self, error: &ReadError) {
+    pub(crate) fn unusable_file(&mut self, error: &PoolReadError) {
         self.unusable.push(error.to_string());
     }
 
@@ -34,7 +34,7 @@ impl Remarks {
     }
 }
 
-impl fmt::Display for Remarks {
+impl fmt::Display for PoolWarnings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for directory in &self.missing {
             write!(f, "; there is no directory {}", directory.display())?;

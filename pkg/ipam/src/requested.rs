@@ -2,23 +2,23 @@
 
 use std::net::IpAddr;
 
-use crate::{Family, Pool, PoolName, Pools, Reason, Selection};
+use crate::{IpFamily, Pool, PoolName, PoolSelection, Pools, SkipReason};
 
 /// An address that was asked for is not to be given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("requested IP address {address} cannot be given: {why}{unusable}")]
-pub struct Unavailable {
+pub struct AddressUnavailable {
     /// The address.
     pub address: IpAddr,
     /// Why.
-    pub why: Obstacle,
+    pub why: UnavailableReason,
     /// What may be the reason that no pool has it, as [`Pools::unusable`].
     pub unusable: String,
 }
 
 /// What keeps an address from being given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Obstacle {
+pub enum UnavailableReason {
     /// It is the subnet's gateway.
     #[error("it is the gateway of IPPool {0}")]
     Gateway(PoolName),
@@ -42,7 +42,7 @@ pub enum Obstacle {
         /// The pool.
         pool: PoolName,
         /// Why.
-        reason: Reason,
+        reason: SkipReason,
     },
     /// Its pool is none of this network's.
     #[error(
@@ -54,62 +54,62 @@ pub enum Obstacle {
     Outside(Vec<String>),
     /// The network has no addresses of that family at all.
     #[error("this network has no {0} IPPool")]
-    NoFamily(Family),
+    NoFamily(IpFamily),
 }
 
-impl<'a> Selection<'a> {
+impl<'a> PoolSelection<'a> {
     /// The pool that a certain address is given from: the first that has it.
     pub fn pool_of(&self, address: IpAddr) -> Option<&'a Pool> {
-        self.of(Family::of(address)).iter().find(|pool| pool.ranges.contains(address)).copied()
+        self.of(IpFamily::of(address)).iter().find(|pool| pool.ranges.contains(address)).copied()
     }
 
     /// Why an address that [no pool](Self::pool_of) gives is not to be had. `pools` are those that were selected from.
-    pub fn why_not(&self, address: IpAddr, pools: &Pools) -> Unavailable {
+    pub fn why_not(&self, address: IpAddr, pools: &Pools) -> AddressUnavailable {
         let why = self.obstacle(address, pools);
         let unusable = match why {
-            Obstacle::Outside(_) | Obstacle::NoFamily(_) => pools.unusable(),
+            UnavailableReason::Outside(_) | UnavailableReason::NoFamily(_) => pools.unusable(),
             _ => String::new(),
         };
-        Unavailable { address, why, unusable }
+        AddressUnavailable { address, why, unusable }
     }
 
     /// The pools of one family.
-    pub fn of(&self, family: Family) -> &[&'a Pool] {
+    pub fn of(&self, family: IpFamily) -> &[&'a Pool] {
         match family {
-            Family::V4 => &self.ipv4,
-            Family::V6 => &self.ipv6,
+            IpFamily::V4 => &self.ipv4,
+            IpFamily::V6 => &self.ipv6,
         }
     }
 
-    fn obstacle(&self, address: IpAddr, pools: &Pools) -> Obstacle {
-        let usable = self.of(Family::of(address));
+    fn obstacle(&self, address: IpAddr, pools: &Pools) -> UnavailableReason {
+        let usable = self.of(IpFamily::of(address));
         for pool in usable {
             let name = || pool.name.clone();
             if pool.gateway == Some(address) {
-                return Obstacle::Gateway(name());
+                return UnavailableReason::Gateway(name());
             }
             if let Some(pod) = pool.given.get(&address) {
-                return Obstacle::Given { pool: name(), pod: pod.clone() };
+                return UnavailableReason::Given { pool: name(), pod: pod.clone() };
             }
             if pool.excluded.iter().any(|range| range.contains(address)) {
-                return Obstacle::Excluded(name());
+                return UnavailableReason::Excluded(name());
             }
         }
         if pools.reserved().iter().any(|range| range.contains(address)) {
-            return Obstacle::Reserved;
+            return UnavailableReason::Reserved;
         }
         if let Some(pool) = pools.iter().find(|pool| pool.ranges.contains(address)) {
             let skipped = self.skipped.iter().find(|skipped| skipped.pool == pool.name);
             return match skipped {
                 Some(skipped) => {
-                    Obstacle::Skipped { pool: pool.name.clone(), reason: skipped.reason.clone() }
+                    UnavailableReason::Skipped { pool: pool.name.clone(), reason: skipped.reason.clone() }
                 }
-                None => Obstacle::OtherPool(pool.name.clone()),
+                None => UnavailableReason::OtherPool(pool.name.clone()),
             };
         }
         match usable {
-            [] => Obstacle::NoFamily(Family::of(address)),
-            usable => Obstacle::Outside(
+            [] => UnavailableReason::NoFamily(IpFamily::of(address)),
+            usable => UnavailableReason::Outside(
                 usable.iter().map(|pool| format!("{} has {}", pool.name, pool.ranges)).collect(),
             ),
         }
@@ -125,7 +125,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::Request;
+    use crate::PoolRequest;
 
     fn pools() -> Pools {
         let reserved = json!({"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderReservedIP",
@@ -143,7 +143,8 @@ mod tests {
     fn ask(address: &str) -> Result<String, String> {
         let pools = pools();
         let names = ["a", "b"].map(str::to_owned);
-        let request = Request { default_ipv4_ippool: &names, host_name: "node", ..Request::default() };
+        let request =
+            PoolRequest { default_ipv4_ippool: &names, host_name: "node", ..PoolRequest::default() };
         let selection = pools.select(&request).unwrap();
         let address = address.parse().unwrap();
         let found = selection.pool_of(address).map(|pool| pool.name.to_string());

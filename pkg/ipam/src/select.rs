@@ -1,9 +1,10 @@
 //! Which pools an attachment may use.
 
 use crate::{
-    Family, Names, Namespace, Pool, Pools, Reason, Reasons, Request, SelectError, Selection, Skipped,
+    IpFamily, NameList, PodNamespace, Pool, PoolRequest, PoolSelection, Pools, SelectError, SkipReason,
+    SkipReasons, SkippedPool,
     pattern::{is_pattern, matches},
-    pools::Entry,
+    pools::PoolEntry,
 };
 
 impl Pools {
@@ -16,9 +17,9 @@ impl Pools {
     ///
     /// # Errors
     /// [`SelectError`], if a name is wrong or a family has candidates and none may be used.
-    pub fn select(&self, request: &Request<'_>) -> Result<Selection<'_>, SelectError> {
-        let mut selection = Selection::default();
-        for family in Family::ALL {
+    pub fn select(&self, request: &PoolRequest<'_>) -> Result<PoolSelection<'_>, SelectError> {
+        let mut selection = PoolSelection::default();
+        for family in IpFamily::ALL {
             let candidates = self.candidates(family, request)?;
             let (mut pools, mut skipped) = (Vec::<&Pool>::new(), Vec::new());
             for entry in &candidates {
@@ -29,19 +30,19 @@ impl Pools {
                         let at = pools.partition_point(|earlier| priority(earlier) >= priority(pool));
                         pools.insert(at, pool);
                     }
-                    Some(reason) => skipped.push(Skipped { pool: pool.name.clone(), reason }),
+                    Some(reason) => skipped.push(SkippedPool { pool: pool.name.clone(), reason }),
                 }
             }
             if pools.is_empty() && !candidates.is_empty() {
                 let ifname = request.ifname.to_owned();
                 let pools = names(candidates.into_iter().map(|entry| &entry.pool));
-                let (skipped, remarks) = (Reasons(skipped), self.remarks().clone());
+                let (skipped, remarks) = (SkipReasons(skipped), self.remarks().clone());
                 return Err(SelectError::Filtered { family, pools, ifname, skipped, remarks });
             }
             selection.skipped.extend(skipped);
             match family {
-                Family::V4 => selection.ipv4 = pools,
-                Family::V6 => selection.ipv6 = pools,
+                IpFamily::V4 => selection.ipv4 = pools,
+                IpFamily::V6 => selection.ipv6 = pools,
             }
         }
         if selection.ipv4.is_empty() && selection.ipv6.is_empty() {
@@ -50,18 +51,23 @@ impl Pools {
         Ok(selection)
     }
 
-    fn candidates(&self, family: Family, request: &Request<'_>) -> Result<Vec<&Entry>, SelectError> {
+    fn candidates(
+        &self,
+        family: IpFamily,
+        request: &PoolRequest<'_>,
+    ) -> Result<Vec<&PoolEntry>, SelectError> {
         let (key, listed) = match family {
-            Family::V4 => ("default_ipv4_ippool", request.default_ipv4_ippool),
-            Family::V6 => ("default_ipv6_ippool", request.default_ipv6_ippool),
+            IpFamily::V4 => ("default_ipv4_ippool", request.default_ipv4_ippool),
+            IpFamily::V6 => ("default_ipv6_ippool", request.default_ipv6_ippool),
         };
         if !request.default_ipv4_ippool.is_empty() || !request.default_ipv6_ippool.is_empty() {
             return self.named(key, listed, family);
         }
-        let inline: Vec<&Entry> = self.entries().iter().filter(|entry| entry.inline).collect();
+        let inline: Vec<&PoolEntry> = self.entries().iter().filter(|entry| entry.inline).collect();
         let defaults_only = inline.is_empty() || inline.iter().any(|entry| entry.pool.default);
         let from = if inline.is_empty() { self.entries().iter().collect() } else { inline };
-        let wanted = |entry: &&Entry| entry.pool.family() == family && (entry.pool.default || !defaults_only);
+        let wanted =
+            |entry: &&PoolEntry| entry.pool.family() == family && (entry.pool.default || !defaults_only);
         Ok(from.into_iter().filter(wanted).collect())
     }
 
@@ -70,9 +76,9 @@ impl Pools {
         &self,
         key: &'static str,
         listed: &[String],
-        family: Family,
-    ) -> Result<Vec<&Entry>, SelectError> {
-        let mut found: Vec<&Entry> = Vec::new();
+        family: IpFamily,
+    ) -> Result<Vec<&PoolEntry>, SelectError> {
+        let mut found: Vec<&PoolEntry> = Vec::new();
         for (index, text) in listed.iter().enumerate() {
             if listed.iter().take(index).any(|earlier| earlier == text) {
                 return Err(SelectError::Duplicate { key, name: text.clone() });
@@ -92,12 +98,12 @@ impl Pools {
         if found.is_empty() && !listed.is_empty() {
             return Err(SelectError::NoMatch {
                 key,
-                patterns: Names(listed.to_vec()),
+                patterns: NameList(listed.to_vec()),
                 known: names(self.iter()),
                 remarks: self.remarks().clone(),
             });
         }
-        let mut once: Vec<&Entry> = Vec::with_capacity(found.len());
+        let mut once: Vec<&PoolEntry> = Vec::with_capacity(found.len());
         for entry in found {
             if !once.iter().any(|earlier| earlier.pool.name == entry.pool.name) {
                 once.push(entry);
@@ -112,50 +118,50 @@ impl Pools {
     }
 }
 
-fn names<'a>(pools: impl IntoIterator<Item = &'a Pool>) -> Names {
-    Names(pools.into_iter().map(|pool| pool.name.to_string()).collect())
+fn names<'a>(pools: impl IntoIterator<Item = &'a Pool>) -> NameList {
+    NameList(pools.into_iter().map(|pool| pool.name.to_string()).collect())
 }
 
-fn reason_to_skip(entry: &Entry, family: Family, request: &Request<'_>) -> Option<Reason> {
+fn reason_to_skip(entry: &PoolEntry, family: IpFamily, request: &PoolRequest<'_>) -> Option<SkipReason> {
     let pool = &entry.pool;
     let affinity = &pool.affinity;
-    if let Some(contested) = Reason::contested(entry) {
+    if let Some(contested) = SkipReason::contested(entry) {
         return Some(contested);
     }
     if pool.terminating {
-        return Some(Reason::Terminating);
+        return Some(SkipReason::Terminating);
     }
     if pool.disabled {
-        return Some(Reason::Disabled);
+        return Some(SkipReason::Disabled);
     }
     if pool.family() != family {
-        return Some(Reason::Family(pool.family()));
+        return Some(SkipReason::Family(pool.family()));
     }
     if !affinity.node_names.is_empty() {
         if !affinity.node_names.iter().any(|name| name == request.host_name) {
-            return Some(Reason::Node(request.host_name.to_owned()));
+            return Some(SkipReason::Node(request.host_name.to_owned()));
         }
     } else if affinity.node {
-        return Some(Reason::Labels("nodeAffinity"));
+        return Some(SkipReason::Labels("nodeAffinity"));
     }
     if !affinity.namespace_names.is_empty() {
         match request.pod_namespace {
-            Namespace::Unknown => return Some(Reason::NoNamespace),
-            Namespace::Of(namespace) if !affinity.namespace_names.iter().any(|name| name == namespace) => {
-                return Some(Reason::Namespace(namespace.to_owned()));
+            PodNamespace::Unknown => return Some(SkipReason::NoNamespace),
+            PodNamespace::Of(namespace) if !affinity.namespace_names.iter().any(|name| name == namespace) => {
+                return Some(SkipReason::Namespace(namespace.to_owned()));
             }
-            Namespace::Of(_) | Namespace::Any => {}
+            PodNamespace::Of(_) | PodNamespace::Any => {}
         }
     } else if affinity.namespace {
-        return Some(Reason::Labels("namespaceAffinity"));
+        return Some(SkipReason::Labels("namespaceAffinity"));
     }
     if affinity.pod {
-        return Some(Reason::Labels("podAffinity"));
+        return Some(SkipReason::Labels("podAffinity"));
     }
     if !affinity.multus_names.is_empty() {
-        let Some(network) = request.network else { return Some(Reason::NoNetwork) };
+        let Some(network) = request.network else { return Some(SkipReason::NoNetwork) };
         if !affinity.multus_names.iter().any(|name| is_network(name, network)) {
-            return Some(Reason::Network(network.to_owned()));
+            return Some(SkipReason::Network(network.to_owned()));
         }
     }
     None
@@ -211,12 +217,12 @@ mod tests {
 
     fn select(pools: &Pools, v4: &[&str], v6: &[&str]) -> Result<(Vec<String>, Vec<String>), SelectError> {
         let (v4, v6) = (texts(v4), texts(v6));
-        let request = Request {
+        let request = PoolRequest {
             ifname: "net1",
             default_ipv4_ippool: &v4,
             default_ipv6_ippool: &v6,
             host_name: "node1",
-            pod_namespace: Namespace::Of("ai"),
+            pod_namespace: PodNamespace::Of("ai"),
             network: Some("kube-system/macvlan"),
         };
         let selection = pools.select(&request)?;
@@ -312,10 +318,10 @@ mod tests {
             let error = select(&inline(vec![pool("a", more)]), &["a"], &[]).unwrap_err().to_string();
             assert!(error.contains(reason), "{error} must say {reason}");
         }
-        let nobody = Request { ifname: "net1", ..Request::default() };
+        let nobody = PoolRequest { ifname: "net1", ..PoolRequest::default() };
         for (more, reason) in [
-            (json!({"namespaceName": ["ai"]}), Reason::NoNamespace),
-            (json!({"multusName": ["a"]}), Reason::NoNetwork),
+            (json!({"namespaceName": ["ai"]}), SkipReason::NoNamespace),
+            (json!({"multusName": ["a"]}), SkipReason::NoNetwork),
         ] {
             let pools = inline(vec![pool("a", more), pool("b", json!({}))]);
             assert_eq!(pools.select(&nobody).unwrap().skipped[0].reason, reason);

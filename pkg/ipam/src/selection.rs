@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::{Family, Pool, PoolName, Remarks, pools::Entry};
+use crate::{IpFamily, Pool, PoolName, PoolWarnings, pools::PoolEntry};
 
 /// Who asks for an address.
 #[derive(Debug, Clone, Default)]
-pub struct Request<'a> {
+pub struct PoolRequest<'a> {
     /// The interface's name inside the container; it stands in error texts.
     pub ifname: &'a str,
     /// The configuration's `default_ipv4_ippool`.
@@ -16,14 +16,14 @@ pub struct Request<'a> {
     /// The node's name, compared with a pool's `nodeName`.
     pub host_name: &'a str,
     /// What is compared with a pool's `namespaceName`.
-    pub pod_namespace: Namespace<'a>,
+    pub pod_namespace: PodNamespace<'a>,
     /// The network's name as `namespace/name` or `name`, compared with a pool's `multusName`.
     pub network: Option<&'a str>,
 }
 
 /// The Kubernetes namespace of whoever asks for pools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Namespace<'a> {
+pub enum PodNamespace<'a> {
     /// A pod's: `K8S_POD_NAMESPACE` of `CNI_ARGS`.
     Of(&'a str),
     /// A pod's, which nobody told.
@@ -35,27 +35,27 @@ pub enum Namespace<'a> {
 
 /// The pools to try, best first. A family without pools is not asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection<'a> {
+pub struct PoolSelection<'a> {
     /// IPv4 pools.
     pub ipv4: Vec<&'a Pool>,
     /// IPv6 pools.
     pub ipv6: Vec<&'a Pool>,
     /// Candidates that may not be used.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedPool>,
 }
 
 /// A candidate that may not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedPool {
     /// The pool.
     pub pool: PoolName,
     /// Why.
-    pub reason: Reason,
+    pub reason: SkipReason,
 }
 
 /// Why a pool may not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum SkipReason {
     /// `metadata.deletionTimestamp` is set.
     #[error("it is being deleted")]
     Terminating,
@@ -64,7 +64,7 @@ pub enum Reason {
     Disabled,
     /// It has addresses of the other family.
     #[error("it is an {0} pool")]
-    Family(Family),
+    Family(IpFamily),
     /// Its `nodeName` has other nodes.
     #[error("nodeName does not list this node, {0:?}")]
     Node(String),
@@ -93,9 +93,9 @@ pub enum Reason {
     },
 }
 
-impl Reason {
+impl SkipReason {
     /// That two pools have one name.
-    pub(crate) fn contested(entry: &Entry) -> Option<Self> {
+    pub(crate) fn contested(entry: &PoolEntry) -> Option<Self> {
         let second = entry.rival.clone()?;
         Some(Self::Contested { first: entry.origin.clone(), second })
     }
@@ -111,9 +111,9 @@ pub enum SelectError {
     )]
     None {
         /// What there is.
-        known: Names,
+        known: NameList,
         /// What there may be.
-        remarks: Remarks,
+        remarks: PoolWarnings,
     },
     /// A named pool does not exist.
     #[error("no IPPool available: IPPool {name:?} of {key} does not exist; known IPPools: {known}{remarks}")]
@@ -123,9 +123,9 @@ pub enum SelectError {
         /// The name.
         name: String,
         /// What there is.
-        known: Names,
+        known: NameList,
         /// What there may be.
-        remarks: Remarks,
+        remarks: PoolWarnings,
     },
     /// No pool's name matches.
     #[error("no IPPool available: no IPPool matches {patterns} of {key}; known IPPools: {known}{remarks}")]
@@ -133,11 +133,11 @@ pub enum SelectError {
         /// Which key has the patterns.
         key: &'static str,
         /// The patterns.
-        patterns: Names,
+        patterns: NameList,
         /// What there is.
-        known: Names,
+        known: NameList,
         /// What there may be.
-        remarks: Remarks,
+        remarks: PoolWarnings,
     },
     /// A name is there twice.
     #[error("wrong input, {key} lists IPPool {name} twice; remove one")]
@@ -159,15 +159,15 @@ pub enum SelectError {
     #[error("no IPPool available, all {family} IPPools {pools} of {ifname} filtered out: {skipped}{remarks}")]
     Filtered {
         /// The family.
-        family: Family,
+        family: IpFamily,
         /// The candidates.
-        pools: Names,
+        pools: NameList,
         /// The interface.
         ifname: String,
         /// Why each of them may not be used.
-        skipped: Reasons,
+        skipped: SkipReasons,
         /// What there may be.
-        remarks: Remarks,
+        remarks: PoolWarnings,
     },
 }
 
@@ -179,7 +179,7 @@ impl SelectError {
                 !remarks.unusable().is_empty()
             }
             Self::Filtered { skipped, remarks, .. } => {
-                let contested = |skip: &Skipped| matches!(skip.reason, Reason::Contested { .. });
+                let contested = |skip: &SkippedPool| matches!(skip.reason, SkipReason::Contested { .. });
                 !remarks.unusable().is_empty() || skipped.0.iter().any(contested)
             }
             Self::Duplicate { .. } | Self::Pattern { .. } => false,
@@ -189,19 +189,19 @@ impl SelectError {
 
 /// Names. Prints as `[a b]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Names(pub Vec<String>);
+pub struct NameList(pub Vec<String>);
 
 /// Pools and why they may not be used. Prints as `[a: why; b: why]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reasons(pub Vec<Skipped>);
+pub struct SkipReasons(pub Vec<SkippedPool>);
 
-impl fmt::Display for Names {
+impl fmt::Display for NameList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}]", self.0.join(" "))
     }
 }
 
-impl fmt::Display for Reasons {
+impl fmt::Display for SkipReasons {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let texts: Vec<_> = self.0.iter().map(|skip| format!("{}: {}", skip.pool, skip.reason)).collect();
         write!(f, "[{}]", texts.join("; "))

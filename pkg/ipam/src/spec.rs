@@ -4,13 +4,13 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
-use crate::{InvalidPool, Problem};
+use crate::{InvalidPool, InvalidValue};
 
 /// A JSON object whose keys are read one by one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spec<'a>(pub(crate) &'a Map<String, Value>);
+pub(crate) struct SpecReader<'a>(pub(crate) &'a Map<String, Value>);
 
-impl<'a> Spec<'a> {
+impl<'a> SpecReader<'a> {
     /// The value of a key. `null` says the same as an absent key.
     pub(crate) fn value(self, key: &str) -> Option<&'a Value> {
         self.0.get(key).filter(|value| !value.is_null())
@@ -62,10 +62,10 @@ impl<'a> Spec<'a> {
     }
 
     /// An object.
-    pub(crate) fn object(self, key: &str) -> Result<Option<Spec<'a>>, InvalidPool> {
+    pub(crate) fn object(self, key: &str) -> Result<Option<SpecReader<'a>>, InvalidPool> {
         match self.value(key) {
             None => Ok(None),
-            Some(Value::Object(map)) => Ok(Some(Spec(map))),
+            Some(Value::Object(map)) => Ok(Some(SpecReader(map))),
             Some(other) => Err(mismatch(key, "an object", other)),
         }
     }
@@ -73,5 +73,5 @@ impl<'a> Spec<'a> {
 
 /// "key: expected …, found …".
 pub(crate) fn mismatch(key: impl Into<String>, expected: &'static str, found: impl ToString) -> InvalidPool {
-    Problem::Type { expected, found: found.to_string() }.at(key)
+    InvalidValue::Type { expected, found: found.to_string() }.at(key)
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     InvalidPool,
-    spec::{Spec, mismatch},
+    spec::{SpecReader, mismatch},
 };
 
 /// Where they stand.
@@ -14,7 +14,7 @@ const KEY: &str = "status.allocatedIPs";
 
 /// The addresses that Spiderpool has given, and to whom. Since v2beta1 they are a JSON text within the object, before that
 /// they were an object themselves; in both the keys are the bare addresses.
-pub(crate) fn allocated(object: Spec<'_>) -> Result<BTreeMap<IpAddr, String>, InvalidPool> {
+pub(crate) fn allocated(object: SpecReader<'_>) -> Result<BTreeMap<IpAddr, String>, InvalidPool> {
     let Some(status) = object.object("status")? else { return Ok(BTreeMap::new()) };
     match status.value("allocatedIPs") {
         None => Ok(BTreeMap::new()),
@@ -53,7 +53,7 @@ mod tests {
 
     fn read(status: Value) -> Result<Vec<(String, String)>, String> {
         let object = json!({ "status": status });
-        let found = allocated(Spec(object.as_object().unwrap())).map_err(|error| error.to_string())?;
+        let found = allocated(SpecReader(object.as_object().unwrap())).map_err(|error| error.to_string())?;
         Ok(found.into_iter().map(|(address, pod)| (address.to_string(), pod)).collect())
     }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use addr::Attachment;
-use ipam::{LocalStore, Pools, Release, StoreError};
+use ipam::{LocalStore, Pools, ReleaseOutcome, StoreError};
 use serde_json::json;
 
 const BOOT_ID: &str = "6f1d9a3e-5c1b-4f0e-9a53-0123456789ab";
@@ -77,7 +77,7 @@ fn child_runs_out_of_inodes() {
     assert_eq!(store.claims().unwrap().len(), 4);
     let first = store.claims().unwrap()[0].address;
     let released = store.release(Some("small"), first, &"c0@net1".parse().unwrap());
-    assert_eq!(released.unwrap(), Release::Released, "a full disk keeps no address");
+    assert_eq!(released.unwrap(), ReleaseOutcome::Released, "a full disk keeps no address");
     claim(&store, "small", "x@net1").unwrap();
 }
 

@@ -17,7 +17,7 @@ use std::{
 };
 
 use addr::Attachment;
-use ipam::{Claim, LocalStore, Owner, Pools, Release, StoreError};
+use ipam::{AddressClaim, ClaimOwner, LocalStore, Pools, ReleaseOutcome, StoreError};
 use serde_json::json;
 
 const BOOT_ID: &str = "6f1d9a3e-5c1b-4f0e-9a53-0123456789ab";
@@ -99,16 +99,16 @@ fn child_churns() {
             && let Some((address, owner)) = held.pop_front()
         {
             write(&log, '-', address, &owner);
-            assert_eq!(store.release(Some("p"), address, &owner).unwrap(), Release::Released);
+            assert_eq!(store.release(Some("p"), address, &owner).unwrap(), ReleaseOutcome::Released);
         }
     }
 }
 
 /// An address and an owner.
-type Holding = (IpAddr, Attachment);
+type HeldAddress = (IpAddr, Attachment);
 
 /// What a child surely has, and what it may have, by its own account.
-fn account(state: &Path, id: usize) -> (HashSet<Holding>, HashSet<Holding>) {
+fn account(state: &Path, id: usize) -> (HashSet<HeldAddress>, HashSet<HeldAddress>) {
     let (mut has, mut may_have) = (HashSet::new(), HashSet::new());
     let log = fs::read_to_string(state.join(format!("log{id}"))).unwrap_or_default();
     for line in log.lines() {
@@ -158,18 +158,18 @@ fn forget_taken_addresses(state: &Path) {
 }
 
 /// Does a DEL's work for a dead child. What it surely had must still be its own.
-fn clean_up(store: &LocalStore, id: usize, (has, may_have): (HashSet<Holding>, HashSet<Holding>)) {
+fn clean_up(store: &LocalStore, id: usize, (has, may_have): (HashSet<HeldAddress>, HashSet<HeldAddress>)) {
     for (address, owner) in has {
         let found = store.owner(address).unwrap();
-        assert_eq!(found, Some(Owner::Attachment(owner)), "{address} was taken from a living child");
+        assert_eq!(found, Some(ClaimOwner::Attachment(owner)), "{address} was taken from a living child");
     }
     let left = || {
-        let ours = |claim: &Claim| claim.owner.to_string().starts_with(&format!("c{id}-"));
+        let ours = |claim: &AddressClaim| claim.owner.to_string().starts_with(&format!("c{id}-"));
         store.claims().unwrap().into_iter().filter(ours).collect::<Vec<_>>()
     };
-    for Claim { address, owner } in left() {
-        let Owner::Attachment(owner) = owner else { panic!("{owner} is no attachment") };
-        assert_eq!(store.release(Some("p"), address, &owner).unwrap(), Release::Released);
+    for AddressClaim { address, owner } in left() {
+        let ClaimOwner::Attachment(owner) = owner else { panic!("{owner} is no attachment") };
+        assert_eq!(store.release(Some("p"), address, &owner).unwrap(), ReleaseOutcome::Released);
         assert!(may_have.contains(&(address, owner)), "{address} was claimed and not noted");
     }
     assert_eq!(left(), []);

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::Head;
+use crate::JournalHeader;
 
 /// What a journal says.
 #[derive(Debug)]
-pub struct Content<C> {
+pub struct JournalContent<C> {
     /// Whose it is.
-    pub head: Head,
+    pub head: JournalHeader,
     /// The changes noted, in order.
     pub changes: Vec<C>,
     /// Whether the ADD was completed.
@@ -18,19 +18,19 @@ pub struct Content<C> {
 /// A line after the header.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Line<C> {
+pub(crate) enum JournalLine<C> {
     Change(C),
     Complete(bool),
 }
 
-impl<C> Content<C> {
+impl<C> JournalContent<C> {
     /// What a new journal says.
-    pub(crate) fn new(head: Head) -> Self {
+    pub(crate) fn new(head: JournalHeader) -> Self {
         Self { head, changes: Vec::new(), complete: false }
     }
 }
 
-impl<C: DeserializeOwned> Content<C> {
+impl<C: DeserializeOwned> JournalContent<C> {
     /// Reads a journal. A last line without its end was being written when the process died, and does not
     /// count.
     ///
@@ -38,43 +38,43 @@ impl<C: DeserializeOwned> Content<C> {
     /// What is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
-        struct Format {
+        struct JournalFormat {
             version: u32,
         }
 
         let mut lines = bytes[..whole_lines(bytes)].split(|b| *b == b'\n').filter(|line| !line.is_empty());
         let first = lines.next().ok_or("the file has no whole line")?;
-        let Format { version } = serde_json::from_slice(first).map_err(|e| format!("header: {e}"))?;
-        if version > Head::VERSION {
+        let JournalFormat { version } = serde_json::from_slice(first).map_err(|e| format!("header: {e}"))?;
+        if version > JournalHeader::VERSION {
             return Err(format!(
                 "format version {version} is newer than {}: written by a newer Silkrail",
-                Head::VERSION
+                JournalHeader::VERSION
             ));
         }
         let mut content = Self::new(serde_json::from_slice(first).map_err(|e| format!("header: {e}"))?);
         for line in lines {
             let number = content.changes.len() + 1;
             match serde_json::from_slice(line).map_err(|e| format!("change {number}: {e}"))? {
-                Line::Change(change) => content.changes.push(change),
-                Line::Complete(is) => content.complete = is,
+                JournalLine::Change(change) => content.changes.push(change),
+                JournalLine::Complete(is) => content.complete = is,
             }
         }
         Ok(content)
     }
 }
 
-impl<C: Serialize> Content<C> {
-    /// The journal's bytes, as [`Content::parse`] reads them.
+impl<C: Serialize> JournalContent<C> {
+    /// The journal's bytes, as [`JournalContent::parse`] reads them.
     ///
     /// # Errors
     /// If a change cannot be written down.
     pub fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = terminated(&self.head)?;
         for change in &self.changes {
-            bytes.extend(terminated(&Line::Change(change))?);
+            bytes.extend(terminated(&JournalLine::Change(change))?);
         }
         if self.complete {
-            bytes.extend(terminated(&Line::<&C>::Complete(true))?);
+            bytes.extend(terminated(&JournalLine::<&C>::Complete(true))?);
         }
         Ok(bytes)
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
-use crate::Head;
+use crate::JournalHeader;
 
 /// The journal itself failed.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +13,7 @@ pub enum Error {
         /// The journal.
         path: PathBuf,
         /// What it says.
-        head: Box<Head>,
+        head: Box<JournalHeader>,
     },
     /// The file could not be understood, and was moved out of the way.
     #[error("{why}; moved to {}", aside.display())]
@@ -36,14 +36,14 @@ pub enum Error {
 
 /// A change that could not be taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
+pub struct RevertFailure {
     /// The change.
     pub change: String,
     /// Why.
     pub why: String,
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for RevertFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.change, self.why)
     }
@@ -51,9 +51,9 @@ impl fmt::Display for Left {
 
 /// Something failed, and this is left of it.
 #[derive(Debug)]
-pub struct Failed<E> {
+pub struct AbortError<E> {
     /// What failed.
     pub cause: E,
     /// What could not be taken back.
-    pub left: Vec<Left>,
+    pub left: Vec<RevertFailure>,
 }

@@ -16,7 +16,7 @@ use crate::Error;
 /// The first line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Head {
+pub struct JournalHeader {
     /// The version of the format.
     pub version: u32,
     /// The plugin that writes it.
@@ -33,7 +33,7 @@ pub struct Head {
     pub boot_id: String,
 }
 
-impl Head {
+impl JournalHeader {
     /// The version this program writes, and the newest it reads.
     pub const VERSION: u32 = 1;
 

@@ -9,8 +9,8 @@ use std::{
 };
 
 use crate::{
-    Change, Content, Error, Failed, Head, Left,
-    content::{Line, terminated, whole_lines},
+    AbortError, Change, Error, JournalContent, JournalHeader, RevertFailure,
+    content::{JournalLine, terminated, whole_lines},
     fault,
     head::boot_id,
 };
@@ -22,7 +22,7 @@ pub struct Journal<C> {
     file: File,
     /// How many bytes the file has. Nobody else writes to it.
     length: u64,
-    content: Content<C>,
+    content: JournalContent<C>,
 }
 
 impl<C: Change> Journal<C> {
@@ -30,8 +30,8 @@ impl<C: Change> Journal<C> {
     ///
     /// # Errors
     /// [`Error::File`] with [`statefile::Error::Exists`] if there is one.
-    pub fn create(path: &Path, head: Head) -> Result<Self, Error> {
-        let content = Content::new(head);
+    pub fn create(path: &Path, head: JournalHeader) -> Result<Self, Error> {
+        let content = JournalContent::new(head);
         let lock = |file: &File| file.try_lock().map_err(io::Error::from);
         let bytes = content.to_bytes().map_err(Error::Encode)?;
         let file = statefile::create(path, 0o600, &bytes, lock)?;
@@ -62,7 +62,7 @@ impl<C: Change> Journal<C> {
             }
             let bytes = statefile::whole(&file).map_err(io)?;
             let whole = whole_lines(&bytes);
-            return match Content::parse(&bytes) {
+            return match JournalContent::parse(&bytes) {
                 Ok(content) => {
                     if whole < bytes.len() {
                         file.set_len(whole as u64).and_then(|()| file.rewind()).map_err(io)?;
@@ -75,7 +75,7 @@ impl<C: Change> Journal<C> {
     }
 
     /// Whose journal it is.
-    pub fn head(&self) -> &Head {
+    pub fn head(&self) -> &JournalHeader {
         &self.content.head
     }
 
@@ -97,7 +97,7 @@ impl<C: Change> Journal<C> {
         Ok(self.content.head.boot_id != boot_id()?)
     }
 
-    /// Which file it is, as [`Record`](crate::Record) tells it.
+    /// Which file it is, as [`JournalStatus`](crate::JournalStatus) tells it.
     ///
     /// # Errors
     /// If it cannot be looked at.
@@ -126,7 +126,7 @@ impl<C: Change> Journal<C> {
     /// # Errors
     /// If it cannot be written down.
     pub fn note(&mut self, change: C) -> Result<(), Error> {
-        self.append(&Line::Change(&change))?;
+        self.append(&JournalLine::Change(&change))?;
         self.content.changes.push(change);
         fault::point()
     }
@@ -137,12 +137,12 @@ impl<C: Change> Journal<C> {
     /// If that cannot be written down.
     pub fn complete(&mut self) -> Result<(), Error> {
         fault::point()?;
-        self.append(&Line::<&C>::Complete(true))?;
+        self.append(&JournalLine::<&C>::Complete(true))?;
         self.content.complete = true;
         Ok(())
     }
 
-    fn append(&mut self, line: &Line<&C>) -> Result<(), Error> {
+    fn append(&mut self, line: &JournalLine<&C>) -> Result<(), Error> {
         let bytes = terminated(line).map_err(Error::Encode)?;
         let written = self.file.write_all(&bytes).inspect_err(|_| {
             // The disk is full: half a line must not stand before the next one.
@@ -163,12 +163,12 @@ impl<C: Change> Journal<C> {
         node: &C::Node,
         body: impl FnOnce(&mut Self) -> Result<T, E>,
         turn_back: impl FnOnce(),
-    ) -> Result<T, Failed<E>> {
+    ) -> Result<T, AbortError<E>> {
         let done = body(&mut self).and_then(|value| self.complete().map(|()| value).map_err(E::from));
         done.map_err(|cause| {
             turn_back();
             let left = self.revert(node).err().unwrap_or_default();
-            Failed { cause, left }
+            AbortError { cause, left }
         })
     }
 
@@ -179,8 +179,9 @@ impl<C: Change> Journal<C> {
     ///
     /// # Errors
     /// What is left.
-    pub fn revert(self, node: &C::Node) -> Result<(), Vec<Left>> {
-        let unknown = |why: Error| vec![Left { change: "the attachment".into(), why: why.to_string() }];
+    pub fn revert(self, node: &C::Node) -> Result<(), Vec<RevertFailure>> {
+        let unknown =
+            |why: Error| vec![RevertFailure { change: "the attachment".into(), why: why.to_string() }];
         let is_old = self.is_from_another_boot().map_err(unknown)?;
         let mut left = Vec::new();
         for change in self.content.changes.iter().rev().filter(|change| !is_old || change.outlives_boots()) {
@@ -189,7 +190,7 @@ impl<C: Change> Journal<C> {
             }
             let reverted = change.revert(node).map_err(|why| why.to_string());
             if let Err(why) = reverted.and_then(|()| fault::point().map_err(|fault| fault.to_string())) {
-                left.push(Left { change: change.to_string(), why });
+                left.push(RevertFailure { change: change.to_string(), why });
             }
         }
         if left.is_empty() { self.forget() } else { Err(left) }
@@ -199,9 +200,10 @@ impl<C: Change> Journal<C> {
     ///
     /// # Errors
     /// If the file cannot be removed.
-    pub fn forget(self) -> Result<(), Vec<Left>> {
-        statefile::remove(&self.path)
-            .map_err(|why| vec![Left { change: "the attachment's journal".into(), why: why.to_string() }])
+    pub fn forget(self) -> Result<(), Vec<RevertFailure>> {
+        statefile::remove(&self.path).map_err(|why| {
+            vec![RevertFailure { change: "the attachment's journal".into(), why: why.to_string() }]
+        })
     }
 
     /// Looks whether every change is in place.

@@ -20,8 +20,8 @@ mod journal;
 mod record;
 
 pub use change::Change;
-pub use content::Content;
-pub use error::{Error, Failed, Left};
-pub use head::{Head, boot_id};
+pub use content::JournalContent;
+pub use error::{AbortError, Error, RevertFailure};
+pub use head::{JournalHeader, boot_id};
 pub use journal::Journal;
-pub use record::{Record, Unreadable};
+pub use record::{JournalReadError, JournalStatus};

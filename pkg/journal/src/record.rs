@@ -9,13 +9,13 @@ use std::{
 
 use serde::de::IgnoredAny;
 
-use crate::{Content, Head};
+use crate::{JournalContent, JournalHeader};
 
 /// A journal, looked at without being touched: which changes it has is its plugin's business.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct JournalStatus {
     /// Whose it is.
-    pub head: Head,
+    pub head: JournalHeader,
     /// Whether the ADD was completed.
     pub complete: bool,
     /// Whether somebody holds its lock: an ADD, DEL or CHECK is at work.
@@ -26,7 +26,7 @@ pub struct Record {
 
 /// A journal that could not be looked at.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum JournalReadError {
     /// The file could not be read.
     #[error(transparent)]
     File(#[from] statefile::Error),
@@ -35,20 +35,20 @@ pub enum Unreadable {
     Content(String),
 }
 
-impl Record {
+impl JournalStatus {
     /// Looks at a journal; `None` if it is not there.
     ///
     /// # Errors
-    /// [`Unreadable`].
-    pub fn look(path: &Path) -> Result<Option<Self>, Unreadable> {
+    /// [`JournalReadError`].
+    pub fn look(path: &Path) -> Result<Option<Self>, JournalReadError> {
         let Some(mut file) = statefile::open(path)? else { return Ok(None) };
         let io = |source| statefile::Error::Io { operation: "read", path: path.to_owned(), source };
         let at_work = is_locked(&file).map_err(io)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io)?;
         let inode = file.metadata().map_err(io)?.ino();
-        let Content::<IgnoredAny> { head, complete, .. } =
-            Content::parse(&bytes).map_err(Unreadable::Content)?;
+        let JournalContent::<IgnoredAny> { head, complete, .. } =
+            JournalContent::parse(&bytes).map_err(JournalReadError::Content)?;
         Ok(Some(Self { head, complete, at_work, inode }))
     }
 }

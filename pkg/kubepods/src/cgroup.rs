@@ -9,7 +9,7 @@ use std::{
 use crate::{
     Error, PodUid, RdmaLimit, RdmaUsage,
     membership::paths,
-    path::{Level, locate},
+    path::{PodLevel, locate},
 };
 
 /// A pod's own cgroup: what is charged there is the sum of its containers'.
@@ -87,7 +87,7 @@ fn hierarchy(cgroup_text: &str) -> Option<(&'static [&'static str], &str)> {
 }
 
 /// Where the pod's directory may be below the hierarchy's mount. The beginning of a relative path has to be guessed.
-fn candidates(level: &Level<'_>) -> Vec<PathBuf> {
+fn candidates(level: &PodLevel<'_>) -> Vec<PathBuf> {
     let shown: PathBuf = level.names.iter().collect();
     if !level.relative {
         return vec![shown];

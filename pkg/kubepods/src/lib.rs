@@ -23,8 +23,8 @@ mod uid;
 
 pub use cgroup::PodCgroup;
 pub use error::Error;
-pub use membership::{Membership, membership};
+pub use membership::{PodMembership, membership};
 pub use names::{PodName, PodNames};
-pub use processes::{Owner, Processes};
+pub use processes::{ProcessOwner, Processes};
 pub use rdma::{RdmaLimit, RdmaUsage};
 pub use uid::{InvalidPodUid, PodUid};

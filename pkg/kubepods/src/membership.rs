@@ -4,7 +4,7 @@ use crate::{PodUid, path::locate};
 
 /// Which pod, and which of its containers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Membership {
+pub struct PodMembership {
     /// The pod.
     pub pod: PodUid,
     /// The container's ID, like `5f3d…`; `None` if the cgroup's name does not have it, as that of a runtime's own
@@ -16,9 +16,9 @@ pub struct Membership {
 ///
 /// Also `None` if the reader is in a cgroup namespace of its own and the process is in the same pod: then the kernel
 /// does not show the pod's level.
-pub fn membership(cgroup_text: &str) -> Option<Membership> {
+pub fn membership(cgroup_text: &str) -> Option<PodMembership> {
     let level = paths(cgroup_text).find_map(|(_, path)| locate(path))?;
-    Some(Membership { pod: level.uid, container: level.below.and_then(container) })
+    Some(PodMembership { pod: level.uid, container: level.below.and_then(container) })
 }
 
 /// The hierarchies' controllers and paths. A line is `0::/path` or, of version 1, `5:cpu,cpuacct:/path`; a path may

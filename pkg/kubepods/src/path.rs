@@ -15,7 +15,7 @@ use crate::PodUid;
 
 /// A pod's level in a cgroup path.
 #[derive(Debug)]
-pub(crate) struct Level<'a> {
+pub(crate) struct PodLevel<'a> {
     pub(crate) uid: PodUid,
     /// From the hierarchy's root to the pod; without its beginning if the path is `relative`.
     pub(crate) names: Vec<&'a str>,
@@ -26,7 +26,7 @@ pub(crate) struct Level<'a> {
 }
 
 /// The outermost pod of a path, as the kernel writes paths; a pod may have cgroups that look like another's in its own.
-pub(crate) fn locate(path: &str) -> Option<Level<'_>> {
+pub(crate) fn locate(path: &str) -> Option<PodLevel<'_>> {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path).strip_prefix('/')?;
     let mut names: Vec<&str> = path.split('/').collect();
     let climbs = names.iter().take_while(|name| **name == "..").count();
@@ -40,7 +40,7 @@ pub(crate) fn locate(path: &str) -> Option<Level<'_>> {
         if let Some((uid, inline)) = uid_of(name, &names[..index], relative) {
             let below = inline.or_else(|| names.get(index + 1).copied());
             names.truncate(index + 1);
-            return Some(Level { uid, names, relative, below });
+            return Some(PodLevel { uid, names, relative, below });
         }
     }
     None

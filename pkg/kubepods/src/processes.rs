@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use netns::CannotJudge;
+use netns::NotOnNode;
 use nix::libc;
 
-use crate::{Error, Membership, membership};
+use crate::{Error, PodMembership, membership};
 
 /// No `/proc/<pid>/cgroup` is longer: a path has 4096 bytes at most, and there are not more than 16 hierarchies.
 const LONGEST: u64 = 128 * 1024;
@@ -22,9 +22,9 @@ pub struct Processes {
 
 /// Whose a process is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Owner {
+pub enum ProcessOwner {
     /// A pod's.
-    Pod(Membership),
+    Pod(PodMembership),
     /// No pod's that its cgroup shows: the node's own.
     Node,
 }
@@ -41,16 +41,16 @@ impl Processes {
     ///
     /// # Errors
     /// [`Error::Unreadable`].
-    pub fn owner(&self, pid: u32) -> Result<Option<Owner>, Error> {
+    pub fn owner(&self, pid: u32) -> Result<Option<ProcessOwner>, Error> {
         let text = self.cgroup(pid)?;
-        Ok(text.map(|text| membership(&text).map_or(Owner::Node, Owner::Pod)))
+        Ok(text.map(|text| membership(&text).map_or(ProcessOwner::Node, ProcessOwner::Pod)))
     }
 
     /// The pod of a process or thread; `None` if it has ended or is the node's. [`Processes::owner`] tells these apart.
     ///
     /// # Errors
     /// [`Error::Unreadable`].
-    pub fn membership(&self, pid: u32) -> Result<Option<Membership>, Error> {
+    pub fn membership(&self, pid: u32) -> Result<Option<PodMembership>, Error> {
         Ok(self.cgroup(pid)?.as_deref().and_then(membership))
     }
 
@@ -79,8 +79,8 @@ impl Processes {
     pub fn sees_every_process(&self) -> Result<bool, Error> {
         match netns::sees_every_process(&self.root) {
             Ok(sees) => Ok(sees),
-            Err(CannotJudge::NotOnTheNode { .. } | CannotJudge::Elsewhere { .. }) => Ok(false),
-            Err(CannotJudge::Unreadable { path, source }) => Err(Error::Unreadable { path, source }),
+            Err(NotOnNode::NotOnTheNode { .. } | NotOnNode::Elsewhere { .. }) => Ok(false),
+            Err(NotOnNode::Unreadable { path, source }) => Err(Error::Unreadable { path, source }),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use kubepods::{Error, Owner, PodCgroup, PodName, PodNames, PodUid, Processes, RdmaLimit, RdmaUsage};
+use kubepods::{Error, PodCgroup, PodName, PodNames, PodUid, ProcessOwner, Processes, RdmaLimit, RdmaUsage};
 use tempfile::TempDir;
 
 const UID: &str = "8a2f0c3e-1b4d-4e5f-9a6b-7c8d9e0f1a2b";
@@ -46,11 +46,11 @@ mod processes {
         write(&root, "proc/8/cgroup", "0::/system.slice/sshd.service\n");
         write(&root, "proc/9/cgroup", "0::/kubepods/\u{1}\n");
         let processes = Processes::at(root.path());
-        let Some(Owner::Pod(found)) = processes.owner(7).unwrap() else { panic!("it is a pod's") };
+        let Some(ProcessOwner::Pod(found)) = processes.owner(7).unwrap() else { panic!("it is a pod's") };
         assert_eq!(found.pod, uid(UID));
         assert_eq!(processes.membership(7).unwrap(), Some(found));
-        assert_eq!(processes.owner(8).unwrap(), Some(Owner::Node));
-        assert_eq!(processes.owner(9).unwrap(), Some(Owner::Node));
+        assert_eq!(processes.owner(8).unwrap(), Some(ProcessOwner::Node));
+        assert_eq!(processes.owner(9).unwrap(), Some(ProcessOwner::Node));
         assert_eq!(processes.owner(10).unwrap(), None);
         for pid in [8, 10] {
             assert_eq!(processes.membership(pid).unwrap(), None);

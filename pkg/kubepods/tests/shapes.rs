@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
-use kubepods::{Membership, membership};
+use kubepods::{PodMembership, membership};
 
 const UID: &str = "8a2f0c3e-1b4d-4e5f-9a6b-7c8d9e0f1a2b";
 const OTHER: &str = "11111111-2222-3333-4444-555555555555";
@@ -16,7 +16,7 @@ fn filled(text: &str) -> String {
 }
 
 fn found(text: &str) -> Option<(String, Option<String>)> {
-    membership(&filled(text)).map(|Membership { pod, container }| (pod.to_string(), container))
+    membership(&filled(text)).map(|PodMembership { pod, container }| (pod.to_string(), container))
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// The modules of the running kernel.
 #[derive(Debug)]
-pub struct Kernel {
+pub struct KernelModules {
     root: PathBuf,
     release: String,
 }
@@ -26,7 +26,7 @@ pub struct Initramfs {
 /// Where `ib_core` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum IbCore {
+pub enum IbCoreLocation {
     /// In the kernel's image: modprobe.d has no say.
     BuiltIn,
     /// A module.
@@ -35,7 +35,7 @@ pub enum IbCore {
     Missing,
 }
 
-impl Kernel {
+impl KernelModules {
     /// The running kernel's, below a root directory.
     pub fn running(root: &Path) -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -48,13 +48,13 @@ impl Kernel {
     }
 
     /// How this kernel comes by `ib_core`.
-    pub fn ib_core(&self) -> IbCore {
+    pub fn ib_core(&self) -> IbCoreLocation {
         if self.lists("modules.builtin") {
-            IbCore::BuiltIn
+            IbCoreLocation::BuiltIn
         } else if self.lists("modules.dep") {
-            IbCore::Module
+            IbCoreLocation::Module
         } else {
-            IbCore::Missing
+            IbCoreLocation::Missing
         }
     }
 
@@ -116,14 +116,14 @@ impl Kernel {
 mod tests {
     use super::*;
 
-    fn kernel(files: &[(&str, &str)]) -> (tempfile::TempDir, Kernel) {
+    fn kernel(files: &[(&str, &str)]) -> (tempfile::TempDir, KernelModules) {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let kernel = Kernel::of(root.path(), "6.12.0-test");
+        let kernel = KernelModules::of(root.path(), "6.12.0-test");
         (root, kernel)
     }
 
@@ -134,12 +134,12 @@ mod tests {
         let other =
             "kernel/drivers/infiniband/core/rdma_cm.ko.xz: kernel/drivers/infiniband/core/ib_core.ko.xz\n";
         let (_root, module) = kernel(&[(&format!("{path}.dep"), dep)]);
-        assert_eq!(module.ib_core(), IbCore::Module);
+        assert_eq!(module.ib_core(), IbCoreLocation::Module);
         let (_root, missing) = kernel(&[(&format!("{path}.dep"), other)]);
-        assert_eq!(missing.ib_core(), IbCore::Missing);
+        assert_eq!(missing.ib_core(), IbCoreLocation::Missing);
         let builtin = "kernel/drivers/infiniband/core/ib_core.ko\n";
         let (_root, builtin) = kernel(&[(&format!("{path}.builtin"), builtin), (&format!("{path}.dep"), "")]);
-        assert_eq!(builtin.ib_core(), IbCore::BuiltIn);
+        assert_eq!(builtin.ib_core(), IbCoreLocation::BuiltIn);
     }
 
     #[test]

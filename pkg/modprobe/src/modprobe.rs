@@ -60,7 +60,7 @@ fn remedy(source: &io::Error) -> &'static str {
 
 /// One setting in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Setting {
+pub struct ModprobeOption {
     /// Where it is.
     pub path: PathBuf,
     /// What it says; `None` if the kernel would not understand it.
@@ -69,11 +69,11 @@ pub struct Setting {
 
 /// The configuration below a root directory.
 #[derive(Debug)]
-pub struct Modprobe {
+pub struct ModprobeConfig {
     root: PathBuf,
 }
 
-impl Modprobe {
+impl ModprobeConfig {
     /// That of the node whose root directory is `root`.
     pub fn below(root: &Path) -> Self {
         Self { root: root.to_owned() }
@@ -88,7 +88,7 @@ impl Modprobe {
     ///
     /// # Errors
     /// [`Error::Io`]: a directory cannot be listed, or a file not be read.
-    pub fn settings(&self) -> Result<Vec<Setting>, Error> {
+    pub fn settings(&self) -> Result<Vec<ModprobeOption>, Error> {
         let mut files: BTreeMap<OsString, PathBuf> = BTreeMap::new();
         for dir in DIRS.map(|dir| self.root.join(dir)) {
             for path in conf_files(&dir)? {
@@ -103,12 +103,12 @@ impl Modprobe {
                 source,
             })?;
             let found = values(&String::from_utf8_lossy(&text));
-            settings.extend(found.into_iter().map(|mode| Setting { path: path.clone(), mode }));
+            settings.extend(found.into_iter().map(|mode| ModprobeOption { path: path.clone(), mode }));
         }
         Ok(settings)
     }
 
-    /// Whether [`Modprobe::persist`] would write something.
+    /// Whether [`ModprobeConfig::persist`] would write something.
     ///
     /// # Errors
     /// If the file cannot be read.

@@ -3,10 +3,10 @@
 use netlink_packet_core::{DecodeError, DefaultNla, NLA_F_NESTED, Nla, NlaBuffer, Parseable};
 
 use crate::{
-    HwCounter, HwCounterStatus, NetnsMode, NodeType, PhysState, PortState, ResourceCount, ResourceTable,
+    HwCounter, HwCounterStatus, NodeType, PhysState, PortState, RawNetnsMode, ResourceCount, ResourceTable,
     counter::HwCounters,
     uapi::*,
-    value::{Value, odd_name, text},
+    value::{AttributeValue, odd_name, text},
 };
 
 /// An attribute of the nldev client.
@@ -54,7 +54,7 @@ pub enum NldevAttribute {
     /// The kind of a software device to make: `rxe`, `siw`.
     LinkType(String),
     /// Who sees the RDMA devices.
-    NetnsMode(NetnsMode),
+    NetnsMode(RawNetnsMode),
     /// `roce`, `ib`, `iw`, `opa`, `usnic`, `usnic_udp`.
     DevProtocol(String),
     /// A file descriptor of the namespace to move to.
@@ -106,8 +106,8 @@ pub enum NldevAttribute {
 }
 
 impl NldevAttribute {
-    fn parts(&self) -> (u16, Value<'_>) {
-        use Value::{Counters, Other, Statuses, Summary, Table, Text, U8, U32, U64};
+    fn parts(&self) -> (u16, AttributeValue<'_>) {
+        use AttributeValue::{Counters, Other, Statuses, Summary, Table, Text, U8, U32, U64};
         match self {
             Self::DevIndex(v) => (RDMA_NLDEV_ATTR_DEV_INDEX, U32(*v)),
             Self::DevName(v) => (RDMA_NLDEV_ATTR_DEV_NAME, Text(v)),

@@ -5,7 +5,7 @@ use netlink_packet_core::{Emitable, NLA_F_NESTED, Nla};
 use crate::{
     table::{entries, fields},
     uapi::*,
-    value::{Field, Value, text},
+    value::{AttributeValue, EntryField, text},
 };
 
 /// One hardware counter of a port, or of a set of counters.
@@ -38,7 +38,7 @@ pub(crate) enum HwCounters {
 
 /// What an entry has of everything that an entry can have.
 #[derive(Default)]
-struct Entry {
+struct CounterEntry {
     name: Option<String>,
     value: Option<u64>,
     index: Option<u32>,
@@ -51,9 +51,11 @@ impl HwCounters {
     pub(crate) fn read(bytes: &[u8]) -> Self {
         let (mut values, mut statuses) = (Vec::new(), Vec::new());
         for entry in entries(bytes, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY) {
-            match Entry::read(entry) {
-                Entry { name: Some(name), value: Some(value), .. } => values.push(HwCounter { name, value }),
-                Entry { name: Some(name), index: Some(index), dynamic, .. } => {
+            match CounterEntry::read(entry) {
+                CounterEntry { name: Some(name), value: Some(value), .. } => {
+                    values.push(HwCounter { name, value })
+                }
+                CounterEntry { name: Some(name), index: Some(index), dynamic, .. } => {
                     statuses.push(HwCounterStatus { name, index, dynamic });
                 }
                 _ => {}
@@ -67,7 +69,7 @@ impl HwCounters {
     }
 }
 
-impl Entry {
+impl CounterEntry {
     fn read(bytes: &[u8]) -> Self {
         let mut entry = Self::default();
         for field in fields(bytes) {
@@ -91,19 +93,20 @@ impl Entry {
 }
 
 impl HwCounter {
-    fn fields(&self) -> [Field<'_>; 2] {
+    fn fields(&self) -> [EntryField<'_>; 2] {
         [
-            Field(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, Value::Text(&self.name)),
-            Field(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE, Value::U64(self.value)),
+            EntryField(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, AttributeValue::Text(&self.name)),
+            EntryField(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE, AttributeValue::U64(self.value)),
         ]
     }
 }
 
 impl HwCounterStatus {
-    fn fields(&self) -> Vec<Field<'_>> {
-        let name = Field(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, Value::Text(&self.name));
-        let index = Field(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_INDEX, Value::U32(self.index));
-        let dynamic = self.dynamic.map(|on| Field(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_DYNAMIC, Value::U8(on)));
+    fn fields(&self) -> Vec<EntryField<'_>> {
+        let name = EntryField(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, AttributeValue::Text(&self.name));
+        let index = EntryField(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_INDEX, AttributeValue::U32(self.index));
+        let dynamic =
+            self.dynamic.map(|on| EntryField(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_DYNAMIC, AttributeValue::U8(on)));
         [name, index].into_iter().chain(dynamic).collect()
     }
 }

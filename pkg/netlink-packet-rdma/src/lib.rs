@@ -40,7 +40,7 @@ pub use driver::driver_name;
 pub use message::{NldevMessage, RdmaMessage};
 pub use queue_pairs::QueuePairRange;
 pub use resource::ResourceAttribute;
-pub use state::{NetnsMode, NodeType, PhysState, PortState};
+pub use state::{NodeType, PhysState, PortState, RawNetnsMode};
 pub use summary::ResourceCount;
 pub use table::{ResourceKind, ResourceTable};
 

@@ -5,7 +5,7 @@ use netlink_packet_core::{Emitable, NLA_F_NESTED, Nla};
 use crate::{
     table::{entries, fields},
     uapi::*,
-    value::{Field, Value},
+    value::{AttributeValue, EntryField},
 };
 
 /// Queue pairs with numbers in a row, both ends included.
@@ -41,15 +41,16 @@ impl QueuePairRange {
         Some(Self { first: first?, last: last? })
     }
 
-    fn fields(&self) -> [Field<'_>; 2] {
+    fn fields(&self) -> [EntryField<'_>; 2] {
         [
-            Field(RDMA_NLDEV_ATTR_MIN_RANGE, Value::U32(self.first)),
-            Field(RDMA_NLDEV_ATTR_MAX_RANGE, Value::U32(self.last)),
+            EntryField(RDMA_NLDEV_ATTR_MIN_RANGE, AttributeValue::U32(self.first)),
+            EntryField(RDMA_NLDEV_ATTR_MAX_RANGE, AttributeValue::U32(self.last)),
         ]
     }
 
-    fn number(&self) -> Option<Field<'_>> {
-        (self.first == self.last).then_some(Field(RDMA_NLDEV_ATTR_RES_LQPN, Value::U32(self.first)))
+    fn number(&self) -> Option<EntryField<'_>> {
+        (self.first == self.last)
+            .then_some(EntryField(RDMA_NLDEV_ATTR_RES_LQPN, AttributeValue::U32(self.first)))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     counter::HwCounters,
     table::fields,
     uapi::*,
-    value::{Value, text},
+    value::{AttributeValue, text},
 };
 
 /// An attribute of a resource.
@@ -88,8 +88,8 @@ impl ResourceAttribute {
         Self::read(field.kind(), field.value()).or_else(|| DefaultNla::parse(field).ok().map(Self::Other))
     }
 
-    fn parts(&self) -> (u16, Value<'_>) {
-        use Value::{Bytes, Counters, Other, QueuePairs, Text, U8, U32, U64};
+    fn parts(&self) -> (u16, AttributeValue<'_>) {
+        use AttributeValue::{Bytes, Counters, Other, QueuePairs, Text, U8, U32, U64};
         match self {
             Self::PortIndex(v) => (RDMA_NLDEV_ATTR_PORT_INDEX, U32(*v)),
             Self::QueuePairs(v) => (RDMA_NLDEV_ATTR_RES_QP | NLA_F_NESTED, QueuePairs(v)),

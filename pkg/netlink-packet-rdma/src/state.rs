@@ -6,7 +6,7 @@ use crate::uapi::*;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[doc(alias = "RDMA_NLDEV_SYS_ATTR_NETNS_MODE")]
-pub enum NetnsMode {
+pub enum RawNetnsMode {
     /// Every network namespace.
     Shared,
     /// The one namespace it is in.
@@ -80,7 +80,7 @@ pub enum NodeType {
     Other(u8),
 }
 
-impl From<u8> for NetnsMode {
+impl From<u8> for RawNetnsMode {
     fn from(number: u8) -> Self {
         match number {
             0 => Self::Exclusive,
@@ -90,12 +90,12 @@ impl From<u8> for NetnsMode {
     }
 }
 
-impl From<NetnsMode> for u8 {
-    fn from(mode: NetnsMode) -> Self {
+impl From<RawNetnsMode> for u8 {
+    fn from(mode: RawNetnsMode) -> Self {
         match mode {
-            NetnsMode::Exclusive => 0,
-            NetnsMode::Shared => 1,
-            NetnsMode::Other(other) => other,
+            RawNetnsMode::Exclusive => 0,
+            RawNetnsMode::Shared => 1,
+            RawNetnsMode::Other(other) => other,
         }
     }
 }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn every_number_reads_back_as_it_was_written() {
         for number in 0..=u8::MAX {
-            assert_eq!(u8::from(NetnsMode::from(number)), number);
+            assert_eq!(u8::from(RawNetnsMode::from(number)), number);
             assert_eq!(u8::from(PortState::from(number)), number);
             assert_eq!(u8::from(PhysState::from(number)), number);
             assert_eq!(u8::from(NodeType::from(number)), number);

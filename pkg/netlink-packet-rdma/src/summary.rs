@@ -5,7 +5,7 @@ use netlink_packet_core::{Emitable, Nla};
 use crate::{
     table::{entries, fields},
     uapi::*,
-    value::{Field, Value, text},
+    value::{AttributeValue, EntryField, text},
 };
 
 /// How many resources of one kind a device has in use.
@@ -38,10 +38,10 @@ impl ResourceCount {
         Some(Self { name: name?, count: count? })
     }
 
-    fn fields(&self) -> [Field<'_>; 2] {
+    fn fields(&self) -> [EntryField<'_>; 2] {
         [
-            Field(RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, Value::Text(&self.name)),
-            Field(RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, Value::U64(self.count)),
+            EntryField(RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, AttributeValue::Text(&self.name)),
+            EntryField(RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, AttributeValue::U64(self.count)),
         ]
     }
 }

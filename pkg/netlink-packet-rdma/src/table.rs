@@ -102,15 +102,15 @@ impl ResourceTable {
         }
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.entries.iter().map(|entry| Row(self.kind.entry(), entry))
+    fn rows(&self) -> impl Iterator<Item = EncodedEntry<'_>> {
+        self.entries.iter().map(|entry| EncodedEntry(self.kind.entry(), entry))
     }
 }
 
 /// An entry, to be written.
-struct Row<'a>(u16, &'a [ResourceAttribute]);
+struct EncodedEntry<'a>(u16, &'a [ResourceAttribute]);
 
-impl Nla for Row<'_> {
+impl Nla for EncodedEntry<'_> {
     fn kind(&self) -> u16 {
         self.0
     }

@@ -5,7 +5,7 @@ use netlink_packet_core::{DefaultNla, Emitable, Nla};
 use crate::{HwCounter, HwCounterStatus, QueuePairRange, ResourceCount, ResourceTable};
 
 /// A value, to be written. Tables know themselves how they are.
-pub(crate) enum Value<'a> {
+pub(crate) enum AttributeValue<'a> {
     U8(u8),
     U32(u32),
     U64(u64),
@@ -19,7 +19,7 @@ pub(crate) enum Value<'a> {
     Other(&'a DefaultNla),
 }
 
-impl Value<'_> {
+impl AttributeValue<'_> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::U8(_) => 1,
@@ -36,7 +36,7 @@ impl Value<'_> {
         }
     }
 
-    /// Fills `buffer`, which is as long as [`Value::len`] says.
+    /// Fills `buffer`, which is as long as [`AttributeValue::len`] says.
     pub(crate) fn emit(&self, buffer: &mut [u8]) {
         match self {
             Self::U8(number) => buffer.copy_from_slice(&number.to_ne_bytes()),
@@ -76,9 +76,9 @@ pub(crate) fn odd_name(value: &[u8]) -> Option<String> {
 }
 
 /// A field of an entry: an attribute that has a name only inside its table.
-pub(crate) struct Field<'a>(pub(crate) u16, pub(crate) Value<'a>);
+pub(crate) struct EntryField<'a>(pub(crate) u16, pub(crate) AttributeValue<'a>);
 
-impl Nla for Field<'_> {
+impl Nla for EntryField<'_> {
     fn kind(&self) -> u16 {
         self.0
     }

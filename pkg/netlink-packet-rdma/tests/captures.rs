@@ -5,10 +5,10 @@
 
 use netlink_packet_core::{DefaultNla, NetlinkMessage, NetlinkPayload};
 use netlink_packet_rdma::{
-    HwCounter, NetnsMode,
+    HwCounter,
     NldevAttribute::{self, *},
-    NldevCommand, NldevMessage, NodeType, PhysState, QueuePairRange, RdmaMessage, ResourceAttribute,
-    ResourceKind, ResourceTable,
+    NldevCommand, NldevMessage, NodeType, PhysState, QueuePairRange, RawNetnsMode, RdmaMessage,
+    ResourceAttribute, ResourceKind, ResourceTable,
 };
 
 /// The bytes of a capture: hexadecimal, `#` begins a comment line.
@@ -74,10 +74,10 @@ fn ports() {
 #[test]
 fn settings() {
     let request = message(include_str!("captures/sys_set_request.hex"));
-    assert_eq!(request, nldev(NldevCommand::SysSet, vec![NldevAttribute::NetnsMode(NetnsMode::Shared)]));
+    assert_eq!(request, nldev(NldevCommand::SysSet, vec![NldevAttribute::NetnsMode(RawNetnsMode::Shared)]));
     let answer = message(include_str!("captures/sys_answer.hex"));
     let expected = vec![
-        NldevAttribute::NetnsMode(NetnsMode::Exclusive),
+        NldevAttribute::NetnsMode(RawNetnsMode::Exclusive),
         PrivilegedQkeyMode(0),
         MonitorMode(1),
         CopyOnFork(1),

@@ -12,7 +12,7 @@ const HEADER: usize = 16;
 
 /// The answers to one request that one datagram has.
 #[derive(Debug)]
-pub struct Answers<M> {
+pub struct Replies<M> {
     /// In the kernel's order.
     pub messages: Vec<M>,
     /// Whether the kernel says that these are all.
@@ -23,7 +23,7 @@ pub struct Answers<M> {
 
 /// Why a datagram has no answers.
 #[derive(Debug, thiserror::Error)]
-pub enum NoAnswer {
+pub enum ReplyError {
     /// The kernel refused.
     #[error("{errno}{extack}", errno = .0.desc(), extack = .1)]
     Refused(Errno, Extack),
@@ -32,16 +32,16 @@ pub enum NoAnswer {
     Decode(DecodeError),
 }
 
-impl<M: NetlinkDeserializable> Answers<M> {
+impl<M: NetlinkDeserializable> Replies<M> {
     /// Takes a datagram apart. What answers another request than that of the number `sequence` is left out.
     ///
     /// # Errors
-    /// [`NoAnswer`].
-    pub fn parse(datagram: &[u8], sequence: u32) -> Result<Self, NoAnswer> {
+    /// [`ReplyError`].
+    pub fn parse(datagram: &[u8], sequence: u32) -> Result<Self, ReplyError> {
         let mut answers = Self { messages: Vec::new(), done: false, interrupted: false };
         let mut rest = datagram;
         while rest.len() >= HEADER && !answers.done {
-            let packet = NetlinkMessage::<M>::deserialize(rest).map_err(NoAnswer::Decode)?;
+            let packet = NetlinkMessage::<M>::deserialize(rest).map_err(ReplyError::Decode)?;
             let header = packet.header;
             let length = usize::try_from(header.length).unwrap_or(usize::MAX).max(HEADER);
             rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -56,7 +56,7 @@ impl<M: NetlinkDeserializable> Answers<M> {
                     answers.done = true;
                 }
                 NetlinkPayload::Done(done) if done.code != 0 => {
-                    return Err(NoAnswer::Refused(errno(done.code), Extack::default()));
+                    return Err(ReplyError::Refused(errno(done.code), Extack::default()));
                 }
                 NetlinkPayload::Done(_) => answers.done = true,
                 _ => {}
@@ -66,12 +66,12 @@ impl<M: NetlinkDeserializable> Answers<M> {
     }
 }
 
-fn acknowledged(error: &ErrorMessage, flags: u16) -> Result<(), NoAnswer> {
+fn acknowledged(error: &ErrorMessage, flags: u16) -> Result<(), ReplyError> {
     if error.code.is_none() {
         return Ok(());
     }
     let extack = if flags & ACK_TLVS == 0 { Extack::default() } else { Extack::parse(&error.header) };
-    Err(NoAnswer::Refused(errno(error.raw_code()), extack))
+    Err(ReplyError::Refused(errno(error.raw_code()), extack))
 }
 
 /// The kernel sends error numbers negated. The lowest number has no counterpart.
@@ -104,8 +104,8 @@ mod tests {
         bytes
     }
 
-    fn parse(datagram: &[u8]) -> Result<Answers<Nothing>, NoAnswer> {
-        Answers::parse(datagram, 7)
+    fn parse(datagram: &[u8]) -> Result<Replies<Nothing>, ReplyError> {
+        Replies::parse(datagram, 7)
     }
 
     #[test]
@@ -119,23 +119,23 @@ mod tests {
 
     #[test]
     fn what_answers_another_request_is_left_out() {
-        let answers = Answers::<Nothing>::parse(&message(16, NLM_F_DUMP_INTR, &[]), 8).unwrap();
+        let answers = Replies::<Nothing>::parse(&message(16, NLM_F_DUMP_INTR, &[]), 8).unwrap();
         assert!(answers.messages.is_empty() && !answers.done && !answers.interrupted);
     }
 
     #[test]
     fn an_error_at_the_end_of_a_list_is_reported() {
         let datagram = [message(16, 0, &[]), message(3, 0, &(-22_i32).to_ne_bytes())].concat();
-        assert!(matches!(parse(&datagram), Err(NoAnswer::Refused(Errno::EINVAL, _))));
+        assert!(matches!(parse(&datagram), Err(ReplyError::Refused(Errno::EINVAL, _))));
     }
 
     #[test]
     fn no_error_number_makes_reading_panic() {
         for code in [i32::MIN, -1, 1, i32::MAX] {
             let error = [code.to_ne_bytes().to_vec(), message(16, 0, &[])].concat();
-            assert!(matches!(parse(&message(2, 0, &error)), Err(NoAnswer::Refused(..))), "{code}");
+            assert!(matches!(parse(&message(2, 0, &error)), Err(ReplyError::Refused(..))), "{code}");
             assert!(
-                matches!(parse(&message(3, 0, &code.to_ne_bytes())), Err(NoAnswer::Refused(..))),
+                matches!(parse(&message(3, 0, &code.to_ne_bytes())), Err(ReplyError::Refused(..))),
                 "{code}"
             );
         }

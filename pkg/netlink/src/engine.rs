@@ -22,14 +22,14 @@ use nix::{
     },
 };
 
-use crate::{Answers, Error, NoAnswer};
+use crate::{Error, Replies, ReplyError};
 
 /// A netlink family: which protocol, and what its messages are.
-pub trait Family {
+pub trait NetlinkFamily {
     /// The protocol number, like `NETLINK_ROUTE`.
     const PROTOCOL: isize;
     /// The messages of this family.
-    type Message: NetlinkSerializable + NetlinkDeserializable + Debug;
+    type RtnlMessage: NetlinkSerializable + NetlinkDeserializable + Debug;
     /// How many datagrams an answer may have. A kernel whose next object fits into no datagram may send empty
     /// ones for ever; a list of a million routes has 10,000.
     const DATAGRAMS: usize = 65_536;
@@ -63,8 +63,8 @@ const DUMP_TRIES: u32 = 3;
 const LONGEST_PAUSE: Duration = Duration::from_millis(256);
 
 /// Why a receive call ended a request.
-enum Stop {
-    NoAnswer(NoAnswer),
+enum ReceiveEnd {
+    NoAnswer(ReplyError),
     TooLong(usize),
     /// So often the list changed while it was read.
     Interrupted(u32),
@@ -73,7 +73,7 @@ enum Stop {
     Socket(io::Error),
 }
 
-impl<F: Family> Socket<F> {
+impl<F: NetlinkFamily> Socket<F> {
     /// Opens a socket in the calling thread's network namespace.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl<F: Family> Socket<F> {
         &mut self,
         operation: &'static str,
         object: &dyn fmt::Display,
-        message: F::Message,
+        message: F::RtnlMessage,
         flags: u16,
     ) -> Result<(), Error> {
         self.exchange(message, NLM_F_ACK | flags, |_| {}).map_err(|stop| self.error(operation, object, stop))
@@ -137,14 +137,14 @@ impl<F: Family> Socket<F> {
         &mut self,
         operation: &'static str,
         object: &dyn fmt::Display,
-        message: F::Message,
-    ) -> Result<F::Message, Error>
+        message: F::RtnlMessage,
+    ) -> Result<F::RtnlMessage, Error>
     where
-        F::Message: Clone,
+        F::RtnlMessage: Clone,
     {
         let mut answer = None;
         let mut result = self.exchange(message.clone(), NLM_F_ACK, |m| answer = Some(m));
-        if let Err(Stop::TooLong(needed)) = result {
+        if let Err(ReceiveEnd::TooLong(needed)) = result {
             self.expect_long_answer(needed);
             result = self.exchange(message, NLM_F_ACK, |m| answer = Some(m));
         }
@@ -162,13 +162,13 @@ impl<F: Family> Socket<F> {
         &mut self,
         operation: &'static str,
         object: &dyn fmt::Display,
-        message: F::Message,
+        message: F::RtnlMessage,
     ) -> Result<M, Error>
     where
-        F::Message: Clone,
+        F::RtnlMessage: Clone,
     {
         let mut answer = self.one_answer(message.clone());
-        if let Err(Stop::TooLong(needed)) = answer {
+        if let Err(ReceiveEnd::TooLong(needed)) = answer {
             self.expect_long_answer(needed);
             answer = self.one_answer(message);
         }
@@ -176,8 +176,11 @@ impl<F: Family> Socket<F> {
         answer.ok_or_else(|| Error::not_found(operation, object.to_string()))
     }
 
-    fn one_answer<M: NetlinkDeserializable>(&mut self, message: F::Message) -> Result<Option<M>, Stop> {
-        self.send(message, NLM_F_REQUEST).map_err(Stop::Socket)?;
+    fn one_answer<M: NetlinkDeserializable>(
+        &mut self,
+        message: F::RtnlMessage,
+    ) -> Result<Option<M>, ReceiveEnd> {
+        self.send(message, NLM_F_REQUEST).map_err(ReceiveEnd::Socket)?;
         let deadline = Instant::now() + self.patience;
         loop {
             let Some(answers) = self.receive::<M>(deadline)? else { continue };
@@ -198,11 +201,11 @@ impl<F: Family> Socket<F> {
         &mut self,
         operation: &'static str,
         object: &dyn fmt::Display,
-        message: F::Message,
-        mut visit: impl FnMut(&mut T, F::Message),
+        message: F::RtnlMessage,
+        mut visit: impl FnMut(&mut T, F::RtnlMessage),
     ) -> Result<T, Error>
     where
-        F::Message: Clone,
+        F::RtnlMessage: Clone,
     {
         let mut read = |socket: &mut Self| {
             let mut found = T::default();
@@ -214,16 +217,16 @@ impl<F: Family> Socket<F> {
 
     fn exchange(
         &mut self,
-        message: F::Message,
+        message: F::RtnlMessage,
         flags: u16,
-        mut visit: impl FnMut(F::Message),
-    ) -> Result<(), Stop> {
-        self.send(message, NLM_F_REQUEST | flags).map_err(Stop::Socket)?;
+        mut visit: impl FnMut(F::RtnlMessage),
+    ) -> Result<(), ReceiveEnd> {
+        self.send(message, NLM_F_REQUEST | flags).map_err(ReceiveEnd::Socket)?;
         let deadline = Instant::now() + self.patience;
         gather(F::DATAGRAMS, || self.receive(deadline), &mut visit)
     }
 
-    fn send(&mut self, message: F::Message, flags: u16) -> io::Result<()> {
+    fn send(&mut self, message: F::RtnlMessage, flags: u16) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = flags;
@@ -236,45 +239,48 @@ impl<F: Family> Socket<F> {
     }
 
     /// Receives one datagram; `None` if it is not the kernel's, or a signal came first.
-    fn receive<M: NetlinkDeserializable>(&mut self, deadline: Instant) -> Result<Option<Answers<M>>, Stop> {
+    fn receive<M: NetlinkDeserializable>(
+        &mut self,
+        deadline: Instant,
+    ) -> Result<Option<Replies<M>>, ReceiveEnd> {
         // The kernel works while it is sent to, and that time does not count. Only before waiting: an answer that is there
         // does.
         if Instant::now() > deadline {
-            return Err(Stop::Late);
+            return Err(ReceiveEnd::Late);
         }
         self.buffer.clear();
         let (length, sender) = match self.socket.recv_from(&mut self.buffer, libc::MSG_TRUNC) {
             Ok(received) => received,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(None),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(Stop::Late),
-            Err(e) => return Err(Stop::Socket(e)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(ReceiveEnd::Late),
+            Err(e) => return Err(ReceiveEnd::Socket(e)),
         };
         // Only the kernel's word counts, however long: another process may send to this socket's port.
         if sender.port_number() != 0 {
             return Ok(None);
         }
         if length > self.buffer.len() {
-            return Err(Stop::TooLong(length));
+            return Err(ReceiveEnd::TooLong(length));
         }
-        Answers::parse(&self.buffer, self.sequence).map(Some).map_err(Stop::NoAnswer)
+        Replies::parse(&self.buffer, self.sequence).map(Some).map_err(ReceiveEnd::NoAnswer)
     }
 
-    fn error(&self, operation: &'static str, object: &dyn fmt::Display, stop: Stop) -> Error {
+    fn error(&self, operation: &'static str, object: &dyn fmt::Display, stop: ReceiveEnd) -> Error {
         let object = object.to_string();
         match stop {
-            Stop::NoAnswer(NoAnswer::Refused(errno, extack)) => {
+            ReceiveEnd::NoAnswer(ReplyError::Refused(errno, extack)) => {
                 Error::refused(operation, object, errno, extack)
             }
-            Stop::NoAnswer(NoAnswer::Decode(source)) => Error::Decode { operation, object, source },
-            Stop::Endless(datagrams) => Error::Endless { operation, object, datagrams },
-            Stop::Late => Error::Deadline { operation, object, within: self.patience },
-            Stop::Socket(source) => Error::Socket { operation, object, source },
-            Stop::TooLong(length) => {
+            ReceiveEnd::NoAnswer(ReplyError::Decode(source)) => Error::Decode { operation, object, source },
+            ReceiveEnd::Endless(datagrams) => Error::Endless { operation, object, datagrams },
+            ReceiveEnd::Late => Error::Deadline { operation, object, within: self.patience },
+            ReceiveEnd::Socket(source) => Error::Socket { operation, object, source },
+            ReceiveEnd::TooLong(length) => {
                 let source =
                     DecodeError::from(format!("the answer has {length} bytes, too long for the buffer"));
                 Error::Decode { operation, object, source }
             }
-            Stop::Interrupted(readings) => {
+            ReceiveEnd::Interrupted(readings) => {
                 let source =
                     DecodeError::from(format!("the list changed during each of {readings} readings"));
                 Error::Decode { operation, object, source }
@@ -284,16 +290,19 @@ impl<F: Family> Socket<F> {
 }
 
 /// Reads a list again until it does not change meanwhile.
-fn until_it_keeps_still<T>(patience: Duration, mut read: impl FnMut() -> Result<T, Stop>) -> Result<T, Stop> {
+fn until_it_keeps_still<T>(
+    patience: Duration,
+    mut read: impl FnMut() -> Result<T, ReceiveEnd>,
+) -> Result<T, ReceiveEnd> {
     let deadline = Instant::now() + patience;
     let mut readings = 0;
     loop {
         match read() {
-            Err(Stop::Interrupted(_)) => readings += 1,
+            Err(ReceiveEnd::Interrupted(_)) => readings += 1,
             result => return result,
         }
         if Instant::now() >= deadline {
-            return Err(Stop::Interrupted(readings));
+            return Err(ReceiveEnd::Interrupted(readings));
         }
         thread::sleep(pause(readings));
     }
@@ -308,27 +317,27 @@ fn pause(readings: u32) -> Duration {
 /// Takes datagrams until the kernel says that these are all, but no more than `limit` of them.
 fn gather<M>(
     limit: usize,
-    mut receive: impl FnMut() -> Result<Option<Answers<M>>, Stop>,
+    mut receive: impl FnMut() -> Result<Option<Replies<M>>, ReceiveEnd>,
     mut visit: impl FnMut(M),
-) -> Result<(), Stop> {
+) -> Result<(), ReceiveEnd> {
     let mut interrupted = false;
     for _ in 0..limit {
         let Some(answers) = receive()? else { continue };
         answers.messages.into_iter().for_each(&mut visit);
         interrupted |= answers.interrupted;
         if answers.done {
-            return if interrupted { Err(Stop::Interrupted(1)) } else { Ok(()) };
+            return if interrupted { Err(ReceiveEnd::Interrupted(1)) } else { Ok(()) };
         }
     }
-    Err(Stop::Endless(limit))
+    Err(ReceiveEnd::Endless(limit))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn answers(messages: &[u8], done: bool) -> Answers<u8> {
-        Answers { messages: messages.to_vec(), done, interrupted: false }
+    fn answers(messages: &[u8], done: bool) -> Replies<u8> {
+        Replies { messages: messages.to_vec(), done, interrupted: false }
     }
 
     #[test]
@@ -340,7 +349,7 @@ mod tests {
                 Ok(Some(answers(datagram, false)))
             };
             let stop = gather(100, endless, |_| seen += 1);
-            assert!(matches!(stop, Err(Stop::Endless(100))));
+            assert!(matches!(stop, Err(ReceiveEnd::Endless(100))));
             assert_eq!((received, seen), (100, 100 * datagram.len()));
         }
     }
@@ -359,14 +368,14 @@ mod tests {
 
     #[test]
     fn what_others_send_does_not_keep_a_request_alive() {
-        assert!(matches!(gather::<u8>(9, || Ok(None), |_| {}), Err(Stop::Endless(9))));
+        assert!(matches!(gather::<u8>(9, || Ok(None), |_| {}), Err(ReceiveEnd::Endless(9))));
     }
     /// Reads a list that changes while it is read the first so many times, and counts the readings.
-    fn readings(changes: u32, patience: Duration) -> (u32, Result<(), Stop>) {
+    fn readings(changes: u32, patience: Duration) -> (u32, Result<(), ReceiveEnd>) {
         let mut readings = 0;
         let read = until_it_keeps_still(patience, || {
             readings += 1;
-            if readings <= changes { Err(Stop::Interrupted(1)) } else { Ok(()) }
+            if readings <= changes { Err(ReceiveEnd::Interrupted(1)) } else { Ok(()) }
         });
         (readings, read)
     }
@@ -377,7 +386,7 @@ mod tests {
         assert!(matches!(readings(12, PATIENCE), (13, Ok(()))));
         assert!(began.elapsed() > Duration::from_millis(500), "it was not waited: {:?}", began.elapsed());
         let short = Duration::from_millis(30);
-        assert!(matches!(readings(u32::MAX, short), (1..20, Err(Stop::Interrupted(1..20)))));
+        assert!(matches!(readings(u32::MAX, short), (1..20, Err(ReceiveEnd::Interrupted(1..20)))));
         assert_eq!(pause(DUMP_TRIES - 1), Duration::ZERO);
         assert_eq!(pause(u32::MAX), LONGEST_PAUSE);
     }

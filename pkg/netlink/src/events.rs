@@ -17,11 +17,11 @@ use nix::{
 /// It says only *that* something happened: whoever waits looks at the state again. So a lost notification
 /// (`ENOBUFS`) is one more reason to look, and never an error.
 #[derive(Debug)]
-pub struct Events {
+pub struct Notifications {
     socket: Socket,
 }
 
-impl Events {
+impl Notifications {
     /// Opens a socket that hears the groups of the bit mask `groups`.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! A blocking netlink engine: one request, one answer, one deadline.
 //!
 //! A plugin lives for a few milliseconds and does one thing after another; it needs no runtime. This engine
-//! serves any netlink family ([`Family`]), reads the kernel's extended error text ([`Extack`]), starts an
+//! serves any netlink family ([`NetlinkFamily`]), reads the kernel's extended error text ([`Extack`]), starts an
 //! interrupted dump again, skips answers to earlier requests and never waits past its deadline.
 //!
 //! A socket belongs to the network namespace of the thread that opened it, for ever, whichever thread uses
@@ -15,8 +15,8 @@ mod error;
 mod events;
 mod extack;
 
-pub use answers::{Answers, NoAnswer};
-pub use engine::{Family, Socket};
+pub use answers::{Replies, ReplyError};
+pub use engine::{NetlinkFamily, Socket};
 pub use error::Error;
-pub use events::Events;
+pub use events::Notifications;
 pub use extack::Extack;

@@ -12,7 +12,7 @@ pub(crate) const INITIAL: &str = "pid:[4026531836]";
 
 /// What keeps a namespace alive, by a path that leads to it.
 #[derive(Debug)]
-pub(crate) enum Holder {
+pub(crate) enum NetnsHolder {
     /// A thread of a process: `/proc/<pid>/task/<tid>/ns/net`.
     Thread(PathBuf),
     /// A mount.
@@ -22,11 +22,11 @@ pub(crate) enum Holder {
 }
 
 /// Is called with the inode number of each namespace that something holds.
-pub(crate) type Note<'a> = &'a mut dyn FnMut(u64, Holder);
+pub(crate) type NoteHolder<'a> = &'a mut dyn FnMut(u64, NetnsHolder);
 
 /// What this process sees and touches is not the node's.
 #[derive(Debug, thiserror::Error)]
-pub enum CannotJudge {
+pub enum NotOnNode {
     /// Not every process of the node is seen.
     #[error(
         "cannot judge which pods live: this process is in the PID namespace {is}, and only in the node's own \
@@ -62,11 +62,11 @@ pub enum CannotJudge {
 }
 
 /// Notes the network namespaces that a process's threads are in.
-pub(crate) fn entered_by(process: &Path, note: Note<'_>) -> Result<(), CannotJudge> {
+pub(crate) fn entered_by(process: &Path, note: NoteHolder<'_>) -> Result<(), NotOnNode> {
     for thread in numbered(&process.join("task"))? {
         let path = thread.join("ns/net");
         if let Some(ino) = text_of_link(&path)?.as_deref().and_then(inode) {
-            note(ino, Holder::Thread(path));
+            note(ino, NetnsHolder::Thread(path));
         }
     }
     Ok(())
@@ -77,8 +77,8 @@ pub(crate) fn entered_by(process: &Path, note: Note<'_>) -> Result<(), CannotJud
 pub(crate) fn mounted_for(
     process: &Path,
     seen: &mut BTreeSet<(String, String)>,
-    note: Note<'_>,
-) -> Result<(), CannotJudge> {
+    note: NoteHolder<'_>,
+) -> Result<(), NotOnNode> {
     let links = (text_of_link(&process.join("ns/mnt"))?, text_of_link(&process.join("root"))?);
     let (Some(namespace), Some(root)) = links else { return Ok(()) };
     let view = (namespace, root);
@@ -94,22 +94,22 @@ pub(crate) fn mounted_for(
         }
         // A zombie has no mounts.
         Err(error) if has_ended(&error) || error.raw_os_error() == Some(nix::libc::EINVAL) => Ok(()),
-        Err(source) => Err(CannotJudge::Unreadable { path, source }),
+        Err(source) => Err(NotOnNode::Unreadable { path, source }),
     }
 }
 
 /// What a symbolic link says; `None` if it is gone with its process.
-pub(crate) fn text_of_link(path: &Path) -> Result<Option<String>, CannotJudge> {
+pub(crate) fn text_of_link(path: &Path) -> Result<Option<String>, NotOnNode> {
     match fs::read_link(path) {
         Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
         Err(error) if has_ended(&error) => Ok(None),
-        Err(source) => Err(CannotJudge::Unreadable { path: path.to_owned(), source }),
+        Err(source) => Err(NotOnNode::Unreadable { path: path.to_owned(), source }),
     }
 }
 
 /// The entries that are named by a number: processes, or a process's threads; none if it has ended.
-pub(crate) fn numbered(dir: &Path) -> Result<Vec<PathBuf>, CannotJudge> {
-    let failed = |source| CannotJudge::Unreadable { path: dir.to_owned(), source };
+pub(crate) fn numbered(dir: &Path) -> Result<Vec<PathBuf>, NotOnNode> {
+    let failed = |source| NotOnNode::Unreadable { path: dir.to_owned(), source };
     let entries = match fs::read_dir(dir) {
         Err(error) if has_ended(&error) => return Ok(Vec::new()),
         entries => entries.map_err(failed)?,
@@ -134,13 +134,13 @@ fn has_ended(error: &io::Error) -> bool {
 
 /// Notes the network namespaces in a mountinfo text, whose paths begin at `root`. A line is
 /// `29 25 0:4 net:[4026532210] /run/netns/a rw - nsfs nsfs rw`.
-pub(crate) fn mounted(mountinfo: &[u8], root: &Path, note: Note<'_>) {
+pub(crate) fn mounted(mountinfo: &[u8], root: &Path, note: NoteHolder<'_>) {
     // A mount point's name may be any bytes; one that is odd leads nowhere, and so holds what it may hold.
     let text = String::from_utf8_lossy(mountinfo);
     for line in text.lines() {
         let mut words = line.split(' ').skip(3);
         if let (Some(ino), Some(path)) = (words.next().and_then(inode), words.next()) {
-            note(ino, Holder::Mount(root.join(path.trim_start_matches('/'))));
+            note(ino, NetnsHolder::Mount(root.join(path.trim_start_matches('/'))));
         }
     }
 }
@@ -156,7 +156,7 @@ const LOWEST: u64 = 0xf000_0000;
 
 /// Looks at the open files of every process. A thread that shares them with no other thread of its process is not seen,
 /// and neither is a socket, which keeps its namespace alive too and tells nobody which.
-pub(crate) fn open_in_processes(proc: &Path, note: Note<'_>) -> Result<(), CannotJudge> {
+pub(crate) fn open_in_processes(proc: &Path, note: NoteHolder<'_>) -> Result<(), NotOnNode> {
     for process in numbered(proc)? {
         for descriptor in numbered(&process.join("fd"))? {
             let Some(text) = text_of_link(&descriptor)? else { continue };
@@ -166,7 +166,7 @@ pub(crate) fn open_in_processes(proc: &Path, note: Note<'_>) -> Result<(), Canno
                 found => found,
             };
             if let Some(ino) = ino.filter(|ino| *ino >= LOWEST) {
-                note(ino, Holder::File(descriptor));
+                note(ino, NetnsHolder::File(descriptor));
             }
         }
     }
@@ -174,7 +174,7 @@ pub(crate) fn open_in_processes(proc: &Path, note: Note<'_>) -> Result<(), Canno
 }
 
 /// The inode number of an open file; `None` if it is closed by now.
-fn number(process: &Path, descriptor: &Path) -> Result<Option<u64>, CannotJudge> {
+fn number(process: &Path, descriptor: &Path) -> Result<Option<u64>, NotOnNode> {
     let path = process.join("fdinfo").join(descriptor.file_name().unwrap_or_default());
     let found = match fs::read_to_string(&path) {
         Ok(text) => match text.lines().find_map(|line| line.strip_prefix("ino:")) {
@@ -186,6 +186,6 @@ fn number(process: &Path, descriptor: &Path) -> Result<Option<u64>, CannotJudge>
     };
     match found {
         Err(error) if has_ended(&error) || error.kind() == io::ErrorKind::NotFound => Ok(None),
-        found => found.map_err(|source| CannotJudge::Unreadable { path, source }),
+        found => found.map_err(|source| NotOnNode::Unreadable { path, source }),
     }
 }

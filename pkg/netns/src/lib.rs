@@ -32,9 +32,9 @@ use std::{
     thread,
 };
 
-pub use holders::CannotJudge;
+pub use holders::NotOnNode;
 pub use id::NetNsId;
-pub use living::{Life, Living, sees_every_process};
+pub use living::{LiveNetns, NetnsLiveness, sees_every_process};
 use nix::{
     libc,
     sched::{CloneFlags, setns, unshare},
@@ -210,7 +210,7 @@ impl NetNs {
         #[expect(clippy::disallowed_methods, reason = "the thread comes back when `back` is dropped")]
         setns(&self.file, CloneFlags::CLONE_NEWNET).map_err(enter)?;
         // Only now: who may not enter may not come back either, and need not.
-        let back = Back(home);
+        let back = ReturnGuard(home);
         let result = work();
         drop(back);
         Ok(result)
@@ -218,9 +218,9 @@ impl NetNs {
 }
 
 /// Brings the thread back to the namespace it came from, also when it panics.
-struct Back<'a>(&'a NetNs);
+struct ReturnGuard<'a>(&'a NetNs);
 
-impl Drop for Back<'_> {
+impl Drop for ReturnGuard<'_> {
     fn drop(&mut self) {
         #[expect(clippy::disallowed_methods, reason = "the way back")]
         let returned = setns(&self.0.file, CloneFlags::CLONE_NEWNET);

@@ -16,38 +16,39 @@ use std::{
 };
 
 use crate::{
-    CannotJudge, Error, NetNs, NetNsId,
+    Error, NetNs, NetNsId, NotOnNode,
     holders::{
-        Holder, INITIAL, Note, entered_by, mounted, mounted_for, numbered, open_in_processes, text_of_link,
+        INITIAL, NetnsHolder, NoteHolder, entered_by, mounted, mounted_for, numbered, open_in_processes,
+        text_of_link,
     },
 };
 
 /// Paths that lead to the namespace of each inode number.
-type Held = BTreeMap<u64, Vec<PathBuf>>;
+type HolderPaths = BTreeMap<u64, Vec<PathBuf>>;
 
 /// One that leads to it is enough, but it may be gone when it is needed.
 const WITNESSES: usize = 4;
 
-fn hold(held: &mut Held, ino: u64, holder: Holder) {
+fn hold(held: &mut HolderPaths, ino: u64, holder: NetnsHolder) {
     let paths = held.entry(ino).or_default();
     if paths.len() < WITNESSES {
-        let (Holder::Thread(path) | Holder::Mount(path) | Holder::File(path)) = holder;
+        let (NetnsHolder::Thread(path) | NetnsHolder::Mount(path) | NetnsHolder::File(path)) = holder;
         paths.push(path);
     }
 }
 
 /// The network namespaces that something holds, as they were when it was looked.
 #[derive(Debug, Clone)]
-pub struct Living {
+pub struct LiveNetns {
     root: PathBuf,
-    held: Held,
+    held: HolderPaths,
     /// By open files: looked for once a namespace is about to be called dead, for there are many.
-    open: OnceLock<Result<Held, String>>,
+    open: OnceLock<Result<HolderPaths, String>>,
 }
 
 /// Whether a namespace lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Life {
+pub enum NetnsLiveness {
     /// It does, and its path leads to it.
     Named,
     /// It does or may, though its path does not lead to it; and how that shows.
@@ -56,13 +57,13 @@ pub enum Life {
     Dead(String),
 }
 
-impl Living {
+impl LiveNetns {
     /// Looks at every thread and every mount of the node whose root directory is `root`.
     ///
     /// # Errors
-    /// [`CannotJudge`].
-    pub fn look(root: &Path) -> Result<Self, CannotJudge> {
-        let mut held = Held::new();
+    /// [`NotOnNode`].
+    pub fn look(root: &Path) -> Result<Self, NotOnNode> {
+        let mut held = HolderPaths::new();
         threads_and_mounts(root, &mut |ino, holder| hold(&mut held, ino, holder))?;
         Ok(Self { root: root.to_owned(), held, open: OnceLock::new() })
     }
@@ -71,40 +72,42 @@ impl Living {
     ///
     /// The kernel gives a number to a new namespace as soon as it is free, so one that is held under another name may be
     /// another pod's by now. Where nobody can tell, it counts as living.
-    pub fn life(&self, path: &Path, id: NetNsId) -> Life {
+    pub fn life(&self, path: &Path, id: NetNsId) -> NetnsLiveness {
         let below = path.strip_prefix("/").unwrap_or(path);
         let shown = path.display();
         let named = match NetNs::open(&self.root.join(below)) {
             Ok(netns) => match netns.is(id) {
-                Ok(true) => return Life::Named,
+                Ok(true) => return NetnsLiveness::Named,
                 Ok(false) if netns.id() == id => format!("{shown} names a later one with its number"),
                 Ok(false) => format!("{shown} names {} now", netns.id()),
-                Err(error) => return Life::Held(error.to_string()),
+                Err(error) => return NetnsLiveness::Held(error.to_string()),
             },
             Err(Error::Missing { .. }) => format!("{shown} is gone"),
             Err(Error::NotANamespace { .. }) => format!("{shown} names no namespace any more"),
             // That it cannot be opened for another reason does not mean that it is gone.
-            Err(error) => return Life::Held(error.to_string()),
+            Err(error) => return NetnsLiveness::Held(error.to_string()),
         };
         let paths = match self.held.get(&id.ino).map_or_else(|| self.open(id.ino), |paths| Ok(Some(paths))) {
             Ok(Some(paths)) => paths,
             Ok(None) => {
                 let why = format!("{named}, no process is in it or has it open, it is mounted nowhere");
-                return Life::Dead(format!("its namespace {id} is dead: {why}"));
+                return NetnsLiveness::Dead(format!("its namespace {id} is dead: {why}"));
             }
-            Err(why) => return Life::Held(format!("{named}, but {why}")),
+            Err(why) => return NetnsLiveness::Held(format!("{named}, but {why}")),
         };
         let told = |path: &PathBuf| {
             let shown = Path::new("/").join(path.strip_prefix(&self.root).unwrap_or(path));
             is_at(path, id).map(|is| (shown, is))
         };
         match paths.iter().find_map(told) {
-            Some((holder, true)) => Life::Held(format!("{named}, but {} holds it", holder.display())),
+            Some((holder, true)) => {
+                NetnsLiveness::Held(format!("{named}, but {} holds it", holder.display()))
+            }
             Some((holder, false)) => {
                 let why = format!("{named}, and {} holds a later one with its number", holder.display());
-                Life::Dead(format!("its namespace {id} is dead: {why}"))
+                NetnsLiveness::Dead(format!("its namespace {id} is dead: {why}"))
             }
-            None => Life::Held(format!(
+            None => NetnsLiveness::Held(format!(
                 "{named}, but a process or a mount holds a namespace {id}: the same or a new one"
             )),
         }
@@ -116,8 +119,8 @@ impl Living {
         self.open.get_or_init(look).as_ref().map(|held| held.get(&ino))
     }
 
-    fn open_files(&self) -> Result<Held, CannotJudge> {
-        let mut held = Held::new();
+    fn open_files(&self) -> Result<HolderPaths, NotOnNode> {
+        let mut held = HolderPaths::new();
         open_in_processes(&self.root.join("proc"), &mut |ino, holder| hold(&mut held, ino, holder))?;
         Ok(held)
     }
@@ -127,7 +130,7 @@ impl Living {
     ///
     /// # Errors
     /// That a process's open files could not be looked at.
-    pub fn all(&self) -> Result<Vec<NetNs>, CannotJudge> {
+    pub fn all(&self) -> Result<Vec<NetNs>, NotOnNode> {
         let mut ids = BTreeSet::new();
         let open = self.open_files()?;
         let held = self.held.values().chain(open.values());
@@ -138,22 +141,22 @@ impl Living {
     /// Why the namespace that `path` named once is dead; `None` if it lives, or may.
     pub fn death(&self, path: &Path, id: NetNsId) -> Option<String> {
         match self.life(path, id) {
-            Life::Dead(why) => Some(why),
-            Life::Named | Life::Held(_) => None,
+            NetnsLiveness::Dead(why) => Some(why),
+            NetnsLiveness::Named | NetnsLiveness::Held(_) => None,
         }
     }
 }
 
 /// Notes what holds namespaces, but for open files.
-pub(crate) fn threads_and_mounts(root: &Path, note: Note<'_>) -> Result<(), CannotJudge> {
+pub(crate) fn threads_and_mounts(root: &Path, note: NoteHolder<'_>) -> Result<(), NotOnNode> {
     let proc = root.join("proc");
     let is = pid_namespace(&proc)?;
     if is != INITIAL {
-        return Err(CannotJudge::NotOnTheNode { is });
+        return Err(NotOnNode::NotOnTheNode { is });
     }
     for (of, its_root) in [("1", proc.join("1/root")), ("self", root.to_owned())] {
         let path = proc.join(of).join("mountinfo");
-        let text = fs::read(&path).map_err(|source| CannotJudge::Unreadable { path, source })?;
+        let text = fs::read(&path).map_err(|source| NotOnNode::Unreadable { path, source })?;
         mounted(&text, &its_root, note);
     }
     let mut seen = BTreeSet::new();
@@ -168,13 +171,13 @@ pub(crate) fn threads_and_mounts(root: &Path, note: Note<'_>) -> Result<(), Cann
 /// directory.
 ///
 /// # Errors
-/// [`CannotJudge::Unreadable`].
-pub fn sees_every_process(root: &Path) -> Result<bool, CannotJudge> {
+/// [`NotOnNode::Unreadable`].
+pub fn sees_every_process(root: &Path) -> Result<bool, NotOnNode> {
     Ok(pid_namespace(&root.join("proc"))? == INITIAL)
 }
 
 /// This process's PID namespace, like `pid:[4026531836]`; empty if `/proc` does not show this process.
-fn pid_namespace(proc: &Path) -> Result<String, CannotJudge> {
+fn pid_namespace(proc: &Path) -> Result<String, NotOnNode> {
     Ok(text_of_link(&proc.join("self/ns/pid"))?.unwrap_or_default())
 }
 
@@ -212,7 +215,7 @@ mod tests {
     }
 
     fn death(root: &TempDir, path: &str) -> Option<String> {
-        Living::look(root.path()).unwrap().death(Path::new(path), POD)
+        LiveNetns::look(root.path()).unwrap().death(Path::new(path), POD)
     }
 
     #[test]
@@ -233,13 +236,16 @@ mod tests {
         let root = node();
         let own = NetNs::current().unwrap().id();
         symlink("/proc/thread-self/ns/net", root.path().join("netns")).unwrap();
-        assert_eq!(Living::look(root.path()).unwrap().life(Path::new("/netns"), own), Life::Named);
+        assert_eq!(
+            LiveNetns::look(root.path()).unwrap().life(Path::new("/netns"), own),
+            NetnsLiveness::Named
+        );
 
         fs::create_dir_all(root.path().join("proc/77/task/77/ns")).unwrap();
         symlink("net:[4026532999]", root.path().join("proc/77/task/77/ns/net")).unwrap();
         assert_eq!(death(&root, "/gone"), None);
-        let life = Living::look(root.path()).unwrap().life(Path::new("/gone"), POD);
-        assert!(matches!(&life, Life::Held(how) if how.contains("/gone is gone, but")), "{life:?}");
+        let life = LiveNetns::look(root.path()).unwrap().life(Path::new("/gone"), POD);
+        assert!(matches!(&life, NetnsLiveness::Held(how) if how.contains("/gone is gone, but")), "{life:?}");
         fs::remove_dir_all(root.path().join("proc/77")).unwrap();
         assert!(death(&root, "/gone").is_some());
 
@@ -316,22 +322,22 @@ mod tests {
             fs::remove_file(&pid).unwrap();
             symlink(if is.is_empty() { "x" } else { is }, &pid).unwrap();
             assert!(!sees_every_process(root.path()).unwrap());
-            let error = Living::look(root.path()).unwrap_err();
-            assert!(matches!(error, CannotJudge::NotOnTheNode { .. }), "{error}");
+            let error = LiveNetns::look(root.path()).unwrap_err();
+            assert!(matches!(error, NotOnNode::NotOnTheNode { .. }), "{error}");
             assert!(error.to_string().contains("run it on the node, not in a container"), "{error}");
         }
         fs::remove_file(&pid).unwrap();
-        assert!(Living::look(root.path()).is_err(), "without /proc");
+        assert!(LiveNetns::look(root.path()).is_err(), "without /proc");
     }
 
     #[test]
     fn what_cannot_be_read_is_no_evidence() {
         let root = node();
         fs::remove_file(root.path().join("proc/1/mountinfo")).unwrap();
-        let error = Living::look(root.path()).unwrap_err();
+        let error = LiveNetns::look(root.path()).unwrap_err();
         assert!(error.to_string().contains("proc/1/mountinfo"), "{error}");
         let root = node();
         fs::create_dir_all(root.path().join("proc/79/task/79/ns/net")).unwrap();
-        assert!(matches!(Living::look(root.path()), Err(CannotJudge::Unreadable { .. })));
+        assert!(matches!(LiveNetns::look(root.path()), Err(NotOnNode::Unreadable { .. })));
     }
 }

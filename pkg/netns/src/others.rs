@@ -10,8 +10,8 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    CannotJudge, NetNsId,
-    holders::{Holder, open_in_processes},
+    NetNsId, NotOnNode,
+    holders::{NetnsHolder, open_in_processes},
     living::threads_and_mounts,
 };
 
@@ -40,7 +40,7 @@ pub struct Process {
 
 /// What holds one namespace.
 #[derive(Default)]
-struct Holders {
+struct HoldersOfOne {
     mounts: BTreeSet<PathBuf>,
     pids: BTreeSet<u32>,
 }
@@ -50,15 +50,15 @@ impl OtherNetNs {
     /// socket holds, or that is just dying, is not among them.
     ///
     /// # Errors
-    /// [`CannotJudge`].
-    pub fn list(root: &Path) -> Result<Vec<Self>, CannotJudge> {
+    /// [`NotOnNode`].
+    pub fn list(root: &Path) -> Result<Vec<Self>, NotOnNode> {
         let proc = root.join("proc");
-        let mut held: BTreeMap<u64, Holders> = BTreeMap::new();
+        let mut held: BTreeMap<u64, HoldersOfOne> = BTreeMap::new();
         let mut note = |ino, holder| {
             let holders = held.entry(ino).or_default();
             match holder {
-                Holder::Mount(path) => drop(holders.mounts.insert(shown(&path, root))),
-                Holder::Thread(path) | Holder::File(path) => holders.pids.extend(pid(&path, &proc)),
+                NetnsHolder::Mount(path) => drop(holders.mounts.insert(shown(&path, root))),
+                NetnsHolder::Thread(path) | NetnsHolder::File(path) => holders.pids.extend(pid(&path, &proc)),
             }
         };
         threads_and_mounts(root, &mut note)?;
@@ -70,7 +70,7 @@ impl OtherNetNs {
         Ok(others.map(|(ino, holders)| Self::of(NetNsId::new(dev, ino), holders, &proc)).collect())
     }
 
-    fn of(id: NetNsId, holders: Holders, proc: &Path) -> Self {
+    fn of(id: NetNsId, holders: HoldersOfOne, proc: &Path) -> Self {
         let processes = holders.pids.into_iter().map(|pid| Process::of(pid, proc)).collect();
         Self { id, mounts: holders.mounts.into_iter().collect(), processes }
     }

@@ -3,12 +3,15 @@
 use std::{fmt, path::PathBuf};
 
 use addr::Attachment;
-use cni::{Add, AddResult, Check, Common, Del, Error as CniError, Gc, Plugin, Status};
-use journal::Content;
-use state::State;
+use cni::{
+    AddRequest, AddResult, CallContext, CheckRequest, DelRequest, Error as CniError, GcRequest, Plugin,
+    StatusRequest,
+};
+use journal::JournalContent;
+use state::StateDir;
 
 use crate::{
-    Error, Journaled, Node,
+    Error, Node, RevertByJournal,
     attachment::{self, NodeChange},
     conf, delegate, log,
 };
@@ -26,19 +29,19 @@ pub trait JournaledPlugin: Sync {
     ///
     /// # Errors
     /// Whatever made it impossible; the node is then as before.
-    fn add(&self, node: &Node, request: &Add<'_>) -> Result<AddResult, CniError>;
+    fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, CniError>;
 
     /// Releases an attachment that no journal, or no whole one, tells of: the Go plugin's, or one whose journal was lost.
     ///
     /// # Errors
     /// What is left.
-    fn del_without_journal(&self, node: &Node, request: &Del<'_>) -> Result<(), CniError>;
+    fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), CniError>;
 
     /// Looks whether an attachment is as ADD left it.
     ///
     /// # Errors
     /// What differs.
-    fn check(&self, node: &Node, request: &Check<'_>) -> Result<(), CniError>;
+    fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), CniError>;
 
     /// Releases what is claimed by attachments that neither a journal nor the list of valid ones tells of.
     ///
@@ -53,7 +56,7 @@ pub trait JournaledPlugin: Sync {
     ///
     /// # Errors
     /// Why not.
-    fn status(&self, node: &Node, request: &Status<'_>) -> Result<(), CniError>;
+    fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), CniError>;
 }
 
 /// The CNI plugin of a [`JournaledPlugin`].
@@ -73,11 +76,11 @@ impl<P: JournaledPlugin> Adapter<P> {
         Self { plugin, builtin_ipam: None }
     }
 
-    fn node(&self, common: &Common<'_>) -> Result<Node, CniError> {
+    fn node(&self, common: &CallContext<'_>) -> Result<Node, CniError> {
         Ok(Node::new(conf::state_dir(common)?, common.cni_path.clone(), self.builtin_ipam))
     }
 
-    fn collect(&self, node: &Node, request: &Gc<'_>) -> Result<(), Error> {
+    fn collect(&self, node: &Node, request: &GcRequest<'_>) -> Result<(), Error> {
         let network = &request.common.conf.name;
         let collected = attachment::collect::<P::Change>(node, P::NAME, network, &request.valid);
         collected.and(self.plugin.gc_without_journal(node, &request.valid))
@@ -99,12 +102,12 @@ impl<P: JournaledPlugin> Plugin for Adapter<P> {
         P::HAS_ABOUT.then(|| format!("CNI {} plugin {} (silkrail)", P::NAME, env!("CARGO_PKG_VERSION")))
     }
 
-    fn add(&self, request: &Add<'_>) -> Result<AddResult, CniError> {
+    fn add(&self, request: &AddRequest<'_>) -> Result<AddResult, CniError> {
         log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
         self.plugin.add(&self.node(&request.common)?, request)
     }
 
-    fn del(&self, request: &Del<'_>) -> Result<(), CniError> {
+    fn del(&self, request: &DelRequest<'_>) -> Result<(), CniError> {
         // A DEL never fails because of how it should log.
         let _ = log::configure(&request.common, log::about(&request.attachment, request.netns.as_deref()));
         let node = self.node(&request.common)?;
@@ -114,12 +117,12 @@ impl<P: JournaledPlugin> Plugin for Adapter<P> {
         self.plugin.del_without_journal(&node, request)
     }
 
-    fn check(&self, request: &Check<'_>) -> Result<(), CniError> {
+    fn check(&self, request: &CheckRequest<'_>) -> Result<(), CniError> {
         log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
         self.plugin.check(&self.node(&request.common)?, request)
     }
 
-    fn gc(&self, request: &Gc<'_>) -> Result<(), CniError> {
+    fn gc(&self, request: &GcRequest<'_>) -> Result<(), CniError> {
         // Nor does a GC.
         let _ = log::configure(&request.common, String::new());
         let node = self.node(&request.common)?;
@@ -131,16 +134,16 @@ impl<P: JournaledPlugin> Plugin for Adapter<P> {
         Ok(collected?)
     }
 
-    fn status(&self, request: &Status<'_>) -> Result<(), CniError> {
+    fn status(&self, request: &StatusRequest<'_>) -> Result<(), CniError> {
         log::configure(&request.common, String::new())?;
         self.plugin.status(&self.node(&request.common)?, request)
     }
 }
 
-impl<P: JournaledPlugin> Journaled for Adapter<P> {
+impl<P: JournaledPlugin> RevertByJournal for Adapter<P> {
     fn take_back(
         &self,
-        state: State,
+        state: StateDir,
         cni_path: Vec<PathBuf>,
         attachment: &Attachment,
         inode: u64,
@@ -154,6 +157,6 @@ impl<P: JournaledPlugin> Journaled for Adapter<P> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read_journal<P: JournaledPlugin>(bytes: &[u8]) -> Result<Content<P::Change>, String> {
-    Content::parse(bytes)
+pub fn read_journal<P: JournaledPlugin>(bytes: &[u8]) -> Result<JournalContent<P::Change>, String> {
+    JournalContent::parse(bytes)
 }

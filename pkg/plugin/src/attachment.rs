@@ -6,13 +6,13 @@ use std::{
 };
 
 use addr::{Attachment, LinkName};
-use cni::Add;
-use journal::{Change, Head, Journal, boot_id};
+use cni::AddRequest;
+use journal::{Change, Journal, JournalHeader, boot_id};
 use netns::{NetNs, NetNsId};
-use state::journals::{self, Named};
+use state::journals::{self, JournalFile};
 use tracing::{info, warn};
 
-use crate::{Error, Node, Pod, error::left_behind};
+use crate::{Error, Node, PodNetns, error::left_behind};
 
 /// How long a call waits for another one that is at work on the same attachment.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ impl<C: Change<Node = Node, Error = Error>> NodeChange for C {}
 
 /// Whose journal is begun.
 #[derive(Debug)]
-pub struct Beginning<'a> {
+pub struct JournalSpec<'a> {
     /// The plugin.
     pub plugin: &'static str,
     /// The attachment.
@@ -36,9 +36,9 @@ pub struct Beginning<'a> {
     pub netns: Option<NetNsId>,
 }
 
-impl<'a> Beginning<'a> {
+impl<'a> JournalSpec<'a> {
     /// What an ADD of `plugin` into `pod` begins.
-    pub fn of(plugin: &'static str, request: &'a Add<'_>, pod: &Pod) -> Self {
+    pub fn of(plugin: &'static str, request: &'a AddRequest<'_>, pod: &PodNetns) -> Self {
         Self {
             plugin,
             attachment: &request.attachment,
@@ -56,11 +56,11 @@ impl<'a> Beginning<'a> {
 ///
 /// # Errors
 /// [`journal::Error::Exists`] if the attachment is there: a second ADD without a DEL changes nothing.
-pub fn begin<C: NodeChange>(node: &Node, beginning: &Beginning<'_>) -> Result<Journal<C>, Error> {
+pub fn begin<C: NodeChange>(node: &Node, beginning: &JournalSpec<'_>) -> Result<Journal<C>, Error> {
     node.state.make_dir("attachments")?;
     let path = node.state.journal(beginning.attachment, beginning.plugin);
-    let head = Head {
-        version: Head::VERSION,
+    let head = JournalHeader {
+        version: JournalHeader::VERSION,
         plugin: beginning.plugin.into(),
         attachment: beginning.attachment.clone(),
         network: beginning.network.into(),
@@ -78,7 +78,7 @@ pub fn begin<C: NodeChange>(node: &Node, beginning: &Beginning<'_>) -> Result<Jo
     }
 }
 
-fn make_room<C: NodeChange>(node: &Node, path: &Path, new: &Head) -> Result<(), Error> {
+fn make_room<C: NodeChange>(node: &Node, path: &Path, new: &JournalHeader) -> Result<(), Error> {
     let Some(old) = open::<C>(node, path)? else { return Ok(()) };
     if old.is_complete() && !old.is_from_another_boot()? && lives(old.head(), new)? {
         let head = Box::new(old.head().clone());
@@ -89,7 +89,7 @@ fn make_room<C: NodeChange>(node: &Node, path: &Path, new: &Head) -> Result<(), 
 }
 
 /// Whether an attachment of this boot is the one that is to be made, or its namespace is where it was.
-fn lives(old: &Head, new: &Head) -> Result<bool, Error> {
+fn lives(old: &JournalHeader, new: &JournalHeader) -> Result<bool, Error> {
     let is_there = |id| NetNs::is_still_at(&old.netns_path, id);
     let is_new = match (old.netns, new.netns) {
         (Some(old), Some(new)) => old.is(new),
@@ -109,10 +109,11 @@ pub fn holder(
     ifname: &LinkName,
     netns: NetNsId,
 ) -> Result<Option<Attachment>, Error> {
-    let ours =
-        |named: &Named| named.plugin == plugin && named.attachment.ifname == *ifname && !named.set_aside;
+    let ours = |named: &JournalFile| {
+        named.plugin == plugin && named.attachment.ifname == *ifname && !named.set_aside
+    };
     for named in journals::list(&node.state)?.into_iter().filter(ours) {
-        let Some(head) = Head::read(&named.path)? else { continue };
+        let Some(head) = JournalHeader::read(&named.path)? else { continue };
         if head.boot_id == boot_id()? && head.netns.is_some_and(|its| its.is(netns)) {
             return Ok(Some(head.attachment));
         }
@@ -210,10 +211,10 @@ pub fn collect<C: NodeChange>(
 /// If they cannot be listed or read: who took that for none would give away what is in use.
 pub fn of_network(node: &Node, plugin: &str, network: &str) -> Result<Vec<Attachment>, Error> {
     let mut found = Vec::new();
-    let ours = |journal: &Named| journal.plugin == plugin && !journal.set_aside;
-    for Named { path, attachment, .. } in journals::list(&node.state)?.into_iter().filter(ours) {
+    let ours = |journal: &JournalFile| journal.plugin == plugin && !journal.set_aside;
+    for JournalFile { path, attachment, .. } in journals::list(&node.state)?.into_iter().filter(ours) {
         // Which network it is of never changes, so others' are neither waited for nor moved out of the way.
-        if Head::read(&path)?.is_some_and(|head| head.network == network) {
+        if JournalHeader::read(&path)?.is_some_and(|head| head.network == network) {
             found.push(attachment);
         }
     }
@@ -256,7 +257,7 @@ pub fn revert_all<C: NodeChange>(node: &Node, changes: &[C]) -> Result<(), Error
     let reverted = changes.iter().rev().map(|change| (change, change.revert(node)));
     let left: Vec<_> = reverted
         .filter_map(|(change, done)| done.err().map(|why| (change.to_string(), why.to_string())))
-        .map(|(change, why)| journal::Left { change, why })
+        .map(|(change, why)| journal::RevertFailure { change, why })
         .collect();
     if left.is_empty() { Ok(()) } else { Err(left_behind(&left)) }
 }

@@ -10,11 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cni::{Error, Verb};
+use cni::{Error, Operation};
 
 /// What a call may wait for, and how long what it made may then take to be taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Limits {
+struct CallLimits {
     verb: &'static str,
     work: Duration,
     take_back: Duration,
@@ -22,7 +22,7 @@ struct Limits {
     because: &'static str,
 }
 
-impl Limits {
+impl CallLimits {
     /// A kubelet gives `RunPodSandbox` four minutes (twice its `runtimeRequestTimeout`), containerd hands that on to
     /// CNI, and CRI-O adds five minutes of its own; Multus has none. Of the four, half a minute is for the runtime and
     /// for the pod's other networks. An IPAM plugin may need 110 s for an ADD, a device twenty to come home, duplicate
@@ -61,13 +61,13 @@ impl Limits {
         because: "a kubelet gives the runtime 30 s to tell its status",
     };
 
-    fn of(verb: Verb) -> Self {
+    fn of(verb: Operation) -> Self {
         match verb {
-            Verb::Add => Self::ADD,
-            Verb::Check => Self::CHECK,
-            Verb::Gc => Self::GC,
-            Verb::Status | Verb::Version => Self::STATUS,
-            Verb::Del => Self::TAKING_BACK,
+            Operation::Add => Self::ADD,
+            Operation::Check => Self::CHECK,
+            Operation::Gc => Self::GC,
+            Operation::Status | Operation::Version => Self::STATUS,
+            Operation::Del => Self::TAKING_BACK,
         }
     }
 
@@ -92,30 +92,30 @@ impl Limits {
 
 /// The time of one call. Clones are the same budget.
 #[derive(Debug, Clone)]
-pub struct Budget(Arc<Inner>);
+pub struct Budget(Arc<BudgetInner>);
 
 #[derive(Debug)]
-struct Inner {
-    limits: Limits,
-    state: Mutex<State>,
+struct BudgetInner {
+    limits: CallLimits,
+    state: Mutex<BudgetState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct BudgetState {
     /// When the waits end, unless a share of the time is all there is for the present one.
     end: Instant,
     share: Option<Instant>,
     /// When what was made is to be taken back.
     last: Instant,
-    spent: Vec<Spent>,
+    spent: Vec<WaitTime>,
     /// Why a wait ended early.
-    short: Option<Short>,
+    short: Option<BudgetExceeded>,
     turned_back: bool,
 }
 
 /// What the waits for one thing came to.
 #[derive(Debug)]
-struct Spent {
+struct WaitTime {
     what: &'static str,
     time: Duration,
     taking_back: bool,
@@ -126,26 +126,27 @@ static CALL: OnceLock<Budget> = OnceLock::new();
 
 impl Budget {
     /// Begins the budget of the call that this process was started for.
-    pub fn begin(verb: Verb) -> Self {
+    pub fn begin(verb: Operation) -> Self {
         CALL.get_or_init(|| Self::of(verb)).clone()
     }
 
     /// The budget of the call that this process was started for: a plugin that is called by another one of the same
     /// executable has no other. Who was not started for a call has the time of a DEL for what it does.
     pub fn of_call() -> Self {
-        CALL.get().cloned().unwrap_or_else(|| Self::of(Verb::Del))
+        CALL.get().cloned().unwrap_or_else(|| Self::of(Operation::Del))
     }
 
     /// A budget that begins now.
-    pub fn of(verb: Verb) -> Self {
-        Self::with(Limits::of(verb).ordered())
+    pub fn of(verb: Operation) -> Self {
+        Self::with(CallLimits::of(verb).ordered())
     }
 
-    fn with(limits: Limits) -> Self {
+    fn with(limits: CallLimits) -> Self {
         let end = Instant::now() + limits.work;
         let last = end + limits.take_back;
-        let state = State { end, share: None, last, spent: Vec::new(), short: None, turned_back: false };
-        Self(Arc::new(Inner { limits, state: Mutex::new(state) }))
+        let state =
+            BudgetState { end, share: None, last, spent: Vec::new(), short: None, turned_back: false };
+        Self(Arc::new(BudgetInner { limits, state: Mutex::new(state) }))
     }
 
     /// The deadline of a wait for `what`, which may take `at_most` so long. What it took is noted when the deadline is
@@ -153,8 +154,11 @@ impl Budget {
     pub fn until(&self, what: &'static str, at_most: Duration) -> Deadline<'_> {
         let (began, state) = (Instant::now(), self.state());
         let end = state.share.map_or(state.end, |share| share.min(state.end));
-        let cut =
-            (end < began + at_most).then_some(if end < state.end { Short::Share } else { Short::Whole });
+        let cut = (end < began + at_most).then_some(if end < state.end {
+            BudgetExceeded::Share
+        } else {
+            BudgetExceeded::Whole
+        });
         Deadline { budget: self, what, began, at: end.min(began + at_most), cut }
     }
 
@@ -169,28 +173,28 @@ impl Budget {
     /// while there is so much, or many that take a little longer than their share would never be done; and a share is
     /// left for what comes after all of them.
     #[must_use]
-    pub fn share(&self, among: usize) -> Share<'_> {
+    pub fn share(&self, among: usize) -> BudgetShare<'_> {
         let mut state = self.state();
         let (now, among) = (Instant::now(), u32::try_from(among).unwrap_or(u32::MAX).max(1));
         let (left, part) = (state.end.saturating_duration_since(now), self.0.limits.work / LEAST_SHARE);
         let end = now + (left / among).max(part.min(left.saturating_sub(part / 2)));
         state.share = Some(end);
         drop(state);
-        Share(self)
+        BudgetShare(self)
     }
 
     /// The error of a call, with what its time went into if that is why it failed.
     #[must_use]
     pub fn explain(&self, error: Error) -> Error {
         let state = self.state();
-        let Limits { verb, work, because, .. } = self.0.limits;
+        let CallLimits { verb, work, because, .. } = self.0.limits;
         let (work, spent) = (seconds(work), state.spent(false));
         let mut why = match state.short {
             None => return error,
-            Some(Short::Whole) => {
+            Some(BudgetExceeded::Whole) => {
                 format!("the {work} that {verb} may wait are used up ({because}), by: {spent}")
             }
-            Some(Short::Share) => {
+            Some(BudgetExceeded::Share) => {
                 format!(
                     "one attachment has a share of the {work} that {verb} may wait ({because}); waited for: {spent}"
                 )
@@ -204,25 +208,25 @@ impl Budget {
         error.with_details(details)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BudgetState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl BudgetState {
     /// What was waited for, the longest first.
     fn spent(&self, taking_back: bool) -> String {
-        let told = |spent: &&Spent| spent.taking_back == taking_back && spent.time >= NOTEWORTHY;
-        let mut spent: Vec<&Spent> = self.spent.iter().filter(told).collect();
+        let told = |spent: &&WaitTime| spent.taking_back == taking_back && spent.time >= NOTEWORTHY;
+        let mut spent: Vec<&WaitTime> = self.spent.iter().filter(told).collect();
         spent.sort_by_key(|spent| std::cmp::Reverse(spent.time));
-        let spent: Vec<String> = spent.into_iter().map(Spent::to_string).collect();
+        let spent: Vec<String> = spent.into_iter().map(WaitTime::to_string).collect();
         if spent.is_empty() { "nothing".into() } else { spent.join(", ") }
     }
 }
 
 /// What a wait had too little of. The later is the graver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Short {
+enum BudgetExceeded {
     /// The share of one among many.
     Share,
     /// The time of the call.
@@ -243,7 +247,7 @@ pub struct Deadline<'a> {
     began: Instant,
     at: Instant,
     /// What the wait would have been given more time by.
-    cut: Option<Short>,
+    cut: Option<BudgetExceeded>,
 }
 
 impl Deadline<'_> {
@@ -274,25 +278,25 @@ impl Drop for Deadline<'_> {
         let mut state = self.budget.state();
         state.short = state.short.max(short);
         let taking_back = state.turned_back;
-        let same = |spent: &&mut Spent| spent.what == self.what && spent.taking_back == taking_back;
+        let same = |spent: &&mut WaitTime| spent.what == self.what && spent.taking_back == taking_back;
         match state.spent.iter_mut().find(same) {
             Some(spent) => spent.time += time,
-            None => state.spent.push(Spent { what: self.what, time, taking_back }),
+            None => state.spent.push(WaitTime { what: self.what, time, taking_back }),
         }
     }
 }
 
 /// While it lives, a call has a share of its time only.
 #[derive(Debug)]
-pub struct Share<'a>(&'a Budget);
+pub struct BudgetShare<'a>(&'a Budget);
 
-impl Drop for Share<'_> {
+impl Drop for BudgetShare<'_> {
     fn drop(&mut self) {
         self.0.state().share = None;
     }
 }
 
-impl fmt::Display for Spent {
+impl fmt::Display for WaitTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.what, seconds(self.time))
     }

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use addr::Attachment;
-use netns::Living;
+use netns::LiveNetns;
 use state::{
-    claim::Part,
-    orphans::{self, Orphan, Witnesses},
+    claim::ClaimKind,
+    orphans::{self, LivenessEvidence, Orphan},
 };
 use tracing::info;
 
@@ -17,13 +17,13 @@ use crate::{Error, Node};
 ///
 /// # Errors
 /// What is left.
-pub fn devices(node: &Node, part: Part, valid: &[Attachment]) -> Result<(), Error> {
+pub fn devices(node: &Node, part: ClaimKind, valid: &[Attachment]) -> Result<(), Error> {
     let mut claims = orphans::devices(&node.state, part)?;
     claims.retain(|claim| !valid.contains(claim.owner()));
     if claims.is_empty() {
         return Ok(());
     }
-    let living = Living::look(Path::new("/"))
+    let living = LiveNetns::look(Path::new("/"))
         .inspect_err(|why| info!(%why, "claims without a journal are left alone"));
     let dead = claims.into_iter().filter(|claim| claim.death(living.as_ref().ok()).is_some());
     release(node, dead.map(Orphan::Device))
@@ -40,9 +40,9 @@ pub fn addresses(node: &Node, valid: &[Attachment]) -> Result<(), Error> {
     if claims.is_empty() {
         return Ok(());
     }
-    let living = Living::look(Path::new("/")).ok();
+    let living = LiveNetns::look(Path::new("/")).ok();
     let mut dead = Vec::new();
-    let witnesses = Witnesses::look(&node.state)?;
+    let witnesses = LivenessEvidence::look(&node.state)?;
     for (address, owner) in claims {
         match witnesses.of(&owner, living.as_ref()) {
             Some(why) => info!(%address, %owner, why, "an address without a journal is left alone"),

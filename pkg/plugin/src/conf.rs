@@ -3,20 +3,20 @@
 use std::path::{Component, PathBuf};
 
 use addr::MacAddr;
-use cni::{Common, Error};
-use state::State;
+use cni::{CallContext, Error};
+use state::StateDir;
 
 /// The state directory of a configuration: `stateDir`, or the usual one.
 ///
 /// # Errors
 /// If `stateDir` is not an absolute path.
-pub fn state_dir(common: &Common<'_>) -> Result<State, Error> {
+pub fn state_dir(common: &CallContext<'_>) -> Result<StateDir, Error> {
     let fields = common.conf.fields();
-    let Some(text) = fields.text("stateDir")? else { return Ok(State::at(State::DEFAULT)) };
+    let Some(text) = fields.text("stateDir")? else { return Ok(StateDir::at(StateDir::DEFAULT)) };
     let path = PathBuf::from(text);
     let plain = path.is_absolute() && path.components().all(|part| part != Component::ParentDir);
     if plain {
-        Ok(State::at(path))
+        Ok(StateDir::at(path))
     } else {
         Err(fields.wrong("stateDir", "an absolute path without ..", format!("{text:?}")))
     }
@@ -26,7 +26,7 @@ pub fn state_dir(common: &Common<'_>) -> Result<State, Error> {
 ///
 /// # Errors
 /// A text that is no address, or a group's.
-pub fn mac(common: &Common<'_>) -> Result<Option<MacAddr>, Error> {
+pub fn mac(common: &CallContext<'_>) -> Result<Option<MacAddr>, Error> {
     let runtime = common.conf.runtime()?.map_or(Ok(None), |runtime| runtime.text("mac"))?;
     let Some(text) = runtime.or_else(|| common.args.get("MAC")).or(common.conf.fields().text("mac")?) else {
         return Ok(None);

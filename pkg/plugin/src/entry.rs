@@ -3,20 +3,20 @@
 use std::fmt;
 
 use addr::Attachment;
-use cni::{Add, AddResult};
-use podmap::{Entry, Pod as PodName};
+use cni::{AddRequest, AddResult};
+use podmap::{Entry, PodRef as PodName};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::{Error, Node, Pod};
+use crate::{Error, Node, PodNetns};
 
 /// An attachment's entry was put into the pod map.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Published {
+pub struct PodMapWrite {
     attachment: Attachment,
 }
 
-impl Published {
+impl PodMapWrite {
     /// The entry of an attachment.
     pub fn of(attachment: &Attachment) -> Self {
         Self { attachment: attachment.clone() }
@@ -48,7 +48,7 @@ impl Published {
     }
 }
 
-impl fmt::Display for Published {
+impl fmt::Display for PodMapWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pod map entry of {}", self.attachment)
     }
@@ -76,7 +76,12 @@ pub fn read(node: &Node, attachment: &Attachment) -> Result<Option<Entry>, Error
 ///
 /// # Errors
 /// If the kernel does not tell which boot this is.
-pub fn describe(plugin: &str, request: &Add<'_>, pod: &Pod, result: &AddResult) -> Result<Entry, Error> {
+pub fn describe(
+    plugin: &str,
+    request: &AddRequest<'_>,
+    pod: &PodNetns,
+    result: &AddResult,
+) -> Result<Entry, Error> {
     let mut entry = Entry::new(plugin, request.attachment.clone());
     let args = &request.common.args;
     let id = pod.id();

@@ -4,8 +4,8 @@ mod codes;
 
 use std::path::PathBuf;
 
-use cni::Code;
-use journal::Left;
+use cni::ErrorCode;
+use journal::RevertFailure;
 
 use crate::PluginError;
 
@@ -44,7 +44,7 @@ pub enum Error {
     Rdma(#[from] rdma::Error),
     /// The pools of a configuration.
     #[error(transparent)]
-    Pools(#[from] ipam::ReadError),
+    Pools(#[from] ipam::PoolReadError),
     /// No pool can be used.
     #[error(transparent)]
     NoPool(#[from] ipam::SelectError),
@@ -221,7 +221,7 @@ impl<E: PluginError> From<E> for Error {
 
 /// The same error as a STATUS has it: an ADD would fail because of it.
 pub fn not_available(error: impl Into<cni::Error>) -> cni::Error {
-    cni::Error { code: Code::NOT_AVAILABLE, ..error.into() }
+    cni::Error { code: ErrorCode::NOT_AVAILABLE, ..error.into() }
 }
 
 impl From<Error> for cni::Error {
@@ -234,7 +234,7 @@ impl From<Error> for cni::Error {
 }
 
 /// The error of an ADD that failed and left something.
-pub(crate) fn failed(failed: journal::Failed<Error>) -> cni::Error {
+pub(crate) fn failed(failed: journal::AbortError<Error>) -> cni::Error {
     let error = cni::Error::from(failed.cause);
     if failed.left.is_empty() {
         return error;
@@ -245,10 +245,10 @@ pub(crate) fn failed(failed: journal::Failed<Error>) -> cni::Error {
 }
 
 /// The error of a DEL or GC that could not take everything back.
-pub(crate) fn left_behind(left: &[Left]) -> Error {
+pub(crate) fn left_behind(left: &[RevertFailure]) -> Error {
     Error::Left(list(left))
 }
 
-fn list(left: &[Left]) -> String {
-    left.iter().map(Left::to_string).collect::<Vec<_>>().join("; ")
+fn list(left: &[RevertFailure]) -> String {
+    left.iter().map(RevertFailure::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -2,12 +2,12 @@
 
 use std::{mem, net::IpAddr, time::Duration};
 
-use cni::{AddResult, IpConfig, Route};
+use cni::{AddResult, IpConfig, ResultRoute};
 use nix::errno::Errno;
-use rtnl::{Destination, Link, Rank, Scope};
+use rtnl::{Link, RouteKey, RoutePosition, RouteScopeId};
 use tracing::info;
 
-use crate::{Budget, Error, Pod, patiently, seconds};
+use crate::{Budget, Error, PodNetns, patiently, seconds};
 
 /// How long duplicate address detection may take. By RFC 4862 it takes one to two seconds.
 const DAD: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ const CARRIER: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// What the kernel refused; that an IPv6 address is a duplicate.
-pub fn configure(pod: &Pod, link: &Link, result: &mut AddResult) -> Result<(), Error> {
+pub fn configure(pod: &PodNetns, link: &Link, result: &mut AddResult) -> Result<(), Error> {
     prepare(pod, &link.name, result.ips.iter().any(|ip| ip.address.is_ipv6()))?;
     for ip in &result.ips {
         pod.links.add_address(link.index, ip.address)?;
@@ -39,7 +39,7 @@ pub fn configure(pod: &Pod, link: &Link, result: &mut AddResult) -> Result<(), E
 /// What was there first stays as it is, whatever its metric: added as `ip route add` does it, a default route of IPv4
 /// without a metric would come before it, and one of IPv6 would get half of its traffic. Who gives a route a metric
 /// says by it which of the two counts; only one of the same metric is in its way.
-fn add_routes(pod: &Pod, link: &Link, result: &mut AddResult) -> Result<(), Error> {
+fn add_routes(pod: &PodNetns, link: &Link, result: &mut AddResult) -> Result<(), Error> {
     if result.routes.is_empty() {
         return Ok(());
     }
@@ -48,8 +48,8 @@ fn add_routes(pod: &Pod, link: &Link, result: &mut AddResult) -> Result<(), Erro
     let mut made = Vec::new();
     for route in mem::take(&mut result.routes) {
         let wanted = wanted(&route, link, result);
-        let to = Destination::of(&wanted);
-        let in_the_way = |there: &Destination| {
+        let to = RouteKey::of(&wanted);
+        let in_the_way = |there: &RouteKey| {
             there.is_to_the_same(&to) && (route.priority.is_none() || there.metric == to.metric)
         };
         if others.iter().any(in_the_way) || !add(pod, &wanted, &made, result)? {
@@ -63,8 +63,8 @@ fn add_routes(pod: &Pod, link: &Link, result: &mut AddResult) -> Result<(), Erro
 }
 
 /// Adds a route, beside those that were `made` already. Returns whether it was added.
-fn add(pod: &Pod, route: &rtnl::Route, made: &[Destination], result: &AddResult) -> Result<bool, Error> {
-    let to = Destination::of(route);
+fn add(pod: &PodNetns, route: &rtnl::Route, made: &[RouteKey], result: &AddResult) -> Result<bool, Error> {
+    let to = RouteKey::of(route);
     let ranked = |rank| match pod.links.add_route(route, rank) {
         Err(error) if error.is_exists() => Ok(false),
         added => Ok(added.map(|()| true)?),
@@ -73,12 +73,12 @@ fn add(pod: &Pod, route: &rtnl::Route, made: &[Destination], result: &AddResult)
         (subnet.address.network(), subnet.address.prefix()) == (to.dst.network(), to.dst.prefix())
     };
     if made.iter().any(|there| there.is_to_the_same(&to) && there.metric == to.metric) {
-        ranked(Rank::Last)
+        ranked(RoutePosition::Last)
     } else if result.ips.iter().any(is_to) {
         // The kernel has made a route to the subnet of the address, and the configuration knows a better way there.
-        ranked(Rank::First)
+        ranked(RoutePosition::First)
     } else {
-        ranked(Rank::Only)
+        ranked(RoutePosition::Only)
     }
 }
 
@@ -88,14 +88,14 @@ fn gateway(result: &AddResult, v6: bool) -> Option<IpAddr> {
 }
 
 /// A route of a result, for the kernel.
-fn wanted(route: &Route, link: &Link, result: &AddResult) -> rtnl::Route {
+fn wanted(route: &ResultRoute, link: &Link, result: &AddResult) -> rtnl::Route {
     rtnl::Route {
         dst: route.dst,
         gateway: route.gw.or_else(|| gateway(result, route.dst.is_ipv6())),
         link: link.index,
         priority: route.priority,
         table: route.table,
-        scope: route.scope.map(Scope),
+        scope: route.scope.map(RouteScopeId),
         mtu: route.mtu,
         advmss: route.advmss,
     }
@@ -117,7 +117,7 @@ fn explain(link: &Link, error: rtnl::Error) -> Error {
 const ADVERTISED_METRIC: &str = "2048";
 
 /// Sysctls that act when the link comes up or gets an address. Only `disable_ipv6` is indispensable.
-fn prepare(pod: &Pod, ifname: &str, v6: bool) -> Result<(), Error> {
+fn prepare(pod: &PodNetns, ifname: &str, v6: bool) -> Result<(), Error> {
     let mut wishes = vec![
         (format!("net/ipv4/conf/{ifname}/arp_notify"), "1"),
         (format!("net/ipv6/conf/{ifname}/ndisc_notify"), "1"),
@@ -134,7 +134,7 @@ fn prepare(pod: &Pod, ifname: &str, v6: bool) -> Result<(), Error> {
 }
 
 /// Routes with an IPv6 gateway are useless while the address they would be used from is tentative.
-fn wait_for_dad(pod: &Pod, link: &Link) -> Result<(), Error> {
+fn wait_for_dad(pod: &PodNetns, link: &Link) -> Result<(), Error> {
     let wait = |source| Error::Wait { what: "duplicate address detection", source };
     let events = pod.run(|| rtnl::events(true))?.map_err(wait)?;
     let budget = Budget::of_call();
@@ -163,7 +163,7 @@ fn wait_for_dad(pod: &Pod, link: &Link) -> Result<(), Error> {
 ///
 /// # Errors
 /// What differs.
-pub fn verify(pod: &Pod, link: &Link, result: &AddResult) -> Result<(), Error> {
+pub fn verify(pod: &PodNetns, link: &Link, result: &AddResult) -> Result<(), Error> {
     let changed = |what: String| Err(Error::Changed(what));
     let addresses = pod.links.addresses(link.index)?;
     for ip in &result.ips {
@@ -177,15 +177,15 @@ pub fn verify(pod: &Pod, link: &Link, result: &AddResult) -> Result<(), Error> {
     let (routes, destinations) = (pod.links.routes()?, pod.links.destinations()?);
     let gateways: Vec<IpAddr> = result.ips.iter().filter_map(|ip| ip.gateway).collect();
     for route in &result.routes {
-        let to = Destination::of(&wanted(route, link, result));
+        let to = RouteKey::of(&wanted(route, link, result));
         let ours = |r: &rtnl::Route| {
             r.link == link.index
-                && Destination::of(r).is_to_the_same(&to)
+                && RouteKey::of(r).is_to_the_same(&to)
                 && r.gateway
                     .is_none_or(|gw| route.gw.is_none_or(|wanted| wanted == gw) || gateways.contains(&gw))
         };
         // Another link's was there first.
-        let others = |there: &Destination| there.links != [link.index] && there.is_to_the_same(&to);
+        let others = |there: &RouteKey| there.links != [link.index] && there.is_to_the_same(&to);
         let there = routes.iter().any(ours) || destinations.iter().any(others);
         if !there {
             return changed(format!("the route to {} through {} is not there", route.dst, link.name));

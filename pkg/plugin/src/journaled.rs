@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use addr::Attachment;
 use cni::Plugin;
-use state::State;
+use state::StateDir;
 
 use crate::Error;
 
 /// A plugin whose attachments are in journals.
-pub trait Journaled: Plugin {
+pub trait RevertByJournal: Plugin {
     /// Takes back an attachment whose journal, known by its inode, was judged to be stale. Where it is another file by
     /// now, nothing is done. `cni_path` is where the IPAM plugin is looked for, beside where it was.
     ///
@@ -17,7 +17,7 @@ pub trait Journaled: Plugin {
     /// What is left.
     fn take_back(
         &self,
-        state: State,
+        state: StateDir,
         cni_path: Vec<PathBuf>,
         attachment: &Attachment,
         inode: u64,

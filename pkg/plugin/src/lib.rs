@@ -1,13 +1,13 @@
 //! What the plugins share.
 //!
-//! [`Node`] and [`Pod`] are the two sides of an attachment: where it is made and where it goes; [`Budget`] is how
+//! [`Node`] and [`PodNetns`] are the two sides of an attachment: where it is made and where it goes; [`Budget`] is how
 //! long that may take.
 //! [`attachment`] begins, takes back and collects journals; [`delegate`] calls the IPAM plugin;
 //! [`patiently`] waits for drivers that are busy; [`collect`] releases what no journal tells of; [`interface`] gives a pod's link
 //! its addresses and routes; [`entry`] fills the pod map; [`Error`] is where a failure gets its code.
 //!
 //! A plugin is a [`JournaledPlugin`]: its own configuration, changes, ADD and CHECK. [`Adapter`] makes a CNI plugin of it, and
-//! does what all of them do alike. [`run()`] is what an executable's `main` calls, and [`Journaled`] what `silkrail gc` does.
+//! does what all of them do alike. [`run()`] is what an executable's `main` calls, and [`RevertByJournal`] what `silkrail gc` does.
 
 #![forbid(unsafe_code)]
 
@@ -29,11 +29,11 @@ mod pod;
 mod run;
 
 pub use adapter::{Adapter, JournaledPlugin, read_journal};
-pub use budget::{Budget, Deadline, Share, seconds};
+pub use budget::{Budget, BudgetShare, Deadline, seconds};
 pub use condition::{Condition, PluginError};
 pub use error::{Error, not_available};
-pub use journaled::Journaled;
+pub use journaled::RevertByJournal;
 pub use node::Node;
 pub use patience::patiently;
-pub use pod::{Pod, find_netns, netns_of, other_netns};
+pub use pod::{PodNetns, find_netns, netns_of, other_netns};
 pub use run::run;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use addr::Attachment;
-use cni::{Common, Error};
+use cni::{CallContext, Error};
 use rustix::fs::{Mode, OFlags};
 use tracing::{
     Event, Level, Metadata, Subscriber,
@@ -20,7 +20,7 @@ use tracing::{
 };
 
 /// How to log. It is learned from the configuration, after logging has begun.
-struct Settings {
+struct LogSettings {
     plugin: &'static str,
     level: Level,
     file: Option<File>,
@@ -29,7 +29,7 @@ struct Settings {
     configured: bool,
 }
 
-static SETTINGS: Mutex<Settings> = Mutex::new(Settings {
+static SETTINGS: Mutex<LogSettings> = Mutex::new(LogSettings {
     plugin: "",
     level: Level::INFO,
     file: None,
@@ -40,7 +40,7 @@ static SETTINGS: Mutex<Settings> = Mutex::new(Settings {
 /// Starts logging at level `info` to standard error.
 pub(crate) fn start(plugin: &'static str) {
     change(|settings| settings.plugin = plugin);
-    let _ = tracing::subscriber::set_global_default(Log);
+    let _ = tracing::subscriber::set_global_default(LogSubscriber);
 }
 
 /// Takes level and file from a call's configuration, and `context` for every line to come. The first call of a process
@@ -48,7 +48,7 @@ pub(crate) fn start(plugin: &'static str) {
 ///
 /// # Errors
 /// A `logFile` that is no absolute path. A level that does not exist is `info`, as in the Go plugins.
-pub fn configure(common: &Common<'_>, context: String) -> Result<(), Error> {
+pub fn configure(common: &CallContext<'_>, context: String) -> Result<(), Error> {
     if SETTINGS.lock().is_ok_and(|settings| settings.configured) {
         return Ok(());
     }
@@ -79,7 +79,7 @@ pub fn configure(common: &Common<'_>, context: String) -> Result<(), Error> {
 }
 
 /// `args.cni.debug`, the rdma plugin's older way to say so.
-fn wants_debug(common: &Common<'_>) -> bool {
+fn wants_debug(common: &CallContext<'_>) -> bool {
     let args = common.conf.fields().object("args").ok().flatten();
     let cni = args.and_then(|args| args.object("cni").ok().flatten());
     cni.and_then(|cni| cni.flag("debug").ok().flatten()).unwrap_or(false)
@@ -111,26 +111,26 @@ fn open(path: &str) -> Option<File> {
 const NO_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
 const WALK: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(NO_LINK);
 
-fn change(change: impl FnOnce(&mut Settings)) {
+fn change(change: impl FnOnce(&mut LogSettings)) {
     if let Ok(mut settings) = SETTINGS.lock() {
         change(&mut settings);
     }
 }
 
-struct Log;
+struct LogSubscriber;
 
-impl Subscriber for Log {
+impl Subscriber for LogSubscriber {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         SETTINGS.lock().is_ok_and(|settings| *metadata.level() <= settings.level)
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
+        let mut line = LogLine::default();
         event.record(&mut line);
         let level = event.metadata().level().as_str().to_ascii_lowercase();
         let time = utc::now();
-        change(|Settings { plugin, file, context, .. }| {
-            let Line { message, fields } = &line;
+        change(|LogSettings { plugin, file, context, .. }| {
+            let LogLine { message, fields } = &line;
             let text =
                 format!("time={time} level={level} msg={message:?} cniName={plugin}{context}{fields}\n");
             let _ = match file {
@@ -152,12 +152,12 @@ impl Subscriber for Log {
 
 /// An event's message and its other fields.
 #[derive(Default)]
-struct Line {
+struct LogLine {
     message: String,
     fields: String,
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),

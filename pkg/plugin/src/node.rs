@@ -3,9 +3,9 @@
 use std::{cell::OnceCell, path::PathBuf, time::Duration};
 
 use cni::Plugin;
-use go_plugins::GoState;
+use go_plugins::GoStateDir;
 use rtnl::Handle;
-use state::State;
+use state::StateDir;
 use sysfs::Sysfs;
 
 use crate::{Budget, Deadline, Error};
@@ -13,9 +13,9 @@ use crate::{Budget, Deadline, Error};
 /// The node's side of a call: its links, its devices, our state.
 pub struct Node {
     /// Where we remember.
-    pub state: State,
+    pub state: StateDir,
     /// Where the Go plugins remembered.
-    pub go_state: GoState,
+    pub go_state: GoStateDir,
     /// Where this call's delegates are.
     pub cni_path: Vec<PathBuf>,
     /// The node's devices.
@@ -29,10 +29,10 @@ pub struct Node {
 
 impl Node {
     /// The node with this state, and delegates here.
-    pub fn new(state: State, cni_path: Vec<PathBuf>, builtin_ipam: Option<&'static dyn Plugin>) -> Self {
+    pub fn new(state: StateDir, cni_path: Vec<PathBuf>, builtin_ipam: Option<&'static dyn Plugin>) -> Self {
         Self {
             state,
-            go_state: GoState::system(),
+            go_state: GoStateDir::system(),
             cni_path,
             sysfs: Sysfs::system(),
             builtin_ipam,

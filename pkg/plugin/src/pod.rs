@@ -3,7 +3,7 @@
 use std::{fs, io, path::Path};
 
 use addr::LinkName;
-use netns::{Living, NetNs, NetNsId};
+use netns::{LiveNetns, NetNs, NetNsId};
 use rtnl::{Handle, Link};
 use tracing::warn;
 
@@ -11,7 +11,7 @@ use crate::Error;
 
 /// The pod's side of a call: its namespace and the links in it.
 #[derive(Debug)]
-pub struct Pod {
+pub struct PodNetns {
     /// The namespace.
     pub netns: NetNs,
     /// Its links, addresses and routes.
@@ -23,7 +23,7 @@ pub struct Pod {
 /// The namespace `CNI_NETNS` names, for who needs nothing of its links.
 ///
 /// # Errors
-/// As [`Pod::open`].
+/// As [`PodNetns::open`].
 pub fn netns_of(path: &Path, own_allowed: bool) -> Result<NetNs, Error> {
     let netns = NetNs::open(path)?;
     if !own_allowed && netns.id() == NetNs::current()?.id() {
@@ -35,7 +35,7 @@ pub fn netns_of(path: &Path, own_allowed: bool) -> Result<NetNs, Error> {
 /// The namespace of a journal, if it still lives, for who needs nothing of its links.
 ///
 /// # Errors
-/// As [`Pod::find`].
+/// As [`PodNetns::find`].
 pub fn find_netns(path: &Path, id: NetNsId) -> Result<Option<NetNs>, Error> {
     match NetNs::open(path) {
         Ok(netns) if netns.is(id)? => Ok(Some(netns)),
@@ -52,7 +52,7 @@ pub fn find_netns(path: &Path, id: NetNsId) -> Result<Option<NetNs>, Error> {
 /// If the thread's own namespace cannot be opened.
 pub fn other_netns() -> Result<Vec<NetNs>, Error> {
     let own = NetNs::current()?.id();
-    let all = Living::look(Path::new("/")).and_then(|living| living.all());
+    let all = LiveNetns::look(Path::new("/")).and_then(|living| living.all());
     let mut all = all.unwrap_or_else(|error| {
         warn!(%error, "namespaces that pods made cannot be looked into");
         Vec::new()
@@ -61,7 +61,7 @@ pub fn other_netns() -> Result<Vec<NetNs>, Error> {
     Ok(all)
 }
 
-impl Pod {
+impl PodNetns {
     /// The pod of a namespace.
     ///
     /// # Errors
@@ -127,10 +127,10 @@ impl Pod {
         Err(Error::NameInUse { ifname: ifname.clone(), what: format!("{of}{what}"), index: link.index })
     }
 
-    /// Has sysctls in the pod be so, given as in [`Pod::write_sysctls`]. One that is so already need not be writable.
+    /// Has sysctls in the pod be so, given as in [`PodNetns::write_sysctls`]. One that is so already need not be writable.
     ///
     /// # Errors
-    /// As [`Pod::write_sysctls`].
+    /// As [`PodNetns::write_sysctls`].
     pub fn have_sysctls(&self, sysctls: &[(String, &str)]) -> Result<io::Result<()>, Error> {
         let is_so = |(name, value): &(String, &str)| {
             fs::read_to_string(format!("/proc/sys/{name}")).is_ok_and(|text| text.trim() == *value)

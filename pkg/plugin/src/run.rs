@@ -7,7 +7,10 @@ use std::{
     process::ExitCode,
 };
 
-use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Outcome, Plugin, Status, Streams, Verb, Version};
+use cni::{
+    AddRequest, AddResult, CallIo, CallOutcome, CheckRequest, DelRequest, Error, ErrorCode, GcRequest,
+    Operation, Plugin, StatusRequest, Version,
+};
 
 use crate::{Budget, log};
 
@@ -15,28 +18,28 @@ use crate::{Budget, log};
 pub fn run(plugin: &dyn Plugin) -> ExitCode {
     let command = env::var("CNI_COMMAND").unwrap_or_default();
     // What is no verb takes no time.
-    let budget = Budget::begin(Verb::from_command(&command).unwrap_or(Verb::Version));
+    let budget = Budget::begin(Operation::from_command(&command).unwrap_or(Operation::Version));
     panic::set_hook(Box::new(report_panic));
     log::start(plugin.name());
-    let streams = Streams {
+    let streams = CallIo {
         environment: &|name| env::var_os(name),
         stdin: &mut io::stdin(),
         stdout: &mut io::stdout(),
         stderr: &mut io::stderr(),
     };
-    match cni::serve(&Budgeted { plugin, budget }, streams) {
-        Outcome::Success => ExitCode::SUCCESS,
-        Outcome::Failure => ExitCode::FAILURE,
+    match cni::serve(&BudgetedPlugin { plugin, budget }, streams) {
+        CallOutcome::Success => ExitCode::SUCCESS,
+        CallOutcome::Failure => ExitCode::FAILURE,
     }
 }
 
 /// A plugin whose errors say what the call's time went into, where that is why it failed.
-struct Budgeted<'a> {
+struct BudgetedPlugin<'a> {
     plugin: &'a dyn Plugin,
     budget: Budget,
 }
 
-impl Plugin for Budgeted<'_> {
+impl Plugin for BudgetedPlugin<'_> {
     fn name(&self) -> &'static str {
         self.plugin.name()
     }
@@ -45,23 +48,23 @@ impl Plugin for Budgeted<'_> {
         self.plugin.about()
     }
 
-    fn add(&self, request: &Add<'_>) -> Result<AddResult, Error> {
+    fn add(&self, request: &AddRequest<'_>) -> Result<AddResult, Error> {
         self.plugin.add(request).map_err(|error| self.budget.explain(error))
     }
 
-    fn del(&self, request: &Del<'_>) -> Result<(), Error> {
+    fn del(&self, request: &DelRequest<'_>) -> Result<(), Error> {
         self.plugin.del(request).map_err(|error| self.budget.explain(error))
     }
 
-    fn check(&self, request: &Check<'_>) -> Result<(), Error> {
+    fn check(&self, request: &CheckRequest<'_>) -> Result<(), Error> {
         self.plugin.check(request).map_err(|error| self.budget.explain(error))
     }
 
-    fn gc(&self, request: &Gc<'_>) -> Result<(), Error> {
+    fn gc(&self, request: &GcRequest<'_>) -> Result<(), Error> {
         self.plugin.gc(request).map_err(|error| self.budget.explain(error))
     }
 
-    fn status(&self, request: &Status<'_>) -> Result<(), Error> {
+    fn status(&self, request: &StatusRequest<'_>) -> Result<(), Error> {
         self.plugin.status(request).map_err(|error| self.budget.explain(error))
     }
 }
@@ -77,7 +80,7 @@ fn report_panic(info: &panic::PanicHookInfo<'_>) {
     let what = info.payload().downcast_ref::<&str>().copied();
     let what = what.or_else(|| info.payload().downcast_ref::<String>().map(String::as_str));
     let error =
-        Error::new(Code::INTERNAL, format!("bug in silkrail at {place}: {}", what.unwrap_or("panic")));
+        Error::new(ErrorCode::INTERNAL, format!("bug in silkrail at {place}: {}", what.unwrap_or("panic")));
     let mut stdout = io::stdout();
     let _ = stdout.write_all(error.to_json(Version::LATEST).as_bytes()).and_then(|()| stdout.flush());
     std::process::exit(1);

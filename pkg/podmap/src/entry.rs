@@ -14,23 +14,23 @@ pub struct Entry {
     /// The boot of the kernel in which it was written; an entry of another boot is stale.
     pub boot_id: String,
     /// Who wrote it.
-    pub writer: Writer,
+    pub writer: EntryWriter,
     /// When, by RFC 3339.
     pub created_at: String,
     /// The pod, where the runtime told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<Pod>,
+    pub pod: Option<PodRef>,
     /// The container and its namespace.
-    pub container: Container,
+    pub container: ContainerRef,
     /// The interface.
-    pub network: Network,
+    pub network: NetworkAttachment,
     /// The RDMA device.
-    pub rdma: Rdma,
+    pub rdma: RdmaInfo,
 }
 
 /// Who wrote an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Writer {
+pub struct EntryWriter {
     /// The plugin.
     pub name: String,
     /// Its version.
@@ -39,7 +39,7 @@ pub struct Writer {
 
 /// A pod of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pod {
+pub struct PodRef {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -52,7 +52,7 @@ pub struct Pod {
 /// A container and its network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Container {
+pub struct ContainerRef {
     /// The container's ID: for Kubernetes the sandbox's.
     pub sandbox_id: String,
     /// The path of its namespace.
@@ -69,7 +69,7 @@ pub struct Container {
 /// An interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Network {
+pub struct NetworkAttachment {
     /// The network's name.
     pub name: String,
     /// The plugin that made the interface.
@@ -93,7 +93,7 @@ pub struct Network {
 /// How a pod has its RDMA device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum AttachMode {
     /// Not at all.
     #[default]
     None,
@@ -106,9 +106,9 @@ pub enum Mode {
 /// An RDMA device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rdma {
+pub struct RdmaInfo {
     /// How the pod has it.
-    pub mode: Mode,
+    pub mode: AttachMode,
     /// Its name, like `mlx5_5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ibdev: Option<String>,
@@ -138,12 +138,12 @@ pub struct Rdma {
     pub master: Option<String>,
     /// The pod's addresses in the device's GID table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gids: Vec<Gid>,
+    pub gids: Vec<GidInfo>,
 }
 
 /// An entry of a GID table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gid {
+pub struct GidInfo {
     /// Its index.
     pub index: u32,
     /// `RoCE v2`, `IB/RoCE v1`.
@@ -163,12 +163,16 @@ impl Entry {
         Self {
             schema: Self::SCHEMA.into(),
             boot_id: String::new(),
-            writer: Writer { name: plugin.into(), version: env!("CARGO_PKG_VERSION").into() },
+            writer: EntryWriter { name: plugin.into(), version: env!("CARGO_PKG_VERSION").into() },
             created_at: utc::now(),
             pod: None,
-            container: Container { sandbox_id: container_id.to_string(), ..Container::default() },
-            network: Network { cni_type: plugin.into(), ifname: ifname.to_string(), ..Network::default() },
-            rdma: Rdma::default(),
+            container: ContainerRef { sandbox_id: container_id.to_string(), ..ContainerRef::default() },
+            network: NetworkAttachment {
+                cni_type: plugin.into(),
+                ifname: ifname.to_string(),
+                ..NetworkAttachment::default()
+            },
+            rdma: RdmaInfo::default(),
         }
     }
     /// Reads an entry's file. Keys that this program does not know are ignored.

@@ -19,7 +19,7 @@ use std::{
 
 use addr::Attachment;
 
-pub use entry::{Container, Entry, Gid, Mode, Network, Pod, Rdma, Writer};
+pub use entry::{AttachMode, ContainerRef, Entry, EntryWriter, GidInfo, NetworkAttachment, PodRef, RdmaInfo};
 
 /// An entry could not be read or written.
 #[derive(Debug, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use modprobe::{IbCore, Kernel, Modprobe, NextBoot};
+use modprobe::{IbCoreLocation, KernelModules, ModprobeConfig, NextBootMode};
 use netns::OtherNetNs;
 use rdma::{ModeError, NetnsMode, Socket};
 use serde::Serialize;
@@ -19,9 +19,9 @@ const SHOWN: usize = 5;
 /// What setting the mode came to.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Change {
+pub struct ModeChange {
     /// What became of the mode of now.
-    pub outcome: Outcome,
+    pub outcome: ModeOutcome,
     /// Whether nothing was done, and this is what would be.
     pub dry_run: bool,
     /// What was asked for.
@@ -29,9 +29,9 @@ pub struct Change {
     /// The mode before, where it is known.
     pub was: Option<NetnsMode>,
     /// The file that says it to the next boot.
-    pub persisted: Option<Persisted>,
+    pub persisted: Option<PersistedMode>,
     /// What keeps the kernel from changing the mode.
-    pub namespaces: Option<InTheWay>,
+    pub namespaces: Option<BlockingNetns>,
     /// What else should be known.
     pub notes: Vec<String>,
     /// What makes the next boot's mode another one, although the file is right.
@@ -44,7 +44,7 @@ pub struct Change {
 /// What became of the mode of now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum ModeOutcome {
     /// It was as wanted.
     NoChange,
     /// It is as wanted now.
@@ -57,7 +57,7 @@ pub enum Outcome {
 
 /// The file that says the mode to the next boot.
 #[derive(Debug, Serialize)]
-pub struct Persisted {
+pub struct PersistedMode {
     /// The file.
     pub file: PathBuf,
     /// Whether it had to be written.
@@ -66,7 +66,7 @@ pub struct Persisted {
 
 /// What keeps the kernel from changing the mode.
 #[derive(Debug, Serialize)]
-pub struct InTheWay {
+pub struct BlockingNetns {
     /// How many network namespaces beside the node's.
     pub count: usize,
     /// The first of them.
@@ -78,19 +78,19 @@ pub struct InTheWay {
 ///
 /// # Errors
 /// If it cannot be set at all; the mode of now is then as it was. That other namespaces are in the way is no error.
-pub fn ensure(root: &Path, mode: NetnsMode, persist: bool) -> Result<Change, Error> {
+pub fn ensure(root: &Path, mode: NetnsMode, persist: bool) -> Result<ModeChange, Error> {
     let sysfs = Sysfs::at(root.join("sys"));
     netns::require_node_netns(root)?;
-    let kernel = Kernel::running(root);
+    let kernel = KernelModules::running(root);
     let loaded = can_be_set(&sysfs, &kernel, persist)?;
-    let mut change = Change::new(mode);
+    let mut change = ModeChange::new(mode);
     if persist {
         change.persist(root, &kernel)?;
     }
     if loaded {
         change.set(root, &mut rdma::open(&sysfs)?)?;
     } else {
-        change.outcome = Outcome::AtLoad;
+        change.outcome = ModeOutcome::AtLoad;
     }
     Ok(change)
 }
@@ -99,21 +99,21 @@ pub fn ensure(root: &Path, mode: NetnsMode, persist: bool) -> Result<Change, Err
 ///
 /// # Errors
 /// As [`ensure`].
-pub fn preview(root: &Path, mode: NetnsMode, persist: bool) -> Result<Change, Error> {
+pub fn preview(root: &Path, mode: NetnsMode, persist: bool) -> Result<ModeChange, Error> {
     let sysfs = Sysfs::at(root.join("sys"));
     netns::require_node_netns(root)?;
-    let kernel = Kernel::running(root);
+    let kernel = KernelModules::running(root);
     let loaded = can_be_set(&sysfs, &kernel, persist)?;
-    let mut change = Change { dry_run: true, ..Change::new(mode) };
+    let mut change = ModeChange { dry_run: true, ..ModeChange::new(mode) };
     if persist {
         let next = next_boot(root, &kernel)?;
         match kernel.ib_core() {
-            IbCore::BuiltIn if next.mode != mode => change.needs_kernel_argument(),
-            IbCore::BuiltIn => {}
+            IbCoreLocation::BuiltIn if next.mode != mode => change.needs_kernel_argument(),
+            IbCoreLocation::BuiltIn => {}
             _ => {
-                let modprobe = Modprobe::below(root);
+                let modprobe = ModprobeConfig::below(root);
                 let changed = modprobe.would_persist(mode)?;
-                change.persisted = Some(Persisted { file: modprobe.file(), changed });
+                change.persisted = Some(PersistedMode { file: modprobe.file(), changed });
             }
         }
     }
@@ -122,31 +122,31 @@ pub fn preview(root: &Path, mode: NetnsMode, persist: bool) -> Result<Change, Er
         Some((now, _)) => {
             let others = change.others(root);
             if others.is_empty() {
-                (change.outcome, change.was) = (Outcome::Changed, Some(now));
+                (change.outcome, change.was) = (ModeOutcome::Changed, Some(now));
             } else {
                 change.refused_by(now, others);
             }
         }
         None if loaded => {}
-        None => change.outcome = Outcome::AtLoad,
+        None => change.outcome = ModeOutcome::AtLoad,
     }
     Ok(change)
 }
 
 /// Whether `ib_core` is loaded, where a mode can be set at all.
-fn can_be_set(sysfs: &Sysfs, kernel: &Kernel, persist: bool) -> Result<bool, Error> {
+fn can_be_set(sysfs: &Sysfs, kernel: &KernelModules, persist: bool) -> Result<bool, Error> {
     let loaded = sysfs.has_rdma()?;
     match kernel.ib_core() {
-        IbCore::Missing if !loaded => Err(Error::NoModule(kernel.modules().display().to_string())),
+        IbCoreLocation::Missing if !loaded => Err(Error::NoModule(kernel.modules().display().to_string())),
         _ if !loaded && !persist => Err(Error::NotLoaded),
         _ => Ok(loaded),
     }
 }
 
-impl Change {
+impl ModeChange {
     fn new(wanted: NetnsMode) -> Self {
         Self {
-            outcome: Outcome::NoChange,
+            outcome: ModeOutcome::NoChange,
             dry_run: false,
             wanted,
             was: None,
@@ -160,20 +160,20 @@ impl Change {
 
     /// Whether a reboot, or an idle node, is needed for what was asked for.
     pub fn needs_reboot(&self) -> bool {
-        self.outcome == Outcome::RebootRequired || self.unfinished
+        self.outcome == ModeOutcome::RebootRequired || self.unfinished
     }
 
     /// Sets the mode for the next boot.
-    fn persist(&mut self, root: &Path, kernel: &Kernel) -> Result<(), Error> {
-        if kernel.ib_core() == IbCore::BuiltIn {
+    fn persist(&mut self, root: &Path, kernel: &KernelModules) -> Result<(), Error> {
+        if kernel.ib_core() == IbCoreLocation::BuiltIn {
             if next_boot(root, kernel)?.mode != self.wanted {
                 self.needs_kernel_argument();
             }
             return Ok(());
         }
-        let modprobe = Modprobe::below(root);
+        let modprobe = ModprobeConfig::below(root);
         let changed = modprobe.persist(self.wanted)?;
-        self.persisted = Some(Persisted { file: modprobe.file(), changed });
+        self.persisted = Some(PersistedMode { file: modprobe.file(), changed });
         if changed {
             self.notes.extend(kernel.initramfs_hint());
         }
@@ -195,7 +195,7 @@ impl Change {
         match rdma::set_netns_mode(socket, self.wanted) {
             Ok(()) => {
                 let is_now = rdma::netns_mode(socket)? == self.wanted;
-                self.outcome = if is_now { Outcome::Changed } else { Outcome::RebootRequired };
+                self.outcome = if is_now { ModeOutcome::Changed } else { ModeOutcome::RebootRequired };
             }
             Err(ModeError::Busy { .. }) => {
                 let others = self.others(root);
@@ -217,7 +217,7 @@ impl Change {
     }
 
     /// Our file is right; is it also the one that counts?
-    fn next_boot(&mut self, next: NextBoot) {
+    fn next_boot(&mut self, next: NextBootMode) {
         self.notes.extend(next.warnings);
         if next.mode == self.wanted {
             return;
@@ -238,10 +238,10 @@ impl Change {
     }
 
     fn refused_by(&mut self, now: NetnsMode, mut namespaces: Vec<OtherNetNs>) {
-        self.outcome = Outcome::RebootRequired;
+        self.outcome = ModeOutcome::RebootRequired;
         self.was = Some(now);
         let count = namespaces.len();
         namespaces.truncate(SHOWN);
-        self.namespaces = Some(InTheWay { count, shown: namespaces });
+        self.namespaces = Some(BlockingNetns { count, shown: namespaces });
     }
 }

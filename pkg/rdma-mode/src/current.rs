@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use modprobe::{IbCore, Kernel, Modprobe, NextBoot};
+use modprobe::{IbCoreLocation, KernelModules, ModprobeConfig, NextBootMode};
 use rdma::NetnsMode;
 use serde::Serialize;
 use sysfs::Sysfs;
@@ -12,13 +12,13 @@ use crate::Error;
 /// The mode of now, and of the next boot.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Current {
+pub struct CurrentMode {
     /// The mode of now; `None` without RDMA.
     pub mode: Option<NetnsMode>,
     /// Who told it.
-    pub source: Option<Source>,
+    pub source: Option<ModeSource>,
     /// The mode of the next boot, and why.
-    pub next_boot: NextBoot,
+    pub next_boot: NextBootMode,
     /// Whether the next boot will have the mode of now.
     pub agree: bool,
 }
@@ -26,14 +26,14 @@ pub struct Current {
 /// Who told the mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum ModeSource {
     /// The kernel, by netlink.
     Netlink,
     /// The kernel's parameter in `/sys`.
     Sysfs,
 }
 
-impl Current {
+impl CurrentMode {
     /// The mode of the node whose root directory this is.
     ///
     /// # Errors
@@ -43,31 +43,31 @@ impl Current {
             Some((mode, source)) => (Some(mode), Some(source)),
             None => (None, None),
         };
-        let next = next_boot(root, &Kernel::running(root))?;
+        let next = next_boot(root, &KernelModules::running(root))?;
         Ok(Self { mode, source, agree: mode.is_none_or(|mode| mode == next.mode), next_boot: next })
     }
 }
 
 /// The mode of now, and who says so: the kernel by netlink, or else its parameter in sysfs. `None` without RDMA.
-pub(crate) fn now(sysfs: &Sysfs) -> Result<Option<(NetnsMode, Source)>, Error> {
+pub(crate) fn now(sysfs: &Sysfs) -> Result<Option<(NetnsMode, ModeSource)>, Error> {
     let error = match rdma::open(sysfs).and_then(|mut socket| rdma::netns_mode(&mut socket)) {
-        Ok(mode) => return Ok(Some((mode, Source::Netlink))),
+        Ok(mode) => return Ok(Some((mode, ModeSource::Netlink))),
         Err(rdma::Error::NoRdma) => return Ok(None),
         Err(error) => error,
     };
     match sysfs.shared_netns_parameter()? {
-        Some(true) => Ok(Some((NetnsMode::Shared, Source::Sysfs))),
-        Some(false) => Ok(Some((NetnsMode::Exclusive, Source::Sysfs))),
+        Some(true) => Ok(Some((NetnsMode::Shared, ModeSource::Sysfs))),
+        Some(false) => Ok(Some((NetnsMode::Exclusive, ModeSource::Sysfs))),
         None => Err(error.into()),
     }
 }
 
 /// The mode that the next boot will have, and why.
-pub(crate) fn next_boot(root: &Path, kernel: &Kernel) -> Result<NextBoot, Error> {
+pub(crate) fn next_boot(root: &Path, kernel: &KernelModules) -> Result<NextBootMode, Error> {
     let command_line = fs::read_to_string(root.join("proc/cmdline")).unwrap_or_default();
     let settings = match kernel.ib_core() {
-        IbCore::BuiltIn => Vec::new(), // modprobe has nothing to load
-        IbCore::Module | IbCore::Missing => Modprobe::below(root).settings()?,
+        IbCoreLocation::BuiltIn => Vec::new(), // modprobe has nothing to load
+        IbCoreLocation::Module | IbCoreLocation::Missing => ModprobeConfig::below(root).settings()?,
     };
-    Ok(NextBoot::of(&settings, modprobe::command_line(&command_line)))
+    Ok(NextBootMode::of(&settings, modprobe::command_line(&command_line)))
 }

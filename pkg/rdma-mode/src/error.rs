@@ -28,7 +28,7 @@ pub enum Error {
     Modprobe(#[from] modprobe::Error),
     /// What this process sees is not the node's.
     #[error(transparent)]
-    NotTheNode(#[from] netns::CannotJudge),
+    NotTheNode(#[from] netns::NotOnNode),
 }
 
 impl Error {

@@ -24,7 +24,7 @@ use rdma::{Device, Port, Socket};
 use serde_json::json;
 use sysfs::Sysfs;
 
-type Outcome = Result<(), Box<dyn Error>>;
+type ProbeResult = Result<(), Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &[&str]) -> Outcome {
+fn run(arguments: &[&str]) -> ProbeResult {
     let sysfs = Sysfs::system();
     let mut socket = rdma::open(&sysfs)?;
     match arguments {
@@ -82,7 +82,7 @@ fn namespace(name: &str) -> Result<NetNs, netns::Error> {
     if name == "-" { NetNs::current() } else { NetNs::open(&Path::new("/run/netns").join(name)) }
 }
 
-fn everything(socket: &mut Socket, sysfs: &Sysfs) -> Outcome {
+fn everything(socket: &mut Socket, sysfs: &Sysfs) -> ProbeResult {
     println!("{}", json!({"mode": rdma::netns_mode(socket)?, "parameter": sysfs.shared_netns_parameter()?}));
     for device in rdma::devices(socket)? {
         print_device(&device);
@@ -114,7 +114,7 @@ fn print_port(port: &Port) {
     );
 }
 
-fn print_counters(socket: &mut Socket, device: &Device, port: &Port) -> Outcome {
+fn print_counters(socket: &mut Socket, device: &Device, port: &Port) -> ProbeResult {
     for counter in rdma::hw_counters(socket, device, port.port)? {
         println!("{}", json!({"counter": counter.name, "of": device.name, "value": counter.value}));
     }

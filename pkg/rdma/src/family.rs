@@ -1,6 +1,6 @@
 //! The socket to the kernel's RDMA core.
 
-use netlink::Family;
+use netlink::NetlinkFamily;
 use netlink_packet_rdma::{NETLINK_RDMA, NldevAttribute, NldevCommand, NldevMessage, RdmaMessage};
 use netns::NetNs;
 use nix::errno::Errno;
@@ -12,9 +12,9 @@ use crate::Error;
 #[derive(Debug)]
 pub struct RdmaFamily;
 
-impl Family for RdmaFamily {
+impl NetlinkFamily for RdmaFamily {
     const PROTOCOL: isize = NETLINK_RDMA;
-    type Message = RdmaMessage;
+    type RtnlMessage = RdmaMessage;
     /// A set of counters with more than some 2,600 queue pairs fits into no datagram, and each attempt may cost
     /// the card's firmware commands. A million queue pairs have 2,500 datagrams.
     const DATAGRAMS: usize = 4096;

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use netlink_packet_rdma::{NetnsMode as Wire, NldevAttribute, NldevCommand};
+use netlink_packet_rdma::{NldevAttribute, NldevCommand, RawNetnsMode as Wire};
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 

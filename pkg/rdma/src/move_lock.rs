@@ -63,19 +63,19 @@ impl MoveLock {
     /// That of `others` first: who waits for one of them must not keep the node's own from everybody meanwhile.
     fn take_also(others: &[&Path], sysfs: &Sysfs, deadline: Instant) -> Result<Self, Error> {
         let (roots, everybodys) = (sysfs.root().join(ROOTS), sysfs.root().join(EVERYBODYS));
-        let directory = open(&everybodys, Access::Read)?.ok_or(Error::NoRdma)?;
+        let directory = open(&everybodys, LockAccess::Read)?.ok_or(Error::NoRdma)?;
         let mut files = Vec::new();
         for path in others {
-            files.extend(open(path, Access::Read)?.map(|file| wait(file, path, deadline)).transpose()?);
+            files.extend(open(path, LockAccess::Read)?.map(|file| wait(file, path, deadline)).transpose()?);
         }
-        let Some(file) = open(&roots, Access::Write)? else {
+        let Some(file) = open(&roots, LockAccess::Write)? else {
             files.push(wait(directory, &everybodys, deadline)?);
             return Ok(Self { _files: files });
         };
         // Everybody waits for that at the same time: nobody has the node's own meanwhile.
         drop(wait_shortly(directory, &everybodys, COURTESY)?);
         files.push(wait(file, &roots, deadline)?);
-        let directory = open(&everybodys, Access::Read)?.ok_or(Error::NoRdma)?;
+        let directory = open(&everybodys, LockAccess::Read)?.ok_or(Error::NoRdma)?;
         match wait_shortly(directory, &everybodys, GLANCE)? {
             Ok(directory) => files.push(directory),
             Err(held) => warn!(%held, "moving all the same, for anybody may keep that locked"),
@@ -86,15 +86,15 @@ impl MoveLock {
 
 /// How a file is opened that is locked: one of mode 0200 cannot be read without the capability to read everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Access {
+enum LockAccess {
     Read,
     Write,
 }
 
 /// Opens what is locked; `None` if it is not there, or cannot be opened for writing because sysfs is mounted read-only.
-fn open(path: &Path, access: Access) -> Result<Option<File>, Error> {
+fn open(path: &Path, access: LockAccess) -> Result<Option<File>, Error> {
     let mut options = OpenOptions::new();
-    options.read(access == Access::Read).write(access == Access::Write);
+    options.read(access == LockAccess::Read).write(access == LockAccess::Write);
     match options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path) {
         Ok(file) => Ok(Some(file)),
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ReadOnlyFilesystem) => Ok(None),

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use netlink::Events;
+use netlink::Notifications;
 use sysfs::{Function, Sysfs};
 
 use crate::{Device, Error, Socket, devices_of};
@@ -44,7 +44,7 @@ pub fn wait_for_return(
     }
     let begin = Instant::now();
     // Listen before the next look, or an event in between is lost.
-    let events = Events::open(UEVENT, KERNEL).ok();
+    let events = Notifications::open(UEVENT, KERNEL).ok();
     loop {
         if let Some(devices) = devices_at_home(socket, sysfs, function)? {
             return Ok(devices);
@@ -106,7 +106,7 @@ pub fn is_between_namespaces(sysfs: &Sysfs, function: &Function) -> Result<bool,
     Ok(lack_uverbs || lack_umads)
 }
 
-fn pause(events: Option<&Events>, deadline: Instant) {
+fn pause(events: Option<&Notifications>, deadline: Instant) {
     let heard = events.is_some_and(|events| events.wait(deadline, TICK).is_ok());
     if !heard {
         std::thread::sleep(TICK.min(deadline.saturating_duration_since(Instant::now())));
@@ -120,12 +120,12 @@ mod tests {
     use super::*;
 
     /// What sysfs shows of a function that has a driver, with the parts of the kernel that were loaded.
-    struct Shown {
+    struct SysfsPresence {
         tree: tempfile::TempDir,
         function: Function,
     }
 
-    impl Shown {
+    impl SysfsPresence {
         fn new(classes: &[&str]) -> Self {
             let tree = tempfile::tempdir().unwrap();
             let shown = Self { tree, function: "0000:01:10.0".parse().unwrap() };
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_device_is_between_namespaces_until_it_has_its_last_character_device_again() {
-        let shown = Shown::new(&[VERBS, MAD]);
+        let shown = SysfsPresence::new(&[VERBS, MAD]);
         assert!(shown.is_between(), "it has given them up, and is in the pod");
         shown.has_char_device(VERBS, "uverbs3", "mlx5_3\n");
         assert!(shown.is_between(), "it is in a pod that is gone");
@@ -193,14 +193,14 @@ mod tests {
 
     #[test]
     fn what_the_kernel_does_not_make_is_not_missed() {
-        let shown = Shown::new(&[]);
+        let shown = SysfsPresence::new(&[]);
         shown.has("mlx5_3", "1: CA\n");
         assert!(!shown.is_between(), "neither module is loaded");
-        let shown = Shown::new(&[VERBS, MAD]);
+        let shown = SysfsPresence::new(&[VERBS, MAD]);
         shown.has("irdma0", "4: RNIC\n");
         shown.has_char_device(VERBS, "uverbs0", "irdma0\n");
         assert!(!shown.is_between(), "iWARP has no umad");
-        let shown = Shown::new(&[VERBS]);
+        let shown = SysfsPresence::new(&[VERBS]);
         fs::remove_file(shown.device("driver")).unwrap();
         assert!(!shown.is_between(), "there is no driver to make a device");
     }

@@ -1,13 +1,13 @@
 //! One answer of the kernel, in our terms.
 
 use ipnetwork::IpNetwork;
-use netlink::{Answers, NoAnswer};
+use netlink::{Replies, ReplyError};
 
 use crate::{Link, Route, VfIndex, VfSettings, address, link, message::Message, route, vf};
 
 /// What an answer tells of.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum RtnlObject {
     /// A link, and its VFs if they were asked for.
     Link(Box<Link>, Vec<(VfIndex, VfSettings)>),
     /// An address of a link.
@@ -18,13 +18,13 @@ pub enum Answer {
     Other,
 }
 
-impl Answer {
+impl RtnlObject {
     /// What a datagram tells that answers the request of the number `sequence`.
     ///
     /// # Errors
     /// That the kernel refused, or that it cannot be understood.
-    pub fn parse(datagram: &[u8], sequence: u32) -> Result<Vec<Self>, NoAnswer> {
-        let answers = Answers::parse(datagram, sequence)?;
+    pub fn parse(datagram: &[u8], sequence: u32) -> Result<Vec<Self>, ReplyError> {
+        let answers = Replies::parse(datagram, sequence)?;
         Ok(answers.messages.iter().map(Self::of).collect())
     }
 
@@ -48,19 +48,19 @@ mod tests {
 
     use super::*;
     use crate::{
-        Scope, VfSettingsChange, VfVlanTag,
+        RouteScopeId, VfSetting, VfVlanTag,
         message::{NEWADDR, NEWLINK, NEWROUTE},
     };
 
     /// What is read of a message that we write ourselves.
-    fn echoed(message: Message) -> Answer {
+    fn echoed(message: Message) -> RtnlObject {
         let mut header = NetlinkHeader::default();
         header.sequence_number = 7;
         let mut packet = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
         packet.finalize();
         let mut bytes = vec![0; packet.buffer_len()];
         packet.serialize(&mut bytes);
-        Answer::parse(&bytes, 7).unwrap().remove(0)
+        RtnlObject::parse(&bytes, 7).unwrap().remove(0)
     }
 
     #[test]
@@ -71,19 +71,19 @@ mod tests {
             proto: proto.parse().unwrap(),
         };
         for change in [
-            VfSettingsChange::Vlan(tag(0, 0, "802.1q")),
-            VfSettingsChange::Vlan(tag(4094, 7, "802.1ad")),
-            VfSettingsChange::Mac("c2:11:22:33:44:55".parse().unwrap()),
-            VfSettingsChange::Rate(1, u32::MAX),
-            VfSettingsChange::SpoofCheck(true),
-            VfSettingsChange::Trust(false),
-            VfSettingsChange::LinkState(2),
+            VfSetting::Vlan(tag(0, 0, "802.1q")),
+            VfSetting::Vlan(tag(4094, 7, "802.1ad")),
+            VfSetting::Mac("c2:11:22:33:44:55".parse().unwrap()),
+            VfSetting::Rate(1, u32::MAX),
+            VfSetting::SpoofCheck(true),
+            VfSetting::Trust(false),
+            VfSetting::LinkState(2),
         ] {
-            let mac = VfSettingsChange::Mac("c2:11:22:33:44:55".parse().unwrap());
+            let mac = VfSetting::Mac("c2:11:22:33:44:55".parse().unwrap());
             let infos = vec![mac.attribute(3), change.attribute(3)];
             let vfs = LinkAttribute::VfInfoList(vec![LinkVfInfo(infos)]);
             let message = LinkUnspec::new_with_index(2).append_extra_attribute(vfs).build();
-            let Answer::Link(_, vfs) = echoed(Message::Link(NEWLINK, message)) else { panic!("no link") };
+            let RtnlObject::Link(_, vfs) = echoed(Message::Link(NEWLINK, message)) else { panic!("no link") };
             let [(3, settings)] = vfs.as_slice() else { panic!("{vfs:?}") };
             assert!(change.is_in_place(settings), "{change:?} is read as {settings:?}");
         }
@@ -94,7 +94,7 @@ mod tests {
         for text in ["172.81.0.100/16", "10.0.0.1/31", "255.255.255.255/32", "fd00::5/64", "::/0"] {
             let network: IpNetwork = text.parse().unwrap();
             let address = echoed(Message::Address(NEWADDR, address::message(2, network)));
-            assert!(matches!(address, Answer::Address(read) if read == network), "{address:?}");
+            assert!(matches!(address, RtnlObject::Address(read) if read == network), "{address:?}");
             let gateway = if network.is_ipv4() { "10.0.0.1" } else { "fd00::1" };
             let route = Route {
                 dst: IpNetwork::new(network.network(), network.prefix()).unwrap(),
@@ -102,12 +102,12 @@ mod tests {
                 link: 7,
                 priority: Some(u32::MAX),
                 table: Some(1000),
-                scope: Some(Scope(0)),
+                scope: Some(RouteScopeId(0)),
                 mtu: None, // the kernel's to keep; nobody reads them back
                 advmss: None,
             };
             let read = echoed(Message::Route(NEWROUTE, route::message(&route)));
-            assert!(matches!(&read, Answer::Route(read) if *read == route), "{read:?}");
+            assert!(matches!(&read, RtnlObject::Route(read) if *read == route), "{read:?}");
         }
     }
 }

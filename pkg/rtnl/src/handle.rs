@@ -92,9 +92,9 @@ impl Handle {
 }
 
 /// What an error names a link by.
-pub(crate) struct Index(pub(crate) u32);
+pub(crate) struct LinkIndexText(pub(crate) u32);
 
-impl fmt::Display for Index {
+impl fmt::Display for LinkIndexText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "link with index {}", self.0)
     }

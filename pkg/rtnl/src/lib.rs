@@ -17,12 +17,12 @@ mod old_kernel;
 mod route;
 mod vf;
 
-pub use answer::Answer;
+pub use answer::RtnlObject;
 pub use handle::{Error, Handle};
-pub use link::{ETHERNET, INFINIBAND, Kind, Link, NewLink, indexes_above};
+pub use link::{ETHERNET, INFINIBAND, Link, LinkKind, NewLink, indexes_above};
 pub use link_settings::LinkSettings;
-pub use route::{Destination, Rank, Route, Scope};
-pub use vf::{VfIndex, VfSettings, VfSettingsChange, VfVlanTag};
+pub use route::{Route, RouteKey, RoutePosition, RouteScopeId};
+pub use vf::{VfIndex, VfSetting, VfSettings, VfVlanTag};
 
 /// Builders of links, for the kinds of link that plugins make.
 pub use netlink_packet_route::link::{InfoMacVlan, IpVlanMode, LinkMessage, MacVlanMode};
@@ -32,10 +32,13 @@ pub use rtnetlink::{LinkIpVlan, LinkMacVlan, LinkMessageBuilder};
 ///
 /// # Errors
 /// The system call's error.
-pub fn events(addresses: bool) -> std::io::Result<netlink::Events> {
+pub fn events(addresses: bool) -> std::io::Result<netlink::Notifications> {
     const NETLINK_ROUTE: isize = 0;
     const LINK: u32 = 1;
     const IPV4_IFADDR: u32 = 0x10;
     const IPV6_IFADDR: u32 = 0x100;
-    netlink::Events::open(NETLINK_ROUTE, if addresses { LINK | IPV4_IFADDR | IPV6_IFADDR } else { LINK })
+    netlink::Notifications::open(
+        NETLINK_ROUTE,
+        if addresses { LINK | IPV4_IFADDR | IPV6_IFADDR } else { LINK },
+    )
 }

@@ -13,7 +13,7 @@ use rtnetlink::LinkUnspec;
 use crate::{
     Error, Handle, LinkSettings,
     attributes::text,
-    handle::Index,
+    handle::LinkIndexText,
     message::{DELLINK, DELLINKPROP, GETLINK, Message, NEWLINK, NEWLINKPROP},
     old_kernel::{NEW_IFINDEX, PROP_LIST, knows},
 };
@@ -33,7 +33,7 @@ pub struct Link {
     /// Its other names. What is no UTF-8 in one is shown as such.
     pub altnames: Vec<String>,
     /// What kind of virtual link it is; `None` for a physical one.
-    pub kind: Option<Kind>,
+    pub kind: Option<LinkKind>,
     /// Its hardware type, an `ARPHRD_` number like [`ETHERNET`].
     pub hardware: u16,
     /// Its address; `None` unless it has six bytes.
@@ -58,7 +58,7 @@ pub struct Link {
 
 /// The kind of a virtual link, with what we look at of its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum LinkKind {
     /// macvlan.
     MacVlan(Option<MacVlanMode>),
     /// ipvlan.
@@ -71,7 +71,7 @@ pub enum Kind {
     Other(String),
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for LinkKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::MacVlan(_) => "macvlan",
@@ -147,7 +147,7 @@ impl Handle {
     /// # Errors
     /// Not found; or any other of [`Error`].
     pub fn link_by_index(&self, index: u32) -> Result<Link, Error> {
-        self.get_link(&Index(index), LinkUnspec::new_with_index(index).build())
+        self.get_link(&LinkIndexText(index), LinkUnspec::new_with_index(index).build())
     }
 
     /// The link of that index, if there is one.
@@ -203,7 +203,7 @@ impl Handle {
     /// Not found; or any other of [`Error`].
     pub fn delete_link(&self, index: u32) -> Result<(), Error> {
         let message = LinkUnspec::new_with_index(index).build();
-        self.execute("delete", &Index(index), Message::Link(DELLINK, message), 0)
+        self.execute("delete", &LinkIndexText(index), Message::Link(DELLINK, message), 0)
     }
 
     /// Moves a link into another namespace under another name and, if one is given, an index that is free
@@ -268,14 +268,15 @@ impl Handle {
     /// Refused with `EINVAL` if one of them went meanwhile: then some may be left. Any other of [`Error`].
     pub fn remove_altnames(&self, index: u32) -> Result<(), Error> {
         let message = without_statistics(LinkUnspec::new_with_index(index).build());
-        let Message::Link(_, found) = self.get("find", &Index(index), Message::Link(GETLINK, message))?
+        let Message::Link(_, found) =
+            self.get("find", &LinkIndexText(index), Message::Link(GETLINK, message))?
         else {
             return Ok(());
         };
         // A list of bytes that the kernel told, for a pod may have chosen any.
         let Some(list) = found.attributes.into_iter().find(is_prop_list) else { return Ok(()) };
         let message = LinkUnspec::new_with_index(index).append_extra_attribute(list).build();
-        self.execute("remove the altnames of", &Index(index), Message::Link(DELLINKPROP, message), 0)
+        self.execute("remove the altnames of", &LinkIndexText(index), Message::Link(DELLINKPROP, message), 0)
     }
 
     /// Gives a link an altname.
@@ -286,7 +287,7 @@ impl Handle {
         let names = LinkAttribute::PropList(vec![Prop::AltIfName(altname.to_owned())]);
         let message = LinkUnspec::new_with_index(index).append_extra_attribute(names).build();
         let message = Message::Link(NEWLINKPROP, message);
-        self.execute("add an altname to", &Index(index), message, NLM_F_CREATE | NLM_F_EXCL)
+        self.execute("add an altname to", &LinkIndexText(index), message, NLM_F_CREATE | NLM_F_EXCL)
     }
 
     pub(crate) fn change_link(
@@ -295,7 +296,7 @@ impl Handle {
         index: u32,
         message: LinkMessage,
     ) -> Result<(), Error> {
-        self.execute(operation, &Index(index), Message::Link(NEWLINK, message), 0)
+        self.execute(operation, &LinkIndexText(index), Message::Link(NEWLINK, message), 0)
     }
 }
 
@@ -365,7 +366,7 @@ fn altnames(properties: &DefaultNla) -> Vec<String> {
     properties.filter(|property| property.kind() == ALT_IFNAME).map(|name| text(name.value())).collect()
 }
 
-fn kind(infos: &[LinkInfo]) -> Option<Kind> {
+fn kind(infos: &[LinkInfo]) -> Option<LinkKind> {
     let kind = infos.iter().find_map(|info| match info {
         LinkInfo::Kind(kind) => Some(kind),
         _ => None,
@@ -375,11 +376,11 @@ fn kind(infos: &[LinkInfo]) -> Option<Kind> {
         _ => None,
     });
     Some(match kind {
-        InfoKind::MacVlan => Kind::MacVlan(data.and_then(macvlan_mode)),
-        InfoKind::IpVlan => Kind::IpVlan(data.and_then(ipvlan_mode)),
-        InfoKind::Vlan => Kind::Vlan,
-        InfoKind::Bond => Kind::Bond,
-        other => Kind::Other(other.to_string()),
+        InfoKind::MacVlan => LinkKind::MacVlan(data.and_then(macvlan_mode)),
+        InfoKind::IpVlan => LinkKind::IpVlan(data.and_then(ipvlan_mode)),
+        InfoKind::Vlan => LinkKind::Vlan,
+        InfoKind::Bond => LinkKind::Bond,
+        other => LinkKind::Other(other.to_string()),
     })
 }
 

@@ -3,7 +3,7 @@
 //! An enum of our own, because `RouteNetlinkMessage` brings the codecs of every subsystem: 300 kB more in
 //! each plugin.
 
-use netlink::Family;
+use netlink::NetlinkFamily;
 use netlink_packet_core::{
     DecodeError, Emitable, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable, Parseable,
 };
@@ -17,9 +17,9 @@ use crate::attributes;
 #[derive(Debug)]
 pub(crate) struct Rtnetlink;
 
-impl Family for Rtnetlink {
+impl NetlinkFamily for Rtnetlink {
     const PROTOCOL: isize = 0;
-    type Message = Message;
+    type RtnlMessage = Message;
 }
 
 /// What a message is about, with its `RTM_` number.

@@ -32,7 +32,7 @@ pub struct Route {
     /// The table; absent is the main one.
     pub table: Option<u32>,
     /// The scope.
-    pub scope: Option<Scope>,
+    pub scope: Option<RouteScopeId>,
     /// The path MTU in bytes.
     pub mtu: Option<u32>,
     /// The advertised TCP segment size in bytes.
@@ -41,11 +41,11 @@ pub struct Route {
 
 /// A route's scope, as the kernel numbers it: 0 global, 253 link, 254 host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scope(pub u8);
+pub struct RouteScopeId(pub u8);
 
 /// Where a route is put among those to the same destination, of the same table and metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rank {
+pub enum RoutePosition {
     /// It is the only one, or there is none: what was there first stays.
     Only,
     /// IPv4: before them, so that traffic goes over it. IPv6: beside them, as one more next hop.
@@ -56,7 +56,7 @@ pub enum Rank {
 
 /// What tells routes apart for the kernel, and the links that one leads over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Destination {
+pub struct RouteKey {
     /// The destination.
     pub dst: IpNetwork,
     /// The table.
@@ -67,7 +67,7 @@ pub struct Destination {
     pub links: Vec<u32>,
 }
 
-impl Destination {
+impl RouteKey {
     /// What a route to add will be to the kernel.
     pub fn of(route: &Route) -> Self {
         let asked = route.priority.filter(|metric| *metric != 0);
@@ -95,13 +95,13 @@ impl Handle {
     /// Adds a route.
     ///
     /// # Errors
-    /// Exists if the very route is there or, as the [`Rank::Only`] one, any to the same destination of the same table
+    /// Exists if the very route is there or, as the [`RoutePosition::Only`] one, any to the same destination of the same table
     /// and metric; any other of [`Error`].
-    pub fn add_route(&self, route: &Route, rank: Rank) -> Result<(), Error> {
+    pub fn add_route(&self, route: &Route, rank: RoutePosition) -> Result<(), Error> {
         let flags = match rank {
-            Rank::Only => NLM_F_CREATE | NLM_F_EXCL,
-            Rank::First => NLM_F_CREATE,
-            Rank::Last => NLM_F_CREATE | NLM_F_APPEND,
+            RoutePosition::Only => NLM_F_CREATE | NLM_F_EXCL,
+            RoutePosition::First => NLM_F_CREATE,
+            RoutePosition::Last => NLM_F_CREATE | NLM_F_APPEND,
         };
         let object = format!("route to {}", route.dst);
         self.execute("add", &object, Message::Route(NEWROUTE, message(route)), flags)
@@ -112,9 +112,9 @@ impl Handle {
     ///
     /// # Errors
     /// Any of [`Error`].
-    pub fn destinations(&self) -> Result<Vec<Destination>, Error> {
+    pub fn destinations(&self) -> Result<Vec<RouteKey>, Error> {
         let message = Message::Route(GETROUTE, RouteMessage::default());
-        self.dump("list", &"routes", message, |found: &mut Vec<Destination>, message| {
+        self.dump("list", &"routes", message, |found: &mut Vec<RouteKey>, message| {
             if let Message::Route(_, message) = message {
                 found.extend(destination(&message));
             }
@@ -180,7 +180,7 @@ fn links(message: &RouteMessage) -> Vec<u32> {
     links
 }
 
-fn destination(message: &RouteMessage) -> Option<Destination> {
+fn destination(message: &RouteMessage) -> Option<RouteKey> {
     let header = &message.header;
     if header.tos != 0 || header.source_prefix_length != 0 {
         return None;
@@ -200,7 +200,7 @@ fn destination(message: &RouteMessage) -> Option<Destination> {
         }
     }
     let dst = IpNetwork::new(to, header.destination_prefix_length).ok()?;
-    Some(Destination { dst, table, metric, links: links(message) })
+    Some(RouteKey { dst, table, metric, links: links(message) })
 }
 
 pub(crate) fn message(route: &Route) -> RouteMessage {
@@ -234,7 +234,7 @@ pub(crate) fn message(route: &Route) -> RouteMessage {
 /// A destination without a next hop is on the link, unless the user says otherwise.
 fn scope(route: &Route) -> RouteScope {
     match route.scope {
-        Some(Scope(number)) => number.into(),
+        Some(RouteScopeId(number)) => number.into(),
         None if route.gateway.is_none() && route.dst.is_ipv4() => RouteScope::Link,
         None => RouteScope::Universe,
     }
@@ -256,7 +256,7 @@ pub(crate) fn read(message: &RouteMessage) -> Option<Route> {
         link: 0,
         priority: None,
         table: Some(header.table.into()),
-        scope: Some(Scope(header.scope.into())),
+        scope: Some(RouteScopeId(header.scope.into())),
         mtu: None,
         advmss: None,
     };

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, Handle, Link,
-    handle::Index,
+    handle::LinkIndexText,
     link,
     message::{GETLINK, Message, NEWLINK},
 };
@@ -57,7 +57,7 @@ pub struct VfSettings {
 /// One setting to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum VfSettingsChange {
+pub enum VfSetting {
     /// The VLAN tag.
     Vlan(VfVlanTag),
     /// The administrative MAC.
@@ -82,7 +82,7 @@ impl VfSettings {
     }
 }
 
-impl VfSettingsChange {
+impl VfSetting {
     /// What the change does, for messages.
     fn operation(self) -> &'static str {
         match self {
@@ -160,7 +160,7 @@ impl Handle {
     /// # Kernel
     /// As of [`Handle::vf_settings`].
     pub fn vfs(&self, pf: u32) -> Result<Vec<(VfIndex, VfSettings)>, Error> {
-        Ok(all(&self.ask_with_vfs(&Index(pf), LinkUnspec::new_with_index(pf))?))
+        Ok(all(&self.ask_with_vfs(&LinkIndexText(pf), LinkUnspec::new_with_index(pf))?))
     }
 
     /// The link of a PF, and the settings of its VFs as of [`Handle::vfs`], by one question.
@@ -191,7 +191,7 @@ impl Handle {
     ///
     /// # Errors
     /// Refused with `EOPNOTSUPP` if the driver cannot; any other of [`Error`].
-    pub fn set_vf(&self, pf: u32, vf: VfIndex, change: VfSettingsChange) -> Result<(), Error> {
+    pub fn set_vf(&self, pf: u32, vf: VfIndex, change: VfSetting) -> Result<(), Error> {
         self.change_vf(change.operation(), pf, vf, &[change])
     }
 
@@ -200,7 +200,7 @@ impl Handle {
     ///
     /// # Errors
     /// As of [`Handle::set_vf`].
-    pub fn set_vf_at_once(&self, pf: u32, vf: VfIndex, changes: &[VfSettingsChange]) -> Result<(), Error> {
+    pub fn set_vf_at_once(&self, pf: u32, vf: VfIndex, changes: &[VfSetting]) -> Result<(), Error> {
         self.change_vf("configure", pf, vf, changes)
     }
 
@@ -209,7 +209,7 @@ impl Handle {
         operation: &'static str,
         pf: u32,
         vf: VfIndex,
-        changes: &[VfSettingsChange],
+        changes: &[VfSetting],
     ) -> Result<(), Error> {
         let infos = changes.iter().map(|change| change.attribute(vf)).collect();
         let list = LinkAttribute::VfInfoList(vec![LinkVfInfo(infos)]);

@@ -13,24 +13,24 @@ use std::{
 
 use addr::Attachment;
 use journal::boot_id;
-use netns::{Living, NetNs, NetNsId};
+use netns::{LiveNetns, NetNs, NetNsId};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 use tracing::{info, warn};
 
-use crate::{Error, State, journals::paths};
+use crate::{Error, StateDir, journals::paths};
 
 /// What of a function is claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Part {
+pub enum ClaimKind {
     /// The VF with its network device.
     Vf,
     /// Its RDMA device.
     Rdma,
 }
 
-impl Part {
+impl ClaimKind {
     fn dir(self) -> &'static str {
         match self {
             Self::Vf => "vf",
@@ -42,8 +42,8 @@ impl Part {
 /// A device was claimed for an attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Claim {
-    part: Part,
+pub struct DeviceClaim {
+    part: ClaimKind,
     function: Function,
     owner: Attachment,
     netns: PathBuf,
@@ -51,13 +51,13 @@ pub struct Claim {
     boot_id: String,
 }
 
-impl Claim {
+impl DeviceClaim {
     /// The claim that an ADD will make.
     ///
     /// # Errors
     /// If the kernel does not tell which boot this is.
     pub fn of(
-        part: Part,
+        part: ClaimKind,
         function: Function,
         owner: &Attachment,
         netns: PathBuf,
@@ -73,7 +73,7 @@ impl Claim {
     /// That a living attachment has it.
     pub fn make<E: From<Error>>(
         &self,
-        state: &State,
+        state: &StateDir,
         deadline: &dyn Fn() -> Instant,
         take_back: impl Fn(&Attachment) -> Result<bool, E>,
     ) -> Result<(), E> {
@@ -90,7 +90,7 @@ impl Claim {
     }
 
     /// What its file says; the directory that it will be in is made.
-    fn content(&self, state: &State) -> Result<Vec<u8>, Error> {
+    fn content(&self, state: &StateDir) -> Result<Vec<u8>, Error> {
         let dir = state.make_dir(self.part.dir())?;
         let io = |e: serde_json::Error| statefile::Error::Io {
             operation: "encode a claim for",
@@ -102,7 +102,7 @@ impl Claim {
 
     fn make_room<E: From<Error>>(
         &self,
-        state: &State,
+        state: &StateDir,
         deadline: &dyn Fn() -> Instant,
         take_back: impl Fn(&Attachment) -> Result<bool, E>,
     ) -> Result<(), E> {
@@ -111,10 +111,10 @@ impl Claim {
             return Ok(present.revert(state, deadline())?);
         }
         if NetNs::is_still_at(&present.netns, present.netns_id).map_err(Error::from)? {
-            let Claim { owner, netns, .. } = present;
+            let DeviceClaim { owner, netns, .. } = present;
             let device = match self.part {
-                Part::Vf => format!("pci address {}", self.function),
-                Part::Rdma => format!("RDMA device of {}", self.function),
+                ClaimKind::Vf => format!("pci address {}", self.function),
+                ClaimKind::Rdma => format!("RDMA device of {}", self.function),
             };
             return Err(Error::InUse { device, owner, netns }.into());
         }
@@ -130,7 +130,7 @@ impl Claim {
     /// If the claim cannot be read or removed, or what `may` failed with.
     pub(crate) fn remove_if(
         &self,
-        state: &State,
+        state: &StateDir,
         deadline: Instant,
         may: impl FnOnce() -> Result<bool, Error>,
     ) -> Result<bool, Error> {
@@ -151,7 +151,7 @@ impl Claim {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(crate) fn is_there(&self, state: &State) -> Result<bool, Error> {
+    pub(crate) fn is_there(&self, state: &StateDir) -> Result<bool, Error> {
         Ok(look(&path(state, self.part, &self.function))?.is_some_and(|present| present.as_ref() == Ok(self)))
     }
 
@@ -173,13 +173,13 @@ impl Claim {
     }
 
     /// What of which function.
-    pub fn device(&self) -> (Part, &Function) {
+    pub fn device(&self) -> (ClaimKind, &Function) {
         (self.part, &self.function)
     }
 
     /// Why the owner is gone for certain; `None` if it may be there. Without a look at what lives, only a reboot is
     /// certain.
-    pub fn death(&self, living: Option<&Living>) -> Option<String> {
+    pub fn death(&self, living: Option<&LiveNetns>) -> Option<String> {
         if boot_id().is_ok_and(|now| now != self.boot_id) {
             return Some("it was claimed before the last boot".into());
         }
@@ -191,7 +191,7 @@ impl Claim {
     ///
     /// # Errors
     /// If the claim cannot be read or removed.
-    pub fn revert(&self, state: &State, deadline: Instant) -> Result<(), Error> {
+    pub fn revert(&self, state: &StateDir, deadline: Instant) -> Result<(), Error> {
         self.remove_if(state, deadline, || Ok(true)).map(drop)
     }
 
@@ -199,7 +199,7 @@ impl Claim {
     ///
     /// # Errors
     /// That it is not.
-    pub fn verify(&self, state: &State, deadline: Instant) -> Result<(), Error> {
+    pub fn verify(&self, state: &StateDir, deadline: Instant) -> Result<(), Error> {
         let owner = read(state, deadline, self.part, &self.function)?.map(|present| present.owner);
         if owner.as_ref() == Some(&self.owner) {
             return Ok(());
@@ -213,9 +213,9 @@ impl Claim {
 /// # Errors
 /// If the claim cannot be read.
 pub fn is_anothers(
-    state: &State,
+    state: &StateDir,
     deadline: Instant,
-    part: Part,
+    part: ClaimKind,
     function: &Function,
     owner: &Attachment,
 ) -> Result<bool, Error> {
@@ -228,9 +228,9 @@ pub fn is_anothers(
 /// # Errors
 /// If the claim cannot be read.
 pub fn is_owners(
-    state: &State,
+    state: &StateDir,
     deadline: Instant,
-    part: Part,
+    part: ClaimKind,
     function: &Function,
     owner: &Attachment,
 ) -> Result<bool, Error> {
@@ -242,7 +242,7 @@ pub fn is_owners(
 ///
 /// # Errors
 /// If they cannot be listed or read.
-pub fn list(state: &State, part: Part) -> Result<(Vec<Claim>, Vec<PathBuf>), Error> {
+pub fn list(state: &StateDir, part: ClaimKind) -> Result<(Vec<DeviceClaim>, Vec<PathBuf>), Error> {
     let (mut claims, mut others) = (Vec::new(), Vec::new());
     for file in paths(state.root().join(part.dir()))? {
         match look(&file)? {
@@ -255,7 +255,12 @@ pub fn list(state: &State, part: Part) -> Result<(Vec<Claim>, Vec<PathBuf>), Err
 }
 
 /// The claim of a device. One that cannot be understood is moved out of the way and counts as none.
-fn read(state: &State, deadline: Instant, part: Part, function: &Function) -> Result<Option<Claim>, Error> {
+fn read(
+    state: &StateDir,
+    deadline: Instant,
+    part: ClaimKind,
+    function: &Function,
+) -> Result<Option<DeviceClaim>, Error> {
     let path = path(state, part, function);
     match look(&path)? {
         None => return Ok(None),
@@ -275,7 +280,7 @@ fn read(state: &State, deadline: Instant, part: Part, function: &Function) -> Re
 }
 
 /// The claim in a file, or why it is none; `None` if there is no file.
-fn look(path: &Path) -> Result<Option<Result<Claim, String>>, Error> {
+fn look(path: &Path) -> Result<Option<Result<DeviceClaim, String>>, Error> {
     match statefile::read(path) {
         Ok(bytes) => Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))),
         Err(error @ statefile::Error::Strange { .. }) => Ok(Some(Err(error.to_string()))),
@@ -284,7 +289,7 @@ fn look(path: &Path) -> Result<Option<Result<Claim, String>>, Error> {
 }
 
 /// Keeps others from removing a claim; `None` if there is no directory of claims.
-fn lock(state: &State, deadline: Instant, part: Part) -> Result<Option<File>, Error> {
+fn lock(state: &StateDir, deadline: Instant, part: ClaimKind) -> Result<Option<File>, Error> {
     let dir = state.root().join(part.dir());
     let io = |source| statefile::Error::Io { operation: "open", path: dir.clone(), source };
     let directory = match File::open(&dir) {
@@ -296,15 +301,15 @@ fn lock(state: &State, deadline: Instant, part: Part) -> Result<Option<File>, Er
 }
 
 /// A function's text is a file name: it was checked when it was parsed.
-fn path(state: &State, part: Part, function: &Function) -> PathBuf {
+fn path(state: &StateDir, part: ClaimKind, function: &Function) -> PathBuf {
     state.root().join(part.dir()).join(function.to_string())
 }
 
-impl fmt::Display for Claim {
+impl fmt::Display for DeviceClaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.part {
-            Part::Vf => write!(f, "claim of VF {}", self.function),
-            Part::Rdma => write!(f, "claim of the RDMA device of {}", self.function),
+            ClaimKind::Vf => write!(f, "claim of VF {}", self.function),
+            ClaimKind::Rdma => write!(f, "claim of the RDMA device of {}", self.function),
         }
     }
 }

@@ -7,11 +7,11 @@ use podmap::PodMap;
 
 /// The state directory: `/run/silkrail`, or what a configuration says.
 #[derive(Debug, Clone)]
-pub struct State {
+pub struct StateDir {
     root: PathBuf,
 }
 
-impl State {
+impl StateDir {
     /// Where state is kept unless a configuration says otherwise: on a file system that dies with the boot,
     /// as namespaces and links do.
     pub const DEFAULT: &'static str = "/run/silkrail";

@@ -4,11 +4,11 @@ use std::{ffi::OsStr, fs, io, path::PathBuf};
 
 use addr::Attachment;
 
-use crate::{Error, State};
+use crate::{Error, StateDir};
 
 /// What the name of a journal's file says: `<attachment>.<plugin>.journal`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct JournalFile {
     /// The file.
     pub path: PathBuf,
     /// Whose journal it is.
@@ -19,7 +19,7 @@ pub struct Named {
     pub set_aside: bool,
 }
 
-impl Named {
+impl JournalFile {
     fn of(path: PathBuf) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let former = statefile::former_name(name);
@@ -35,8 +35,8 @@ impl Named {
 /// # Errors
 /// If the directory cannot be listed; that it is not there means that there are none. Who took an error for that
 /// would give away what is in use.
-pub fn list(state: &State) -> Result<Vec<Named>, Error> {
-    Ok(paths(state.attachments())?.into_iter().filter_map(Named::of).collect())
+pub fn list(state: &StateDir) -> Result<Vec<JournalFile>, Error> {
+    Ok(paths(state.attachments())?.into_iter().filter_map(JournalFile::of).collect())
 }
 
 /// Whether any journal tells of an attachment, be it one that could not be understood: it was noted before anything was
@@ -44,13 +44,13 @@ pub fn list(state: &State) -> Result<Vec<Named>, Error> {
 ///
 /// # Errors
 /// As [`list`].
-pub fn tell_of(state: &State, attachment: &Attachment) -> Result<bool, Error> {
+pub fn tell_of(state: &StateDir, attachment: &Attachment) -> Result<bool, Error> {
     // Most are others': to read their names whole would take longest, where thousands are asked about one by one.
     let prefix = format!("{attachment}.");
     let may = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
     };
-    let mut own = paths(state.attachments())?.into_iter().filter(may).filter_map(Named::of);
+    let mut own = paths(state.attachments())?.into_iter().filter(may).filter_map(JournalFile::of);
     Ok(own.any(|journal| journal.attachment == *attachment))
 }
 
@@ -59,7 +59,7 @@ pub fn tell_of(state: &State, attachment: &Attachment) -> Result<bool, Error> {
 ///
 /// # Errors
 /// If the directory cannot be listed.
-pub fn may_be_lost(state: &State, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
+pub fn may_be_lost(state: &StateDir, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
     if statefile::was_set_aside(&state.journal(attachment, plugin)) {
         return Ok(true);
     }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_name_says_whose_journal_it_is() {
-        let named = |name: &str| Named::of(PathBuf::from("/state").join(name));
+        let named = |name: &str| JournalFile::of(PathBuf::from("/state").join(name));
         let journal = named("c0ffee@net1.5.silkrail-ipam.journal").unwrap();
         assert_eq!(
             (journal.attachment.to_string().as_str(), journal.plugin.as_str()),
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_journal_may_be_lost_if_it_was_set_aside_or_all_are_gone() {
         let dir = tempfile::tempdir().unwrap();
-        let (state, attachment) = (State::at(dir.path()), "c@n".parse().unwrap());
+        let (state, attachment) = (StateDir::at(dir.path()), "c@n".parse().unwrap());
         let lost = || may_be_lost(&state, "sriov", &attachment).unwrap();
         assert!(lost(), "there is no directory");
         fs::create_dir(state.attachments()).unwrap();
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_directory_that_cannot_be_listed_is_no_empty_one() {
         let dir = tempfile::tempdir().unwrap();
-        let state = State::at(dir.path());
+        let state = StateDir::at(dir.path());
         assert!(list(&state).unwrap().is_empty());
         fs::write(state.attachments(), "").unwrap();
         assert!(list(&state).is_err());

@@ -1,6 +1,6 @@
 //! What a node remembers of its attachments: the state directory and what is in it.
 //!
-//! [`State`] is the directory. In it are [`journals`], one for each attachment and plugin; [`claim`]s, which say whose a VF or
+//! [`StateDir`] is the directory. In it are [`journals`], one for each attachment and plugin; [`claim`]s, which say whose a VF or
 //! an RDMA device is; the addresses of [`ipam`]; and the pod map. [`orphans`] finds what has an owner without a journal.
 //!
 //! Waiting for a lock has a deadline, which the caller gives: a CNI call has one budget for all its waits.
@@ -13,5 +13,5 @@ mod error;
 pub mod journals;
 pub mod orphans;
 
-pub use dir::State;
+pub use dir::StateDir;
 pub use error::Error;

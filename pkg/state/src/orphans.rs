@@ -2,7 +2,7 @@
 //!
 //! A journal is there before anything is claimed or published, and goes after all of it. So what has an owner without
 //! any journal belongs to no ADD or DEL that is at work: its journal was lost. That a claim's owner may live all the
-//! same is for the caller to rule out, by the runtime's list of what is valid or by [`Living`].
+//! same is for the caller to rule out, by the runtime's list of what is valid or by [`LiveNetns`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,14 +13,14 @@ use std::{
 };
 
 use addr::Attachment;
-use ipam::{LocalStore, Owner, Release};
+use ipam::{ClaimOwner, LocalStore, ReleaseOutcome};
 use journal::boot_id;
-use netns::{Living, NetNsId};
-use podmap::{Container, Entry};
+use netns::{LiveNetns, NetNsId};
+use podmap::{ContainerRef, Entry};
 
 use crate::{
-    Error, State,
-    claim::{self, Claim, Part},
+    Error, StateDir,
+    claim::{self, ClaimKind, DeviceClaim},
     journals,
 };
 
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Orphan {
     /// A VF or an RDMA device is claimed.
-    Device(Claim),
+    Device(DeviceClaim),
     /// An address is claimed.
     Address(IpAddr, Attachment),
     /// The pod map has an entry.
@@ -43,21 +43,21 @@ pub enum Orphan {
 ///
 /// # Errors
 /// If state cannot be read.
-pub fn devices(state: &State, part: Part) -> Result<Vec<Claim>, Error> {
+pub fn devices(state: &StateDir, part: ClaimKind) -> Result<Vec<DeviceClaim>, Error> {
     let (claims, _) = claim::list(state, part)?;
-    without_journal(state, claims, Claim::owner, |claim| claim.is_there(state))
+    without_journal(state, claims, DeviceClaim::owner, |claim| claim.is_there(state))
 }
 
 /// The addresses that are claimed by attachments without a journal.
 ///
 /// # Errors
 /// If state cannot be read.
-pub fn addresses(state: &State) -> Result<Vec<(IpAddr, Attachment)>, Error> {
+pub fn addresses(state: &StateDir) -> Result<Vec<(IpAddr, Attachment)>, Error> {
     let Some(store) = store(state)? else { return Ok(Vec::new()) };
     let owned = store.claims()?.into_iter().filter_map(|claim| match claim.owner {
-        Owner::Attachment(owner) => Some((claim.address, owner)),
+        ClaimOwner::Attachment(owner) => Some((claim.address, owner)),
         // Whatever made it, we did not.
-        Owner::Unknown(_) => None,
+        ClaimOwner::Unknown(_) => None,
     });
     let is_there = |(address, owner): &(IpAddr, Attachment)| is_claimed(&store, *address, owner);
     without_journal(state, owned.collect(), second, is_there)
@@ -68,7 +68,7 @@ pub fn addresses(state: &State) -> Result<Vec<(IpAddr, Attachment)>, Error> {
 /// Between a list of things and one of journals a DEL may have taken both back, so each must still be there after that;
 /// and no journal may tell of it then, for an ADD may have made it anew: that writes the journal first.
 fn without_journal<T>(
-    state: &State,
+    state: &StateDir,
     mut things: Vec<T>,
     owner: impl Fn(&T) -> &Attachment,
     is_there: impl Fn(&T) -> Result<bool, Error>,
@@ -93,19 +93,19 @@ fn without_journal<T>(
 
 /// What may say that an owner without a journal lives all the same.
 #[derive(Debug)]
-pub struct Witnesses<'a> {
-    state: &'a State,
-    claims: BTreeMap<Attachment, Vec<Claim>>,
+pub struct LivenessEvidence<'a> {
+    state: &'a StateDir,
+    claims: BTreeMap<Attachment, Vec<DeviceClaim>>,
 }
 
-impl<'a> Witnesses<'a> {
+impl<'a> LivenessEvidence<'a> {
     /// Everything that says so, of all owners.
     ///
     /// # Errors
     /// If state cannot be read.
-    pub fn look(state: &'a State) -> Result<Self, Error> {
+    pub fn look(state: &'a StateDir) -> Result<Self, Error> {
         let mut claims: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for part in [Part::Vf, Part::Rdma] {
+        for part in [ClaimKind::Vf, ClaimKind::Rdma] {
             for claim in claim::list(state, part)?.0 {
                 claims.entry(claim.owner().clone()).or_default().push(claim);
             }
@@ -115,7 +115,7 @@ impl<'a> Witnesses<'a> {
 
     /// Why an owner may live: a claim of a device, or the pod map, names its namespace, which is not known to be dead,
     /// or cannot be understood. `None` if nothing says so.
-    pub fn of(&self, owner: &Attachment, living: Option<&Living>) -> Option<String> {
+    pub fn of(&self, owner: &Attachment, living: Option<&LiveNetns>) -> Option<String> {
         let mut claims = self.claims.get(owner).into_iter().flatten();
         if let Some(claim) = claims.find(|claim| claim.death(living).is_none()) {
             return Some(format!("{claim} names its namespace, which is not known to be dead"));
@@ -129,8 +129,9 @@ impl<'a> Witnesses<'a> {
 }
 
 /// Why the pod of an entry may live; `None` if it is known to be dead.
-fn lives(entry: &Entry, living: Option<&Living>) -> Option<String> {
-    let Container { netns_path, netns_dev: dev, netns_ino: ino, netns_cookie: cookie, .. } = &entry.container;
+fn lives(entry: &Entry, living: Option<&LiveNetns>) -> Option<String> {
+    let ContainerRef { netns_path, netns_dev: dev, netns_ino: ino, netns_cookie: cookie, .. } =
+        &entry.container;
     let id = NetNsId { cookie: *cookie, ..NetNsId::new(*dev, *ino) };
     let dead = boot_id().is_ok_and(|now| now != entry.boot_id)
         || living.is_some_and(|living| living.death(netns_path, id).is_some());
@@ -142,7 +143,7 @@ fn lives(entry: &Entry, living: Option<&Living>) -> Option<String> {
 ///
 /// # Errors
 /// If state cannot be read.
-pub fn unreadable(state: &State) -> Result<Vec<PathBuf>, Error> {
+pub fn unreadable(state: &StateDir) -> Result<Vec<PathBuf>, Error> {
     let aside = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| statefile::former_name(name).is_some())
@@ -150,7 +151,7 @@ pub fn unreadable(state: &State) -> Result<Vec<PathBuf>, Error> {
     let mut found = journals::paths(state.attachments())?;
     found.extend(journals::paths(state.podmap().dir().to_owned())?);
     found.retain(aside);
-    for part in [Part::Vf, Part::Rdma] {
+    for part in [ClaimKind::Vf, ClaimKind::Rdma] {
         found.extend(claim::list(state, part)?.1);
     }
     Ok(found)
@@ -161,7 +162,7 @@ pub fn unreadable(state: &State) -> Result<Vec<PathBuf>, Error> {
 ///
 /// # Errors
 /// If state cannot be read.
-pub fn derived(state: &State) -> Result<Vec<Orphan>, Error> {
+pub fn derived(state: &StateDir) -> Result<Vec<Orphan>, Error> {
     let entries = without_journal(state, entries(state)?, second, |(path, _)| Ok(is_entry(path)))?;
     let notes = without_journal(state, notes(state)?, second, |(path, of)| Ok(is_note(path, of)))?;
     let stores = LocalStore::other_boots(state.root(), boot_id()?)?;
@@ -185,7 +186,7 @@ impl Orphan {
     ///
     /// # Errors
     /// If state cannot be read or written.
-    pub fn release(&self, state: &State, deadline: Instant) -> Result<bool, Error> {
+    pub fn release(&self, state: &StateDir, deadline: Instant) -> Result<bool, Error> {
         match self {
             Self::Device(claim) => release_device(state, deadline, claim),
             Self::Address(address, owner) => release_address(state, *address, owner),
@@ -198,26 +199,26 @@ impl Orphan {
 }
 
 /// The attachments that a journal tells of.
-fn known(state: &State) -> Result<BTreeSet<Attachment>, Error> {
+fn known(state: &StateDir) -> Result<BTreeSet<Attachment>, Error> {
     Ok(journals::list(state)?.into_iter().map(|journal| journal.attachment).collect())
 }
 
-fn store(state: &State) -> Result<Option<LocalStore>, Error> {
+fn store(state: &StateDir) -> Result<Option<LocalStore>, Error> {
     Ok(LocalStore::open_existing(state.root(), boot_id()?)?)
 }
 
-fn release_device(state: &State, deadline: Instant, claim: &Claim) -> Result<bool, Error> {
+fn release_device(state: &StateDir, deadline: Instant, claim: &DeviceClaim) -> Result<bool, Error> {
     claim.remove_if(state, deadline, || Ok(!journals::tell_of(state, claim.owner())?))
 }
 
-fn release_address(state: &State, address: IpAddr, owner: &Attachment) -> Result<bool, Error> {
+fn release_address(state: &StateDir, address: IpAddr, owner: &Attachment) -> Result<bool, Error> {
     let Some(store) = store(state)? else { return Ok(true) };
     let orphan = || Ok::<_, Error>(!journals::tell_of(state, owner)?);
-    Ok(store.release_if(address, owner, orphan)? != Release::Kept)
+    Ok(store.release_if(address, owner, orphan)? != ReleaseOutcome::Kept)
 }
 
 /// The files of the pod map, and of entries that a killed process was writing.
-fn entries(state: &State) -> Result<Vec<(PathBuf, Attachment)>, Error> {
+fn entries(state: &StateDir) -> Result<Vec<(PathBuf, Attachment)>, Error> {
     let attachment = |name: &str| {
         let being_written = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new"));
         being_written.unwrap_or(name).strip_suffix(".json")?.parse().ok()
@@ -228,7 +229,7 @@ fn entries(state: &State) -> Result<Vec<(PathBuf, Attachment)>, Error> {
 }
 
 /// The notes about pods: symbolic links to the attachment's name.
-fn notes(state: &State) -> Result<Vec<(PathBuf, Attachment)>, Error> {
+fn notes(state: &StateDir) -> Result<Vec<(PathBuf, Attachment)>, Error> {
     let of = |path: PathBuf| Some((attachment_in(&path)?, path));
     let paths = journals::paths(state.notes())?;
     Ok(paths.into_iter().filter_map(of).map(|(attachment, path)| (path, attachment)).collect())
@@ -244,7 +245,7 @@ fn second<T>(pair: &(T, Attachment)) -> &Attachment {
 }
 
 fn is_claimed(store: &LocalStore, address: IpAddr, owner: &Attachment) -> Result<bool, Error> {
-    Ok(store.owner(address)? == Some(Owner::Attachment(owner.clone())))
+    Ok(store.owner(address)? == Some(ClaimOwner::Attachment(owner.clone())))
 }
 
 fn is_entry(path: &Path) -> bool {
@@ -257,7 +258,7 @@ fn is_note(path: &Path, of: &Attachment) -> bool {
 
 /// Removes a file that is there, unless a journal tells of its owner. In this order: a DEL removes the journal last, an
 /// ADD writes it first.
-fn remove_if(path: &Path, is_there: bool, state: &State, owner: &Attachment) -> Result<bool, Error> {
+fn remove_if(path: &Path, is_there: bool, state: &StateDir, owner: &Attachment) -> Result<bool, Error> {
     let is_orphan = is_there && !journals::tell_of(state, owner)?;
     if is_orphan {
         remove(path)?;
@@ -296,7 +297,7 @@ mod tests {
     #[test]
     fn a_note_that_is_of_the_pods_next_sandbox_by_now_is_left() {
         let dir = tempfile::tempdir().unwrap();
-        let state = State::at(dir.path());
+        let state = StateDir::at(dir.path());
         fs::create_dir_all(state.notes()).unwrap();
         let path = state.notes().join("91ab@net1");
         symlink("former@net1", &path).unwrap();
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn an_address_whose_journal_came_after_the_look_is_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let state = State::at(dir.path());
+        let state = StateDir::at(dir.path());
         let owner: Attachment = "c@n".parse().unwrap();
         let boot = boot_id().unwrap();
         LocalStore::open(dir.path(), boot).unwrap();

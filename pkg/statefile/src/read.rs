@@ -20,7 +20,7 @@ const ASIDE: &str = ".bad";
 
 /// A file of state with what it holds.
 #[derive(Debug)]
-pub struct Content {
+pub struct StateFileContent {
     /// The file, open for reading and appending.
     pub file: File,
     /// What it held when it was read.

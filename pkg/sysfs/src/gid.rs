@@ -17,7 +17,7 @@ use crate::{
 
 /// One entry of a GID table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gid {
+pub struct GidEntry {
     /// Its place in the table: what applications call the GID index.
     pub index: u32,
     /// The address; an IPv4 address is mapped (`::ffff:172.81.0.100`).
@@ -99,14 +99,14 @@ impl Sysfs {
     ///
     /// # Errors
     /// [`Error::NotFound`] if the device or the port is not visible here.
-    pub fn gids(&self, device: &str, port: u32) -> Result<Vec<Gid>, Error> {
+    pub fn gids(&self, device: &str, port: u32) -> Result<Vec<GidEntry>, Error> {
         let table = self.gid_table(device, port)?;
         let mut gids = Vec::new();
         for entry in table.used() {
             let (index, gid) = entry?;
             // The entry may go between the readings.
             if let Some(kind) = table.kind(index)? {
-                gids.push(Gid { index, gid, kind, link: table.attribute("ndevs", index)? });
+                gids.push(GidEntry { index, gid, kind, link: table.attribute("ndevs", index)? });
             }
         }
         Ok(gids)
@@ -151,18 +151,18 @@ impl Sysfs {
             .ok_or_else(|| Error::NotFound { what: format!("port {port} of RDMA device {device}"), path })
     }
 
-    fn gid_table(&self, device: &str, port: u32) -> Result<Table, Error> {
+    fn gid_table(&self, device: &str, port: u32) -> Result<GidTableDir, Error> {
         let infiniband = self.link_layer(device, port)? == "InfiniBand";
-        Ok(Table { port: self.rdma_dir(device)?.join(format!("ports/{port}")), infiniband })
+        Ok(GidTableDir { port: self.rdma_dir(device)?.join(format!("ports/{port}")), infiniband })
     }
 }
 
-struct Table {
+struct GidTableDir {
     port: PathBuf,
     infiniband: bool,
 }
 
-impl Table {
+impl GidTableDir {
     /// Index and address of each entry in use, up to the table's end. An unused one reads as all zeros.
     fn used(&self) -> impl Iterator<Item = Result<(u32, Ipv6Addr), Error>> {
         let gids = self.port.join("gids");
@@ -196,11 +196,11 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::tree::Tree;
+    use crate::tree::SysfsFixture;
 
     #[test]
     fn the_table_is_read_past_its_holes() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let gids = tree.sysfs.gids("mlx5_0", 1).unwrap();
         let indexes: Vec<u32> = gids.iter().map(|gid| gid.index).collect();
         assert_eq!(indexes, [0, 1, 4, 10]);
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn an_address_is_found_as_roce_v2_only() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let find = |address: &str| tree.sysfs.find_gid("mlx5_0", 1, address.parse().unwrap()).unwrap();
         assert_eq!(find("172.81.0.100"), Some(10));
         assert_eq!(find("fe80::ac0:ebff:fe01:203"), Some(1));
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_a_port_can_have_is_read_from_what_it_has() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let lacks = || tree.sysfs.lacks_roce_v2("mlx5_0", 1).unwrap();
         assert_eq!(lacks(), None);
         let port = tree.sysfs.root().join("class/infiniband/mlx5_0/ports/1");
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_device_that_is_not_here_is_named() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let error = tree.sysfs.gids("mlx5_3", 1).unwrap_err();
         assert!(error.is_not_found());
         assert!(error.to_string().starts_with("port 1 of RDMA device mlx5_3: not found"), "{error}");

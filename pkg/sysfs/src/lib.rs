@@ -26,7 +26,7 @@ mod tree;
 
 pub use error::Error;
 pub use function::{AuxiliaryName, Function, InvalidFunction};
-pub use gid::{Gid, GidType, NoRoceV2};
+pub use gid::{GidEntry, GidType, NoRoceV2};
 pub use napi::NapiSettings;
 pub use network::PciId;
 pub use root::Sysfs;

@@ -125,7 +125,7 @@ mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     use super::*;
-    use crate::tree::Tree;
+    use crate::tree::SysfsFixture;
 
     const PF: &str = "0000:af:00.0";
 
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn network_functions_are_told_from_others_by_their_class() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let functions = || tree.sysfs.network_functions().unwrap();
         assert!(functions().is_empty());
         for (name, class) in
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn identification_numbers_are_hexadecimal() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.pci_id(pci(PF)).unwrap(), None);
         let dir = tree.sysfs.dir(&pci(PF).into());
         fs::write(dir.join("vendor"), "0x15b3\n").unwrap();
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_pf_binds_its_vfs_or_not() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.autoprobe(pci(PF)).unwrap(), None);
         let file = tree.sysfs.dir(&pci(PF).into()).join("sriov_drivers_autoprobe");
         for (text, expected) in [("0\n", false), ("1\n", true)] {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_sits_on_a_link_and_what_it_belongs_to_is_found() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let link: LinkName = "ens6f0v0".parse().unwrap();
         assert_eq!(tree.sysfs.master(&link).unwrap(), None);
         let dir = tree.sysfs.root().join("class/net/ens6f0v0");
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn representors_are_known_by_their_vfs() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         tree.link("eth7", PF, Some("pf0vf1"));
         tree.link("eth8", PF, Some("c1pf0vf3"));
         tree.link("eth9", PF, Some("pf0sf88"));

@@ -213,7 +213,7 @@ fn links_in(path: &Path) -> Result<Vec<LinkName>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::Tree;
+    use crate::tree::SysfsFixture;
 
     fn pci(text: &str) -> PciAddress {
         text.parse().unwrap()
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_vf_knows_its_pf_and_its_number() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.pf_of(pci("0000:af:00.3")).unwrap(), Some(pci("0000:af:00.0")));
         assert_eq!(tree.sysfs.vf_index(pci("0000:af:00.2")).unwrap(), 0);
         assert_eq!(tree.sysfs.vf_index(pci("0000:af:00.3")).unwrap(), 1);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_pf_knows_its_vfs() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let pf = pci("0000:af:00.0");
         assert_eq!(tree.sysfs.vfs(pf).unwrap(), [pci("0000:af:00.2"), pci("0000:af:00.3")]);
         assert_eq!((tree.sysfs.num_vfs(pf).unwrap(), tree.sysfs.total_vfs(pf).unwrap()), (2, 8));
@@ -240,14 +240,14 @@ mod tests {
 
     #[test]
     fn a_machine_has_vfs_or_none() {
-        assert_eq!(Tree::mlx5().sysfs.any_vf().unwrap(), Some(pci("0000:af:00.2")));
+        assert_eq!(SysfsFixture::mlx5().sysfs.any_vf().unwrap(), Some(pci("0000:af:00.2")));
         let empty = tempfile::tempdir().unwrap();
         assert_eq!(Sysfs::at(empty.path()).any_vf().unwrap(), None);
     }
 
     #[test]
     fn a_vf_in_a_pod_has_no_link_here() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.links(&pci("0000:af:00.2").into()).unwrap().len(), 1);
         assert!(tree.sysfs.links(&pci("0000:af:00.3").into()).unwrap().is_empty());
         assert_eq!(tree.sysfs.link_index(&pci("0000:af:00.2").into()).unwrap(), Some(7));
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn representors_are_not_taken_for_the_pf() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let pf = pci("0000:af:00.0");
         assert_eq!(tree.sysfs.pf_link(pf).unwrap().as_str(), "ens6f0np0");
         tree.link("eth7", "0000:af:00.0", Some("pf0vf1"));
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_link_of_a_virtual_machines_card_is_below_its_virtio_device() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let card = pci("0000:00:04.0");
         fs::create_dir_all(tree.sysfs.dir(&card.into()).join("virtio1/net/eth0")).unwrap();
         let links = tree.sysfs.links(&card.into()).unwrap();
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_link_leads_to_its_function() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let function = |name: &str| tree.sysfs.function_of(&name.parse().unwrap()).unwrap();
         assert_eq!(function("ens6f0v0"), Some(pci("0000:af:00.2").into()));
         assert_eq!(function("en6f0s88"), Some("mlx5_core.sf.2".parse().unwrap()));
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn driver_and_numa_node_are_read() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let pf = pci("0000:af:00.0").into();
         assert_eq!(tree.sysfs.driver(&pf).unwrap().as_deref(), Some("mlx5_core"));
         assert_eq!(tree.sysfs.numa_node(&pf).unwrap(), Some(1));

@@ -187,7 +187,7 @@ impl Sysfs {
 mod tests {
     use std::fs;
 
-    use crate::{Error, Function, tree::Tree};
+    use crate::{Error, Function, tree::SysfsFixture};
 
     fn function(text: &str) -> Function {
         text.parse().unwrap()
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_device_in_a_pod_leaves_its_uverbs_behind() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.rdma_devices(&function("0000:af:00.2")).unwrap(), ["mlx5_2"]);
         assert!(tree.sysfs.rdma_devices(&function("0000:af:00.3")).unwrap().is_empty());
         assert_eq!(tree.sysfs.uverbs(&function("0000:af:00.3")).unwrap(), ["uverbs3"]);
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn the_character_devices_of_a_device_in_a_pod_are_seen_here() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let of = |text| tree.sysfs.char_devices(&function(text)).unwrap();
         let pair = |name: &str, device: &str| (name.to_owned(), device.to_owned());
         assert_eq!(of("0000:af:00.2"), [pair("uverbs2", "mlx5_2")]);
@@ -215,13 +215,13 @@ mod tests {
 
     #[test]
     fn scalable_functions_have_theirs_on_the_auxiliary_bus() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.rdma_devices(&function("mlx5_core.sf.2")).unwrap(), ["mlx5_4"]);
     }
 
     #[test]
     fn a_devices_ports_and_software_devices_are_listed() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.rdma_ports("mlx5_0").unwrap(), [1]);
         assert!(tree.sysfs.virtual_rdma_devices().unwrap().is_empty());
         fs::create_dir_all(tree.sysfs.root().join("devices/virtual/infiniband/rxe0")).unwrap();
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_functions_beside_one_are_those_of_its_slot() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         let beside = tree.sysfs.functions_beside(&function("0000:af:00.1"));
         assert_eq!(beside.len(), 7);
         assert!(beside.contains(&function("0000:af:00.0")) && !beside.contains(&function("0000:af:00.1")));
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_device_leads_to_its_function_and_driver() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.function_of_rdma("mlx5_0").unwrap(), Some(function("0000:af:00.0")));
         assert_eq!(tree.sysfs.rdma_driver("mlx5_0").unwrap().as_deref(), Some("mlx5_core"));
         assert_eq!(tree.sysfs.rdma_driver("rxe0").unwrap(), None);
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_mode_parameter_is_y_or_n_or_absent() {
-        let tree = Tree::mlx5();
+        let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.shared_netns_parameter().unwrap(), Some(true));
         let file = tree.sysfs.root().join("module/ib_core/parameters/netns_mode");
         fs::write(&file, "N\n").unwrap();

@@ -16,12 +16,12 @@ const SLOT: &str = "devices/pci0000:ae/0000:ae:00.0";
 const PF: &str = "0000:af:00.0";
 
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct SysfsFixture {
     _dir: TempDir,
     pub(crate) sysfs: Sysfs,
 }
 
-impl Tree {
+impl SysfsFixture {
     pub(crate) fn mlx5() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let tree = Self { sysfs: Sysfs::at(dir.path()), _dir: dir };

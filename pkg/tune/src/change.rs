@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Knob;
+use crate::Setting;
 
 /// A setting that is other than it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Change {
+pub struct SettingChange {
     /// The setting.
-    pub knob: Knob,
+    pub knob: Setting,
     /// What it is.
     pub from: String,
     /// What it should be.
@@ -19,10 +19,10 @@ pub struct Change {
 /// What became of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Outcome {
+pub struct SettingOutcome {
     /// The change.
     #[serde(flatten)]
-    pub change: Change,
+    pub change: SettingChange,
     /// Why it was not made; none if it was.
     pub error: Option<String>,
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A setting of the node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
-pub enum Knob {
+pub enum Setting {
     /// A kernel parameter, like `kernel.numa_balancing`.
     Sysctl {
         /// Its name.
@@ -35,7 +35,7 @@ pub enum Knob {
     },
 }
 
-impl Knob {
+impl Setting {
     /// Its file, below the node's root.
     fn path(&self) -> PathBuf {
         match self {
@@ -117,7 +117,7 @@ fn write_drop_in(path: &Path, value: &str) -> io::Result<()> {
     statefile::replace_durably(path, 0o644, text.as_bytes())
 }
 
-impl fmt::Display for Knob {
+impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sysctl { name } => f.write_str(name),

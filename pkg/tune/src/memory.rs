@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Change, Error};
+use crate::{Error, SettingChange};
 
 const DIR: &str = "var/lib/silkrail";
 
@@ -19,12 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// to forget what it was.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Memory {
+pub struct SavedSettings {
     /// The changes: one for each setting.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SettingChange>,
 }
 
-impl Memory {
+impl SavedSettings {
     pub(crate) fn path(root: &Path) -> PathBuf {
         root.join(DIR).join("tune.json")
     }
@@ -40,7 +40,7 @@ impl Memory {
     }
 
     /// Remembers a change that is about to be made. What a setting was before the first of several stays.
-    pub(crate) fn note(&mut self, change: &Change) {
+    pub(crate) fn note(&mut self, change: &SettingChange) {
         match self.changes.iter_mut().find(|known| known.knob == change.knob) {
             Some(known) if known.to == change.from || known.to == change.to => {
                 known.to.clone_from(&change.to)

@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-/// A profile. Without a file it is [`Profile::default`].
+/// A profile. Without a file it is [`TuneProfile::default`].
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Profile {
+pub struct TuneProfile {
     /// Whether the kernel leaves the pages of processes where they are. Moving them costs latency, and what is pinned
     /// for RDMA cannot be moved anyway.
     pub numa_balancing_off: bool,
@@ -23,7 +23,7 @@ pub struct Profile {
     pub roce_tos: Option<u8>,
 }
 
-impl Default for Profile {
+impl Default for TuneProfile {
     fn default() -> Self {
         Self {
             numa_balancing_off: true,
@@ -54,7 +54,7 @@ pub enum InvalidProfile {
 
 const MOST_NEIGHBOURS: u32 = 1_000_000;
 
-impl Profile {
+impl TuneProfile {
     /// Reads a text. What it does not say is as without a file.
     ///
     /// # Errors
@@ -80,9 +80,12 @@ mod tests {
 
     #[test]
     fn what_a_profile_does_not_say_is_as_without_one() {
-        assert_eq!(Profile::parse("").unwrap(), Profile::default());
-        let profile = Profile::parse("roceTos: 106\ngovernor: ''\n").unwrap();
-        assert_eq!(profile, Profile { roce_tos: Some(106), governor: String::new(), ..Profile::default() });
+        assert_eq!(TuneProfile::parse("").unwrap(), TuneProfile::default());
+        let profile = TuneProfile::parse("roceTos: 106\ngovernor: ''\n").unwrap();
+        assert_eq!(
+            profile,
+            TuneProfile { roce_tos: Some(106), governor: String::new(), ..TuneProfile::default() }
+        );
     }
 
     #[test]
@@ -93,7 +96,7 @@ mod tests {
             ("neighbours: 2000000", "neighbours: expected at most"),
             ("governor: ../../x", "governor: expected"),
         ] {
-            let error = Profile::parse(text).unwrap_err().to_string();
+            let error = TuneProfile::parse(text).unwrap_err().to_string();
             assert!(error.starts_with(said), "{error}");
         }
     }

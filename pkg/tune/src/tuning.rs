@@ -5,14 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Change, Knob, Memory, Outcome, Profile, wanted};
+use crate::{SavedSettings, Setting, SettingChange, SettingOutcome, TuneProfile, wanted};
 
 /// Where sysctls are kept for the next boot.
 const SYSCTLS: &str = "etc/sysctl.d/90-silkrail.conf";
 
 /// The settings of a node.
 #[derive(Debug)]
-pub struct Tuning {
+pub struct Tuner {
     root: PathBuf,
 }
 
@@ -23,7 +23,7 @@ pub enum Error {
     #[error("{knob}: {source}")]
     Read {
         /// The setting.
-        knob: Knob,
+        knob: Setting,
         /// The kernel's answer.
         source: io::Error,
     },
@@ -48,7 +48,7 @@ pub enum Error {
     StateFile(#[from] statefile::Error),
 }
 
-impl Tuning {
+impl Tuner {
     /// Those of the node whose root directory this is.
     pub fn of(root: &Path) -> Self {
         Self { root: root.to_owned() }
@@ -58,14 +58,14 @@ impl Tuning {
     ///
     /// # Errors
     /// [`Error::Read`].
-    pub fn compare(&self, profile: &Profile) -> Result<(Vec<Change>, Vec<Knob>), Error> {
+    pub fn compare(&self, profile: &TuneProfile) -> Result<(Vec<SettingChange>, Vec<Setting>), Error> {
         let (mut changes, mut absent) = (Vec::new(), Vec::new());
         for (knob, wanted) in wanted::of(profile, &self.root) {
             let from = knob.read(&self.root).map_err(|source| Error::Read { knob: knob.clone(), source })?;
             match from {
                 None => absent.push(knob),
                 Some(from) if wanted.is_met(&from) => {}
-                Some(from) => changes.push(Change { knob, from, to: wanted.text() }),
+                Some(from) => changes.push(SettingChange { knob, from, to: wanted.text() }),
             }
         }
         Ok((changes, absent))
@@ -75,15 +75,15 @@ impl Tuning {
     ///
     /// # Errors
     /// If what was changed cannot be remembered; then it is not changed.
-    pub fn make(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, Error> {
-        let _alone = Memory::lock(&self.root)?;
-        let mut memory = Memory::read(&self.root)?;
+    pub fn make(&self, changes: Vec<SettingChange>) -> Result<Vec<SettingOutcome>, Error> {
+        let _alone = SavedSettings::lock(&self.root)?;
+        let mut memory = SavedSettings::read(&self.root)?;
         let mut outcomes = Vec::new();
         for change in changes {
             memory.note(&change);
             memory.write(&self.root)?;
             let error = change.knob.write(&self.root, &change.to).err().map(|error| error.to_string());
-            outcomes.push(Outcome { change, error });
+            outcomes.push(SettingOutcome { change, error });
         }
         self.keep(&memory)?;
         Ok(outcomes)
@@ -93,14 +93,14 @@ impl Tuning {
     ///
     /// # Errors
     /// If it is not known what was changed, or cannot be forgotten.
-    pub fn take_back(&self) -> Result<Vec<Outcome>, Error> {
-        let _alone = Memory::lock(&self.root)?;
-        let mut memory = Memory::read(&self.root)?;
+    pub fn take_back(&self) -> Result<Vec<SettingOutcome>, Error> {
+        let _alone = SavedSettings::lock(&self.root)?;
+        let mut memory = SavedSettings::read(&self.root)?;
         let mut outcomes = Vec::new();
         for change in std::mem::take(&mut memory.changes).into_iter().rev() {
             let error = self.take_back_one(&change);
             let is_left = error.is_some();
-            outcomes.push(Outcome { change: change.clone(), error });
+            outcomes.push(SettingOutcome { change: change.clone(), error });
             if is_left {
                 memory.changes.insert(0, change);
             }
@@ -111,7 +111,7 @@ impl Tuning {
     }
 
     /// Why a change could not be taken back. A setting that is gone, or that somebody set otherwise, needs nothing.
-    fn take_back_one(&self, change: &Change) -> Option<String> {
+    fn take_back_one(&self, change: &SettingChange) -> Option<String> {
         match change.knob.read(&self.root) {
             Ok(Some(now)) if now == change.to => {
                 change.knob.write(&self.root, &change.from).err().map(|error| error.to_string())
@@ -122,14 +122,14 @@ impl Tuning {
     }
 
     /// Keeps the sysctls for the next boot.
-    fn keep(&self, memory: &Memory) -> Result<(), Error> {
+    fn keep(&self, memory: &SavedSettings) -> Result<(), Error> {
         let path = self.root.join(SYSCTLS);
         let failed = |source| Error::Io { path: path.clone(), source };
         let lines: Vec<String> = memory
             .changes
             .iter()
             .filter_map(|change| match &change.knob {
-                Knob::Sysctl { name } => Some(format!("{name} = {}\n", change.to)),
+                Setting::Sysctl { name } => Some(format!("{name} = {}\n", change.to)),
                 _ => None,
             })
             .collect();
@@ -158,9 +158,9 @@ mod tests {
     use super::*;
 
     /// A node made of files: its kernel takes whatever is written.
-    struct Node(tempfile::TempDir);
+    struct FakeNode(tempfile::TempDir);
 
-    impl Node {
+    impl FakeNode {
         fn new() -> Self {
             let node = Self(tempfile::tempdir().unwrap());
             for (path, text) in [
@@ -192,16 +192,16 @@ mod tests {
             Some(fs::read_to_string(self.root().join(path)).ok()?.trim().to_owned())
         }
 
-        fn apply(&self, profile: &Profile) -> Vec<String> {
-            let tuning = Tuning::of(self.root());
+        fn apply(&self, profile: &TuneProfile) -> Vec<String> {
+            let tuning = Tuner::of(self.root());
             let (changes, _) = tuning.compare(profile).unwrap();
             let outcomes = tuning.make(changes).unwrap();
             assert!(outcomes.iter().all(|outcome| outcome.error.is_none()), "{outcomes:?}");
             outcomes.into_iter().map(|outcome| outcome.change.knob.to_string()).collect()
         }
 
-        fn revert(&self) -> Vec<Outcome> {
-            Tuning::of(self.root()).take_back().unwrap()
+        fn revert(&self) -> Vec<SettingOutcome> {
+            Tuner::of(self.root()).take_back().unwrap()
         }
     }
 
@@ -210,8 +210,8 @@ mod tests {
 
     #[test]
     fn what_is_other_than_it_should_be_is_set_once_and_taken_back() {
-        let node = Node::new();
-        let done = node.apply(&Profile::default());
+        let node = FakeNode::new();
+        let done = node.apply(&TuneProfile::default());
         let expected = [
             "kernel.numa_balancing",
             "net.ipv4.neigh.default.gc_thresh1",
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(node.read("proc/sys/net/ipv4/neigh/default/gc_thresh1").as_deref(), Some("4096"));
         assert!(node.read(DROP_IN).unwrap().ends_with("[Service]\nLimitMEMLOCK=infinity"));
         assert!(node.read(SYSCTLS).unwrap().contains("\nkernel.numa_balancing = 0\n"));
-        assert!(node.apply(&Profile::default()).is_empty());
+        assert!(node.apply(&TuneProfile::default()).is_empty());
         assert_eq!(node.revert().len(), 5);
         assert_eq!(node.read(NUMA).as_deref(), Some("1"));
         assert_eq!(
@@ -237,8 +237,8 @@ mod tests {
 
     #[test]
     fn what_somebody_set_since_is_not_taken_back() {
-        let node = Node::new();
-        node.apply(&Profile::default());
+        let node = FakeNode::new();
+        node.apply(&TuneProfile::default());
         node.write(NUMA, "2\n");
         node.revert();
         assert_eq!(node.read(NUMA).as_deref(), Some("2"));
@@ -246,19 +246,19 @@ mod tests {
 
     #[test]
     fn what_it_was_before_the_first_change_is_what_it_was() {
-        let node = Node::new();
-        node.apply(&Profile::default());
-        node.apply(&Profile { neighbours: 65_536, ..Profile::default() });
+        let node = FakeNode::new();
+        node.apply(&TuneProfile::default());
+        node.apply(&TuneProfile { neighbours: 65_536, ..TuneProfile::default() });
         node.revert();
         assert_eq!(node.read("proc/sys/net/ipv4/neigh/default/gc_thresh1").as_deref(), Some("128"));
     }
 
     #[test]
     fn a_node_without_a_setting_is_told_of_it_and_no_node_has_settings_that_it_has_not() {
-        let node = Node::new();
-        let profile = Profile { multi_rail: true, roce_tos: Some(106), ..Profile::default() };
+        let node = FakeNode::new();
+        let profile = TuneProfile { multi_rail: true, roce_tos: Some(106), ..TuneProfile::default() };
         node.write("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
-        let (_, absent) = Tuning::of(node.root()).compare(&profile).unwrap();
+        let (_, absent) = Tuner::of(node.root()).compare(&profile).unwrap();
         let absent: Vec<_> = absent.iter().map(ToString::to_string).collect();
         assert!(absent.contains(&"net.ipv4.conf.all.rp_filter".to_owned()), "{absent:?}");
         assert!(
@@ -266,26 +266,26 @@ mod tests {
             "rdma_cm is not there"
         );
         node.write("sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos", "0\n");
-        let (changes, _) = Tuning::of(node.root()).compare(&profile).unwrap();
+        let (changes, _) = Tuner::of(node.root()).compare(&profile).unwrap();
         assert!(changes.iter().any(|change| (&*change.from, &*change.to) == ("0", "106")), "{changes:?}");
     }
 
     /// The directory stands for the file of the kernel, which cannot be read either.
     #[test]
     fn a_cpu_that_is_off_has_no_governor() {
-        let node = Node::new();
+        let node = FakeNode::new();
         fs::create_dir_all(node.root().join("sys/devices/system/cpu/cpu2/cpufreq/scaling_governor")).unwrap();
-        assert!(Tuning::of(node.root()).compare(&Profile::default()).is_err());
+        assert!(Tuner::of(node.root()).compare(&TuneProfile::default()).is_err());
         node.write("sys/devices/system/cpu/cpu2/online", "0\n");
-        Tuning::of(node.root()).compare(&Profile::default()).unwrap();
+        Tuner::of(node.root()).compare(&TuneProfile::default()).unwrap();
     }
 
     #[test]
     fn a_change_that_fails_is_said_and_the_others_are_made() {
-        let node = Node::new();
+        let node = FakeNode::new();
         let path = node.root().join("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-        let tuning = Tuning::of(node.root());
-        let (changes, _) = tuning.compare(&Profile::default()).unwrap();
+        let tuning = Tuner::of(node.root());
+        let (changes, _) = tuning.compare(&TuneProfile::default()).unwrap();
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         let outcomes = tuning.make(changes).unwrap();

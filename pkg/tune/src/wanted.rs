@@ -2,20 +2,20 @@
 
 use std::{fs, path::Path};
 
-use crate::{Knob, Profile};
+use crate::{Setting, TuneProfile};
 
 /// The runtimes whose containers may pin memory.
 const RUNTIMES: [&str; 7] = ["containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-server", "rke2-agent"];
 
 /// What a setting should be.
-pub(crate) enum Wanted {
+pub(crate) enum DesiredValue {
     Is(String),
     /// Only where it is the first, it should be the second.
     InsteadOf(&'static str, &'static str),
     AtLeast(u64),
 }
 
-impl Wanted {
+impl DesiredValue {
     pub(crate) fn is_met(&self, value: &str) -> bool {
         match self {
             Self::Is(wanted) => wanted == value,
@@ -34,49 +34,49 @@ impl Wanted {
 }
 
 /// The settings that a profile speaks of, on the node whose root directory this is.
-pub(crate) fn of(profile: &Profile, root: &Path) -> Vec<(Knob, Wanted)> {
-    let node = Node { root };
-    let sysctl = |name: &str, wanted| (Knob::Sysctl { name: name.into() }, wanted);
+pub(crate) fn of(profile: &TuneProfile, root: &Path) -> Vec<(Setting, DesiredValue)> {
+    let node = Tunables { root };
+    let sysctl = |name: &str, wanted| (Setting::Sysctl { name: name.into() }, wanted);
     let mut all = Vec::new();
     if profile.numa_balancing_off {
-        all.push(sysctl("kernel.numa_balancing", Wanted::Is("0".into())));
+        all.push(sysctl("kernel.numa_balancing", DesiredValue::Is("0".into())));
     }
     for family in ["ipv4", "ipv6"] {
         // The kernel begins to forget at the first, and refuses at the last.
         for (number, parts) in [(1, 4), (2, 2), (3, 1)] {
             let name = format!("net.{family}.neigh.default.gc_thresh{number}");
-            all.push(sysctl(&name, Wanted::AtLeast(u64::from(profile.neighbours / parts))));
+            all.push(sysctl(&name, DesiredValue::AtLeast(u64::from(profile.neighbours / parts))));
         }
     }
     if profile.multi_rail {
-        all.push(sysctl("net.ipv4.conf.all.arp_ignore", Wanted::AtLeast(1)));
-        all.push(sysctl("net.ipv4.conf.all.arp_announce", Wanted::AtLeast(2)));
+        all.push(sysctl("net.ipv4.conf.all.arp_ignore", DesiredValue::AtLeast(1)));
+        all.push(sysctl("net.ipv4.conf.all.arp_announce", DesiredValue::AtLeast(2)));
         // 0 is looser still.
-        all.push(sysctl("net.ipv4.conf.all.rp_filter", Wanted::InsteadOf("1", "2")));
+        all.push(sysctl("net.ipv4.conf.all.rp_filter", DesiredValue::InsteadOf("1", "2")));
     }
     if !profile.governor.is_empty() {
-        let of = |cpu| (Knob::Governor { cpu }, Wanted::Is(profile.governor.clone()));
+        let of = |cpu| (Setting::Governor { cpu }, DesiredValue::Is(profile.governor.clone()));
         all.extend(node.cpus().into_iter().map(of));
     }
     if let Some(tos) = profile.roce_tos {
-        let of = |(device, port)| (Knob::RoceTos { device, port }, Wanted::Is(tos.to_string()));
+        let of = |(device, port)| (Setting::RoceTos { device, port }, DesiredValue::Is(tos.to_string()));
         all.extend(node.ports().into_iter().map(of));
     }
     if profile.memlock {
         let there = RUNTIMES.into_iter().filter(|service| node.has_service(service));
-        all.extend(
-            there.map(|service| (Knob::Memlock { service: service.into() }, Wanted::Is("infinity".into()))),
-        );
+        all.extend(there.map(|service| {
+            (Setting::Memlock { service: service.into() }, DesiredValue::Is("infinity".into()))
+        }));
     }
     all
 }
 
 /// What a node has that can be set.
-struct Node<'a> {
+struct Tunables<'a> {
     root: &'a Path,
 }
 
-impl Node<'_> {
+impl Tunables<'_> {
     fn cpus(&self) -> Vec<u32> {
         let number = |name: String| name.strip_prefix("cpu")?.parse().ok();
         let mut cpus: Vec<u32> =

@@ -413,7 +413,8 @@ fn node() -> tempfile::TempDir {
     std::fs::write(root.path().join("proc/sys/kernel/random/boot_id"), "this-boot").unwrap();
     let mut entry = podmap::Entry::new("rdma", "a@net1".parse().unwrap());
     entry.boot_id = "this-boot".into();
-    entry.pod = Some(podmap::Pod { namespace: "ml".into(), name: "web-1-x".into(), uid: Some("p".into()) });
+    entry.pod =
+        Some(podmap::PodRef { namespace: "ml".into(), name: "web-1-x".into(), uid: Some("p".into()) });
     let map = podmap::PodMap::below(&root.path().join("run/silkrail"));
     map.write(&"a@net1".parse().unwrap(), &entry).unwrap();
     root

@@ -73,7 +73,7 @@ pub fn documents(text: &str) -> Result<Vec<Value>, InvalidYaml> {
 }
 
 /// A list or mapping that is not yet complete.
-struct Open {
+struct OpenCollection {
     anchor: usize,
     node: OpenNode,
     /// How many values it has so far, itself included.
@@ -89,7 +89,7 @@ enum OpenNode {
 #[derive(Default)]
 struct Composer {
     documents: Vec<Value>,
-    open: Vec<Open>,
+    open: Vec<OpenCollection>,
     anchors: HashMap<usize, (Value, usize)>,
     values: usize,
     line: usize,
@@ -124,7 +124,7 @@ impl Composer {
         if self.open.len() == MAX_DEPTH {
             return Err(InvalidYaml::TooLarge { line: self.line });
         }
-        self.open.push(Open { anchor, node, size: 0 });
+        self.open.push(OpenCollection { anchor, node, size: 0 });
         Ok(())
     }
 

@@ -4,22 +4,23 @@
 
 #![forbid(unsafe_code)]
 
-use child::Child;
-use ipam_plugin::SilkrailIpam;
-use ipvlan_plugin::Ipvlan;
-use macvlan_plugin::Macvlan;
-use plugin::{Adapter, Journaled};
-use rdma_plugin::Rdma;
-use sriov_plugin::Sriov;
+use child::ChildLinkPlugin;
+use ipam_plugin::IpamPlugin;
+use ipvlan_plugin::IpvlanKind;
+use macvlan_plugin::MacvlanKind;
+use plugin::{Adapter, RevertByJournal};
+use rdma_plugin::RdmaPlugin;
+use sriov_plugin::SriovPlugin;
 
-static IPAM: Adapter<SilkrailIpam> = Adapter::without_ipam(SilkrailIpam);
-static MACVLAN: Adapter<Child<Macvlan>> = Adapter::with_ipam(Child(Macvlan), &IPAM);
-static IPVLAN: Adapter<Child<Ipvlan>> = Adapter::with_ipam(Child(Ipvlan), &IPAM);
-static SRIOV: Adapter<Sriov> = Adapter::with_ipam(Sriov, &IPAM);
-static RDMA: Adapter<Rdma> = Adapter::without_ipam(Rdma);
+static IPAM: Adapter<IpamPlugin> = Adapter::without_ipam(IpamPlugin);
+static MACVLAN: Adapter<ChildLinkPlugin<MacvlanKind>> =
+    Adapter::with_ipam(ChildLinkPlugin(MacvlanKind), &IPAM);
+static IPVLAN: Adapter<ChildLinkPlugin<IpvlanKind>> = Adapter::with_ipam(ChildLinkPlugin(IpvlanKind), &IPAM);
+static SRIOV: Adapter<SriovPlugin> = Adapter::with_ipam(SriovPlugin, &IPAM);
+static RDMA: Adapter<RdmaPlugin> = Adapter::without_ipam(RdmaPlugin);
 
 /// Names and plugins. Each name also counts with `silkrail-` before it.
-pub const PLUGINS: [(&str, &dyn Journaled); 6] = [
+pub const PLUGINS: [(&str, &dyn RevertByJournal); 6] = [
     ("macvlan", &MACVLAN),
     ("ipvlan", &IPVLAN),
     ("sriov", &SRIOV),
@@ -29,7 +30,7 @@ pub const PLUGINS: [(&str, &dyn Journaled); 6] = [
 ];
 
 /// The plugin of a name.
-pub fn find(name: &str) -> Option<&'static dyn Journaled> {
+pub fn find(name: &str) -> Option<&'static dyn RevertByJournal> {
     let short = name.strip_prefix("silkrail-");
     PLUGINS.into_iter().find(|(known, _)| *known == name || Some(*known) == short).map(|(_, plugin)| plugin)
 }

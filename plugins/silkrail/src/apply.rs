@@ -12,9 +12,11 @@ use std::{
 };
 
 use addr::PciAddress;
-use bootstrap::{Apply, ApplyError, Consent, GuidFile, NodeFile, PfPlan, Ready, Step, System};
-use inventory::Node;
-use state::State;
+use bootstrap::{
+    Apply, ApplyError, ApplyPermissions, GuidFile, NodeFile, PfPlan, PfStep, ReadyMarker, SysfsBackend,
+};
+use inventory::NodePaths;
+use state::StateDir;
 use sysfs::Sysfs;
 
 use crate::exit::{Exit, Failure, GUID_FILE, NODE_FILE};
@@ -56,7 +58,7 @@ pub(crate) struct How {
     #[arg(long)]
     pub(crate) json: bool,
     /// Where the plugins keep their state
-    #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
+    #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
     pub(crate) state_dir: PathBuf,
 }
 
@@ -110,7 +112,7 @@ impl Args {
             Failure::Apply(ApplyError::NodeFile(source)) => Failure::NodeFile { path: path.clone(), source },
             other => other,
         };
-        self.how.apply(root, &file, Some(Ready::hash(&text)), out).map_err(named)
+        self.how.apply(root, &file, Some(ReadyMarker::hash(&text)), out).map_err(named)
     }
 }
 
@@ -131,9 +133,9 @@ impl How {
         mark: Option<String>,
         out: &mut dyn Write,
     ) -> Result<Exit, Failure> {
-        let node = Node { root: root.to_owned(), state: State::at(&self.state_dir) };
+        let node = NodePaths { root: root.to_owned(), state: StateDir::at(&self.state_dir) };
         let system = system(&node, self.timeout)?;
-        let consent = Consent { recreate: self.allow_recreate, force: self.force_pf };
+        let consent = ApplyPermissions { recreate: self.allow_recreate, force: self.force_pf };
         let apply = Apply { file, mark, node, consent, system };
         let told = Mutex::default();
         let report =
@@ -144,7 +146,7 @@ impl How {
 }
 
 /// Says what is done, in one line for what is done to each VF.
-fn tell(told: &Mutex<BTreeSet<(PciAddress, String)>>, pf: &PfPlan, step: Step) {
+fn tell(told: &Mutex<BTreeSet<(PciAddress, String)>>, pf: &PfPlan, step: PfStep) {
     let is_new = told.lock().is_ok_and(|mut told| told.insert((pf.pci, step.kind())));
     if is_new {
         let whose = if step.vf().is_some() { "VFs: " } else { "" };
@@ -153,9 +155,9 @@ fn tell(told: &Mutex<BTreeSet<(PciAddress, String)>>, pf: &PfPlan, step: Step) {
 }
 
 /// The node's hardware, for which every attribute is written by a process of its own, which has `seconds` for it.
-pub(crate) fn system(node: &Node, seconds: u64) -> Result<System, io::Error> {
+pub(crate) fn system(node: &NodePaths, seconds: u64) -> Result<SysfsBackend, io::Error> {
     let writer = vec![env::current_exe()?, "--root".into(), node.root.clone(), "write-attribute".into()];
-    Ok(System { sysfs: node.sysfs(), writer, limit: Duration::from_secs(seconds) })
+    Ok(SysfsBackend { sysfs: node.sysfs(), writer, limit: Duration::from_secs(seconds) })
 }
 
 /// Write an attribute of a PCI function: the kernel cannot be interrupted in it, so `apply` has it done by a process of

@@ -11,7 +11,7 @@ use std::{
 
 use ::doctor::{Asked, Counts, Facts, Finding, Report, Severity, bundle};
 use silkrail_cni::PLUGINS;
-use state::State;
+use state::StateDir;
 
 use crate::{
     exit::{Exit, Failure},
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "ID", value_parser = id)]
     only: Vec<String>,
     /// Where the plugins keep their state
-    #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
+    #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
     state_dir: PathBuf,
     /// Where the runtime has its CNI plugins
     #[arg(long, default_value = "/opt/cni/bin", value_name = "DIR")]

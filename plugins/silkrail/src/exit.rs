@@ -52,7 +52,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     PodMap(#[from] podmap::Error),
     #[error(transparent)]
-    CannotJudge(#[from] netns::CannotJudge),
+    CannotJudge(#[from] netns::NotOnNode),
     #[error(transparent)]
     Gc(#[from] ::gc::Error),
     #[error(transparent)]
@@ -129,7 +129,7 @@ pub(crate) const PROFILE: &str = "profile";
 
 impl Failure {
     pub(crate) fn exit(&self) -> Exit {
-        use bootstrap::{ApplyError, HardwareError, RecoverError};
+        use bootstrap::{ApplyError, PciBackendError, RecoverError};
         use rdma::Error::{NoRdma, TooOld};
         match self {
             Self::Rdma(NoRdma | TooOld { .. }) => Exit::Unsupported,
@@ -137,7 +137,7 @@ impl Failure {
             Self::Mode(error) | Self::Apply(ApplyError::Mode(error)) => mode(error),
             Self::NodeFile { .. } | Self::NoPf { .. } | Self::Profile { .. } => Exit::Wrong,
             Self::Apply(ApplyError::NodeFile(_)) | Self::Recover(RecoverError::NoFunction(_)) => Exit::Wrong,
-            Self::Recover(RecoverError::Hardware(HardwareError::TimedOut { .. })) => Exit::TimedOut,
+            Self::Recover(RecoverError::Hardware(PciBackendError::TimedOut { .. })) => Exit::TimedOut,
             Self::Apply(ApplyError::File(statefile::Error::Busy { .. }))
             | Self::Recover(RecoverError::File(statefile::Error::Busy { .. })) => Exit::TimedOut,
             Self::StateFile(statefile::Error::Busy { .. }) => Exit::TimedOut,

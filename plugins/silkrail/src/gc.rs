@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ::gc::{Finding, Node, Verdict};
-use state::State;
+use ::gc::{FindingState, GcNode, StaleFinding};
+use state::StateDir;
 
 use crate::{
     exit::{Exit, Failure},
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Where the plugins keep their state
-    #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
+    #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
     state_dir: PathBuf,
     /// Where IPAM plugins of others are that must be told, if not where they were
     #[arg(long, default_value = "/opt/cni/bin", value_name = "DIR")]
@@ -61,15 +61,15 @@ impl Args {
             print(&findings, out)?;
             host::tell_if_missing(&self.state_dir, out)?;
         }
-        let left = findings.iter().any(|finding| finding.verdict == Verdict::Left);
+        let left = findings.iter().any(|finding| finding.verdict == FindingState::Left);
         Ok(if left { Exit::Refused } else { Exit::Done })
     }
 }
 
-fn node(root: &Path, state_dir: &Path, cni_path: &Path) -> Node {
+fn node(root: &Path, state_dir: &Path, cni_path: &Path) -> GcNode {
     // The plugins want an absolute path. Where there is no directory there is nothing to take back either.
-    let state = State::at(fs::canonicalize(state_dir).unwrap_or_else(|_| state_dir.to_owned()));
-    Node { root: root.to_owned(), state, cni_path: cni_path.to_owned() }
+    let state = StateDir::at(fs::canonicalize(state_dir).unwrap_or_else(|_| state_dir.to_owned()));
+    GcNode { root: root.to_owned(), state, cni_path: cni_path.to_owned() }
 }
 
 /// What is stale, and what is only told of: for `silkrail doctor`.
@@ -79,25 +79,25 @@ pub(crate) fn leftovers(root: &Path, state_dir: &Path) -> Result<Vec<::doctor::L
 }
 
 /// What the doctor is told of it; nothing while somebody is at work on it.
-fn leftover(finding: Finding) -> Option<::doctor::Leftover> {
+fn leftover(finding: StaleFinding) -> Option<::doctor::Leftover> {
     let stale = match finding.verdict {
-        Verdict::Stale => true,
-        Verdict::Kept => false,
-        Verdict::InProgress | Verdict::TakenBack | Verdict::Left => return None,
+        FindingState::Stale => true,
+        FindingState::Kept => false,
+        FindingState::InProgress | FindingState::TakenBack | FindingState::Left => return None,
     };
-    let Finding { what, object, attachment, evidence, .. } = finding;
+    let StaleFinding { what, object, attachment, evidence, .. } = finding;
     Some(::doctor::Leftover { what: what.to_string(), object, attachment, evidence, stale })
 }
 
 const HEAD: [&str; 5] = ["STATE", "WHAT", "ATTACHMENT", "OBJECT", "EVIDENCE"];
 
-fn cells(finding: &Finding) -> [String; HEAD.len()] {
+fn cells(finding: &StaleFinding) -> [String; HEAD.len()] {
     let attachment = finding.attachment.clone().unwrap_or_default();
     let (state, what) = (finding.verdict.to_string(), finding.what.to_string());
     [state, what, attachment, finding.object.clone(), finding.evidence.clone()]
 }
 
-fn print(findings: &[Finding], out: &mut dyn Write) -> Result<(), Failure> {
+fn print(findings: &[StaleFinding], out: &mut dyn Write) -> Result<(), Failure> {
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
     if !findings.is_empty() {
         table::print(out, HEAD, &findings.iter().map(cells).collect::<Vec<_>>())?;
@@ -107,7 +107,7 @@ fn print(findings: &[Finding], out: &mut dyn Write) -> Result<(), Failure> {
             writeln!(out, "left: {} {}: {why}", finding.what, finding.object)?;
         }
     }
-    match (count(Verdict::Stale), count(Verdict::TakenBack), count(Verdict::Left)) {
+    match (count(FindingState::Stale), count(FindingState::TakenBack), count(FindingState::Left)) {
         (0, 0, 0) => writeln!(out, "nothing is to be taken back")?,
         (0, back, left) => writeln!(out, "{back} taken back, {left} left")?,
         (stale, ..) => writeln!(out, "{stale} to be taken back; nothing was done: run it again with --yes")?,

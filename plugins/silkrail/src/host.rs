@@ -2,14 +2,14 @@
 
 use std::{io::Write, path::Path};
 
-use state::State;
+use state::StateDir;
 
 use crate::exit::Failure;
 
 /// Says that there is no state directory: nothing was made on this node since its boot, or another one is meant.
 pub(crate) fn tell_if_missing(state: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     if !state.exists() {
-        let (state, usual) = (state.display(), State::DEFAULT);
+        let (state, usual) = (state.display(), StateDir::DEFAULT);
         writeln!(
             out,
             "there is no directory {state}: no plugin has kept anything there since the boot; expected {usual}, or what \

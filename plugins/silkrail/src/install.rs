@@ -6,7 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use installer::{Action, Installation, Names, Options, Origin, Planned, Store};
+use installer::{
+    InstallAction, InstallOptions, InstallStore, Installer, NameSelection, PlannedFile, ReplacedFile,
+};
 use serde::Serialize;
 use silkrail_cni::PLUGINS;
 
@@ -100,7 +102,7 @@ struct Row {
 struct Chosen(Vec<String>);
 
 fn chosen(text: &str) -> Result<Chosen, String> {
-    let names = text.parse::<Names>()?.of(&plugins()).map_err(|unknown| unknown.to_string())?;
+    let names = text.parse::<NameSelection>()?.of(&plugins()).map_err(|unknown| unknown.to_string())?;
     Ok(Chosen(names))
 }
 
@@ -110,7 +112,7 @@ fn plugins() -> Vec<&'static str> {
 
 impl Args {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let installation = Installation::new(&self.options(root)?)?;
+        let installation = Installer::new(&self.options(root)?)?;
         let planned = if self.dry_run { installation.plan()? } else { installation.apply()? };
         let files = planned.iter().map(Row::of).collect();
         let report = Report { dry_run: self.dry_run, files, next: self.next(&planned) };
@@ -122,8 +124,8 @@ impl Args {
         Ok(Exit::Done)
     }
 
-    fn options(&self, root: &Path) -> Result<Options, Failure> {
-        Ok(Options {
+    fn options(&self, root: &Path) -> Result<InstallOptions, Failure> {
+        Ok(InstallOptions {
             root: root.to_owned(),
             from: self.from.clone().map_or_else(beside_this_program, Ok)?,
             to: self.to.clone(),
@@ -140,8 +142,8 @@ impl Args {
     }
 
     /// What an operator does now.
-    fn next(&self, planned: &[Planned]) -> Vec<String> {
-        let spared = planned.iter().filter(|file| file.action == Action::LeftAlone).map(|file| {
+    fn next(&self, planned: &[PlannedFile]) -> Vec<String> {
+        let spared = planned.iter().filter(|file| file.action == InstallAction::LeftAlone).map(|file| {
             format!(
                 "{} is not ours and was left alone: if this cluster does not run Spiderpool any more, --replace spiderpool; \
                  else networks name silkrail-ipam, and pools of their own",
@@ -149,8 +151,9 @@ impl Args {
             )
         });
         if self.dry_run {
-            let changes =
-                planned.iter().any(|file| !matches!(file.action, Action::Unchanged | Action::LeftAlone));
+            let changes = planned
+                .iter()
+                .any(|file| !matches!(file.action, InstallAction::Unchanged | InstallAction::LeftAlone));
             return spared.chain(changes.then(|| "run it again without --dry-run".to_owned())).collect();
         }
         let next = [
@@ -170,10 +173,10 @@ impl Report {
     fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let cells: Vec<_> = self.files.iter().map(Row::cells).collect();
         table::print(out, HEAD, &cells)?;
-        let stays = [Action::Unchanged, Action::LeftAlone].map(text);
+        let stays = [InstallAction::Unchanged, InstallAction::LeftAlone].map(text);
         let changed = self.files.iter().filter(|file| !stays.contains(&file.action)).count();
         match (changed, self.dry_run) {
-            (0, _) if self.files.iter().any(|file| file.action == text(Action::LeftAlone)) => {
+            (0, _) if self.files.iter().any(|file| file.action == text(InstallAction::LeftAlone)) => {
                 writeln!(out, "nothing to do: all other files are there already")?
             }
             (0, _) => writeln!(out, "nothing to do: all {} files are there already", self.files.len())?,
@@ -192,10 +195,10 @@ impl Report {
 }
 
 impl Row {
-    fn of(file: &Planned) -> Self {
+    fn of(file: &PlannedFile) -> Self {
         let kept = file.origin.as_ref().map(|origin| match origin {
-            Origin::File { sha256, .. } => Store::kept_as(sha256).display().to_string(),
-            Origin::Link { target } => format!("symbolic link to {}", target.display()),
+            ReplacedFile::File { sha256, .. } => InstallStore::kept_as(sha256).display().to_string(),
+            ReplacedFile::Link { target } => format!("symbolic link to {}", target.display()),
         });
         Self {
             path: file.path.clone(),
@@ -208,18 +211,18 @@ impl Row {
     }
 
     fn cells(&self) -> [String; HEAD.len()] {
-        let theirs = [Action::Replace, Action::LeftAlone].map(text).contains(&self.action);
+        let theirs = [InstallAction::Replace, InstallAction::LeftAlone].map(text).contains(&self.action);
         let was = if theirs { "not ours".into() } else { self.was.clone().unwrap_or_default() };
         [self.path.display().to_string(), self.action.into(), was, self.kept.clone().unwrap_or_default()]
     }
 }
 
-fn text(action: Action) -> &'static str {
+fn text(action: InstallAction) -> &'static str {
     match action {
-        Action::Install => "install",
-        Action::Upgrade => "upgrade",
-        Action::Replace => "replace",
-        Action::Unchanged => "unchanged",
-        Action::LeftAlone => "left alone",
+        InstallAction::Install => "install",
+        InstallAction::Upgrade => "upgrade",
+        InstallAction::Replace => "replace",
+        InstallAction::Unchanged => "unchanged",
+        InstallAction::LeftAlone => "left alone",
     }
 }

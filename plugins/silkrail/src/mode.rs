@@ -7,7 +7,7 @@ use std::{io::Write, path::Path};
 
 use clap::Subcommand;
 use rdma::NetnsMode;
-use rdma_mode::Current;
+use rdma_mode::CurrentMode;
 
 pub(crate) use self::set::print as print_change;
 use crate::{
@@ -70,7 +70,7 @@ impl Command {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
         match self {
             Self::Get { json } => {
-                let current = Current::read(root)?;
+                let current = CurrentMode::read(root)?;
                 if *json {
                     json::print(&current, out)?
                 } else {

@@ -7,9 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use podmap::{Entry, Mode, PodMap};
+use podmap::{AttachMode, Entry, PodMap};
 use serde::Serialize;
-use state::State;
+use state::StateDir;
 
 use crate::{
     exit::{Exit, Failure},
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Where the plugins keep their state
-    #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
+    #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
     state_dir: PathBuf,
 }
 
@@ -125,9 +125,9 @@ impl Row {
             .as_ref()
             .map_or_else(|| (String::new(), short()), |pod| (pod.namespace.clone(), pod.name.clone()));
         let mode = match rdma.mode {
-            Mode::None => "none",
-            Mode::Shared => "shared",
-            Mode::Exclusive => "exclusive",
+            AttachMode::None => "none",
+            AttachMode::Shared => "shared",
+            AttachMode::Exclusive => "exclusive",
         };
         let gids: Vec<String> = rdma.gids.iter().map(|gid| format!("{}:{}", gid.index, gid.gid)).collect();
         [
@@ -157,7 +157,7 @@ impl Stale {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use podmap::{Gid, Pod};
+    use podmap::{GidInfo, PodRef};
 
     const BOOT: &str = "8d7c0000-0000-4000-8000-000000000000";
 
@@ -172,13 +172,14 @@ mod tests {
         entry.boot_id = BOOT.into();
         entry.container.netns_path = "/run/netns/cni-1".into();
         (entry.container.netns_dev, entry.container.netns_ino) = (meta.dev(), meta.ino());
-        entry.pod = Some(Pod { namespace: "train".into(), name: "job-0".into(), uid: None });
+        entry.pod = Some(PodRef { namespace: "train".into(), name: "job-0".into(), uid: None });
         entry.network.name = "rail0".into();
         entry.network.ips = vec!["172.81.0.119/16".into()];
-        entry.rdma.mode = Mode::Exclusive;
+        entry.rdma.mode = AttachMode::Exclusive;
         entry.rdma.ibdev = Some("mlx5_5".into());
         entry.rdma.pci = Some("0000:af:00.5".parse().unwrap());
-        entry.rdma.gids = vec![Gid { index: 3, kind: "RoCE v2".into(), gid: "::ffff:172.81.0.119".into() }];
+        entry.rdma.gids =
+            vec![GidInfo { index: 3, kind: "RoCE v2".into(), gid: "::ffff:172.81.0.119".into() }];
         (root, node, entry)
     }
 
@@ -193,9 +194,9 @@ mod tests {
     fn a_pod_is_one_line_and_lines_are_sorted() {
         let (_root, node, entry) = node();
         let mut second = entry.clone();
-        second.pod = Some(Pod { namespace: "train".into(), name: "job-00".into(), uid: None });
+        second.pod = Some(PodRef { namespace: "train".into(), name: "job-00".into(), uid: None });
         let mut plain = entry.clone();
-        (plain.pod, plain.rdma) = (None, podmap::Rdma::default());
+        (plain.pod, plain.rdma) = (None, podmap::RdmaInfo::default());
         let text = printed(vec![second, entry, plain], &node);
         let expected = "\
 NAMESPACE  POD           IFNAME  NETWORK  MODE       RDMA-DEVICE  PCI           ADDRESSES        GIDS                   STATE

@@ -2,9 +2,9 @@
 
 use std::{io::Write, path::Path};
 
-use bootstrap::{Recover, Recovery};
-use inventory::Node;
-use state::State;
+use bootstrap::{Recover, RecoverReport};
+use inventory::NodePaths;
+use state::StateDir;
 
 use crate::{
     apply::system,
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Where the plugins keep their state
-    #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
+    #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
     state_dir: std::path::PathBuf,
 }
 
@@ -70,9 +70,9 @@ Exit status:
 
 impl Args {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let node = Node { root: root.to_owned(), state: State::at(&self.state_dir) };
+        let node = NodePaths { root: root.to_owned(), state: StateDir::at(&self.state_dir) };
         let system = system(&node, self.timeout)?;
-        let by = self.by.map(bootstrap::Way::from);
+        let by = self.by.map(bootstrap::RecoverMethod::from);
         let recover = Recover { function: &self.function, by, force_pf: self.force_pf, node, system };
         let recovery = if self.yes {
             recover.run(&|function, step| eprintln!("{function}: {step}"))?
@@ -88,7 +88,7 @@ impl Args {
     }
 }
 
-impl From<Way> for bootstrap::Way {
+impl From<Way> for bootstrap::RecoverMethod {
     fn from(way: Way) -> Self {
         match way {
             Way::Bounce => Self::Bounce,
@@ -98,7 +98,7 @@ impl From<Way> for bootstrap::Way {
     }
 }
 
-fn exit(recovery: &Recovery) -> Exit {
+fn exit(recovery: &RecoverReport) -> Exit {
     match (&recovery.refused[..], recovery.done, &recovery.left[..]) {
         ([_, ..], ..) => Exit::Refused,
         (_, true, [_, ..]) => Exit::Found,
@@ -106,7 +106,7 @@ fn exit(recovery: &Recovery) -> Exit {
     }
 }
 
-fn print(recovery: &Recovery, out: &mut dyn Write) -> Result<(), Failure> {
+fn print(recovery: &RecoverReport, out: &mut dyn Write) -> Result<(), Failure> {
     let name = &recovery.function;
     match &recovery.wrong[..] {
         [] => writeln!(out, "{name}: nothing is wrong with it as far as the node shows")?,

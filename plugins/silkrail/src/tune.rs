@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ::tune::{Change, Outcome, Profile, Tuning};
+use ::tune::{SettingChange, SettingOutcome, TuneProfile, Tuner};
 use serde::Serialize;
 
 use crate::{
@@ -89,7 +89,7 @@ const HEAD: [&str; 4] = ["SETTING", "IS", "SHOULD-BE", "RESULT"];
 #[serde(rename_all = "camelCase")]
 struct Report {
     /// What was done, or would be.
-    changes: Vec<Outcome>,
+    changes: Vec<SettingOutcome>,
     /// Whether it was done.
     done: bool,
     /// Settings that this node does not have.
@@ -100,7 +100,7 @@ struct Report {
 
 impl Command {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let tuning = Tuning::of(root);
+        let tuning = Tuner::of(root);
         match self {
             Self::Check { profile, json } => {
                 let report = look(&tuning, &profile.read()?)?;
@@ -127,40 +127,40 @@ impl Command {
 }
 
 impl ProfileFile {
-    fn read(&self) -> Result<Profile, Failure> {
-        let Some(path) = &self.profile else { return Ok(Profile::default()) };
+    fn read(&self) -> Result<TuneProfile, Failure> {
+        let Some(path) = &self.profile else { return Ok(TuneProfile::default()) };
         let text = fs::read_to_string(path).map_err(|source| Failure::NoNodeFile {
             what: PROFILE,
             path: path.clone(),
             source,
         })?;
-        Profile::parse(&text).map_err(|source| Failure::Profile { path: path.clone(), source })
+        TuneProfile::parse(&text).map_err(|source| Failure::Profile { path: path.clone(), source })
     }
 }
 
-fn look(tuning: &Tuning, profile: &Profile) -> Result<Report, Failure> {
+fn look(tuning: &Tuner, profile: &TuneProfile) -> Result<Report, Failure> {
     let (changes, absent) = tuning.compare(profile)?;
-    let changes: Vec<_> = changes.into_iter().map(|change| Outcome { change, error: None }).collect();
+    let changes: Vec<_> = changes.into_iter().map(|change| SettingOutcome { change, error: None }).collect();
     let to_do = changes.iter().filter_map(|outcome| outcome.change.knob.remedy()).collect();
     Ok(Report { changes, done: false, absent: absent.iter().map(ToString::to_string).collect(), to_do })
 }
 
 /// What a revert would do.
 fn remembered(root: &Path) -> Result<Report, Failure> {
-    let memory = ::tune::Memory::read(root)?;
-    let back = |change: Change| Change { from: change.to, to: change.from, ..change };
+    let memory = ::tune::SavedSettings::read(root)?;
+    let back = |change: SettingChange| SettingChange { from: change.to, to: change.from, ..change };
     let changes =
-        memory.changes.into_iter().rev().map(|change| Outcome { change: back(change), error: None });
+        memory.changes.into_iter().rev().map(|change| SettingOutcome { change: back(change), error: None });
     Ok(Report { changes: changes.collect(), done: false, absent: Vec::new(), to_do: Vec::new() })
 }
 
 impl Report {
     /// What was taken back.
-    fn done(outcomes: Vec<Outcome>) -> Self {
+    fn done(outcomes: Vec<SettingOutcome>) -> Self {
         let to_do = outcomes.iter().filter_map(|outcome| outcome.change.knob.remedy()).collect();
-        let back = |outcome: Outcome| {
-            let Change { knob, from, to } = outcome.change;
-            Outcome { change: Change { knob, from: to, to: from }, ..outcome }
+        let back = |outcome: SettingOutcome| {
+            let SettingChange { knob, from, to } = outcome.change;
+            SettingOutcome { change: SettingChange { knob, from: to, to: from }, ..outcome }
         };
         Self { changes: outcomes.into_iter().map(back).collect(), done: true, absent: Vec::new(), to_do }
     }
@@ -177,13 +177,13 @@ impl Report {
             writeln!(out, "nothing to do")?;
             return Ok(());
         }
-        let result = |outcome: &Outcome| match (&outcome.error, self.done) {
+        let result = |outcome: &SettingOutcome| match (&outcome.error, self.done) {
             (Some(error), _) => format!("failed: {error}"),
             (None, true) => "set".into(),
             (None, false) => String::new(),
         };
-        let row = |outcome: &Outcome| {
-            let Change { knob, from, to } = &outcome.change;
+        let row = |outcome: &SettingOutcome| {
+            let SettingChange { knob, from, to } = &outcome.change;
             [knob.to_string(), from.clone(), to.clone(), result(outcome)]
         };
         table::print(out, HEAD, &self.changes.iter().map(row).collect::<Vec<_>>())?;

@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use installer::{Outcome, Removal, Store};
+use installer::{InstallStore, RemovalOutcome, RemovedFile};
 use serde::Serialize;
-use state::State;
+use state::StateDir;
 
 use crate::{
     exit::{Exit, Failure},
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Where the plugins keep their state
-    #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
+    #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
     state_dir: PathBuf,
 }
 
@@ -51,7 +51,7 @@ const HEAD: [&str; 3] = ["FILE", "OUTCOME", "WHY"];
 
 /// What is the operator's, and stays.
 const SETTINGS: [&str; 4] =
-    ["/etc/silkrail", "/etc/modprobe.d/ib_core.conf", "/var/lib/silkrail", State::DEFAULT];
+    ["/etc/silkrail", "/etc/modprobe.d/ib_core.conf", "/var/lib/silkrail", StateDir::DEFAULT];
 
 /// What is printed for scripts.
 #[derive(Debug, Serialize)]
@@ -76,8 +76,8 @@ impl Args {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
         let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
         let removals =
-            installer::uninstall(&Store::of(root), &below(&self.state_dir), self.force, self.dry_run)?;
-        let left = removals.iter().any(|removal| matches!(removal.outcome, Outcome::Left(_)));
+            installer::uninstall(&InstallStore::of(root), &below(&self.state_dir), self.force, self.dry_run)?;
+        let left = removals.iter().any(|removal| matches!(removal.outcome, RemovalOutcome::Left(_)));
         let stays = SETTINGS.map(PathBuf::from).into_iter().filter(|path| below(path).exists()).collect();
         let report =
             Report { dry_run: self.dry_run, files: removals.into_iter().map(Row::of).collect(), stays };
@@ -110,12 +110,12 @@ impl Report {
 }
 
 impl Row {
-    fn of(removal: Removal) -> Self {
+    fn of(removal: RemovedFile) -> Self {
         let (outcome, why) = match removal.outcome {
-            Outcome::Removed => ("removed", None),
-            Outcome::Restored => ("restored", None),
-            Outcome::Gone => ("gone", None),
-            Outcome::Left(why) => ("left", Some(why)),
+            RemovalOutcome::Removed => ("removed", None),
+            RemovalOutcome::Restored => ("restored", None),
+            RemovalOutcome::Gone => ("gone", None),
+            RemovalOutcome::Left(why) => ("left", Some(why)),
         };
         Self { path: removal.path, outcome, why }
     }

@@ -4,9 +4,9 @@ mod list;
 
 use std::{io::Write, path::Path};
 
-use bootstrap::{MacPolicy, Match, NodeFile, PfSettings, VfSettings};
-use inventory::{Inventory, Node};
-use state::State;
+use bootstrap::{MacPolicy, NodeFile, PfSelector, PfSpec, VfSpec};
+use inventory::{Inventory, NodePaths};
+use state::StateDir;
 
 use crate::{
     apply::How,
@@ -25,7 +25,7 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
         /// Where the plugins keep their state
-        #[arg(long, default_value = State::DEFAULT, value_name = "DIR")]
+        #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
         state_dir: std::path::PathBuf,
     },
     /// Create VFs, each with an address that stays the same
@@ -71,15 +71,15 @@ impl Command {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
         match self {
             Self::List { json, state_dir } => {
-                let node = Node { root: root.to_owned(), state: State::at(state_dir) };
+                let node = NodePaths { root: root.to_owned(), state: StateDir::at(state_dir) };
                 netns::require_node_netns_if_known(root)?;
                 list::list(&Inventory::read(&node)?, *json, out)
             }
             Self::Create { pf, count, keep_mac, how } => {
                 let mac = if *keep_mac { MacPolicy::Keep } else { MacPolicy::Stable };
-                set(root, pf, *count, VfSettings { mac, ..VfSettings::default() }, how, out)
+                set(root, pf, *count, VfSpec { mac, ..VfSpec::default() }, how, out)
             }
-            Self::Delete { pf, how } => set(root, pf, 0, VfSettings::default(), how, out),
+            Self::Delete { pf, how } => set(root, pf, 0, VfSpec::default(), how, out),
         }
     }
 }
@@ -89,18 +89,18 @@ fn set(
     root: &Path,
     name: &str,
     vfs: u32,
-    vf: VfSettings,
+    vf: VfSpec,
     how: &How,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let node = Node { root: root.to_owned(), state: State::at(&how.state_dir) };
+    let node = NodePaths { root: root.to_owned(), state: StateDir::at(&how.state_dir) };
     let inventory = Inventory::read(&node)?;
     let Some(pf) = inventory.find(name) else {
         let there = inventory.pfs.iter().map(inventory::Pf::name).collect();
         return Err(Failure::NoPf { wanted: name.into(), there });
     };
-    let settings = PfSettings {
-        matches: Match { pci: Some(pf.pci), ..Match::default() },
+    let settings = PfSpec {
+        matches: PfSelector { pci: Some(pf.pci), ..PfSelector::default() },
         vfs,
         mtu: None,
         vf,

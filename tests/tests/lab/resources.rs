@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use ::rdma::{
     Device, Error, Socket,
-    resource::{self, CmIdState, Owner, PortSpace, QpState, QpType, ResourceCounts, SrqType},
+    resource::{self, CmIdState, PortSpace, QpState, QpType, ResourceCounts, ResourceOwner, SrqType},
 };
 use serde_json::{Value, json};
 use silkrail_tests::rxe::{ADDRESS, DEVICE, Program, Rxe};
@@ -14,8 +14,8 @@ use sysfs::Sysfs;
 use testkit::{Observe, wait_until};
 
 /// Who made what a program made.
-fn owner_of(program: &Program) -> Owner {
-    Owner::Process(program.pid())
+fn owner_of(program: &Program) -> ResourceOwner {
+    ResourceOwner::Process(program.pid())
 }
 
 fn open() -> Socket {
@@ -27,11 +27,11 @@ fn device(socket: &mut Socket) -> Device {
 }
 
 /// As `rdma` prints an owner: its `pid`, or, of the kernel's own, only its `comm`.
-fn owner(owner: &Owner) -> Value {
+fn owner(owner: &ResourceOwner) -> Value {
     match owner {
-        Owner::Process(thread) => json!(thread),
-        Owner::Kernel(name) => json!(name),
-        Owner::Unknown => Value::Null,
+        ResourceOwner::Process(thread) => json!(thread),
+        ResourceOwner::Kernel(name) => json!(name),
+        ResourceOwner::Unknown => Value::Null,
     }
 }
 
@@ -87,7 +87,7 @@ fn queue_pairs_are_told_as_rdma_prints_them() {
         assert!(number.is_some_and(|number| number < 1 << 24), "{of_client:?}");
     }
     let gsi = ours.iter().find(|one| one.kind == QpType::Gsi).unwrap();
-    assert_eq!((gsi.number, &gsi.owner), (1, &Owner::Kernel("ib_core".into())));
+    assert_eq!((gsi.number, &gsi.owner), (1, &ResourceOwner::Kernel("ib_core".into())));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use std::{
 };
 
 use bench::secure::Secure;
-use podmap::{Entry, Mode, PodMap};
+use podmap::{AttachMode, Entry, PodMap};
 use serde_json::json;
 
 /// What `--check` demands.
@@ -161,7 +161,7 @@ fn move_them_to_pods() -> Result<()> {
         let attachment = format!("c{number}@net1").parse()?;
         let mut entry = Entry::new("rdma", format!("c{number}@net1").parse()?);
         entry.boot_id = boot_id.trim().into();
-        entry.pod = Some(podmap::Pod {
+        entry.pod = Some(podmap::PodRef {
             namespace: "bench".into(),
             name: name.clone(),
             uid: Some(format!("00000000-0000-4000-8000-{number:012x}")),
@@ -169,7 +169,7 @@ fn move_them_to_pods() -> Result<()> {
         entry.container.netns_path = PathBuf::from("/run/netns").join(&name);
         let meta = fs::metadata(&entry.container.netns_path)?;
         (entry.container.netns_dev, entry.container.netns_ino) = (meta.dev(), meta.ino());
-        entry.rdma.mode = Mode::Exclusive;
+        entry.rdma.mode = AttachMode::Exclusive;
         entry.rdma.ibdev = devices.first().cloned();
         map.write(&attachment, &entry)?;
     }

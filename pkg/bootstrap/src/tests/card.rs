@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 
 use addr::PciAddress;
-use inventory::{Ids, Inventory, Pf, PfLink, Vf};
-use rtnl::{VfSettings, VfSettingsChange};
+use inventory::{Inventory, PciIds, Pf, PfLink, Vf};
+use rtnl::{VfSetting, VfSettings};
 
-use crate::{Hardware, HardwareError, step};
+use crate::{PciBackend, PciBackendError, step};
 
 pub(super) const PF: &str = "0000:af:00.0";
 
@@ -26,7 +26,7 @@ pub(crate) fn pf(vfs: u32) -> Pf {
     };
     Pf {
         pci: pci(PF),
-        ids: Some(Ids { vendor: "15b3".into(), device: "101d".into() }),
+        ids: Some(PciIds { vendor: "15b3".into(), device: "101d".into() }),
         driver: Some("mlx5_core".into()),
         link: Some(link),
         rdma: vec!["mlx5_0".into()],
@@ -74,7 +74,7 @@ impl IntoMac for [u8; 6] {
 }
 
 /// A card that does what it is told, until it has been told so often.
-pub(super) struct Card {
+pub(super) struct FakeCard {
     pub(super) pf: Mutex<Pf>,
     pub(super) log: Mutex<Vec<String>>,
     pub(super) fails_at: usize,
@@ -82,7 +82,7 @@ pub(super) struct Card {
     pub(super) makes_none: bool,
 }
 
-impl Card {
+impl FakeCard {
     pub(super) fn of(pf: Pf) -> Self {
         Self { pf: Mutex::new(pf), log: Mutex::default(), fails_at: usize::MAX, makes_none: false }
     }
@@ -95,10 +95,10 @@ impl Card {
         self.log.lock().unwrap().clone()
     }
 
-    fn told(&self, what: String, then: impl FnOnce(&mut Pf)) -> Result<(), HardwareError> {
+    fn told(&self, what: String, then: impl FnOnce(&mut Pf)) -> Result<(), PciBackendError> {
         let mut log = self.log.lock().unwrap();
         if log.len() == self.fails_at {
-            return Err(HardwareError::TimedOut { what, limit: std::time::Duration::ZERO });
+            return Err(PciBackendError::TimedOut { what, limit: std::time::Duration::ZERO });
         }
         log.push(what);
         then(&mut self.pf.lock().unwrap());
@@ -106,10 +106,10 @@ impl Card {
     }
 }
 
-impl Hardware for Card {
-    fn set_num_vfs(&self, _: PciAddress, count: u32) -> Result<(), HardwareError> {
+impl PciBackend for FakeCard {
+    fn set_num_vfs(&self, _: PciAddress, count: u32) -> Result<(), PciBackendError> {
         if self.makes_none {
-            return Err(HardwareError::Fewer { wanted: count, made: 0 });
+            return Err(PciBackendError::Fewer { wanted: count, made: 0 });
         }
         self.told(format!("numvfs {count}"), |pf| {
             assert!(
@@ -122,28 +122,28 @@ impl Hardware for Card {
         })
     }
 
-    fn set_autoprobe(&self, _: PciAddress, on: bool) -> Result<(), HardwareError> {
+    fn set_autoprobe(&self, _: PciAddress, on: bool) -> Result<(), PciBackendError> {
         self.told(format!("autoprobe {}", u8::from(on)), |pf| pf.autoprobe = Some(on))
     }
 
-    fn configure(&self, _: PciAddress, vf: u32, change: VfSettingsChange) -> Result<(), HardwareError> {
-        self.told(format!("vf {vf} {}", step::Setting(change)), |pf| {
+    fn configure(&self, _: PciAddress, vf: u32, change: VfSetting) -> Result<(), PciBackendError> {
+        self.told(format!("vf {vf} {}", step::VfSettingText(change)), |pf| {
             let settings = pf.vfs[vf as usize].settings.as_mut().unwrap();
             match change {
-                VfSettingsChange::Mac(mac) => settings.mac = Some(mac),
-                VfSettingsChange::Trust(on) => settings.trust = Some(on),
-                VfSettingsChange::SpoofCheck(on) => settings.spoofchk = Some(on),
-                VfSettingsChange::LinkState(state) => settings.link_state = Some(state),
-                VfSettingsChange::NodeGuid(guid) => settings.node_guid = Some(guid),
-                VfSettingsChange::PortGuid(guid) => settings.port_guid = Some(guid),
-                VfSettingsChange::Vlan(_) | VfSettingsChange::Rate(..) => {
+                VfSetting::Mac(mac) => settings.mac = Some(mac),
+                VfSetting::Trust(on) => settings.trust = Some(on),
+                VfSetting::SpoofCheck(on) => settings.spoofchk = Some(on),
+                VfSetting::LinkState(state) => settings.link_state = Some(state),
+                VfSetting::NodeGuid(guid) => settings.node_guid = Some(guid),
+                VfSetting::PortGuid(guid) => settings.port_guid = Some(guid),
+                VfSetting::Vlan(_) | VfSetting::Rate(..) => {
                     panic!("nobody asks for {change:?}")
                 }
             }
         })
     }
 
-    fn unbind(&self, _: PciAddress, number: u32) -> Result<(), HardwareError> {
+    fn unbind(&self, _: PciAddress, number: u32) -> Result<(), PciBackendError> {
         self.told(format!("unbind {number}"), |pf| {
             let settings = pf.vfs[number as usize].settings.clone();
             assert!(pf.vfs[number as usize].is_free(), "a VF in use is never let go");
@@ -151,7 +151,7 @@ impl Hardware for Card {
         })
     }
 
-    fn bind(&self, _: PciAddress, number: u32) -> Result<(), HardwareError> {
+    fn bind(&self, _: PciAddress, number: u32) -> Result<(), PciBackendError> {
         self.told(format!("bind {number}"), |pf| {
             assert_eq!(
                 pf.autoprobe,
@@ -166,14 +166,14 @@ impl Hardware for Card {
         })
     }
 
-    fn set_mtu(&self, _: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), HardwareError> {
+    fn set_mtu(&self, _: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), PciBackendError> {
         self.told(format!("mtu {vf:?} {mtu}"), |pf| match vf {
             Some(vf) => pf.vfs[vf as usize].mtu = Some(mtu),
             None => pf.link.as_mut().unwrap().mtu = mtu,
         })
     }
 
-    fn set_up(&self, _: PciAddress) -> Result<(), HardwareError> {
+    fn set_up(&self, _: PciAddress) -> Result<(), PciBackendError> {
         self.told("up".into(), |pf| pf.link.as_mut().unwrap().up = true)
     }
 }

@@ -17,18 +17,18 @@ use crate::{Error, Version};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AddResult {
     /// The interfaces; the first version with them is 0.3.0.
-    pub interfaces: Vec<Interface>,
+    pub interfaces: Vec<ResultInterface>,
     /// The addresses.
     pub ips: Vec<IpConfig>,
     /// The routes.
-    pub routes: Vec<Route>,
+    pub routes: Vec<ResultRoute>,
     /// The resolver settings.
     pub dns: Dns,
 }
 
 /// An interface of a result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Interface {
+pub struct ResultInterface {
     /// Its name.
     pub name: String,
     /// Its link-layer address: 6 bytes, or 20 on InfiniBand.
@@ -56,7 +56,7 @@ pub struct IpConfig {
 
 /// A route of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Route {
+pub struct ResultRoute {
     /// The destination.
     pub dst: IpNetwork,
     /// The next hop; absent means the first gateway of the family.
@@ -73,7 +73,7 @@ pub struct Route {
     pub scope: Option<u8>,
 }
 
-impl Route {
+impl ResultRoute {
     /// A route with nothing but a destination and a next hop.
     pub fn new(dst: IpNetwork, gw: Option<IpAddr>) -> Self {
         Self { dst, gw, mtu: None, advmss: None, priority: None, table: None, scope: None }
@@ -97,7 +97,7 @@ impl AddResult {
     /// Reads a delegate's result. Without `cniVersion` it has the configuration's; `null` is an empty result.
     ///
     /// # Errors
-    /// [`crate::Code::DECODE`] if the shape is not the version's.
+    /// [`crate::ErrorCode::DECODE`] if the shape is not the version's.
     pub fn from_delegate(stdout: &[u8], conf: Version) -> Result<Self, Error> {
         read::delegate_result(stdout, conf)
     }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use ipnetwork::IpNetwork;
 use serde_json::Value;
 
-use super::{AddResult, Dns, Interface, IpConfig, Route};
-use crate::{Code, Error, Fields, Version};
+use super::{AddResult, Dns, IpConfig, ResultInterface, ResultRoute};
+use crate::{ConfObject, Error, ErrorCode, Version};
 
 /// The `prevResult` of a configuration of version `conf`.
 pub(crate) fn prev_result(value: &Value, conf: Version) -> Result<AddResult, Error> {
@@ -16,7 +16,7 @@ pub(crate) fn prev_result(value: &Value, conf: Version) -> Result<AddResult, Err
     let Some(version) = version else {
         let family: Vec<_> = conf.family().iter().map(|v| v.as_str()).collect();
         return Err(Error::new(
-            Code::DECODE,
+            ErrorCode::DECODE,
             format!(
                 "could not parse prevResult: result type supports [{}] but unmarshalled CNIVersion is {written:?}",
                 family.join(" ")
@@ -24,13 +24,14 @@ pub(crate) fn prev_result(value: &Value, conf: Version) -> Result<AddResult, Err
         ));
     };
     result(&fields, version)
-        .map_err(|e| Error { code: Code::DECODE, ..e.context("could not parse prevResult") })
+        .map_err(|e| Error { code: ErrorCode::DECODE, ..e.context("could not parse prevResult") })
 }
 
 /// What a delegate printed.
 pub(super) fn delegate_result(stdout: &[u8], conf: Version) -> Result<AddResult, Error> {
-    let decode =
-        |why: String| Error::new(Code::DECODE, format!("the IPAM plugin's result cannot be read: {why}"));
+    let decode = |why: String| {
+        Error::new(ErrorCode::DECODE, format!("the IPAM plugin's result cannot be read: {why}"))
+    };
     let value: Value = serde_json::from_slice(stdout).map_err(|e| decode(e.to_string()))?;
     if value.is_null() {
         return Ok(AddResult::default());
@@ -43,13 +44,13 @@ pub(super) fn delegate_result(stdout: &[u8], conf: Version) -> Result<AddResult,
     result(&fields, version).map_err(|e| decode(e.msg))
 }
 
-fn object<'a>(value: &'a Value, at: &str) -> Result<Fields<'a>, Error> {
+fn object<'a>(value: &'a Value, at: &str) -> Result<ConfObject<'a>, Error> {
     let object =
         value.as_object().ok_or_else(|| Error::config(format!("{at}: expected an object, found {value}")))?;
-    Ok(Fields::new(object, at))
+    Ok(ConfObject::new(object, at))
 }
 
-fn result(fields: &Fields<'_>, version: Version) -> Result<AddResult, Error> {
+fn result(fields: &ConfObject<'_>, version: Version) -> Result<AddResult, Error> {
     let mut result = AddResult::default();
     if version < Version::V0_3_0 {
         for key in ["ip4", "ip6"] {
@@ -68,7 +69,7 @@ fn result(fields: &Fields<'_>, version: Version) -> Result<AddResult, Error> {
     Ok(result)
 }
 
-fn before_interfaces(config: &Fields<'_>, result: &mut AddResult) -> Result<(), Error> {
+fn before_interfaces(config: &ConfObject<'_>, result: &mut AddResult) -> Result<(), Error> {
     result.ips.push(IpConfig {
         address: required_network(config, "ip")?,
         gateway: ip(config, "gateway")?,
@@ -79,17 +80,17 @@ fn before_interfaces(config: &Fields<'_>, result: &mut AddResult) -> Result<(), 
 }
 
 fn each<T>(
-    fields: &Fields<'_>,
+    fields: &ConfObject<'_>,
     key: &str,
-    read: fn(&Fields<'_>) -> Result<T, Error>,
+    read: fn(&ConfObject<'_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     let items = fields.list(key)?.iter().enumerate();
     items.map(|(i, item)| read(&object(item, &format!("{}[{i}]", fields.path(key)))?)).collect()
 }
 
-fn interface(fields: &Fields<'_>) -> Result<Interface, Error> {
+fn interface(fields: &ConfObject<'_>) -> Result<ResultInterface, Error> {
     let text = |key: &str| Ok::<_, Error>(fields.text(key)?.map(str::to_owned));
-    Ok(Interface {
+    Ok(ResultInterface {
         name: text("name")?.unwrap_or_default(),
         mac: text("mac")?,
         mtu: number(fields, "mtu")?.filter(|mtu| *mtu > 0),
@@ -99,7 +100,7 @@ fn interface(fields: &Fields<'_>) -> Result<Interface, Error> {
     })
 }
 
-fn address(fields: &Fields<'_>) -> Result<IpConfig, Error> {
+fn address(fields: &ConfObject<'_>) -> Result<IpConfig, Error> {
     Ok(IpConfig {
         address: required_network(fields, "address")?,
         gateway: ip(fields, "gateway")?,
@@ -108,8 +109,8 @@ fn address(fields: &Fields<'_>) -> Result<IpConfig, Error> {
     })
 }
 
-fn route(fields: &Fields<'_>) -> Result<Route, Error> {
-    Ok(Route {
+fn route(fields: &ConfObject<'_>) -> Result<ResultRoute, Error> {
+    Ok(ResultRoute {
         dst: required_network(fields, "dst")?,
         gw: ip(fields, "gw")?,
         mtu: number(fields, "mtu")?.filter(|n| *n > 0),
@@ -121,7 +122,7 @@ fn route(fields: &Fields<'_>) -> Result<Route, Error> {
 }
 
 /// Resolver settings.
-pub(crate) fn dns(fields: &Fields<'_>) -> Result<Dns, Error> {
+pub(crate) fn dns(fields: &ConfObject<'_>) -> Result<Dns, Error> {
     Ok(Dns {
         nameservers: fields.texts("nameservers")?,
         domain: fields.text("domain")?.map(str::to_owned),
@@ -130,17 +131,17 @@ pub(crate) fn dns(fields: &Fields<'_>) -> Result<Dns, Error> {
     })
 }
 
-fn number<N: TryFrom<i64>>(fields: &Fields<'_>, key: &str) -> Result<Option<N>, Error> {
+fn number<N: TryFrom<i64>>(fields: &ConfObject<'_>, key: &str) -> Result<Option<N>, Error> {
     let Some(value) = fields.integer(key)? else { return Ok(None) };
     N::try_from(value).map(Some).map_err(|_| fields.wrong(key, "a number in range", value))
 }
 
-fn ip(fields: &Fields<'_>, key: &str) -> Result<Option<IpAddr>, Error> {
+fn ip(fields: &ConfObject<'_>, key: &str) -> Result<Option<IpAddr>, Error> {
     let Some(text) = fields.text(key)? else { return Ok(None) };
     text.parse().map(Some).map_err(|_| fields.wrong(key, "an IP address", format!("{text:?}")))
 }
 
-fn required_network(fields: &Fields<'_>, key: &str) -> Result<IpNetwork, Error> {
+fn required_network(fields: &ConfObject<'_>, key: &str) -> Result<IpNetwork, Error> {
     let text = fields.text(key)?.unwrap_or_default();
     let wrong = || fields.wrong(key, "an address with prefix length, like 10.0.0.5/24", format!("{text:?}"));
     // Without the slash the library would assume a host address.
@@ -158,13 +159,13 @@ mod tests {
 
     fn full() -> AddResult {
         AddResult {
-            interfaces: vec![Interface {
+            interfaces: vec![ResultInterface {
                 name: "net1".into(),
                 mac: Some("c2:11:22:33:44:55".into()),
                 mtu: Some(4200),
                 sandbox: Some("/run/netns/pod".into()),
                 pci_id: Some("0000:af:00.1".into()),
-                ..Interface::default()
+                ..ResultInterface::default()
             }],
             ips: vec![
                 IpConfig {
@@ -174,11 +175,11 @@ mod tests {
                 },
                 IpConfig { address: "fd00::5/64".parse().unwrap(), gateway: None, interface: Some(0) },
             ],
-            routes: vec![Route {
+            routes: vec![ResultRoute {
                 mtu: Some(1400),
                 table: Some(0),
                 scope: Some(0),
-                ..Route::new("10.0.0.0/8".parse().unwrap(), Some("172.81.0.1".parse().unwrap()))
+                ..ResultRoute::new("10.0.0.0/8".parse().unwrap(), Some("172.81.0.1".parse().unwrap()))
             }],
             dns: Dns { search: vec!["ai.example".into()], ..Dns::default() },
         }
@@ -242,6 +243,6 @@ mod tests {
         let result = AddResult::from_delegate(br#"{"ip4": {"ip": "10.0.0.5/24"}}"#, Version::V0_2_0).unwrap();
         assert_eq!(result.ips[0].address.to_string(), "10.0.0.5/24");
         assert_eq!(AddResult::from_delegate(b"null", Version::V1_0_0).unwrap(), AddResult::default());
-        assert_eq!(AddResult::from_delegate(b"", Version::V1_0_0).unwrap_err().code, Code::DECODE);
+        assert_eq!(AddResult::from_delegate(b"", Version::V1_0_0).unwrap_err().code, ErrorCode::DECODE);
     }
 }

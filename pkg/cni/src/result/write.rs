@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{AddResult, Dns, Interface, IpConfig, Route};
-use crate::{Code, Error, Version};
+use super::{AddResult, Dns, IpConfig, ResultInterface, ResultRoute};
+use crate::{Error, ErrorCode, Version};
 
 pub(super) fn result(result: &AddResult, version: Version) -> Result<Value, Error> {
     if version < Version::V0_3_0 { before_interfaces(result, version) } else { Ok(current(result, version)) }
@@ -40,7 +40,7 @@ fn before_interfaces(result: &AddResult, version: Version) -> Result<Value, Erro
         object.insert(key.into(), Value::Object(config));
     }
     if object.len() == 1 {
-        return Err(Error::new(Code::INCOMPATIBLE_VERSION, "cannot convert: no valid IP addresses")
+        return Err(Error::new(ErrorCode::INCOMPATIBLE_VERSION, "cannot convert: no valid IP addresses")
             .with_details(format!(
                 "cniVersion {version} cannot express a result without addresses; use 0.3.0 or later"
             )));
@@ -49,7 +49,7 @@ fn before_interfaces(result: &AddResult, version: Version) -> Result<Value, Erro
     Ok(Value::Object(object))
 }
 
-fn interface(interface: &Interface, version: Version) -> Value {
+fn interface(interface: &ResultInterface, version: Version) -> Value {
     let mut object = Map::new();
     object.insert("name".into(), interface.name.clone().into());
     put(&mut object, "mac", interface.mac.clone());
@@ -73,7 +73,7 @@ fn address(ip: &IpConfig, version: Version) -> Value {
     Value::Object(object)
 }
 
-fn route(route: &Route, version: Version) -> Value {
+fn route(route: &ResultRoute, version: Version) -> Value {
     let mut object = Map::new();
     object.insert("dst".into(), route.dst.to_string().into());
     put(&mut object, "gw", route.gw.map(|gw| gw.to_string()));

@@ -137,7 +137,7 @@ fn word(text: String) -> String {
     text.rsplit(": ").next().unwrap_or_default().to_owned()
 }
 
-fn gid(gid: sysfs::Gid) -> Gid {
+fn gid(gid: sysfs::GidEntry) -> Gid {
     Gid { index: gid.index, gid: gid.gid, kind: gid.kind.name(), link: gid.link }
 }
 

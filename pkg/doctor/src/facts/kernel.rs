@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use modprobe::IbCore;
+use modprobe::IbCoreLocation;
 use serde::Serialize;
 
 use crate::{Known, tree::Tree};
@@ -20,7 +20,7 @@ pub(crate) struct Kernel {
     /// Names in `/sys/module`: also what is built in and has parameters.
     pub(crate) parts: Known<Vec<String>>,
     /// How it comes by `ib_core`.
-    pub(crate) ib_core: Option<IbCore>,
+    pub(crate) ib_core: Option<IbCoreLocation>,
     /// Whether the RDMA core is there now.
     pub(crate) has_rdma: Known<bool>,
     /// The version of a vendor's RDMA stack; the kernel's own has none.
@@ -40,7 +40,9 @@ impl Kernel {
             tree.names(dir).items().iter().filter(|name| name.starts_with(prefix)).count()
         };
         Self {
-            ib_core: release.get().map(|release| modprobe::Kernel::of(&tree.path(""), release).ib_core()),
+            ib_core: release
+                .get()
+                .map(|release| modprobe::KernelModules::of(&tree.path(""), release).ib_core()),
             release,
             command_line: tree.text("proc/cmdline"),
             booted: tree.text("proc/stat").get().and_then(|text| booted(text)),

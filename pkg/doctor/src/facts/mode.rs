@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::UNIX_EPOCH};
 
-use modprobe::{IbCore, Modprobe, NextBoot, Setting};
+use modprobe::{IbCoreLocation, ModprobeConfig, ModprobeOption, NextBootMode};
 use rdma::NetnsMode;
 use serde::Serialize;
 use sysfs::Sysfs;
@@ -18,11 +18,11 @@ pub(crate) struct Mode {
     /// Why the kernel does not tell it.
     pub(crate) too_old: Option<String>,
     /// What modprobe's files say, in the order in which modprobe takes them.
-    pub(crate) settings: Vec<Setting>,
+    pub(crate) settings: Vec<ModprobeOption>,
     /// What the kernel's command line says.
     pub(crate) command_line: Option<NetnsMode>,
     /// What all of it comes to; `None` if not all of it could be read.
-    pub(crate) next: Option<NextBoot>,
+    pub(crate) next: Option<NextBootMode>,
     pub(crate) initramfs: Option<Initramfs>,
     /// When the file that counts was last written, in seconds since 1970.
     pub(crate) written: Option<u64>,
@@ -41,8 +41,8 @@ impl Mode {
         let command_line = kernel.command_line.get().and_then(|text| modprobe::command_line(text));
         let settings = settings(tree);
         let next = settings.as_ref().map(|settings| {
-            let has_a_say = kernel.ib_core != Some(IbCore::BuiltIn);
-            NextBoot::of(if has_a_say { settings } else { &[] }, command_line)
+            let has_a_say = kernel.ib_core != Some(IbCoreLocation::BuiltIn);
+            NextBootMode::of(if has_a_say { settings } else { &[] }, command_line)
         });
         let file = next.as_ref().and_then(|next| next.file.clone());
         let (now, too_old) = match asked {
@@ -63,10 +63,13 @@ impl Mode {
 }
 
 /// With paths as the node calls them.
-fn settings(tree: &Tree) -> Option<Vec<Setting>> {
-    match Modprobe::below(&tree.path("")).settings() {
+fn settings(tree: &Tree) -> Option<Vec<ModprobeOption>> {
+    match ModprobeConfig::below(&tree.path("")).settings() {
         Ok(settings) => {
-            let shown = |setting: Setting| Setting { path: tree.shown(&setting.path).into(), ..setting };
+            let shown = |setting: ModprobeOption| ModprobeOption {
+                path: tree.shown(&setting.path).into(),
+                ..setting
+            };
             Some(settings.into_iter().map(shown).collect())
         }
         Err(error) => {
@@ -88,7 +91,7 @@ fn parameter(tree: &Tree) -> Option<NetnsMode> {
 
 fn initramfs(tree: &Tree, kernel: &Kernel) -> Option<Initramfs> {
     let modprobe::Initramfs { image, command } =
-        modprobe::Kernel::of(&tree.path(""), kernel.release.get()?).initramfs()?;
+        modprobe::KernelModules::of(&tree.path(""), kernel.release.get()?).initramfs()?;
     let image = PathBuf::from(tree.shown(&image));
     Some(Initramfs { made: modified(tree, image.clone()), image, command })
 }

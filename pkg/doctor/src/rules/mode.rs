@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use modprobe::{IbCore, Setting};
+use modprobe::{IbCoreLocation, ModprobeOption};
 use rdma::NetnsMode;
 
 use crate::{Facts, Finding, Id};
@@ -94,7 +94,7 @@ fn not_kept(facts: &Facts) -> Option<Finding> {
 fn settings(facts: &Facts) -> Vec<Finding> {
     let mode = &facts.mode;
     let mut found = Vec::new();
-    for Setting { path, .. } in mode.settings.iter().filter(|setting| setting.mode.is_none()) {
+    for ModprobeOption { path, .. } in mode.settings.iter().filter(|setting| setting.mode.is_none()) {
         let finding = MALFORMED
             .error(path.display(), "netns_mode has a value that is neither 0 nor 1: ib_core would not load");
         found.push(
@@ -143,7 +143,8 @@ fn only_file(said: &[(String, NetnsMode)]) -> bool {
 }
 
 fn built_in(facts: &Facts) -> Option<Finding> {
-    let last = facts.mode.settings.last().filter(|_| facts.kernel.ib_core == Some(IbCore::BuiltIn))?;
+    let last =
+        facts.mode.settings.last().filter(|_| facts.kernel.ib_core == Some(IbCoreLocation::BuiltIn))?;
     let finding =
         BUILT_IN.warning(last.path.display(), "ib_core is built into this kernel: the file has no say");
     Some(
@@ -190,16 +191,16 @@ fn cannot_move(facts: &Facts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use modprobe::{NextBoot, Setting};
+    use modprobe::{ModprobeOption, NextBootMode};
     use rdma::NetnsMode::{self, Exclusive, Shared};
 
     use super::super::testing::{findings, with};
     use crate::{Facts, facts::mode::Initramfs};
 
     fn files(facts: &mut Facts, said: &[(&str, Option<NetnsMode>)]) {
-        let settings = said.iter().map(|(path, mode)| Setting { path: (*path).into(), mode: *mode });
+        let settings = said.iter().map(|(path, mode)| ModprobeOption { path: (*path).into(), mode: *mode });
         facts.mode.settings = settings.collect();
-        facts.mode.next = Some(NextBoot::of(&facts.mode.settings, facts.mode.command_line));
+        facts.mode.next = Some(NextBootMode::of(&facts.mode.settings, facts.mode.command_line));
     }
 
     #[test]
@@ -246,7 +247,7 @@ mod tests {
     fn a_file_has_no_say_if_the_core_is_built_in() {
         let found = with(|facts| {
             files(facts, &[("/a.conf", Some(Shared))]);
-            facts.kernel.ib_core = Some(modprobe::IbCore::BuiltIn);
+            facts.kernel.ib_core = Some(modprobe::IbCoreLocation::BuiltIn);
         });
         assert_eq!(found, ["rdma-mode-built-in /a.conf"]);
     }

@@ -1,6 +1,6 @@
 //! The pod map and the devices it tells of.
 
-use podmap::{Entry, Mode};
+use podmap::{AttachMode, Entry};
 
 use crate::{Facts, Finding, Id};
 
@@ -23,7 +23,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
         let finding = BROKEN.warning(path, "it cannot be understood: metrics leave its pod out");
         found.push(finding.because(why).fix("silkrail gc says whether anything of its attachment is left"));
     }
-    let exclusive = || facts.pod_map.entries.iter().filter(|entry| entry.rdma.mode == Mode::Exclusive);
+    let exclusive = || facts.pod_map.entries.iter().filter(|entry| entry.rdma.mode == AttachMode::Exclusive);
     found.extend(exclusive().filter_map(|entry| judge(facts, entry)));
     // Who sees another namespace's devices sees no pod's as missing.
     for function in
@@ -82,7 +82,7 @@ fn judge(facts: &Facts, entry: &Entry) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use addr::Attachment;
-    use podmap::{Entry, Mode};
+    use podmap::{AttachMode, Entry};
 
     use super::super::testing::with;
     use crate::Facts;
@@ -90,7 +90,7 @@ mod tests {
     fn entry(facts: &mut Facts, pci: &str) {
         let attachment = Attachment { container_id: "c1".parse().unwrap(), ifname: "net1".parse().unwrap() };
         let mut entry = Entry::new("rdma", attachment);
-        (entry.rdma.mode, entry.rdma.pci) = (Mode::Exclusive, Some(pci.parse().unwrap()));
+        (entry.rdma.mode, entry.rdma.pci) = (AttachMode::Exclusive, Some(pci.parse().unwrap()));
         facts.pod_map.entries.push(entry);
     }
 

@@ -26,7 +26,7 @@ pub(super) fn healthy() -> Facts {
         kernel: kernel(),
         mode: Mode {
             now: Some(rdma::NetnsMode::Shared),
-            next: Some(modprobe::NextBoot::of(&[], None)),
+            next: Some(modprobe::NextBootMode::of(&[], None)),
             ..Mode::default()
         },
         functions: vec![pf(0), pf(1), vf(0), vf(1)],
@@ -47,7 +47,7 @@ fn kernel() -> Kernel {
         command_line: Known::Is("quiet".into()),
         modules: Known::Is(modules.map(|name| (name.to_owned(), String::new())).into()),
         parts: Known::Is(Vec::new()),
-        ib_core: Some(modprobe::IbCore::Module),
+        ib_core: Some(modprobe::IbCoreLocation::Module),
         has_rdma: Known::Is(true),
         numa_nodes: 1,
         ..Kernel::default()

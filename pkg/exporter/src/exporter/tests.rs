@@ -5,7 +5,9 @@ use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 use netns::NetNsId;
 use rdma::{
     Device, Guid, HwCounter,
-    resource::{BindMode, Context, CounterSet, Owner as Maker, ProtectionDomain, QpState, QpType, QueuePair},
+    resource::{
+        BindMode, Context, CounterSet, ProtectionDomain, QpState, QpType, QueuePair, ResourceOwner as Maker,
+    },
 };
 
 use super::*;

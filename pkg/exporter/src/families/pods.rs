@@ -6,7 +6,7 @@ use std::{
 };
 
 use exposition::{Exposition, Labels};
-use podmap::{Entry, Mode};
+use podmap::{AttachMode, Entry};
 
 use super::{gauge, with_pod};
 use crate::{DeviceReading, Holder, Pod, Report, Share};
@@ -53,9 +53,9 @@ fn info(families: &mut Exposition, report: &Report, node: &Labels) {
 fn attachment(entry: &Entry, node: &Labels) -> Option<Labels> {
     let pod = entry.pod.as_ref()?;
     let mode = match entry.rdma.mode {
-        Mode::None => return None,
-        Mode::Shared => "shared",
-        Mode::Exclusive => "exclusive",
+        AttachMode::None => return None,
+        AttachMode::Shared => "shared",
+        AttachMode::Exclusive => "exclusive",
     };
     let pci = entry.rdma.pci.map(|pci| pci.to_string());
     let labels = with_pod(node.more(), Some(&Arc::new(Pod::from(pod))))

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use rdma::resource::{Owner, QpState, QpType, QueuePair};
+use rdma::resource::{QpState, QpType, QueuePair, ResourceOwner};
 
 use crate::Pod;
 
@@ -46,7 +46,7 @@ struct Track {
 pub(crate) fn counts(pair: &QueuePair) -> bool {
     matches!(pair.kind, QpType::Rc | QpType::Uc)
         && matches!(pair.state, QpState::Rtr | QpState::Rts | QpState::Sqd)
-        && !matches!(pair.owner, Owner::Kernel(_))
+        && !matches!(pair.owner, ResourceOwner::Kernel(_))
 }
 
 impl Meter {
@@ -98,7 +98,7 @@ impl Track {
     fn is_of(&self, pair: &QueuePair) -> bool {
         let of = |pair: &QueuePair| (pair.kind, pair.protection_domain, pair.remote_number, pair.port);
         let makers = [&self.pair.owner, &pair.owner];
-        of(&self.pair) == of(pair) && (makers.contains(&&Owner::Unknown) || makers[0] == makers[1])
+        of(&self.pair) == of(pair) && (makers.contains(&&ResourceOwner::Unknown) || makers[0] == makers[1])
     }
 
     fn turn(&mut self, pair: &QueuePair) {
@@ -106,7 +106,7 @@ impl Track {
         let sends = pair.state != QpState::Rtr;
         self.packets.sent += step(&mut self.sent, pair.send_psn.filter(|_| sends));
         self.packets.received += step(&mut self.received, pair.receive_psn);
-        if self.pair.owner == Owner::Unknown {
+        if self.pair.owner == ResourceOwner::Unknown {
             self.pair.owner = pair.owner.clone();
         }
     }
@@ -145,7 +145,7 @@ mod tests {
             kind: QpType::Rc,
             subtype: None,
             state: QpState::Rts,
-            owner: Owner::Process(304),
+            owner: ResourceOwner::Process(304),
             protection_domain: Some(3),
             remote_number: Some(18),
             send_psn: Some(sent),
@@ -204,7 +204,7 @@ mod tests {
         let others = [
             QueuePair { protection_domain: Some(4), ..pair(9000, 9000) },
             QueuePair { remote_number: Some(19), ..pair(9000, 9000) },
-            QueuePair { owner: Owner::Process(305), ..pair(9000, 9000) },
+            QueuePair { owner: ResourceOwner::Process(305), ..pair(9000, 9000) },
             QueuePair { kind: QpType::Uc, ..pair(9000, 9000) },
         ];
         for other in others {
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_maker_that_ended_does_not_make_another_queue_pair() {
-        let orphan = |sent| QueuePair { owner: Owner::Unknown, ..pair(sent, 0) };
+        let orphan = |sent| QueuePair { owner: ResourceOwner::Unknown, ..pair(sent, 0) };
         assert_eq!(counted(&[pair(100, 0), orphan(110), orphan(120)]), (20, 0));
     }
 
@@ -250,7 +250,7 @@ mod tests {
             assert!(!counts(&QueuePair { state, ..pair(0, 0) }), "{state}");
         }
         assert!(!counts(&QueuePair { kind: QpType::Ud, ..pair(0, 0) }));
-        assert!(!counts(&QueuePair { owner: Owner::Kernel("rds".into()), ..pair(0, 0) }));
+        assert!(!counts(&QueuePair { owner: ResourceOwner::Kernel("rds".into()), ..pair(0, 0) }));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::Counters;
 /// The statistics of a bond's members, added up: the bond of an RDMA device that bonds in hardware has none itself. If
 /// one of them does not tell, there is no sum.
 pub(super) fn statistics(
-    socket: &ethtool::Socket,
+    socket: &ethtool::EthtoolSocket,
     sysfs: &Sysfs,
     bond: &LinkName,
 ) -> Result<Counters, ethtool::Error> {
@@ -35,7 +35,7 @@ mod tests {
         let bonding = root.path().join("class/net/bond0/bonding");
         fs::create_dir_all(&bonding).unwrap();
         fs::write(bonding.join("slaves"), members).unwrap();
-        let socket = ethtool::Socket::open().unwrap();
+        let socket = ethtool::EthtoolSocket::open().unwrap();
         statistics(&socket, &Sysfs::at(root.path()), &"bond0".parse().unwrap())
     }
 

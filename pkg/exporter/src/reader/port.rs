@@ -19,7 +19,7 @@ pub(super) struct PortReader {
     all_hw_names: String,
     pub(super) files: CounterFiles,
     /// Its link, and the names of its statistics as the kernel writes them and as they are told.
-    link: Option<(LinkName, ethtool::Names, Names)>,
+    link: Option<(LinkName, ethtool::StatNames, Names)>,
     /// Its GID table, and when it was read.
     pub(super) gids: Option<(Instant, Arc<GidTable>)>,
 }
@@ -82,7 +82,11 @@ impl PortReader {
     }
 
     /// The names cost as much as the values, and hardly ever change.
-    fn statistics(&mut self, socket: &ethtool::Socket, link: &LinkName) -> Result<Counters, ethtool::Error> {
+    fn statistics(
+        &mut self,
+        socket: &ethtool::EthtoolSocket,
+        link: &LinkName,
+    ) -> Result<Counters, ethtool::Error> {
         if let Some((_, names, ours)) = self.link.as_ref().filter(|(kept, ..)| kept == link)
             && let Some(values) = socket.values(link, names)?
         {

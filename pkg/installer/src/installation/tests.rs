@@ -11,11 +11,11 @@ use super::*;
 use crate::testing::{plugins, program};
 
 /// A node's root with a directory for plugins, and beside it a source.
-struct Node {
+struct InstallerFixture {
     dir: TempDir,
 }
 
-impl Node {
+impl InstallerFixture {
     fn new() -> Self {
         let node = Self { dir: tempfile::tempdir().unwrap() };
         for dir in ["root/opt/cni/bin", "root/usr/local/bin", "from"] {
@@ -32,9 +32,9 @@ impl Node {
         }
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> InstallOptions {
         let names = vec!["ipvlan".to_owned(), "macvlan".to_owned()];
-        Options {
+        InstallOptions {
             root: self.dir.path().join("root"),
             from: self.dir.path().join("from"),
             to: "/opt/cni/bin".into(),
@@ -46,12 +46,12 @@ impl Node {
         }
     }
 
-    fn install(&self) -> Result<Vec<Action>, Error> {
+    fn install(&self) -> Result<Vec<InstallAction>, Error> {
         self.install_with(&self.options())
     }
 
-    fn install_with(&self, options: &Options) -> Result<Vec<Action>, Error> {
-        let installation = Installation::new(options)?;
+    fn install_with(&self, options: &InstallOptions) -> Result<Vec<InstallAction>, Error> {
+        let installation = Installer::new(options)?;
         let planned: Vec<_> = installation.plan()?.iter().map(|file| file.action).collect();
         let done: Vec<_> = installation.apply()?.iter().map(|file| file.action).collect();
         assert_eq!(planned, done);
@@ -70,8 +70,8 @@ impl Node {
         names
     }
 
-    fn record(&self) -> Record {
-        Store::of(&self.dir.path().join("root")).load().unwrap()
+    fn record(&self) -> InstallRecord {
+        InstallStore::of(&self.dir.path().join("root")).load().unwrap()
     }
 }
 
@@ -83,110 +83,112 @@ fn identity(path: &Path) -> (u64, i64, i64, i64) {
 
 #[test]
 fn one_file_gets_all_names_and_a_second_run_touches_nothing() {
-    let node = Node::new();
-    assert_eq!(node.install().unwrap(), [Action::Install, Action::Install]);
+    let node = InstallerFixture::new();
+    assert_eq!(node.install().unwrap(), [InstallAction::Install, InstallAction::Install]);
     assert_eq!(node.files(), ["ipvlan", "macvlan"]);
     let record = node.dir.path().join("root/var/lib/silkrail/install/state.json");
     let before = [identity(&node.path("macvlan")), identity(&record)];
     assert_eq!(identity(&node.path("ipvlan")), before[0]);
     assert_eq!(fs::metadata(node.path("macvlan")).unwrap().permissions().mode() & 0o7777, 0o755);
-    assert_eq!(node.install().unwrap(), [Action::Unchanged, Action::Unchanged]);
+    assert_eq!(node.install().unwrap(), [InstallAction::Unchanged, InstallAction::Unchanged]);
     assert_eq!([identity(&node.path("macvlan")), identity(&record)], before);
 }
 
 #[test]
 fn what_is_somebody_elses_is_kept_with_its_mode() {
-    let node = Node::new();
+    let node = InstallerFixture::new();
     program(&node.path("macvlan"), "echo go");
     fs::set_permissions(node.path("macvlan"), fs::Permissions::from_mode(0o711)).unwrap();
     symlink("../multicall", node.path("ipvlan")).unwrap();
     let go = fs::read(node.path("macvlan")).unwrap();
-    assert_eq!(node.install().unwrap(), [Action::Replace, Action::Replace]);
+    assert_eq!(node.install().unwrap(), [InstallAction::Replace, InstallAction::Replace]);
     let record = node.record();
     let origin = |name: &str| record.files[&Path::new("/opt/cni/bin").join(name)].origin.clone();
     let var = fs::metadata(node.options().root.join("var/lib/silkrail/install")).unwrap();
     assert_eq!(var.permissions().mode() & 0o7777, 0o755);
-    let Some(Origin::File { sha256, mode: 0o711, .. }) = origin("macvlan") else { panic!("{record:?}") };
-    assert_eq!(Store::of(&node.options().root).kept(&sha256).unwrap(), go);
-    assert_eq!(origin("ipvlan"), Some(Origin::Link { target: "../multicall".into() }));
+    let Some(ReplacedFile::File { sha256, mode: 0o711, .. }) = origin("macvlan") else {
+        panic!("{record:?}")
+    };
+    assert_eq!(InstallStore::of(&node.options().root).kept(&sha256).unwrap(), go);
+    assert_eq!(origin("ipvlan"), Some(ReplacedFile::Link { target: "../multicall".into() }));
 }
 
 #[test]
 fn an_upgrade_keeps_what_was_there_before_the_first_release() {
-    let node = Node::new();
+    let node = InstallerFixture::new();
     program(&node.path("macvlan"), "echo go");
     node.install().unwrap();
     let origin = node.record().files[Path::new("/opt/cni/bin/macvlan")].origin.clone();
     node.offers("0.3.0");
-    assert_eq!(node.install().unwrap(), [Action::Upgrade, Action::Upgrade]);
+    assert_eq!(node.install().unwrap(), [InstallAction::Upgrade, InstallAction::Upgrade]);
     let entry = node.record().files[Path::new("/opt/cni/bin/macvlan")].clone();
     assert_eq!(entry.origin, origin);
-    assert_eq!((entry.sha256.len(), entry.release), (1, Release::new("0.3.0")));
+    assert_eq!((entry.sha256.len(), entry.release), (1, ReleaseVersion::new("0.3.0")));
 }
 
 #[test]
 fn what_a_package_put_over_ours_is_kept_in_place_of_what_was_there_first() {
-    let node = Node::new();
+    let node = InstallerFixture::new();
     program(&node.path("macvlan"), "echo go 1");
     node.install().unwrap();
     fs::remove_file(node.path("macvlan")).unwrap();
     program(&node.path("macvlan"), "echo go 2");
     let second = Sha256::of(&fs::read(node.path("macvlan")).unwrap());
-    assert_eq!(node.install().unwrap(), [Action::Unchanged, Action::Replace]);
+    assert_eq!(node.install().unwrap(), [InstallAction::Unchanged, InstallAction::Replace]);
     let entry = node.record().files[Path::new("/opt/cni/bin/macvlan")].clone();
-    assert!(matches!(entry.origin, Some(Origin::File { sha256, .. }) if sha256 == second));
+    assert!(matches!(entry.origin, Some(ReplacedFile::File { sha256, .. }) if sha256 == second));
     assert_eq!(identity(&node.path("macvlan")).0, identity(&node.path("ipvlan")).0);
 }
 
 #[test]
 fn plugins_that_were_copied_by_hand_are_ours() {
-    let node = Node::new();
+    let node = InstallerFixture::new();
     plugins(&node.path("macvlan"), "0.1.0");
     fs::copy(node.dir.path().join("from/silkrail-cni"), node.path("ipvlan")).unwrap();
-    assert_eq!(node.install().unwrap(), [Action::Unchanged, Action::Upgrade]);
+    assert_eq!(node.install().unwrap(), [InstallAction::Unchanged, InstallAction::Upgrade]);
     assert!(node.record().files.values().all(|entry| entry.origin.is_none()));
 }
 
 #[test]
 fn a_newer_release_is_not_replaced_unless_forced() {
-    let node = Node::new();
+    let node = InstallerFixture::new();
     node.install().unwrap();
     node.offers("0.1.9");
     let before = identity(&node.path("macvlan"));
     let error = node.install().unwrap_err();
     assert!(
-        matches!(&error, Error::Downgrade { installed, .. } if *installed == Release::new("0.2.0")),
+        matches!(&error, Error::Downgrade { installed, .. } if *installed == ReleaseVersion::new("0.2.0")),
         "{error}"
     );
     assert_eq!(identity(&node.path("macvlan")), before);
-    let forced = Options { force: true, ..node.options() };
-    assert_eq!(node.install_with(&forced).unwrap(), [Action::Upgrade, Action::Upgrade]);
+    let forced = InstallOptions { force: true, ..node.options() };
+    assert_eq!(node.install_with(&forced).unwrap(), [InstallAction::Upgrade, InstallAction::Upgrade]);
 }
 
 #[test]
 fn what_a_killed_run_left_is_removed_and_the_rest_is_done() {
-    let node = Node::new();
+    let node = InstallerFixture::new();
     plugins(&node.path("macvlan"), "0.1.0");
     fs::write(place::temporary(&node.path("macvlan")), "half").unwrap();
     fs::write(place::temporary(&node.path("bridge")), "half").unwrap();
     // It had noted both and renamed one.
-    let installation = Installation::new(&node.options()).unwrap();
+    let installation = Installer::new(&node.options()).unwrap();
     let lock = installation.store.lock().unwrap();
-    let steps = installation.steps(&Record::default()).unwrap();
-    installation.note(&mut Record::default(), &steps, Step::entry_meanwhile).unwrap();
+    let steps = installation.steps(&InstallRecord::default()).unwrap();
+    installation.note(&mut InstallRecord::default(), &steps, InstallStep::entry_meanwhile).unwrap();
     assert_eq!(node.record().files[Path::new("/opt/cni/bin/macvlan")].sha256.len(), 2);
     drop(lock);
     fs::copy(node.dir.path().join("from/silkrail-cni"), node.path("ipvlan")).unwrap();
-    assert_eq!(node.install().unwrap(), [Action::Unchanged, Action::Upgrade]);
+    assert_eq!(node.install().unwrap(), [InstallAction::Unchanged, InstallAction::Upgrade]);
     assert_eq!(node.files(), ["ipvlan", "macvlan"]);
     assert!(node.record().files.values().all(|entry| entry.sha256.len() == 1 && entry.origin.is_none()));
 }
 
 #[test]
 fn the_command_and_the_daemon_are_installed_if_asked_for() {
-    let node = Node::new();
-    let options = Options { bin_dir: Some("/usr/local/bin".into()), ..node.options() };
-    assert_eq!(node.install_with(&options).unwrap(), [Action::Install; 4]);
+    let node = InstallerFixture::new();
+    let options = InstallOptions { bin_dir: Some("/usr/local/bin".into()), ..node.options() };
+    assert_eq!(node.install_with(&options).unwrap(), [InstallAction::Install; 4]);
     for name in TOOLS {
         assert!(options.root.join("usr/local/bin").join(name).is_file());
     }
@@ -195,7 +197,7 @@ fn the_command_and_the_daemon_are_installed_if_asked_for() {
 
 #[test]
 fn a_directory_under_a_plugins_name_stops_everything() {
-    let node = Node::new();
+    let node = InstallerFixture::new();
     fs::create_dir(node.path("macvlan")).unwrap();
     assert!(matches!(node.install(), Err(Error::Strange { .. })));
     assert_eq!(node.files(), ["macvlan"]);
@@ -203,11 +205,11 @@ fn a_directory_under_a_plugins_name_stops_everything() {
 
 #[test]
 fn a_file_that_lost_its_mode_is_ours_and_gets_it_back() {
-    let node = Node::new();
+    let node = InstallerFixture::new();
     node.install().unwrap();
     fs::remove_file(node.path("ipvlan")).unwrap();
     fs::set_permissions(node.path("macvlan"), fs::Permissions::from_mode(0o600)).unwrap();
-    assert_eq!(node.install().unwrap(), [Action::Install, Action::Upgrade]);
+    assert_eq!(node.install().unwrap(), [InstallAction::Install, InstallAction::Upgrade]);
     assert_eq!(fs::metadata(node.path("macvlan")).unwrap().permissions().mode() & 0o7777, 0o755);
     assert!(node.record().files.values().all(|entry| entry.origin.is_none()));
 }

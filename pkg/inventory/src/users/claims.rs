@@ -3,51 +3,51 @@
 use std::collections::BTreeMap;
 
 use addr::{Attachment, PciAddress};
-use go_plugins::GoState;
-use netns::{Living, NetNsId};
+use go_plugins::GoStateDir;
+use netns::{LiveNetns, NetNsId};
 use podmap::Entry;
-use state::claim::{self, Part};
+use state::claim::{self, ClaimKind};
 
-use super::{Seen, User};
-use crate::{Error, Node};
+use super::{FunctionView, VfUser};
+use crate::{Error, NodePaths};
 
 /// Who has claimed which VF.
-pub(crate) struct Claims {
+pub(crate) struct ClaimIndex {
     ours: BTreeMap<PciAddress, Attachment>,
     /// Pods of the pod map: those whose interface sits on a link have no claim.
     entries: Vec<Entry>,
-    go: GoState,
+    go: GoStateDir,
 }
 
-impl Claims {
+impl ClaimIndex {
     /// Those whose owner lives, or may. What is dead for certain waits for `silkrail gc`, and is no use.
-    pub(crate) fn read(node: &Node) -> Result<Self, Error> {
-        let (claims, _) = claim::list(&node.state, Part::Vf)?;
+    pub(crate) fn read(node: &NodePaths) -> Result<Self, Error> {
+        let (claims, _) = claim::list(&node.state, ClaimKind::Vf)?;
         // Nobody can be judged dead from inside a container: then everybody lives.
         let entries: Vec<Entry> =
             node.state.podmap().read_all().map_err(state::Error::from)?.into_iter().flatten().collect();
         let is_nobody = claims.is_empty() && entries.is_empty();
-        let living = if is_nobody { None } else { Living::look(&node.root).ok() };
+        let living = if is_nobody { None } else { LiveNetns::look(&node.root).ok() };
         let entries = entries.into_iter().filter(|entry| !is_dead(entry, living.as_ref())).collect();
         let claims = claims.iter().filter(|claim| claim.death(living.as_ref()).is_none());
         let ours = claims.filter_map(|claim| Some((claim.device().1.pci()?, claim.owner().clone())));
-        Ok(Self { ours: ours.collect(), entries, go: GoState::below(&node.root) })
+        Ok(Self { ours: ours.collect(), entries, go: GoStateDir::below(&node.root) })
     }
 
-    pub(crate) fn of(&self, seen: &Seen<'_>) -> Vec<User> {
+    pub(crate) fn of(&self, seen: &FunctionView<'_>) -> Vec<VfUser> {
         let claimed = self.ours.get(&seen.pci).cloned();
         let mapped = self.entries.iter().filter(|entry| is_on(entry, seen)).filter_map(attachment);
         let mut ours: Vec<Attachment> = claimed.into_iter().chain(mapped).collect();
         ours.sort();
         ours.dedup();
-        let ours = ours.into_iter().map(|attachment| User::Attachment { attachment });
+        let ours = ours.into_iter().map(|attachment| VfUser::Attachment { attachment });
         let theirs = self.go.allocation(seen.pci).filter(|allocation| allocation.lives());
-        let theirs = theirs.map(|allocation| User::GoPlugin { netns: allocation.netns().to_owned() });
+        let theirs = theirs.map(|allocation| VfUser::GoPlugin { netns: allocation.netns().to_owned() });
         ours.chain(theirs).collect()
     }
 }
 
-fn is_dead(entry: &Entry, living: Option<&Living>) -> bool {
+fn is_dead(entry: &Entry, living: Option<&LiveNetns>) -> bool {
     let container = &entry.container;
     let id =
         NetNsId { cookie: container.netns_cookie, ..NetNsId::new(container.netns_dev, container.netns_ino) };
@@ -55,7 +55,7 @@ fn is_dead(entry: &Entry, living: Option<&Living>) -> bool {
 }
 
 /// Whether a pod has the function, or an interface on its link: a macvlan in a pod shows nowhere on the node.
-fn is_on(entry: &Entry, seen: &Seen<'_>) -> bool {
+fn is_on(entry: &Entry, seen: &FunctionView<'_>) -> bool {
     let rdma = &entry.rdma;
     // The master of a VF is its PF.
     let master = rdma.master.as_deref().filter(|_| rdma.vf_index.is_none());
@@ -70,18 +70,18 @@ fn attachment(entry: &Entry) -> Option<Attachment> {
 mod tests {
     use std::fs;
 
-    use state::State;
+    use state::StateDir;
 
     use super::*;
 
-    fn seen(pci: PciAddress) -> Seen<'static> {
-        Seen { pci, driver: None, link: None, rdma: &[] }
+    fn seen(pci: PciAddress) -> FunctionView<'static> {
+        FunctionView { pci, driver: None, link: None, rdma: &[] }
     }
 
     #[test]
     fn a_pod_whose_interface_sits_on_a_link_uses_its_function() {
         let root = tempfile::tempdir().unwrap();
-        let node = Node { root: root.path().to_owned(), state: State::at(root.path().join("run")) };
+        let node = NodePaths { root: root.path().to_owned(), state: StateDir::at(root.path().join("run")) };
         let (pod, vfs): (Attachment, Attachment) = ("a@net1".parse().unwrap(), "b@net1".parse().unwrap());
         let mut entry = Entry::new("macvlan", pod.clone());
         entry.rdma.master = Some("ens6f0np0".into());
@@ -91,9 +91,9 @@ mod tests {
         of_vf.rdma.vf_index = Some(0);
         node.state.podmap().write(&vfs, &of_vf).unwrap();
         let link = "ens6f0np0".parse().unwrap();
-        let pf = Seen { link: Some(&link), ..seen("0000:af:00.0".parse().unwrap()) };
-        let claims = Claims::read(&node).unwrap();
-        assert_eq!(claims.of(&pf), [User::Attachment { attachment: pod }], "a VF's pod is the VF's user");
+        let pf = FunctionView { link: Some(&link), ..seen("0000:af:00.0".parse().unwrap()) };
+        let claims = ClaimIndex::read(&node).unwrap();
+        assert_eq!(claims.of(&pf), [VfUser::Attachment { attachment: pod }], "a VF's pod is the VF's user");
         assert!(claims.of(&seen("0000:af:00.0".parse().unwrap())).is_empty());
     }
 
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_go_plugin_s_file_counts_while_its_namespace_lives() {
         let root = tempfile::tempdir().unwrap();
-        let node = Node { root: root.path().to_owned(), state: State::at(root.path().join("run")) };
+        let node = NodePaths { root: root.path().to_owned(), state: StateDir::at(root.path().join("run")) };
         let dir = root.path().join("var/lib/cni/sriov/pci");
         fs::create_dir_all(&dir).unwrap();
         let vf: PciAddress = "0000:af:00.2".parse().unwrap();
@@ -112,8 +112,8 @@ mod tests {
             std::thread::yield_now();
         }
         fs::write(dir.join(vf.to_string()), &netns).unwrap();
-        let users = || Claims::read(&node).unwrap().of(&seen(vf));
-        assert_eq!(users(), [User::GoPlugin { netns: netns.clone().into() }]);
+        let users = || ClaimIndex::read(&node).unwrap().of(&seen(vf));
+        assert_eq!(users(), [VfUser::GoPlugin { netns: netns.clone().into() }]);
         pod.kill().unwrap();
         pod.wait().unwrap();
         assert!(users().is_empty(), "{netns} is gone");

@@ -7,7 +7,7 @@ use kubepods::{PodNames, PodUid};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::User;
+use super::VfUser;
 use crate::Error;
 
 /// Where the kubelet keeps which device is whose.
@@ -15,25 +15,25 @@ const CHECKPOINT: &str = "var/lib/kubelet/device-plugins/kubelet_internal_checkp
 
 /// Which pod has which VF.
 #[derive(Debug, Default)]
-pub(crate) struct Kubelet {
+pub(crate) struct KubeletCheckpoint {
     pods: BTreeMap<PciAddress, (String, String)>,
 }
 
 #[derive(Deserialize)]
-struct Checkpoint {
+struct CheckpointFile {
     #[serde(rename = "Data")]
-    data: Data,
+    data: CheckpointData,
 }
 
 #[derive(Deserialize)]
-struct Data {
+struct CheckpointData {
     #[serde(rename = "PodDeviceEntries", default)]
-    entries: Option<Vec<Entry>>,
+    entries: Option<Vec<PodDevicesEntry>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Entry {
+struct PodDevicesEntry {
     #[serde(rename = "PodUID")]
     pod: String,
     resource_name: String,
@@ -42,7 +42,7 @@ struct Entry {
     devices: Value,
 }
 
-impl Kubelet {
+impl KubeletCheckpoint {
     /// The pods of the checkpoint. Those of before the last boot are gone: the kubelet starts each of them anew.
     pub(crate) fn read(root: &Path) -> Result<Self, Error> {
         let path = root.join(CHECKPOINT);
@@ -55,7 +55,7 @@ impl Kubelet {
         if boot_time(root).is_some_and(|boot| written < boot) {
             return Ok(Self::default());
         }
-        let checkpoint: Checkpoint = serde_json::from_slice(&text)
+        let checkpoint: CheckpointFile = serde_json::from_slice(&text)
             .map_err(|error| Error::Io { path, source: io::Error::new(io::ErrorKind::InvalidData, error) })?;
         let mut names = PodNames::at(root);
         // Without their names pods are told by their UIDs.
@@ -71,9 +71,9 @@ impl Kubelet {
         Ok(Self { pods })
     }
 
-    pub(crate) fn of(&self, vf: PciAddress) -> Option<User> {
+    pub(crate) fn of(&self, vf: PciAddress) -> Option<VfUser> {
         let (pod, resource) = self.pods.get(&vf)?;
-        Some(User::Kubelet { pod: pod.clone(), resource: resource.clone() })
+        Some(VfUser::Kubelet { pod: pod.clone(), resource: resource.clone() })
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
 
     const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 
-    fn node(checkpoint: &str, btime: u64) -> (tempfile::TempDir, Result<Kubelet, Error>) {
+    fn node(checkpoint: &str, btime: u64) -> (tempfile::TempDir, Result<KubeletCheckpoint, Error>) {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join(CHECKPOINT);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -119,7 +119,7 @@ mod tests {
         fs::write(root.path().join("proc/stat"), format!("cpu 1 2\nbtime {btime}\n")).unwrap();
         fs::create_dir_all(root.path().join(format!("var/log/pods/train_job-0_{UID}"))).unwrap();
         fs::create_dir_all(root.path().join(format!("var/lib/kubelet/pods/{UID}"))).unwrap();
-        let kubelet = Kubelet::read(root.path());
+        let kubelet = KubeletCheckpoint::read(root.path());
         (root, kubelet)
     }
 
@@ -135,7 +135,7 @@ mod tests {
         for devices in [r#"{"0":["0000:af:00.2"],"-1":["gpu-1"]}"#, r#"["0000:af:00.2"]"#] {
             let (_root, kubelet) = node(&checkpoint(devices), 1);
             let kubelet = kubelet.unwrap();
-            let expected = User::Kubelet { pod: "train/job-0".into(), resource: "a.b/vf".into() };
+            let expected = VfUser::Kubelet { pod: "train/job-0".into(), resource: "a.b/vf".into() };
             assert_eq!(kubelet.of("0000:af:00.2".parse().unwrap()), Some(expected));
             assert_eq!(kubelet.of("0000:af:00.3".parse().unwrap()), None);
         }
@@ -145,7 +145,7 @@ mod tests {
     fn a_pod_that_is_gone_has_nothing_though_the_kubelet_has_not_forgotten_it() {
         let (root, _) = node(&checkpoint(r#"["0000:af:00.2"]"#), 1);
         fs::remove_dir(root.path().join(format!("var/lib/kubelet/pods/{UID}"))).unwrap();
-        assert_eq!(Kubelet::read(root.path()).unwrap().of("0000:af:00.2".parse().unwrap()), None);
+        assert_eq!(KubeletCheckpoint::read(root.path()).unwrap().of("0000:af:00.2".parse().unwrap()), None);
     }
 
     #[test]
@@ -161,6 +161,6 @@ mod tests {
         let (_root, broken) = node("{", 1);
         assert!(broken.unwrap_err().to_string().contains("kubelet_internal_checkpoint"));
         let empty = tempfile::tempdir().unwrap();
-        assert!(Kubelet::read(empty.path()).unwrap().pods.is_empty(), "no kubelet");
+        assert!(KubeletCheckpoint::read(empty.path()).unwrap().pods.is_empty(), "no kubelet");
     }
 }

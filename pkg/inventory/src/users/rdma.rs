@@ -5,19 +5,19 @@ use std::{
     path::Path,
 };
 
-use rdma::resource::{self, Owner};
+use rdma::resource::{self, ResourceOwner};
 
-use super::User;
-use crate::{Error, Node, pf::Protection, users::user_space::process};
+use super::VfUser;
+use crate::{Error, NodePaths, pf::ProtectionReason, users::user_space::process};
 
 /// The processes that have RDMA devices of the node's namespace open.
 #[derive(Debug, Default)]
-pub(crate) struct Contexts {
+pub(crate) struct OpenContexts {
     processes: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl Contexts {
-    pub(crate) fn read(node: &Node) -> Result<Self, Error> {
+impl OpenContexts {
+    pub(crate) fn read(node: &NodePaths) -> Result<Self, Error> {
         let sysfs = node.sysfs();
         if !sysfs.has_rdma()? {
             return Ok(Self::default());
@@ -36,22 +36,22 @@ impl Contexts {
         Ok(Self { processes })
     }
 
-    pub(crate) fn of(&self, device: &str) -> impl Iterator<Item = User> {
+    pub(crate) fn of(&self, device: &str) -> impl Iterator<Item = VfUser> {
         let names = self.processes.get(device).into_iter().flatten();
-        names.map(move |process| User::Process { device: device.to_owned(), process: process.clone() })
+        names.map(move |process| VfUser::Process { device: device.to_owned(), process: process.clone() })
     }
 }
 
-fn who(root: &Path, owner: &Owner) -> String {
+fn who(root: &Path, owner: &ResourceOwner) -> String {
     match owner {
-        Owner::Process(thread) => process(root, *thread),
-        Owner::Kernel(module) => module.clone(),
-        Owner::Unknown => "a process that is not seen from here".into(),
+        ResourceOwner::Process(thread) => process(root, *thread),
+        ResourceOwner::Kernel(module) => module.clone(),
+        ResourceOwner::Unknown => "a process that is not seen from here".into(),
     }
 }
 
 /// What the kernel itself is connected to over a device. Its own management has connections on every device.
-pub(crate) fn kernel_users(node: &Node, devices: &[String]) -> Result<Vec<Protection>, Error> {
+pub(crate) fn kernel_users(node: &NodePaths, devices: &[String]) -> Result<Vec<ProtectionReason>, Error> {
     let sysfs = node.sysfs();
     if devices.is_empty() || !sysfs.has_rdma()? {
         return Ok(Vec::new());
@@ -65,14 +65,14 @@ pub(crate) fn kernel_users(node: &Node, devices: &[String]) -> Result<Vec<Protec
             Err(error) => return Err(error.into()),
         };
         let modules: BTreeSet<_> = pairs.into_iter().filter_map(|pair| storage(pair.owner)).collect();
-        let of = |module| Protection::Kernel { device: device.name.clone(), module };
+        let of = |module| ProtectionReason::Kernel { device: device.name.clone(), module };
         found.extend(modules.into_iter().map(of));
     }
     Ok(found)
 }
 
 /// `ib_core` has queue pairs for management on every device, drivers for themselves, and `ib_ipoib` for its link.
-fn storage(owner: Owner) -> Option<String> {
+fn storage(owner: ResourceOwner) -> Option<String> {
     const STORAGE: [&str; 11] = [
         "nvme_rdma",
         "nvmet_rdma",
@@ -87,8 +87,10 @@ fn storage(owner: Owner) -> Option<String> {
         "rtrs",
     ];
     match owner {
-        Owner::Kernel(module) if STORAGE.iter().any(|known| module.starts_with(known)) => Some(module),
-        Owner::Kernel(_) | Owner::Process(_) | Owner::Unknown => None,
+        ResourceOwner::Kernel(module) if STORAGE.iter().any(|known| module.starts_with(known)) => {
+            Some(module)
+        }
+        ResourceOwner::Kernel(_) | ResourceOwner::Process(_) | ResourceOwner::Unknown => None,
     }
 }
 
@@ -98,9 +100,9 @@ mod tests {
 
     #[test]
     fn only_storage_of_the_kernel_protects_a_device() {
-        assert_eq!(storage(Owner::Kernel("nvme_rdma".into())).as_deref(), Some("nvme_rdma"));
-        assert_eq!(storage(Owner::Kernel("rtrs_client".into())).as_deref(), Some("rtrs_client"));
-        assert_eq!(storage(Owner::Kernel("ib_core".into())), None);
-        assert_eq!(storage(Owner::Process(7)), None);
+        assert_eq!(storage(ResourceOwner::Kernel("nvme_rdma".into())).as_deref(), Some("nvme_rdma"));
+        assert_eq!(storage(ResourceOwner::Kernel("rtrs_client".into())).as_deref(), Some("rtrs_client"));
+        assert_eq!(storage(ResourceOwner::Kernel("ib_core".into())), None);
+        assert_eq!(storage(ResourceOwner::Process(7)), None);
     }
 }

@@ -8,16 +8,16 @@ use std::{
 use addr::PciAddress;
 use sysfs::{Function, Sysfs};
 
-use super::User;
+use super::VfUser;
 use crate::Error;
 
 /// The node's processes, of which some may have a VF open.
 #[derive(Debug)]
-pub(crate) struct UserSpace {
+pub(crate) struct VfioUsers {
     root: PathBuf,
 }
 
-impl UserSpace {
+impl VfioUsers {
     pub(crate) fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
@@ -28,14 +28,14 @@ impl UserSpace {
         sysfs: &Sysfs,
         function: PciAddress,
         driver: Option<&str>,
-    ) -> Result<Vec<User>, Error> {
+    ) -> Result<Vec<VfUser>, Error> {
         if !driver.is_some_and(|driver| driver.contains("vfio") || driver.contains("uio")) {
             return Ok(Vec::new());
         }
         let files = files(sysfs, function)?;
         let processes = numbers(&self.root.join("proc")).into_iter();
         let holders = processes.filter(|number| has_open(&self.root, *number, &files));
-        Ok(holders.map(|number| User::UserSpace { process: process(&self.root, number) }).collect())
+        Ok(holders.map(|number| VfUser::UserSpace { process: process(&self.root, number) }).collect())
     }
 }
 
@@ -81,11 +81,11 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::tree::Tree;
+    use crate::tree::InventoryFixture;
 
     #[test]
     fn who_has_the_group_open_uses_the_vf() {
-        let tree = Tree::new();
+        let tree = InventoryFixture::new();
         tree.bind("0000:af:00.2", "vfio-pci");
         let (root, sysfs) = (tree.root(), tree.sysfs());
         fs::create_dir_all(root.join("proc/41/fd")).unwrap();
@@ -93,16 +93,16 @@ mod tests {
         fs::write(root.join("proc/42/comm"), "qemu\n").unwrap();
         symlink("../../kernel/iommu_groups/17", tree.dir("0000:af:00.2").join("iommu_group")).unwrap();
         let vf: PciAddress = "0000:af:00.2".parse().unwrap();
-        let users = || UserSpace::at(root).of(&sysfs, vf, Some("vfio-pci")).unwrap();
+        let users = || VfioUsers::at(root).of(&sysfs, vf, Some("vfio-pci")).unwrap();
         assert!(users().is_empty(), "bound, but nobody has it");
         symlink("/dev/vfio/17", root.join("proc/42/fd/5")).unwrap();
-        assert_eq!(users(), [User::UserSpace { process: "qemu (pid 42)".into() }]);
-        assert!(UserSpace::at(root).of(&sysfs, vf, Some("mlx5_core")).unwrap().is_empty());
+        assert_eq!(users(), [VfUser::UserSpace { process: "qemu (pid 42)".into() }]);
+        assert!(VfioUsers::at(root).of(&sysfs, vf, Some("mlx5_core")).unwrap().is_empty());
     }
 
     #[test]
     fn who_has_the_device_open_without_its_group_uses_the_vf() {
-        let tree = Tree::new();
+        let tree = InventoryFixture::new();
         let (root, sysfs) = (tree.root(), tree.sysfs());
         let vf: PciAddress = "0000:af:00.2".parse().unwrap();
         symlink("../../kernel/iommu_groups/17", tree.dir("0000:af:00.2").join("iommu_group")).unwrap();
@@ -116,8 +116,8 @@ mod tests {
         ] {
             let descriptor = root.join("proc/42/fd/5");
             symlink(file, &descriptor).unwrap();
-            let users = UserSpace::at(root).of(&sysfs, vf, Some(driver)).unwrap();
-            assert_eq!(users, [User::UserSpace { process: "pid 42".into() }], "{file}");
+            let users = VfioUsers::at(root).of(&sysfs, vf, Some(driver)).unwrap();
+            assert_eq!(users, [VfUser::UserSpace { process: "pid 42".into() }], "{file}");
             fs::remove_file(descriptor).unwrap();
         }
     }

@@ -37,7 +37,7 @@ const REPLACEMENT: &str = ".replacement";
 
 /// Who has an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Owner {
+pub enum ClaimOwner {
     /// An attachment.
     Attachment(Attachment),
     /// Something that is no attachment: the claim was not made by this program.
@@ -46,20 +46,20 @@ pub enum Owner {
 
 /// An address and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct AddressClaim {
     /// The address.
     pub address: IpAddr,
     /// Who has it.
-    pub owner: Owner,
+    pub owner: ClaimOwner,
 }
 
 /// What a release found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Release {
+pub enum ReleaseOutcome {
     /// The claim was ours and is gone.
     Released,
     /// The address belongs to somebody else and was left alone.
-    NotOurs(Owner),
+    NotOurs(ClaimOwner),
     /// Nobody had the address.
     Absent,
     /// The claim was ours and is not to go, after all.
@@ -68,14 +68,14 @@ pub enum Release {
 
 /// What an attempt to claim found.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Attempt {
+pub(crate) enum ClaimAttempt {
     /// The address is ours, now or since an earlier attempt.
     Ours,
     /// Somebody else has it.
     Theirs,
 }
 
-impl fmt::Display for Owner {
+impl fmt::Display for ClaimOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Attachment(attachment) => attachment.fmt(f),
@@ -84,7 +84,7 @@ impl fmt::Display for Owner {
     }
 }
 
-impl Owner {
+impl ClaimOwner {
     fn read(text: OsString) -> Self {
         let text = text.to_string_lossy().into_owned();
         text.parse().map_or(Self::Unknown(text), Self::Attachment)
@@ -93,12 +93,12 @@ impl Owner {
 
 /// The directory of claims.
 #[derive(Debug)]
-pub(crate) struct Claims {
+pub(crate) struct ClaimDir {
     directory: OwnedFd,
     path: PathBuf,
 }
 
-impl Claims {
+impl ClaimDir {
     pub(crate) fn new(directory: OwnedFd, path: PathBuf) -> Self {
         Self { directory, path }
     }
@@ -108,33 +108,33 @@ impl Claims {
     }
 
     /// Claims an address if nobody has it.
-    pub(crate) fn take(&self, address: IpAddr, owner: &str) -> Result<Attempt, StoreError> {
+    pub(crate) fn take(&self, address: IpAddr, owner: &str) -> Result<ClaimAttempt, StoreError> {
         let name = address.to_string();
         // The link may go between the two calls; then it is tried again. Twice is bad luck enough.
         for _ in 0..3 {
             kill::point();
             match symlinkat(owner, &self.directory, name.as_str()) {
-                Ok(()) => return Ok(Attempt::Ours),
+                Ok(()) => return Ok(ClaimAttempt::Ours),
                 Err(Errno::EEXIST) => {}
                 Err(errno) => return Err(StoreError::io("make claim", self.path.join(name))(errno)),
             }
             match self.target(&name)? {
                 Some(target) if target == owner => {}
-                Some(_) => return Ok(Attempt::Theirs),
+                Some(_) => return Ok(ClaimAttempt::Theirs),
                 None => continue,
             }
             // Ours from an earlier attempt. Who is just removing it, because no journal told of it, has the lock.
             let _lock = self.lock()?;
             if self.target(&name)?.is_some_and(|target| target == owner) {
-                return Ok(Attempt::Ours);
+                return Ok(ClaimAttempt::Ours);
             }
         }
-        Ok(Attempt::Theirs)
+        Ok(ClaimAttempt::Theirs)
     }
 
     /// Who has an address.
-    pub(crate) fn owner(&self, address: IpAddr) -> Result<Option<Owner>, StoreError> {
-        Ok(self.target(&address.to_string())?.map(Owner::read))
+    pub(crate) fn owner(&self, address: IpAddr) -> Result<Option<ClaimOwner>, StoreError> {
+        Ok(self.target(&address.to_string())?.map(ClaimOwner::read))
     }
 
     /// Gives an address back if it is the owner's. `before` runs under the lock when it may be given to others, and has
@@ -144,24 +144,24 @@ impl Claims {
         address: IpAddr,
         owner: &str,
         before: impl FnOnce() -> Result<bool, E>,
-    ) -> Result<Release, E> {
+    ) -> Result<ReleaseOutcome, E> {
         let _lock = self.lock()?;
         let name = address.to_string();
         match self.target(&name)? {
             Some(target) if target == owner => {}
-            Some(target) => return Ok(Release::NotOurs(Owner::read(target))),
+            Some(target) => return Ok(ReleaseOutcome::NotOurs(ClaimOwner::read(target))),
             None => {
                 before()?;
-                return Ok(Release::Absent);
+                return Ok(ReleaseOutcome::Absent);
             }
         }
         if !before()? {
-            return Ok(Release::Kept);
+            return Ok(ReleaseOutcome::Kept);
         }
         kill::point();
         unlinkat(&self.directory, name.as_str(), UnlinkatFlags::NoRemoveDir)
             .map_err(StoreError::io("remove claim", self.path.join(name)))?;
-        Ok(Release::Released)
+        Ok(ReleaseOutcome::Released)
     }
 
     /// Gives an address of one owner to another. At no moment it is free.
@@ -172,7 +172,7 @@ impl Claims {
             Some(target) if target == from => {}
             Some(target) if target == to => return Ok(()),
             other => {
-                let owner = other.map(Owner::read);
+                let owner = other.map(ClaimOwner::read);
                 return Err(StoreError::NotOwner { address, expected: from.to_owned(), owner });
             }
         }
@@ -208,11 +208,11 @@ impl Claims {
     }
 
     /// All claims.
-    pub(crate) fn list(&self) -> Result<Vec<Claim>, StoreError> {
+    pub(crate) fn list(&self) -> Result<Vec<AddressClaim>, StoreError> {
         let mut claims = Vec::new();
         for address in self.addresses()? {
             if let Some(owner) = self.owner(address)? {
-                claims.push(Claim { address, owner });
+                claims.push(AddressClaim { address, owner });
             }
         }
         Ok(claims)

@@ -2,7 +2,7 @@
 
 use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
-use crate::{Family, Names, Owner, PoolName};
+use crate::{ClaimOwner, IpFamily, NameList, PoolName};
 
 /// An address cannot be claimed, released or looked up.
 #[derive(Debug, thiserror::Error)]
@@ -22,11 +22,11 @@ pub enum StoreError {
     )]
     AllExhausted {
         /// The pools' family.
-        family: Family,
+        family: IpFamily,
         /// The interface that asked.
         ifname: String,
         /// The pools, in the order tried.
-        pools: Names,
+        pools: NameList,
     },
     /// An ADD would find every address of all pools claimed.
     #[error(
@@ -34,9 +34,9 @@ pub enum StoreError {
     )]
     AllFull {
         /// The pools' family.
-        family: Family,
+        family: IpFamily,
         /// The pools.
-        pools: Names,
+        pools: NameList,
     },
     /// A certain address was asked for, and another attachment has it.
     #[error("requested IP address {address} cannot be given: it is taken by {owner}")]
@@ -44,7 +44,7 @@ pub enum StoreError {
         /// The address.
         address: IpAddr,
         /// Who has it.
-        owner: Owner,
+        owner: ClaimOwner,
     },
     /// Another process holds a lock. It is normally held for microseconds, so that process is stopped.
     #[error("{} is locked by another process; gave up after {waited:?}; try again later", path.display())]
@@ -62,7 +62,7 @@ pub enum StoreError {
         /// Who should have it.
         expected: String,
         /// Who has it.
-        owner: Option<Owner>,
+        owner: Option<ClaimOwner>,
     },
     /// The text is no boot ID.
     #[error(
@@ -92,7 +92,7 @@ impl StoreError {
     }
 }
 
-fn claimed_by(owner: Option<&Owner>) -> String {
+fn claimed_by(owner: Option<&ClaimOwner>) -> String {
     owner.map_or_else(|| "nobody has it".to_owned(), |owner| format!("{owner} has it"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::{Family, Ranges, ranges::Interval};
+use crate::{IpFamily, IpRanges, ranges::NumberedRange};
 
 /// The most addresses of one pool that are given out: its first 2^24. Their map has 2 MiB.
 pub const MAX_ADDRESSES: u32 = 1 << 24;
@@ -16,8 +16,8 @@ const INTERVAL: usize = 32;
 
 /// The fixed part of a pool's map: for which ranges it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
-    family: Family,
+pub struct MapHeader {
+    family: IpFamily,
     intervals: u32,
     /// Of the intervals and the family.
     hash: u64,
@@ -29,12 +29,12 @@ pub struct Header {
     pub(crate) stamp: u64,
 }
 
-impl Header {
+impl MapHeader {
     /// Its bytes.
     pub const LEN: usize = 64;
 
     /// The header of a map for these ranges, and its table of intervals.
-    pub(crate) fn of(ranges: &Ranges) -> (Self, Vec<u8>) {
+    pub(crate) fn of(ranges: &IpRanges) -> (Self, Vec<u8>) {
         let table = encode(ranges);
         let bits = u32::try_from(ranges.len()).map_or(MAX_ADDRESSES, |len| len.min(MAX_ADDRESSES));
         let intervals = u32::try_from(table.len() / INTERVAL).unwrap_or(u32::MAX);
@@ -68,9 +68,9 @@ impl Header {
         self.bitmap_at() + self.bitmap_len()
     }
 
-    /// The header as [`Header::from_bytes`] reads it.
-    pub fn to_bytes(self) -> [u8; Header::LEN] {
-        let mut bytes = [0; Header::LEN];
+    /// The header as [`MapHeader::from_bytes`] reads it.
+    pub fn to_bytes(self) -> [u8; MapHeader::LEN] {
+        let mut bytes = [0; MapHeader::LEN];
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.intervals.to_le_bytes());
@@ -83,11 +83,11 @@ impl Header {
     }
 
     /// `None` if these are not the bytes of a header.
-    pub fn from_bytes(bytes: &[u8; Header::LEN]) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8; MapHeader::LEN]) -> Option<Self> {
         if field(bytes, 0)? != MAGIC || u32::from_le_bytes(field(bytes, 8)?) != VERSION {
             return None;
         }
-        let family = Family::ALL.into_iter().find(|family| family.version() == bytes[40])?;
+        let family = IpFamily::ALL.into_iter().find(|family| family.version() == bytes[40])?;
         let header = Self {
             family,
             intervals: u32::from_le_bytes(field(bytes, 12)?),
@@ -109,7 +109,7 @@ impl Header {
     }
 
     /// The ranges of a map by its own table; `None` if the table is damaged.
-    pub(crate) fn ranges(&self, table: &[u8]) -> Option<Ranges> {
+    pub(crate) fn ranges(&self, table: &[u8]) -> Option<IpRanges> {
         if hash(self.family, table) != self.hash {
             return None;
         }
@@ -117,19 +117,19 @@ impl Header {
     }
 }
 
-fn field<const N: usize>(bytes: &[u8; Header::LEN], at: usize) -> Option<[u8; N]> {
+fn field<const N: usize>(bytes: &[u8; MapHeader::LEN], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
 
 /// The intervals that have ordinals below the limit.
-fn encode(ranges: &Ranges) -> Vec<u8> {
-    let used = |interval: &&Interval| interval.ordinal < MAX_ADDRESSES.into();
-    let bytes = |interval: &Interval| [interval.first.to_le_bytes(), interval.last.to_le_bytes()];
+fn encode(ranges: &IpRanges) -> Vec<u8> {
+    let used = |interval: &&NumberedRange| interval.ordinal < MAX_ADDRESSES.into();
+    let bytes = |interval: &NumberedRange| [interval.first.to_le_bytes(), interval.last.to_le_bytes()];
     ranges.intervals().iter().take_while(used).flat_map(bytes).flatten().collect()
 }
 
 /// The ranges of a table; `None` if its intervals could not be a pool's.
-fn decode(family: Family, table: &[u8]) -> Option<Ranges> {
+fn decode(family: IpFamily, table: &[u8]) -> Option<IpRanges> {
     let number = |bytes: &[u8]| bytes.try_into().ok().map(u128::from_le_bytes);
     let spans: Option<Vec<_>> =
         table.chunks_exact(INTERVAL).map(|pair| Some((number(&pair[..16])?, number(&pair[16..])?))).collect();
@@ -137,11 +137,11 @@ fn decode(family: Family, table: &[u8]) -> Option<Ranges> {
     let mut sorted = spans.clone();
     sorted.sort_unstable();
     let disjoint = sorted.iter().all(|(first, last)| first <= last) && sorted.is_sorted_by(|a, b| a.1 < b.0);
-    disjoint.then(|| Ranges::from_spans(family, spans))
+    disjoint.then(|| IpRanges::from_spans(family, spans))
 }
 
 /// FNV-1a. It tells ranges apart; it need not withstand an attacker, for a map is only a hint.
-fn hash(family: Family, table: &[u8]) -> u64 {
+fn hash(family: IpFamily, table: &[u8]) -> u64 {
     let bytes = std::iter::once(family.version()).chain(table.iter().copied());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -150,16 +150,16 @@ fn hash(family: Family, table: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    fn ranges(texts: &[&str]) -> Ranges {
-        let listed: Vec<crate::Range> = texts.iter().map(|text| text.parse().unwrap()).collect();
-        Ranges::new(listed[0].family(), &listed, &[])
+    fn ranges(texts: &[&str]) -> IpRanges {
+        let listed: Vec<crate::IpRange> = texts.iter().map(|text| text.parse().unwrap()).collect();
+        IpRanges::new(listed[0].family(), &listed, &[])
     }
 
     #[test]
     fn a_header_reads_back_what_it_writes() {
-        let (header, table) = Header::of(&ranges(&["fd00::5-fd00::9", "fd00::1"]));
-        let header = Header { rotor: 3, stamp: 7, ..header };
-        assert_eq!(Header::from_bytes(&header.to_bytes()), Some(header));
+        let (header, table) = MapHeader::of(&ranges(&["fd00::5-fd00::9", "fd00::1"]));
+        let header = MapHeader { rotor: 3, stamp: 7, ..header };
+        assert_eq!(MapHeader::from_bytes(&header.to_bytes()), Some(header));
         assert_eq!((header.bits, header.bitmap_at(), header.bitmap_len()), (6, 128, 8));
         assert_eq!(header.ordinal(&table, "fd00::1".parse().unwrap()), Some(5));
         assert_eq!(header.ordinal(&table, "fd00::2".parse().unwrap()), None);
@@ -168,38 +168,38 @@ mod tests {
 
     #[test]
     fn other_ranges_or_another_order_do_not_fit() {
-        let header = |texts: &[&str]| Header::of(&ranges(texts)).0;
+        let header = |texts: &[&str]| MapHeader::of(&ranges(texts)).0;
         let ours = header(&["10.0.0.1-10.0.0.9", "10.0.1.1"]);
-        assert!(ours.fits(&Header { rotor: 5, stamp: 1, ..ours }));
+        assert!(ours.fits(&MapHeader { rotor: 5, stamp: 1, ..ours }));
         assert!(!ours.fits(&header(&["10.0.1.1", "10.0.0.1-10.0.0.9"])));
         assert!(!ours.fits(&header(&["10.0.0.1-10.0.0.9"])));
     }
 
     #[test]
     fn a_large_range_uses_its_first_addresses() {
-        let (header, _) = Header::of(&ranges(&["fd00::-fd00::ffff:ffff:ffff:ffff"]));
+        let (header, _) = MapHeader::of(&ranges(&["fd00::-fd00::ffff:ffff:ffff:ffff"]));
         assert_eq!((header.bits, header.bitmap_len()), (MAX_ADDRESSES, 2 << 20));
     }
 
     #[test]
     fn intervals_that_no_pool_has_are_damage_even_if_their_hash_fits() {
-        let (header, table) = Header::of(&ranges(&["10.0.0.5-10.0.0.9", "10.0.1.1"]));
+        let (header, table) = MapHeader::of(&ranges(&["10.0.0.5-10.0.0.9", "10.0.1.1"]));
         let (one, other) = table.split_at(INTERVAL);
         let reversed = [&one[16..], &one[..16], other].concat();
         for damaged in [reversed, [one, one].concat()] {
-            let header = Header { hash: hash(Family::V4, &damaged), ..header };
+            let header = MapHeader { hash: hash(IpFamily::V4, &damaged), ..header };
             assert_eq!(header.ordinal(&damaged, "10.0.0.5".parse().unwrap()), None);
         }
     }
 
     #[test]
     fn damaged_bytes_are_no_header() {
-        let (header, _) = Header::of(&ranges(&["10.0.0.1-10.0.0.9"]));
-        assert_eq!(Header::from_bytes(&[0; Header::LEN]), None);
+        let (header, _) = MapHeader::of(&ranges(&["10.0.0.1-10.0.0.9"]));
+        assert_eq!(MapHeader::from_bytes(&[0; MapHeader::LEN]), None);
         for (at, value) in [(0, b'S'), (8, 2), (24, 0), (27, 255), (28, 9), (40, 5), (15, 1)] {
             let mut bytes = header.to_bytes();
             bytes[at] = value;
-            assert_eq!(Header::from_bytes(&bytes), None, "byte {at}");
+            assert_eq!(MapHeader::from_bytes(&bytes), None, "byte {at}");
         }
     }
 }

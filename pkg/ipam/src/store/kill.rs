@@ -21,11 +21,11 @@ mod order {
         static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
     }
 
-    struct Killed;
+    struct KilledAtPoint;
 
     pub(crate) fn point() {
         match LEFT.get() {
-            Some(0) => resume_unwind(Box::new(Killed)),
+            Some(0) => resume_unwind(Box::new(KilledAtPoint)),
             left => LEFT.set(left.map(|left| left - 1)),
         }
     }
@@ -37,7 +37,7 @@ mod order {
         LEFT.set(None);
         match done {
             Ok(done) => Some(done),
-            Err(why) if why.is::<Killed>() => None,
+            Err(why) if why.is::<KilledAtPoint>() => None,
             Err(why) => resume_unwind(why),
         }
     }

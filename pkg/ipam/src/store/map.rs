@@ -36,9 +36,9 @@ use nix::{
 use tracing::warn;
 
 use crate::{
-    PoolName, Ranges, StoreError,
+    IpRanges, PoolName, StoreError,
     store::{
-        header::{Header, ROTOR_AT},
+        header::{MapHeader, ROTOR_AT},
         kill,
         lock::lock,
     },
@@ -46,16 +46,16 @@ use crate::{
 
 /// The directory of maps.
 #[derive(Debug)]
-pub(crate) struct Maps {
+pub(crate) struct MapDir {
     pub(crate) directory: OwnedFd,
     pub(crate) path: PathBuf,
 }
 
 /// What a pool's map file holds.
 #[derive(Debug)]
-pub(crate) enum Content {
+pub(crate) enum MapFileContent {
     /// The map.
-    Map(Map),
+    Map(AddressMap),
     /// Nothing yet, or the map of other ranges: the file can be written.
     Old(File),
     /// Nothing that we wrote, or not all of it.
@@ -64,12 +64,12 @@ pub(crate) enum Content {
 
 /// A pool's map, locked until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Map {
+pub(crate) struct AddressMap {
     file: File,
-    header: Header,
+    header: MapHeader,
 }
 
-impl Maps {
+impl MapDir {
     /// Locks a pool's map file, made if need be.
     pub(crate) fn lock(&self, pool: &PoolName, deadline: Instant) -> Result<File, StoreError> {
         kill::point();
@@ -117,30 +117,30 @@ impl Maps {
         pool: &PoolName,
         address: IpAddr,
         deadline: Instant,
-    ) -> Result<Option<(Map, u32)>, StoreError> {
+    ) -> Result<Option<(AddressMap, u32)>, StoreError> {
         let Some(file) = self.open(pool, OFlag::empty())? else { return Ok(None) };
         let path = self.path.join(pool.as_str());
         lock(&file, &path, deadline)?;
-        let found = || -> io::Result<Option<(Map, u32)>> {
+        let found = || -> io::Result<Option<(AddressMap, u32)>> {
             let Some(header) = read_header(&file)? else { return Ok(None) };
             if file.metadata()?.len() < header.file_len() {
                 return Ok(None);
             }
             let mut table = vec![0; usize::try_from(header.table_len()).unwrap_or(0)];
-            file.read_exact_at(&mut table, Header::LEN as u64)?;
+            file.read_exact_at(&mut table, MapHeader::LEN as u64)?;
             let ordinal = header.ordinal(&table, address);
-            Ok(ordinal.map(|ordinal| (Map { file, header }, ordinal)))
+            Ok(ordinal.map(|ordinal| (AddressMap { file, header }, ordinal)))
         };
         found().map_err(StoreError::io("read map", path))
     }
 
     /// A pool's map of these ranges as it is now, without a lock; `None` if there is none.
-    pub(crate) fn peek(&self, pool: &PoolName, ranges: &Ranges) -> Result<Option<Map>, StoreError> {
+    pub(crate) fn peek(&self, pool: &PoolName, ranges: &IpRanges) -> Result<Option<AddressMap>, StoreError> {
         let Some(file) = self.open(pool, OFlag::empty())? else { return Ok(None) };
-        let read = Map::read(file, ranges);
+        let read = AddressMap::read(file, ranges);
         Ok(match read.map_err(StoreError::io("read map", self.path.join(pool.as_str())))? {
-            Content::Map(map) => Some(map),
-            Content::Old(_) | Content::Damaged(_) => None,
+            MapFileContent::Map(map) => Some(map),
+            MapFileContent::Old(_) | MapFileContent::Damaged(_) => None,
         })
     }
 
@@ -154,20 +154,20 @@ impl Maps {
     }
 }
 
-impl Map {
+impl AddressMap {
     /// What a locked file holds, where a map of these ranges should be.
-    pub(crate) fn read(file: File, ranges: &Ranges) -> io::Result<Content> {
-        let (wanted, _) = Header::of(ranges);
+    pub(crate) fn read(file: File, ranges: &IpRanges) -> io::Result<MapFileContent> {
+        let (wanted, _) = MapHeader::of(ranges);
         let meta = file.metadata()?;
         if !meta.is_file() {
-            return Ok(Content::Damaged(file));
+            return Ok(MapFileContent::Damaged(file));
         }
         Ok(match read_header(&file)? {
-            Some(header) if meta.len() < header.file_len() => Content::Damaged(file),
-            Some(header) if header.fits(&wanted) => Content::Map(Self { file, header }),
-            Some(_) => Content::Old(file),
-            None if is_unwritten(&file)? => Content::Old(file),
-            None => Content::Damaged(file),
+            Some(header) if meta.len() < header.file_len() => MapFileContent::Damaged(file),
+            Some(header) if header.fits(&wanted) => MapFileContent::Map(Self { file, header }),
+            Some(_) => MapFileContent::Old(file),
+            None if is_unwritten(&file)? => MapFileContent::Old(file),
+            None => MapFileContent::Damaged(file),
         })
     }
 
@@ -176,12 +176,12 @@ impl Map {
     /// The header is written last: a kill in between leaves a file that holds no map.
     pub(crate) fn write(
         file: File,
-        ranges: &Ranges,
+        ranges: &IpRanges,
         rotor: u32,
         stamp: u64,
         taken: &[IpAddr],
     ) -> io::Result<Self> {
-        let (mut header, table) = Header::of(ranges);
+        let (mut header, table) = MapHeader::of(ranges);
         (header.rotor, header.stamp) = (rotor, stamp);
         let mut bitmap = vec![0_u8; usize::try_from(header.bitmap_len()).unwrap_or(0)];
         for address in taken {
@@ -197,7 +197,7 @@ impl Map {
         kill::point();
         file.set_len(header.file_len())?;
         kill::point();
-        file.write_all_at(&table, Header::LEN as u64)?;
+        file.write_all_at(&table, MapHeader::LEN as u64)?;
         let mut at = header.bitmap_at();
         for chunk in bitmap.chunks(4096) {
             if chunk.iter().any(|byte| *byte != 0) {
@@ -212,12 +212,12 @@ impl Map {
     }
 
     /// The map anew, with its rotor kept.
-    pub(crate) fn rewrite(self, ranges: &Ranges, stamp: u64, taken: &[IpAddr]) -> io::Result<Self> {
+    pub(crate) fn rewrite(self, ranges: &IpRanges, stamp: u64, taken: &[IpAddr]) -> io::Result<Self> {
         let rotor = self.header.rotor;
         Self::write(self.file, ranges, rotor, stamp, taken)
     }
 
-    pub(crate) fn header(&self) -> &Header {
+    pub(crate) fn header(&self) -> &MapHeader {
         &self.header
     }
 
@@ -249,11 +249,11 @@ impl Map {
     }
 }
 
-fn read_header(file: &File) -> io::Result<Option<Header>> {
-    let mut bytes = [0; Header::LEN];
+fn read_header(file: &File) -> io::Result<Option<MapHeader>> {
+    let mut bytes = [0; MapHeader::LEN];
     count(bytes.len());
     match file.read_exact_at(&mut bytes, 0) {
-        Ok(()) => Ok(Header::from_bytes(&bytes)),
+        Ok(()) => Ok(MapHeader::from_bytes(&bytes)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(error),
     }
@@ -261,9 +261,9 @@ fn read_header(file: &File) -> io::Result<Option<Header>> {
 
 /// Whether a file has no header yet: it is new, or who wrote it was killed before the last step.
 fn is_unwritten(file: &File) -> io::Result<bool> {
-    let mut bytes = [0; Header::LEN];
+    let mut bytes = [0; MapHeader::LEN];
     let length = file.read_at(&mut bytes, 0)?;
-    Ok((length == 0 || length == Header::LEN) && bytes.iter().all(|byte| *byte == 0))
+    Ok((length == 0 || length == MapHeader::LEN) && bytes.iter().all(|byte| *byte == 0))
 }
 
 #[cfg(not(test))]

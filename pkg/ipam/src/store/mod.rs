@@ -33,14 +33,14 @@ use std::{
 
 use addr::Attachment;
 
-pub use claims::{Claim, Owner, Release};
+pub use claims::{AddressClaim, ClaimOwner, ReleaseOutcome};
 pub use error::StoreError;
-pub use header::{Header, MAX_ADDRESSES};
-pub use usage::Usage;
+pub use header::{MAX_ADDRESSES, MapHeader};
+pub use usage::PoolUsage;
 
-use crate::{Names, Pool, PoolName};
-use claims::{Attempt, Claims};
-use map::{Content, Map, Maps};
+use crate::{NameList, Pool, PoolName};
+use claims::{ClaimAttempt, ClaimDir};
+use map::{AddressMap, MapDir, MapFileContent};
 use search::Search;
 
 /// How long a release waits for a pool's map. Without it the release still succeeds, only the hint is stale.
@@ -50,8 +50,8 @@ const MAP_PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct LocalStore {
     root: PathBuf,
-    claims: Claims,
-    maps: Maps,
+    claims: ClaimDir,
+    maps: MapDir,
 }
 
 impl LocalStore {
@@ -87,8 +87,8 @@ impl LocalStore {
         let root = directories::root(state, boot_id);
         let open = |name| directories::open(&root.join(name));
         let (Some(claims), Some(maps)) = (open("claims")?, open("maps")?) else { return Ok(None) };
-        let claims = Claims::new(claims, root.join("claims"));
-        Ok(Some(Self { claims, maps: Maps { directory: maps, path: root.join("maps") }, root }))
+        let claims = ClaimDir::new(claims, root.join("claims"));
+        Ok(Some(Self { claims, maps: MapDir { directory: maps, path: root.join("maps") }, root }))
     }
 
     /// Removes the stores of earlier boots and says how many there were.
@@ -169,16 +169,16 @@ impl LocalStore {
         mut note: impl FnMut(&PoolName, IpAddr) -> Result<(), E>,
     ) -> Result<(&'p Pool, IpAddr), E> {
         for pool in pools {
-            let note = |address| note(&pool.name, address).map_err(Failure::Note);
+            let note = |address| note(&pool.name, address).map_err(ClaimError::Note);
             match self.claim(pool, owner, deadline, note) {
                 Ok(address) => return Ok((pool, address)),
-                Err(Failure::Store(StoreError::Exhausted { .. })) if pools.len() > 1 => {}
-                Err(Failure::Store(error)) => return Err(error.into()),
-                Err(Failure::Note(error)) => return Err(error),
+                Err(ClaimError::Store(StoreError::Exhausted { .. })) if pools.len() > 1 => {}
+                Err(ClaimError::Store(error)) => return Err(error.into()),
+                Err(ClaimError::Note(error)) => return Err(error),
             }
         }
-        let family = pools.first().map_or(crate::Family::V4, |pool| pool.family());
-        let pools = Names(pools.iter().map(|pool| pool.name.to_string()).collect());
+        let family = pools.first().map_or(crate::IpFamily::V4, |pool| pool.family());
+        let pools = NameList(pools.iter().map(|pool| pool.name.to_string()).collect());
         Err(StoreError::AllExhausted { family, ifname: owner.ifname.to_string(), pools }.into())
     }
 
@@ -189,10 +189,10 @@ impl LocalStore {
     pub fn claim_address(&self, address: IpAddr, owner: &Attachment) -> Result<(), StoreError> {
         // The pool's map is a hint: that the address is taken it learns from whoever tries it next.
         match self.claims.take(address, &owner.to_string())? {
-            Attempt::Ours => Ok(()),
-            Attempt::Theirs => {
+            ClaimAttempt::Ours => Ok(()),
+            ClaimAttempt::Theirs => {
                 let owner =
-                    self.claims.owner(address)?.unwrap_or_else(|| Owner::Unknown("somebody".to_owned()));
+                    self.claims.owner(address)?.unwrap_or_else(|| ClaimOwner::Unknown("somebody".to_owned()));
                 Err(StoreError::Taken { address, owner })
             }
         }
@@ -210,7 +210,7 @@ impl LocalStore {
         pool: Option<&str>,
         address: IpAddr,
         owner: &Attachment,
-    ) -> Result<Release, StoreError> {
+    ) -> Result<ReleaseOutcome, StoreError> {
         let deadline = Instant::now() + MAP_PATIENCE;
         let name: Option<PoolName> = pool.and_then(|name| name.parse().ok());
         // A map that cannot be had is no reason to keep the address.
@@ -234,7 +234,7 @@ impl LocalStore {
         address: IpAddr,
         owner: &Attachment,
         may: impl FnOnce() -> Result<bool, E>,
-    ) -> Result<Release, E> {
+    ) -> Result<ReleaseOutcome, E> {
         self.claims.remove(address, &owner.to_string(), may)
     }
 
@@ -250,7 +250,7 @@ impl LocalStore {
     ///
     /// # Errors
     /// [`StoreError::Io`].
-    pub fn owner(&self, address: IpAddr) -> Result<Option<Owner>, StoreError> {
+    pub fn owner(&self, address: IpAddr) -> Result<Option<ClaimOwner>, StoreError> {
         self.claims.owner(address)
     }
 
@@ -259,7 +259,8 @@ impl LocalStore {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn owned_by(&self, owner: &Attachment) -> Result<Vec<IpAddr>, StoreError> {
-        let ours = |claim: &Claim| matches!(&claim.owner, Owner::Attachment(other) if other == owner);
+        let ours =
+            |claim: &AddressClaim| matches!(&claim.owner, ClaimOwner::Attachment(other) if other == owner);
         Ok(self.claims.list()?.into_iter().filter(ours).map(|claim| claim.address).collect())
     }
 
@@ -267,7 +268,7 @@ impl LocalStore {
     ///
     /// # Errors
     /// [`StoreError::Io`].
-    pub fn claims(&self) -> Result<Vec<Claim>, StoreError> {
+    pub fn claims(&self) -> Result<Vec<AddressClaim>, StoreError> {
         let mut claims = self.claims.list()?;
         claims.sort_unstable_by_key(|claim| claim.address);
         Ok(claims)
@@ -279,29 +280,29 @@ impl LocalStore {
     }
 
     /// The pool's map under its lock, and whether it was made just now.
-    fn lock_map(&self, pool: &Pool, deadline: Instant) -> Result<(Map, bool), StoreError> {
+    fn lock_map(&self, pool: &Pool, deadline: Instant) -> Result<(AddressMap, bool), StoreError> {
         loop {
             let file = self.maps.lock(&pool.name, deadline)?;
-            match Map::read(file, &pool.ranges).map_err(self.map_failed(pool))? {
-                Content::Map(map) => return Ok((map, false)),
-                Content::Old(file) => return Ok((self.new_map(file, pool)?, true)),
+            match AddressMap::read(file, &pool.ranges).map_err(self.map_failed(pool))? {
+                MapFileContent::Map(map) => return Ok((map, false)),
+                MapFileContent::Old(file) => return Ok((self.new_map(file, pool)?, true)),
                 // Then it is out of the way.
-                Content::Damaged(file) => self.maps.set_aside(&pool.name, &file)?,
+                MapFileContent::Damaged(file) => self.maps.set_aside(&pool.name, &file)?,
             }
         }
     }
 
-    fn new_map(&self, file: File, pool: &Pool) -> Result<Map, StoreError> {
+    fn new_map(&self, file: File, pool: &Pool) -> Result<AddressMap, StoreError> {
         // The stamp is taken first: what changes during the listing must count as a later change.
         let stamp = self.claims.stamp()?;
         let taken = self.claims.addresses()?;
-        Map::write(file, &pool.ranges, 0, stamp, &taken).map_err(self.map_failed(pool))
+        AddressMap::write(file, &pool.ranges, 0, stamp, &taken).map_err(self.map_failed(pool))
     }
 
     /// Tries the addresses whose bits are clear until one is claimed.
     fn try_clear_bits<E: From<StoreError>>(
         &self,
-        map: &mut Map,
+        map: &mut AddressMap,
         pool: &Pool,
         owner: &str,
         note: &mut impl FnMut(IpAddr) -> Result<(), E>,
@@ -313,7 +314,7 @@ impl LocalStore {
             let attempt = self.claims.take(address, owner)?;
             // The claim is made or refused; if the hint cannot be written (a full disk), it heals later.
             let _ = search.set(ordinal);
-            if attempt == Attempt::Ours {
+            if attempt == ClaimAttempt::Ours {
                 let _ = map.advance(ordinal);
                 return Ok(Some(address));
             }
@@ -327,12 +328,12 @@ impl LocalStore {
 }
 
 /// What ends a claim: the store, or the caller's own note.
-enum Failure<E> {
+enum ClaimError<E> {
     Store(StoreError),
     Note(E),
 }
 
-impl<E> From<StoreError> for Failure<E> {
+impl<E> From<StoreError> for ClaimError<E> {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }

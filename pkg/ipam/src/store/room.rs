@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::{
-    LocalStore, MAX_ADDRESSES, Names, Pool, StoreError,
+    LocalStore, MAX_ADDRESSES, NameList, Pool, StoreError,
     store::{exhausted, search::Search},
 };
 
@@ -30,7 +30,7 @@ impl LocalStore {
             [pool] => Err(exhausted(pool)),
             [first, ..] => Err(StoreError::AllFull {
                 family: first.family(),
-                pools: Names(pools.iter().map(|pool| pool.name.to_string()).collect()),
+                pools: NameList(pools.iter().map(|pool| pool.name.to_string()).collect()),
             }),
         }
     }

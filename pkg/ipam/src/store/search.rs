@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::store::map::Map;
+use crate::store::map::AddressMap;
 
 /// Bytes of a map read at once.
 const CHUNK: usize = 4096;
@@ -14,7 +14,7 @@ const CHUNK_BITS: u32 = 8 * 4096;
 /// forget whom it meant.
 #[derive(Debug)]
 pub(crate) struct Search<'a> {
-    map: &'a Map,
+    map: &'a AddressMap,
     /// The next ordinal to look at.
     at: u32,
     /// How many ordinals are left to look at.
@@ -25,7 +25,7 @@ pub(crate) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub(crate) fn new(map: &'a Map) -> Self {
+    pub(crate) fn new(map: &'a AddressMap) -> Self {
         let header = map.header();
         Self { map, at: header.rotor, left: header.bits, chunk: [0; CHUNK], loaded: None }
     }
@@ -85,17 +85,17 @@ fn first_clear(bytes: &[u8; CHUNK], from: u32, to: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Family, Ranges};
+    use crate::{IpFamily, IpRanges};
 
     /// A map of so many addresses of which those in `taken` are.
-    fn map(bits: u32, rotor: u32, taken: &[u32]) -> Map {
+    fn map(bits: u32, rotor: u32, taken: &[u32]) -> AddressMap {
         let first = u128::from(u32::from_be_bytes([10, 0, 0, 0]));
-        let ranges = Ranges::from_spans(Family::V4, [(first, first + u128::from(bits) - 1)]);
+        let ranges = IpRanges::from_spans(IpFamily::V4, [(first, first + u128::from(bits) - 1)]);
         let taken: Vec<_> = taken.iter().map(|ordinal| ranges.nth((*ordinal).into()).unwrap()).collect();
-        Map::write(tempfile::tempfile().unwrap(), &ranges, rotor, 0, &taken).unwrap()
+        AddressMap::write(tempfile::tempfile().unwrap(), &ranges, rotor, 0, &taken).unwrap()
     }
 
-    fn found(map: &Map) -> Vec<u32> {
+    fn found(map: &AddressMap) -> Vec<u32> {
         let mut search = Search::new(map);
         std::iter::from_fn(|| search.next().unwrap()).collect()
     }

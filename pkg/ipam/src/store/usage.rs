@@ -13,15 +13,15 @@ use nix::{
     sys::stat::Mode,
 };
 
-use crate::{Family, LocalStore, PoolName, Ranges, StoreError, store::header::Header};
+use crate::{IpFamily, IpRanges, LocalStore, PoolName, StoreError, store::header::MapHeader};
 
 /// How full a pool is on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Usage {
+pub struct PoolUsage {
     /// The pool.
     pub pool: PoolName,
     /// The family of its addresses.
-    pub family: Family,
+    pub family: IpFamily,
     /// How many addresses it can give.
     pub addresses: u64,
     /// How many of them are claimed, by whomever.
@@ -34,13 +34,13 @@ impl LocalStore {
     ///
     /// # Errors
     /// [`StoreError::Io`].
-    pub fn usage(&self) -> Result<Vec<Usage>, StoreError> {
+    pub fn usage(&self) -> Result<Vec<PoolUsage>, StoreError> {
         let taken = self.claims.addresses()?;
         let mut found = Vec::new();
         for (pool, ranges, bits) in self.maps_of_pools()? {
             let ours = |ordinal: Option<u128>| ordinal.is_some_and(|ordinal| ordinal < bits.into());
             let claimed = taken.iter().filter(|address| ours(ranges.ordinal(**address))).count() as u64;
-            found.push(Usage { pool, family: ranges.family(), addresses: bits.into(), claimed });
+            found.push(PoolUsage { pool, family: ranges.family(), addresses: bits.into(), claimed });
         }
         found.sort_unstable_by(|a, b| a.pool.cmp(&b.pool));
         Ok(found)
@@ -55,7 +55,7 @@ impl LocalStore {
     }
 
     /// The pools that have a map, their ranges and how many of their addresses are used.
-    fn maps_of_pools(&self) -> Result<Vec<(PoolName, Ranges, u32)>, StoreError> {
+    fn maps_of_pools(&self) -> Result<Vec<(PoolName, IpRanges, u32)>, StoreError> {
         let failed = || StoreError::io("list", &self.maps.path);
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let mut dir = Dir::openat(&self.maps.directory, ".", flags, Mode::empty()).map_err(failed())?;
@@ -77,23 +77,23 @@ impl LocalStore {
 }
 
 /// What a map says of itself; `None` if it says nothing, or has just gone.
-fn read(directory: impl AsFd, pool: &PoolName) -> io::Result<Option<(Ranges, u32)>> {
+fn read(directory: impl AsFd, pool: &PoolName) -> io::Result<Option<(IpRanges, u32)>> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file: File = match openat(directory, pool.as_str(), flags, Mode::empty()) {
         Ok(file) => file.into(),
         Err(Errno::ENOENT | Errno::ELOOP) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    let mut bytes = [0; Header::LEN];
+    let mut bytes = [0; MapHeader::LEN];
     if file.read_exact_at(&mut bytes, 0).is_err() {
         return Ok(None);
     }
-    let Some(header) = Header::from_bytes(&bytes) else { return Ok(None) };
+    let Some(header) = MapHeader::from_bytes(&bytes) else { return Ok(None) };
     if file.metadata()?.len() < header.file_len() {
         return Ok(None);
     }
     let mut table = vec![0; usize::try_from(header.table_len()).unwrap_or(0)];
-    file.read_exact_at(&mut table, Header::LEN as u64)?;
+    file.read_exact_at(&mut table, MapHeader::LEN as u64)?;
     Ok(header.ranges(&table).map(|ranges| (ranges, header.bits)))
 }
 

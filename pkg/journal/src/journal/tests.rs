@@ -7,31 +7,31 @@ use std::{cell::RefCell, collections::BTreeSet, fmt, fs, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::*;
-use crate::Record;
+use crate::JournalStatus;
 
 #[derive(Default)]
-struct Node {
+struct JournalFixture {
     present: RefCell<BTreeSet<String>>,
     /// Which changes cannot be taken back.
     stuck: RefCell<BTreeSet<String>>,
     /// When a revert is to be killed.
-    kill: RefCell<Option<(usize, model::Moment)>>,
+    kill: RefCell<Option<(usize, model::KillPoint)>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Put(String);
+struct PutChange(String);
 
-impl fmt::Display for Put {
+impl fmt::Display for PutChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "put {}", self.0)
     }
 }
 
-impl Change for Put {
-    type Node = Node;
+impl Change for PutChange {
+    type Node = JournalFixture;
     type Error = String;
 
-    fn revert(&self, node: &Node) -> Result<(), String> {
+    fn revert(&self, node: &JournalFixture) -> Result<(), String> {
         if node.stuck.borrow().contains(&self.0) {
             return Err("it is stuck".into());
         }
@@ -41,7 +41,7 @@ impl Change for Put {
         Ok(())
     }
 
-    fn verify(&self, node: &Node) -> Result<(), String> {
+    fn verify(&self, node: &JournalFixture) -> Result<(), String> {
         let present = node.present.borrow().contains(&self.0);
         if present { Ok(()) } else { Err(format!("{} is missing", self.0)) }
     }
@@ -51,9 +51,9 @@ impl Change for Put {
     }
 }
 
-fn head() -> Head {
-    Head {
-        version: Head::VERSION,
+fn head() -> JournalHeader {
+    JournalHeader {
+        version: JournalHeader::VERSION,
         plugin: "test".into(),
         attachment: "f00d@net1".parse().unwrap(),
         network: "rail0".into(),
@@ -67,20 +67,20 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_millis(50)
 }
 
-fn put(journal: &mut Journal<Put>, node: &Node, name: &str) -> Result<(), Error> {
-    journal.make(Put(name.into()), |change| {
+fn put(journal: &mut Journal<PutChange>, node: &JournalFixture, name: &str) -> Result<(), Error> {
+    journal.make(PutChange(name.into()), |change| {
         node.present.borrow_mut().insert(change.0.clone());
         Ok(())
     })
 }
 
-fn open(path: &Path) -> Journal<Put> {
+fn open(path: &Path) -> Journal<PutChange> {
     Journal::open(path, soon()).unwrap().unwrap()
 }
 
 #[test]
 fn a_failing_add_leaves_nothing() {
-    let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
+    let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let path = dir.path().join("j");
     let journal = Journal::create(&path, head()).unwrap();
     let body = |journal: &mut Journal<_>| {
@@ -101,22 +101,22 @@ fn a_failing_add_leaves_nothing() {
 
 #[test]
 fn a_killed_add_is_taken_back_by_the_next_call() {
-    let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
+    let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let path = dir.path().join("j");
     let mut journal = Journal::create(&path, head()).unwrap();
     put(&mut journal, &node, "a").unwrap();
-    journal.note(Put("never made".into())).unwrap();
+    journal.note(PutChange("never made".into())).unwrap();
     drop(journal);
     let journal = open(&path);
     assert!(!journal.is_complete());
     journal.revert(&node).unwrap();
     assert!(node.present.borrow().is_empty());
-    assert!(Journal::<Put>::open(&path, soon()).unwrap().is_none());
+    assert!(Journal::<PutChange>::open(&path, soon()).unwrap().is_none());
 }
 
 #[test]
 fn check_names_what_is_missing() {
-    let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
+    let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let mut journal = Journal::create(&dir.path().join("j"), head()).unwrap();
     put(&mut journal, &node, "a").unwrap();
     journal.verify(&node).unwrap();
@@ -126,7 +126,7 @@ fn check_names_what_is_missing() {
 
 #[test]
 fn what_is_left_stays_noted_with_its_guard() {
-    let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
+    let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let path = dir.path().join("j");
     let mut journal = Journal::create(&path, head()).unwrap();
     for name in ["guard", "a", "b"] {
@@ -134,7 +134,7 @@ fn what_is_left_stays_noted_with_its_guard() {
     }
     node.stuck.borrow_mut().insert("a".into());
     let left = journal.revert(&node).unwrap_err();
-    assert_eq!(left, [Left { change: "put a".into(), why: "it is stuck".into() }]);
+    assert_eq!(left, [RevertFailure { change: "put a".into(), why: "it is stuck".into() }]);
     assert_eq!(node.present.borrow().iter().collect::<Vec<_>>(), ["a", "guard"]);
     node.stuck.borrow_mut().clear();
     open(&path).revert(&node).unwrap();
@@ -143,7 +143,7 @@ fn what_is_left_stays_noted_with_its_guard() {
 
 #[test]
 fn a_torn_last_line_was_not_made_and_does_not_spoil_the_next() {
-    let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
+    let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let path = dir.path().join("j");
     let mut journal = Journal::create(&path, head()).unwrap();
     put(&mut journal, &node, "a").unwrap();
@@ -161,7 +161,7 @@ fn a_torn_last_line_was_not_made_and_does_not_spoil_the_next() {
 #[test]
 fn unreadable_and_future_files_are_set_aside_and_all_of_them_are_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let future = Head { version: Head::VERSION + 1, ..head() };
+    let future = JournalHeader { version: JournalHeader::VERSION + 1, ..head() };
     let future = format!("{}\n{{\"new\":1}}\n", serde_json::to_string(&future).unwrap());
     let odd = format!("{}\n{{\"change\":7}}\n", serde_json::to_string(&head()).unwrap());
     let contents = ["", "garbage", "garbage\n", "{\"version\":99}\n", "{}\n", "\0\0\n", &future, &odd];
@@ -169,7 +169,7 @@ fn unreadable_and_future_files_are_set_aside_and_all_of_them_are_kept() {
     let mut kept = Vec::new();
     for content in contents {
         fs::write(&path, content).unwrap();
-        let error = Journal::<Put>::open(&path, soon()).unwrap_err();
+        let error = Journal::<PutChange>::open(&path, soon()).unwrap_err();
         let Error::SetAside { aside, .. } = error else { panic!("{content:?}: {error}") };
         assert!(!path.exists());
         kept.push(aside);
@@ -183,14 +183,17 @@ fn unreadable_and_future_files_are_set_aside_and_all_of_them_are_kept() {
 fn one_at_a_time_and_a_second_create_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("j");
-    let held = Journal::<Put>::create(&path, head()).unwrap();
+    let held = Journal::<PutChange>::create(&path, head()).unwrap();
     assert!(matches!(
-        Journal::<Put>::create(&path, head()),
+        Journal::<PutChange>::create(&path, head()),
         Err(Error::File(statefile::Error::Exists { .. }))
     ));
-    assert!(matches!(Journal::<Put>::open(&path, soon()), Err(Error::File(statefile::Error::Busy { .. }))));
+    assert!(matches!(
+        Journal::<PutChange>::open(&path, soon()),
+        Err(Error::File(statefile::Error::Busy { .. }))
+    ));
     drop(held);
-    assert!(Journal::<Put>::open(&path, soon()).unwrap().is_some());
+    assert!(Journal::<PutChange>::open(&path, soon()).unwrap().is_some());
 }
 
 /// How often this process has a file open.
@@ -203,11 +206,11 @@ fn times_open(inode: u64) -> usize {
 fn who_waited_for_a_journal_that_goes_gets_the_one_that_came_in_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a");
-    let old = Journal::<Put>::create(&path, head()).unwrap();
+    let old = Journal::<PutChange>::create(&path, head()).unwrap();
     let inode = old.inode().unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
-            let waited = Journal::<Put>::open(&path, Instant::now() + Duration::from_secs(30));
+            let waited = Journal::<PutChange>::open(&path, Instant::now() + Duration::from_secs(30));
             waited.unwrap().unwrap().head().network.clone()
         });
         while times_open(inode) < 2 {
@@ -215,7 +218,8 @@ fn who_waited_for_a_journal_that_goes_gets_the_one_that_came_in_its_place() {
         }
         // As a DEL does, and after it an ADD: the lock is held until both are done.
         statefile::remove(&path).unwrap();
-        let new = Journal::<Put>::create(&path, Head { network: "new".into(), ..head() }).unwrap();
+        let new =
+            Journal::<PutChange>::create(&path, JournalHeader { network: "new".into(), ..head() }).unwrap();
         drop((old, new));
         assert_eq!(waiting.join().unwrap(), "new");
     });
@@ -225,17 +229,17 @@ fn who_waited_for_a_journal_that_goes_gets_the_one_that_came_in_its_place() {
 fn invariant_10_another_boot_is_recognised() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("j");
-    let old = Head { boot_id: "00000000-0000-0000-0000-000000000000".into(), ..head() };
-    drop(Journal::<Put>::create(&path, old).unwrap());
+    let old = JournalHeader { boot_id: "00000000-0000-0000-0000-000000000000".into(), ..head() };
+    drop(Journal::<PutChange>::create(&path, old).unwrap());
     assert!(open(&path).is_from_another_boot().unwrap());
 }
 
 #[test]
 fn a_record_says_who_is_at_work_and_leaves_the_file_as_it_is() {
-    let (dir, node) = (tempfile::tempdir().unwrap(), Node::default());
+    let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let path = dir.path().join("j");
-    let look = || Record::look(&path).unwrap().unwrap();
-    assert!(Record::look(&path).unwrap().is_none());
+    let look = || JournalStatus::look(&path).unwrap().unwrap();
+    assert!(JournalStatus::look(&path).unwrap().is_none());
     let mut journal = Journal::create(&path, head()).unwrap();
     put(&mut journal, &node, "a").unwrap();
     assert_eq!((look().complete, look().at_work, look().inode), (false, true, journal.inode().unwrap()));
@@ -258,7 +262,7 @@ fn a_record_of_nonsense_is_an_error_and_the_file_stays() {
     for (content, why) in [("", "no whole line"), ("x\n", "header"), ("{\"version\":9}\n", "newer Silkrail")]
     {
         fs::write(&path, content).unwrap();
-        let error = Record::look(&path).unwrap_err().to_string();
+        let error = JournalStatus::look(&path).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), content);
     }

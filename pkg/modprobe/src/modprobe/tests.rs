@@ -20,13 +20,13 @@ fn text(root: &tempfile::TempDir) -> String {
 
 /// The mode that the settings come to.
 fn persisted(root: &tempfile::TempDir) -> Option<NetnsMode> {
-    Modprobe::below(root.path()).settings().unwrap().pop().and_then(|setting| setting.mode)
+    ModprobeConfig::below(root.path()).settings().unwrap().pop().and_then(|setting| setting.mode)
 }
 
 #[test]
 fn b1_an_absent_file_is_made_with_one_setting() {
     let root = root(&[]);
-    assert!(Modprobe::below(root.path()).persist(Shared).unwrap());
+    assert!(ModprobeConfig::below(root.path()).persist(Shared).unwrap());
     let settings = text(&root).lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
     assert_eq!(settings, "options ib_core netns_mode=1");
     assert_eq!(persisted(&root), Some(Shared));
@@ -35,7 +35,7 @@ fn b1_an_absent_file_is_made_with_one_setting() {
 #[test]
 fn b2_what_is_so_already_is_not_written_again() {
     let root = root(&[("etc/modprobe.d/ib_core.conf", "options  ib_core   netns_mode=N\n")]);
-    let modprobe = Modprobe::below(root.path());
+    let modprobe = ModprobeConfig::below(root.path());
     modprobe.persist(Exclusive).unwrap();
     let before = fs::metadata(modprobe.file()).unwrap();
     assert!(!modprobe.persist(Exclusive).unwrap());
@@ -48,7 +48,7 @@ fn b7_duplicates_become_one_and_the_rest_stays() {
     let before = "# mind the queue\noptions ib_core netns_mode=1\noptions ib_core netns_mode=1\n\
                   options ib_core other=3\noptions ib_ipoib recv_queue_size=512\n";
     let root = root(&[("etc/modprobe.d/ib_core.conf", before)]);
-    Modprobe::below(root.path()).persist(Exclusive).unwrap();
+    ModprobeConfig::below(root.path()).persist(Exclusive).unwrap();
     let expected = "# mind the queue\noptions ib_core netns_mode=0\noptions ib_core other=3\n\
                     options ib_ipoib recv_queue_size=512\n";
     assert_eq!(text(&root), expected);
@@ -58,7 +58,7 @@ fn b7_duplicates_become_one_and_the_rest_stays() {
 fn b8_a_competing_file_is_found_and_who_wins_is_known() {
     let operator = "etc/modprobe.d/sriov_network_operator_modules_config.conf";
     let root = root(&[(operator, "options ib_core netns_mode=1\n")]);
-    let modprobe = Modprobe::below(root.path());
+    let modprobe = ModprobeConfig::below(root.path());
     modprobe.persist(Exclusive).unwrap();
     let settings = modprobe.settings().unwrap();
     let modes: Vec<_> = settings.iter().map(|setting| setting.mode).collect();
@@ -74,7 +74,7 @@ fn b8_a_file_in_etc_hides_its_namesake() {
         ("etc/modprobe.d/ib_core.conf", "options ib_core netns_mode=0\n"),
         ("etc/modprobe.d/zzz.conf.rpmsave", "options ib_core netns_mode=1\n"),
     ]);
-    let settings = Modprobe::below(root.path()).settings().unwrap();
+    let settings = ModprobeConfig::below(root.path()).settings().unwrap();
     assert_eq!(
         settings.iter().map(|setting| setting.mode).collect::<Vec<_>>(),
         [Some(Shared), Some(Exclusive)]
@@ -84,7 +84,7 @@ fn b8_a_file_in_etc_hides_its_namesake() {
 #[test]
 fn b9_no_other_name_is_ever_made() {
     let root = root(&[("etc/modprobe.d/mlx.conf", "options ib_core netns_mode=1\n")]);
-    Modprobe::below(root.path()).persist(Exclusive).unwrap();
+    ModprobeConfig::below(root.path()).persist(Exclusive).unwrap();
     let names = fs::read_dir(root.path().join("etc/modprobe.d")).unwrap();
     let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -98,7 +98,7 @@ fn b9_no_other_name_is_ever_made() {
 #[test]
 fn b18_a_directory_that_cannot_be_written_is_named() {
     let root = root(&[("etc/modprobe.d", "a file where the directory should be")]);
-    let error = Modprobe::below(root.path()).persist(Exclusive).unwrap_err().to_string();
+    let error = ModprobeConfig::below(root.path()).persist(Exclusive).unwrap_err().to_string();
     assert!(error.contains("etc/modprobe.d") && error.ends_with("; nothing was changed"), "{error}");
 }
 
@@ -109,7 +109,7 @@ fn b19_what_a_killed_run_left_is_no_setting_and_goes() {
         ("etc/modprobe.d/.ib_core.conf.silkrail", "options ib_core netns_mo"),
     ]);
     assert_eq!(persisted(&root), Some(Shared), "the old file is complete");
-    Modprobe::below(root.path()).persist(Exclusive).unwrap();
+    ModprobeConfig::below(root.path()).persist(Exclusive).unwrap();
     assert_eq!(persisted(&root), Some(Exclusive));
     assert_eq!(fs::read_dir(root.path().join("etc/modprobe.d")).unwrap().count(), 1);
 }
@@ -117,7 +117,7 @@ fn b19_what_a_killed_run_left_is_no_setting_and_goes() {
 #[test]
 fn b20_looking_writes_nothing() {
     let root = root(&[]);
-    assert_eq!(Modprobe::below(root.path()).settings().unwrap(), []);
+    assert_eq!(ModprobeConfig::below(root.path()).settings().unwrap(), []);
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
 }
 

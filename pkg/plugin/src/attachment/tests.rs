@@ -3,20 +3,20 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use state::State;
+use state::StateDir;
 
 use super::*;
 
 /// A change that nobody may take back here.
 #[derive(Debug, Serialize, Deserialize)]
-struct Precious;
+struct NeverReverted;
 
-impl Change for Precious {
+impl Change for NeverReverted {
     type Node = Node;
     type Error = Error;
 
     fn revert(&self, _: &Node) -> Result<(), Error> {
-        Err(cni::Error::new(cni::Code::INTERNAL, "it was tried").into())
+        Err(cni::Error::new(cni::ErrorCode::INTERNAL, "it was tried").into())
     }
 
     fn verify(&self, _: &Node) -> Result<(), Error> {
@@ -24,7 +24,7 @@ impl Change for Precious {
     }
 }
 
-impl fmt::Display for Precious {
+impl fmt::Display for NeverReverted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("something precious")
     }
@@ -33,42 +33,42 @@ impl fmt::Display for Precious {
 #[test]
 fn only_the_journal_that_was_judged_is_taken_back() {
     let dir = tempfile::tempdir().unwrap();
-    let node = Node::new(State::at(dir.path()), Vec::new(), None);
+    let node = Node::new(StateDir::at(dir.path()), Vec::new(), None);
     let attachment: Attachment = "c0ffee@net1".parse().unwrap();
-    let beginning = Beginning {
+    let beginning = JournalSpec {
         plugin: "test",
         attachment: &attachment,
         network: "rail",
         netns_path: Path::new("/nonexistent"),
         netns: None,
     };
-    let mut journal = begin::<Precious>(&node, &beginning).unwrap();
-    journal.note(Precious).unwrap();
+    let mut journal = begin::<NeverReverted>(&node, &beginning).unwrap();
+    journal.note(NeverReverted).unwrap();
     let inode = journal.inode().unwrap();
     drop(journal);
-    take_back_judged::<Precious>(&node, "test", &attachment, inode + 1).unwrap();
-    let tried = take_back_judged::<Precious>(&node, "test", &attachment, inode).unwrap_err();
+    take_back_judged::<NeverReverted>(&node, "test", &attachment, inode + 1).unwrap();
+    let tried = take_back_judged::<NeverReverted>(&node, "test", &attachment, inode).unwrap_err();
     assert!(tried.to_string().contains("it was tried"), "{tried}");
 }
 
 #[test]
 fn an_attachment_whose_namespace_cannot_be_opened_is_not_taken_back() {
     let dir = tempfile::tempdir().unwrap();
-    let node = Node::new(State::at(dir.path()), Vec::new(), None);
+    let node = Node::new(StateDir::at(dir.path()), Vec::new(), None);
     let attachment: Attachment = "c0ffee@net1".parse().unwrap();
     let circle = dir.path().join("netns");
     std::os::unix::fs::symlink("netns", &circle).unwrap();
-    let in_netns = |ino| Beginning {
+    let in_netns = |ino| JournalSpec {
         plugin: "test",
         attachment: &attachment,
         network: "rail",
         netns_path: &circle,
         netns: Some(NetNsId::new(4, ino)),
     };
-    let mut journal = begin::<Precious>(&node, &in_netns(1)).unwrap();
-    journal.note(Precious).unwrap();
+    let mut journal = begin::<NeverReverted>(&node, &in_netns(1)).unwrap();
+    journal.note(NeverReverted).unwrap();
     journal.complete().unwrap();
     drop(journal);
-    let refused = begin::<Precious>(&node, &in_netns(2)).unwrap_err();
+    let refused = begin::<NeverReverted>(&node, &in_netns(2)).unwrap_err();
     assert!(matches!(refused, Error::NetNs(_)), "{refused}");
 }

@@ -1,6 +1,6 @@
 use std::thread::sleep;
 
-use cni::Code;
+use cni::ErrorCode;
 
 use super::*;
 
@@ -8,11 +8,11 @@ const MOMENT: Duration = Duration::from_millis(60);
 
 fn budget(work: u64, take_back: u64) -> Budget {
     let (work, take_back) = (Duration::from_millis(work), Duration::from_millis(take_back));
-    Budget::with(Limits { work, take_back, ..Limits::ADD })
+    Budget::with(CallLimits { work, take_back, ..CallLimits::ADD })
 }
 
 fn explained(budget: &Budget) -> String {
-    budget.explain(Error::new(Code::TRY_AGAIN, "it did not come")).details
+    budget.explain(Error::new(ErrorCode::TRY_AGAIN, "it did not come")).details
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn several_waits_have_what_is_left_and_the_error_says_what_it_went_into() {
     assert!(details.starts_with("the 0.2 s that an ADD may wait are used up"), "{details}");
     assert!(details.contains("a lock 0.1 s") && details.contains("a device 0.1 s"), "{details}");
     assert!(!details.contains("the link"), "what took no time is not named: {details}");
-    let told = Error::new(Code::TRY_AGAIN, "x").with_details("left behind: y");
+    let told = Error::new(ErrorCode::TRY_AGAIN, "x").with_details("left behind: y");
     assert!(budget.explain(told).details.starts_with("left behind: y; the 0.2 s that"));
 }
 
@@ -99,18 +99,18 @@ fn a_share_that_is_used_up_is_not_called_the_whole() {
 
 #[test]
 fn an_add_and_what_it_takes_back_fit_into_the_kubelets_patience() {
-    let total = |limits: Limits| limits.work + limits.take_back;
-    assert!(total(Limits::ADD) <= Duration::from_secs(240 - 30));
-    for verb in [Verb::Del, Verb::Check, Verb::Gc] {
-        assert!(total(Limits::of(verb)) <= Duration::from_secs(120 - 10), "{verb:?}");
+    let total = |limits: CallLimits| limits.work + limits.take_back;
+    assert!(total(CallLimits::ADD) <= Duration::from_secs(240 - 30));
+    for verb in [Operation::Del, Operation::Check, Operation::Gc] {
+        assert!(total(CallLimits::of(verb)) <= Duration::from_secs(120 - 10), "{verb:?}");
     }
-    assert!(total(Limits::of(Verb::Status)) <= Duration::from_secs(30 - 10));
+    assert!(total(CallLimits::of(Operation::Status)) <= Duration::from_secs(30 - 10));
 }
 
 #[test]
 fn a_call_has_one_budget() {
-    let begun = Budget::begin(Verb::Add);
+    let begun = Budget::begin(Operation::Add);
     assert!(Arc::ptr_eq(&begun.0, &Budget::of_call().0));
-    assert!(Arc::ptr_eq(&begun.0, &Budget::begin(Verb::Del).0), "a call begins once");
+    assert!(Arc::ptr_eq(&begun.0, &Budget::begin(Operation::Del).0), "a call begins once");
     assert_eq!((seconds(Duration::from_secs(110)), seconds(MOMENT)), ("110 s".into(), "0.1 s".into()));
 }

@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use addr::Attachment;
-use cni::{Add, Args, Common, Del, NetConf};
+use cni::{AddRequest, CallContext, CniArgs, DelRequest, NetConf};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Node};
@@ -14,7 +14,7 @@ use crate::{Error, Node};
 /// or by the next ADD that needs the device.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Delegated {
+pub struct DelegateAdd {
     attachment: Attachment,
     netns: PathBuf,
     cni_path: Vec<PathBuf>,
@@ -22,13 +22,13 @@ pub struct Delegated {
     configuration: String,
 }
 
-impl Delegated {
+impl DelegateAdd {
     /// The call that an ADD will make; `None` if its configuration has no IPAM plugin.
     ///
     /// # Errors
     /// If the configuration's `ipam` is wrong, or there is no such plugin: a call that could not be made must
     /// not be noted, for it could not be taken back either.
-    pub fn of(request: &Add<'_>) -> Result<Option<Self>, Error> {
+    pub fn of(request: &AddRequest<'_>) -> Result<Option<Self>, Error> {
         if super::find::executable(&request.common)?.is_none() {
             return Ok(None);
         }
@@ -50,13 +50,13 @@ impl Delegated {
         // Where it was; then where the present call would look, for it may have been moved since.
         let mut cni_path = self.cni_path.clone();
         cni_path.extend(node.cni_path.iter().filter(|dir| !self.cni_path.contains(dir)).cloned());
-        let common = Common {
+        let common = CallContext {
             conf: NetConf::parse(stdin)?,
-            args: Args::parse(&self.args).unwrap_or_else(|_| Args::unread(&self.args)),
+            args: CniArgs::parse(&self.args).unwrap_or_else(|_| CniArgs::unread(&self.args)),
             cni_path,
             stdin,
         };
-        let request = Del {
+        let request = DelRequest {
             attachment: self.attachment.clone(),
             netns: Some(self.netns.clone()),
             own_netns_allowed: false,
@@ -66,7 +66,7 @@ impl Delegated {
     }
 }
 
-impl fmt::Display for Delegated {
+impl fmt::Display for DelegateAdd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "addresses of {}", self.attachment)
     }

@@ -1,11 +1,11 @@
 //! GC of the IPAM plugin: what is not valid any more, but for what a link is left of.
 
 use addr::Attachment;
-use cni::{Common, Error, Gc, NetConf, Verb};
+use cni::{CallContext, Error, GcRequest, NetConf, Operation};
 use serde_json::{Value, json};
 
 use super::{
-    exec::{self, Call},
+    exec::{self, DelegateCall},
     find::{self, Delegate},
 };
 use crate::Node;
@@ -18,27 +18,27 @@ const KEYS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
 ///
 /// # Errors
 /// What is left, in the delegate's words.
-pub fn gc(request: &Gc<'_>, kept: &[Attachment], node: &Node) -> Result<(), Error> {
+pub fn gc(request: &GcRequest<'_>, kept: &[Attachment], node: &Node) -> Result<(), Error> {
     let also: Vec<_> = kept.iter().filter(|kept| !request.valid.contains(kept)).cloned().collect();
     if also.is_empty() {
         return call(request, node);
     }
     let stdin = with(request.common.stdin, &also)?;
-    let common = Common {
+    let common = CallContext {
         conf: NetConf::parse(&stdin)?,
         args: request.common.args.clone(),
         cni_path: request.common.cni_path.clone(),
         stdin: &stdin,
     };
-    call(&Gc { valid: [request.valid.clone(), also].concat(), common }, node)
+    call(&GcRequest { valid: [request.valid.clone(), also].concat(), common }, node)
 }
 
-fn call(request: &Gc<'_>, node: &Node) -> Result<(), Error> {
+fn call(request: &GcRequest<'_>, node: &Node) -> Result<(), Error> {
     match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => Ok(()),
         Delegate::Builtin(plugin) => plugin.gc(request),
         Delegate::Executable(path) => {
-            exec::run(&path, &Call::new(Verb::Gc, &request.common), &node.budget).map(drop)
+            exec::run(&path, &DelegateCall::new(Operation::Gc, &request.common), &node.budget).map(drop)
         }
     }
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use addr::Attachment;
-use cni::{Code, Common, Error, Verb};
+use cni::{CallContext, Error, ErrorCode, Operation};
 use nix::{
     sys::signal::{Signal, killpg},
     unistd::Pid,
@@ -24,8 +24,8 @@ use crate::{Budget, Deadline, seconds};
 
 /// How long a delegate may take. whereabouts allows itself two minutes for an ADD and one for a DEL, Spiderpool's agent
 /// is given 100 s; what is less would kill them before they have given up by themselves.
-fn patience(verb: Verb) -> Duration {
-    Duration::from_secs(if verb == Verb::Add { 110 } else { 60 })
+fn patience(verb: Operation) -> Duration {
+    Duration::from_secs(if verb == Operation::Add { 110 } else { 60 })
 }
 
 /// No result is longer.
@@ -35,15 +35,15 @@ const LIMIT: u64 = 1 << 20;
 const BUSY: Duration = Duration::from_secs(6);
 
 /// What a delegate is called with.
-pub(super) struct Call<'a> {
-    verb: Verb,
+pub(super) struct DelegateCall<'a> {
+    verb: Operation,
     stdin: &'a [u8],
     environment: Vec<(&'static str, OsString)>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> DelegateCall<'a> {
     /// A call with the configuration exactly as we received it, and the environment we were called with.
-    pub(super) fn new(verb: Verb, common: &Common<'a>) -> Self {
+    pub(super) fn new(verb: Operation, common: &CallContext<'a>) -> Self {
         let path = env::join_paths(&common.cni_path).unwrap_or_default();
         let args = common.args.as_str().into();
         Self { verb, stdin: common.stdin, environment: vec![("CNI_PATH", path), ("CNI_ARGS", args)] }
@@ -64,7 +64,7 @@ impl<'a> Call<'a> {
 ///
 /// # Errors
 /// The delegate's error object; or that it could not be run, printed none, or took too long.
-pub(super) fn run(path: &Path, call: &Call<'_>, budget: &Budget) -> Result<Vec<u8>, Error> {
+pub(super) fn run(path: &Path, call: &DelegateCall<'_>, budget: &Budget) -> Result<Vec<u8>, Error> {
     let failed = |operation, source| crate::Error::Delegate { operation, program: path.to_owned(), source };
     let deadline = budget.until("the IPAM plugin", patience(call.verb));
     let mut child = spawn(path, call, &deadline).map_err(|e| failed("run", e))?;
@@ -72,7 +72,7 @@ pub(super) fn run(path: &Path, call: &Call<'_>, budget: &Budget) -> Result<Vec<u
     if status.success() { Ok(printed) } else { Err(refusal(path, status, &printed)) }
 }
 
-fn spawn(path: &Path, call: &Call<'_>, deadline: &Deadline<'_>) -> io::Result<Child> {
+fn spawn(path: &Path, call: &DelegateCall<'_>, deadline: &Deadline<'_>) -> io::Result<Child> {
     loop {
         let spawned = Command::new(path)
             .env("CNI_COMMAND", call.verb.as_str())
@@ -95,10 +95,15 @@ fn spawn(path: &Path, call: &Call<'_>, deadline: &Deadline<'_>) -> io::Result<Ch
     }
 }
 
-type Printed = io::Result<(ExitStatus, Vec<u8>)>;
+type DelegateOutput = io::Result<(ExitStatus, Vec<u8>)>;
 
 /// Writes the configuration, reads the answer and waits for the end; all of it ends at a deadline.
-fn feed(child: &mut Child, call: &Call<'_>, path: &Path, deadline: &Deadline<'_>) -> Result<Printed, Error> {
+fn feed(
+    child: &mut Child,
+    call: &DelegateCall<'_>,
+    path: &Path,
+    deadline: &Deadline<'_>,
+) -> Result<DelegateOutput, Error> {
     let (input, output, stdin) = (child.stdin.take(), child.stdout.take(), call.stdin.to_vec());
     // Nobody waits for these threads: what the delegate has started may hold the pipes open.
     thread::spawn(move || {
@@ -164,5 +169,5 @@ fn refusal(path: &Path, status: ExitStatus, printed: &[u8]) -> Error {
         return crate::Error::DelegateWithoutError { program: path.to_owned(), status, printed }.into();
     };
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    Error::new(Code(code), text("msg")).with_details(text("details"))
+    Error::new(ErrorCode(code), text("msg")).with_details(text("details"))
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 
-use cni::{Common, Error, Plugin};
+use cni::{CallContext, Error, Plugin};
 
 /// The IPAM plugin of a configuration.
 pub(super) enum Delegate {
@@ -21,7 +21,10 @@ const BUILTIN_NAMES: [&str; 2] = ["silkrail-ipam", "spiderpool"];
 ///
 /// # Errors
 /// As [`executable`].
-pub(super) fn find(common: &Common<'_>, builtin: Option<&'static dyn Plugin>) -> Result<Delegate, Error> {
+pub(super) fn find(
+    common: &CallContext<'_>,
+    builtin: Option<&'static dyn Plugin>,
+) -> Result<Delegate, Error> {
     let Some(path) = executable(common)? else { return Ok(Delegate::None) };
     let ours = path.file_name().and_then(|name| name.to_str()).is_some_and(|n| BUILTIN_NAMES.contains(&n));
     match builtin {
@@ -34,7 +37,7 @@ pub(super) fn find(common: &Common<'_>, builtin: Option<&'static dyn Plugin>) ->
 ///
 /// # Errors
 /// If there is no such file, or the name is a path.
-pub(super) fn executable(common: &Common<'_>) -> Result<Option<PathBuf>, Error> {
+pub(super) fn executable(common: &CallContext<'_>) -> Result<Option<PathBuf>, Error> {
     let Some(name) = common.conf.ipam_type()? else { return Ok(None) };
     if name.contains('/') {
         return Err(Error::config(format!("invalid plugin name: {name}")));

@@ -5,24 +5,25 @@ mod collect;
 mod exec;
 mod find;
 
-use cni::{Add, AddResult, Check, Common, Del, Error, Status, Verb};
+use cni::{AddRequest, AddResult, CallContext, CheckRequest, DelRequest, Error, Operation, StatusRequest};
 
-pub use change::Delegated;
+pub use change::DelegateAdd;
 pub use collect::gc;
 
-use self::{exec::Call, find::Delegate};
+use self::{exec::DelegateCall, find::Delegate};
 use crate::Node;
 
 /// Asks the IPAM plugin for addresses.
 ///
 /// # Errors
 /// The delegate's own error, with its code; or that there is no such plugin.
-pub fn add(request: &Add<'_>, node: &Node) -> Result<AddResult, Error> {
+pub fn add(request: &AddRequest<'_>, node: &Node) -> Result<AddResult, Error> {
     let result = match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => return Ok(AddResult::default()),
         Delegate::Builtin(plugin) => plugin.add(request)?,
         Delegate::Executable(path) => {
-            let call = Call::new(Verb::Add, &request.common).about(&request.attachment, Some(&request.netns));
+            let call = DelegateCall::new(Operation::Add, &request.common)
+                .about(&request.attachment, Some(&request.netns));
             AddResult::from_delegate(&exec::run(&path, &call, &node.budget)?, request.common.conf.version)?
         }
     };
@@ -36,13 +37,13 @@ pub fn add(request: &Add<'_>, node: &Node) -> Result<AddResult, Error> {
 ///
 /// # Errors
 /// The delegate's own error; or that there is no such plugin.
-pub fn del(request: &Del<'_>, node: &Node) -> Result<(), Error> {
+pub fn del(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
     match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => Ok(()),
         Delegate::Builtin(plugin) => plugin.del(request),
         Delegate::Executable(path) => {
-            let call =
-                Call::new(Verb::Del, &request.common).about(&request.attachment, request.netns.as_deref());
+            let call = DelegateCall::new(Operation::Del, &request.common)
+                .about(&request.attachment, request.netns.as_deref());
             exec::run(&path, &call, &node.budget).map(drop)
         }
     }
@@ -52,13 +53,13 @@ pub fn del(request: &Del<'_>, node: &Node) -> Result<(), Error> {
 ///
 /// # Errors
 /// What differs, in the delegate's words.
-pub fn check(request: &Check<'_>, node: &Node) -> Result<(), Error> {
+pub fn check(request: &CheckRequest<'_>, node: &Node) -> Result<(), Error> {
     match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => Ok(()),
         Delegate::Builtin(plugin) => plugin.check(request),
         Delegate::Executable(path) => {
-            let call =
-                Call::new(Verb::Check, &request.common).about(&request.attachment, Some(&request.netns));
+            let call = DelegateCall::new(Operation::Check, &request.common)
+                .about(&request.attachment, Some(&request.netns));
             exec::run(&path, &call, &node.budget).map(drop)
         }
     }
@@ -68,12 +69,12 @@ pub fn check(request: &Check<'_>, node: &Node) -> Result<(), Error> {
 ///
 /// # Errors
 /// Why not, in the delegate's words.
-pub fn status(request: &Status<'_>, node: &Node) -> Result<(), Error> {
+pub fn status(request: &StatusRequest<'_>, node: &Node) -> Result<(), Error> {
     match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => Ok(()),
         Delegate::Builtin(plugin) => plugin.status(request),
         Delegate::Executable(path) => {
-            exec::run(&path, &Call::new(Verb::Status, &request.common), &node.budget).map(drop)
+            exec::run(&path, &DelegateCall::new(Operation::Status, &request.common), &node.budget).map(drop)
         }
     }
 }
@@ -85,6 +86,6 @@ pub fn status(request: &Status<'_>, node: &Node) -> Result<(), Error> {
 ///
 /// # Errors
 /// If the configuration's `ipam` is wrong.
-pub fn needs_link(common: &Common<'_>) -> Result<bool, Error> {
+pub fn needs_link(common: &CallContext<'_>) -> Result<bool, Error> {
     Ok(common.conf.ipam_type()? == Some("dhcp"))
 }

@@ -1,120 +1,122 @@
 //! The code of each error: the one place that decides.
 
-use cni::Code;
+use cni::ErrorCode;
 use nix::errno::Errno;
 
 use crate::{Condition, Error};
 
 impl Error {
     /// The code a runtime acts on.
-    pub(super) fn code(&self) -> Code {
+    pub(super) fn code(&self) -> ErrorCode {
         match self {
             Self::Cni(error) => error.code,
-            Self::OwnNetNs { .. } => Code::INVALID_NETNS,
+            Self::OwnNetNs { .. } => ErrorCode::INVALID_NETNS,
             Self::NetNs(error) | Self::Link(rtnl::Error::NetNs(error)) => netns_code(error),
             Self::Link(rtnl::Error::Netlink(error)) => netlink_code(error),
             Self::Journal(error) => journal_code(error),
             Self::File(error) => file_code(error),
             Self::Rdma(error) => rdma_code(error),
-            Self::Pools(_) => Code::INVALID_CONFIG,
-            Self::NoPool(error) if error.is_of_files() => Code::INVALID_CONFIG,
-            Self::NoPool(_) => Code::NO_ADDRESS,
+            Self::Pools(_) => ErrorCode::INVALID_CONFIG,
+            Self::NoPool(error) if error.is_of_files() => ErrorCode::INVALID_CONFIG,
+            Self::NoPool(_) => ErrorCode::NO_ADDRESS,
             Self::Address(error) => address_code(error),
             Self::PodMap(podmap::Error::File(error)) => file_code(error),
-            Self::PodMap(_) | Self::Sysfs(_) => Code::INTERNAL,
+            Self::PodMap(_) | Self::Sysfs(_) => ErrorCode::INTERNAL,
             Self::State(error) => state_code(error),
             Self::Plugin(error) => condition_code(error.condition()),
-            Self::NoAddresses | Self::DelegateWithoutError { .. } | Self::Ipv6 { .. } => Code::INTERNAL,
-            Self::NoDelegate { .. } => Code::INVALID_CONFIG,
-            Self::Delegate { .. } => Code::IO,
-            Self::NameInUse { .. } | Self::MacInUse { .. } | Self::DuplicateAddress { .. } => Code::IN_USE,
-            Self::DelegateTimedOut { .. } | Self::Tentative { .. } | Self::Left(_) => Code::TRY_AGAIN,
-            Self::Changed(_) => Code::CHANGED,
-            Self::Wait { .. } => Code::IO,
+            Self::NoAddresses | Self::DelegateWithoutError { .. } | Self::Ipv6 { .. } => ErrorCode::INTERNAL,
+            Self::NoDelegate { .. } => ErrorCode::INVALID_CONFIG,
+            Self::Delegate { .. } => ErrorCode::IO,
+            Self::NameInUse { .. } | Self::MacInUse { .. } | Self::DuplicateAddress { .. } => {
+                ErrorCode::IN_USE
+            }
+            Self::DelegateTimedOut { .. } | Self::Tentative { .. } | Self::Left(_) => ErrorCode::TRY_AGAIN,
+            Self::Changed(_) => ErrorCode::CHANGED,
+            Self::Wait { .. } => ErrorCode::IO,
         }
     }
 }
 
-fn condition_code(condition: Condition) -> Code {
+fn condition_code(condition: Condition) -> ErrorCode {
     match condition {
-        Condition::UnsupportedField => Code::UNSUPPORTED_FIELD,
-        Condition::InvalidConfig => Code::INVALID_CONFIG,
-        Condition::InvalidEnvironment => Code::INVALID_ENVIRONMENT,
-        Condition::Changed => Code::CHANGED,
-        Condition::InUse => Code::IN_USE,
-        Condition::TryAgain => Code::TRY_AGAIN,
-        Condition::NoRdma => Code::NO_RDMA,
-        Condition::NoAddress => Code::NO_ADDRESS,
-        Condition::Internal => Code::INTERNAL,
+        Condition::UnsupportedField => ErrorCode::UNSUPPORTED_FIELD,
+        Condition::InvalidConfig => ErrorCode::INVALID_CONFIG,
+        Condition::InvalidEnvironment => ErrorCode::INVALID_ENVIRONMENT,
+        Condition::Changed => ErrorCode::CHANGED,
+        Condition::InUse => ErrorCode::IN_USE,
+        Condition::TryAgain => ErrorCode::TRY_AGAIN,
+        Condition::NoRdma => ErrorCode::NO_RDMA,
+        Condition::NoAddress => ErrorCode::NO_ADDRESS,
+        Condition::Internal => ErrorCode::INTERNAL,
     }
 }
 
-fn netlink_code(error: &netlink::Error) -> Code {
+fn netlink_code(error: &netlink::Error) -> ErrorCode {
     match error {
-        netlink::Error::Deadline { .. } => Code::TRY_AGAIN,
-        netlink::Error::Refused { errno: Errno::EBUSY | Errno::EAGAIN, .. } => Code::TRY_AGAIN,
-        netlink::Error::Exists { .. } => Code::IN_USE,
-        _ => Code::INTERNAL,
+        netlink::Error::Deadline { .. } => ErrorCode::TRY_AGAIN,
+        netlink::Error::Refused { errno: Errno::EBUSY | Errno::EAGAIN, .. } => ErrorCode::TRY_AGAIN,
+        netlink::Error::Exists { .. } => ErrorCode::IN_USE,
+        _ => ErrorCode::INTERNAL,
     }
 }
 
-fn netns_code(error: &netns::Error) -> Code {
+fn netns_code(error: &netns::Error) -> ErrorCode {
     match error {
         netns::Error::Missing { .. } | netns::Error::NotANamespace { .. } | netns::Error::Enter { .. } => {
-            Code::INVALID_NETNS
+            ErrorCode::INVALID_NETNS
         }
-        netns::Error::Open { .. } => Code::IO,
+        netns::Error::Open { .. } => ErrorCode::IO,
     }
 }
 
-fn journal_code(error: &journal::Error) -> Code {
+fn journal_code(error: &journal::Error) -> ErrorCode {
     match error {
-        journal::Error::Exists { .. } => Code::IN_USE,
+        journal::Error::Exists { .. } => ErrorCode::IN_USE,
         journal::Error::File(error) => file_code(error),
-        _ => Code::INTERNAL,
+        _ => ErrorCode::INTERNAL,
     }
 }
 
-fn file_code(error: &statefile::Error) -> Code {
+fn file_code(error: &statefile::Error) -> ErrorCode {
     match error {
-        statefile::Error::Busy { .. } => Code::TRY_AGAIN,
-        statefile::Error::Exists { .. } => Code::IN_USE,
-        statefile::Error::Strange { .. } | statefile::Error::Io { .. } => Code::IO,
+        statefile::Error::Busy { .. } => ErrorCode::TRY_AGAIN,
+        statefile::Error::Exists { .. } => ErrorCode::IN_USE,
+        statefile::Error::Strange { .. } | statefile::Error::Io { .. } => ErrorCode::IO,
     }
 }
 
-fn address_code(error: &ipam::StoreError) -> Code {
+fn address_code(error: &ipam::StoreError) -> ErrorCode {
     match error {
         ipam::StoreError::Exhausted { .. }
         | ipam::StoreError::AllExhausted { .. }
         | ipam::StoreError::Taken { .. }
-        | ipam::StoreError::AllFull { .. } => Code::NO_ADDRESS,
-        ipam::StoreError::NotOwner { .. } => Code::IN_USE,
-        ipam::StoreError::Busy { .. } => Code::TRY_AGAIN,
-        _ => Code::IO,
+        | ipam::StoreError::AllFull { .. } => ErrorCode::NO_ADDRESS,
+        ipam::StoreError::NotOwner { .. } => ErrorCode::IN_USE,
+        ipam::StoreError::Busy { .. } => ErrorCode::TRY_AGAIN,
+        _ => ErrorCode::IO,
     }
 }
 
-fn state_code(error: &state::Error) -> Code {
+fn state_code(error: &state::Error) -> ErrorCode {
     match error {
         state::Error::File(error) | state::Error::PodMap(podmap::Error::File(error)) => file_code(error),
         state::Error::Journal(error) => journal_code(error),
         state::Error::NetNs(error) => netns_code(error),
-        state::Error::PodMap(_) => Code::INTERNAL,
+        state::Error::PodMap(_) => ErrorCode::INTERNAL,
         state::Error::Address(error) => address_code(error),
-        state::Error::InUse { .. } => Code::IN_USE,
-        state::Error::Contended { .. } => Code::TRY_AGAIN,
-        state::Error::NotOwner { .. } => Code::CHANGED,
+        state::Error::InUse { .. } => ErrorCode::IN_USE,
+        state::Error::Contended { .. } => ErrorCode::TRY_AGAIN,
+        state::Error::NotOwner { .. } => ErrorCode::CHANGED,
     }
 }
 
-fn rdma_code(error: &rdma::Error) -> Code {
+fn rdma_code(error: &rdma::Error) -> ErrorCode {
     match error {
         rdma::Error::Netlink(error) => netlink_code(error),
-        rdma::Error::NoRdma | rdma::Error::NoDeviceOf { .. } => Code::NO_RDMA,
-        rdma::Error::Elsewhere { .. } => Code::IN_USE,
-        rdma::Error::NotReturned { .. } | rdma::Error::MovesHeld { .. } => Code::TRY_AGAIN,
-        rdma::Error::Lock { .. } => Code::IO,
-        _ => Code::INTERNAL,
+        rdma::Error::NoRdma | rdma::Error::NoDeviceOf { .. } => ErrorCode::NO_RDMA,
+        rdma::Error::Elsewhere { .. } => ErrorCode::IN_USE,
+        rdma::Error::NotReturned { .. } | rdma::Error::MovesHeld { .. } => ErrorCode::TRY_AGAIN,
+        rdma::Error::Lock { .. } => ErrorCode::IO,
+        _ => ErrorCode::INTERNAL,
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{List, Owner, QpType, address::address};
+use super::{QpType, ResourceOwner, ResourceQuery, address::address};
 use crate::{Device, Error, Socket};
 
 /// A connection manager ID: what a socket is to TCP.
@@ -27,7 +27,7 @@ pub struct CmId {
     /// The other end's address.
     pub destination: Option<SocketAddr>,
     /// Who made it.
-    pub owner: Owner,
+    pub owner: ResourceOwner,
 }
 
 /// How far a connection is.
@@ -85,15 +85,18 @@ pub enum PortSpace {
 /// `RDMA_NLDEV_CMD_RES_CM_ID_GET` as a dump, with numbers since 5.0. It lists also IDs of other namespaces.
 #[doc(alias = "rdma resource show cm_id")]
 pub fn cm_ids(socket: &mut Socket, device: &Device) -> Result<Option<Vec<CmId>>, Error> {
-    const LIST: List =
-        List { what: "connection manager IDs", command: NldevCommand::ResCmIdGet, kind: ResourceKind::CmId };
+    const LIST: ResourceQuery = ResourceQuery {
+        what: "connection manager IDs",
+        command: NldevCommand::ResCmIdGet,
+        kind: ResourceKind::CmId,
+    };
     LIST.of(socket, device, None, CmId::read)
 }
 
 impl CmId {
     /// The ID that an entry tells of; `None` without a number or a state.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
-        let owner = Owner::of(&entry);
+        let owner = ResourceOwner::of(&entry);
         let (mut number, mut state, mut kind, mut port_space) = (None, None, None, None);
         let (mut port, mut queue_pair, mut source, mut destination) = (None, None, None, None);
         for attribute in entry {
@@ -173,7 +176,7 @@ mod tests {
             queue_pair: None,
             source: Some("192.0.2.7:8080".parse().unwrap()),
             destination: None,
-            owner: Owner::Process(304),
+            owner: ResourceOwner::Process(304),
         };
         assert_eq!(CmId::read(entry), Some(expected));
         assert_eq!(CmId::read(vec![CmIdn(1)]), None);

@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{List, Owner};
+use super::{ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Socket};
 
 /// A completion queue.
@@ -17,7 +17,7 @@ pub struct CompletionQueue {
     /// The user context it belongs to: not told of the kernel's own.
     pub context: Option<u32>,
     /// Who made it.
-    pub owner: Owner,
+    pub owner: ResourceOwner,
 }
 
 /// The completion queues of a device; `None` if this kernel does not tell.
@@ -32,7 +32,7 @@ pub fn completion_queues(
     socket: &mut Socket,
     device: &Device,
 ) -> Result<Option<Vec<CompletionQueue>>, Error> {
-    const LIST: List = List {
+    const LIST: ResourceQuery = ResourceQuery {
         what: "completion queues",
         command: NldevCommand::ResCqGet,
         kind: ResourceKind::CompletionQueue,
@@ -43,7 +43,7 @@ pub fn completion_queues(
 impl CompletionQueue {
     /// The completion queue that an entry tells of; `None` without a number.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
-        let owner = Owner::of(&entry);
+        let owner = ResourceOwner::of(&entry);
         let (mut number, mut entries, mut users, mut context) = (None, None, None, None);
         for attribute in entry {
             match attribute {
@@ -71,7 +71,7 @@ mod tests {
             entries: Some(1023),
             users: Some(2),
             context: Some(4),
-            owner: Owner::Process(304),
+            owner: ResourceOwner::Process(304),
         };
         assert_eq!(CompletionQueue::read(entry), Some(expected));
         assert_eq!(CompletionQueue::read(vec![Cqe(1023)]), None);

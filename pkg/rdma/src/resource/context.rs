@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{List, Owner};
+use super::{ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Socket};
 
 /// A user context: a process that has the device open, once.
@@ -11,7 +11,7 @@ pub struct Context {
     /// Its number. It is not given again soon.
     pub number: u32,
     /// Who made it.
-    pub owner: Owner,
+    pub owner: ResourceOwner,
 }
 
 /// The user contexts of a device; `None` if this kernel does not tell.
@@ -23,15 +23,15 @@ pub struct Context {
 /// `RDMA_NLDEV_CMD_RES_CTX_GET` as a dump, since 5.13.
 #[doc(alias = "rdma resource show ctx")]
 pub fn contexts(socket: &mut Socket, device: &Device) -> Result<Option<Vec<Context>>, Error> {
-    const LIST: List =
-        List { what: "contexts", command: NldevCommand::ResCtxGet, kind: ResourceKind::Context };
+    const LIST: ResourceQuery =
+        ResourceQuery { what: "contexts", command: NldevCommand::ResCtxGet, kind: ResourceKind::Context };
     LIST.of(socket, device, None, Context::read)
 }
 
 impl Context {
     /// The user context that an entry tells of; `None` without a number.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
-        let owner = Owner::of(&entry);
+        let owner = ResourceOwner::of(&entry);
         let number = entry.into_iter().find_map(|attribute| match attribute {
             ResourceAttribute::Ctxn(v) => Some(v),
             _ => None,
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_context_says_whose_it_is() {
         let context = Context::read(vec![Ctxn(2), Pid(304)]);
-        assert_eq!(context, Some(Context { number: 2, owner: Owner::Process(304) }));
+        assert_eq!(context, Some(Context { number: 2, owner: ResourceOwner::Process(304) }));
         assert_eq!(Context::read(vec![Pid(304)]), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{HwCounter, NldevAttribute, NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{List, Owner, QpType};
+use super::{QpType, ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Socket};
 
 /// A set of hardware counters that counts for some queue pairs of a port only.
@@ -19,7 +19,7 @@ pub struct CounterSet {
     /// The type that all its queue pairs have, if the kernel binds by type.
     pub kind: Option<QpType>,
     /// The thread that made all its queue pairs, if the kernel binds by process. It binds by thread.
-    pub owner: Owner,
+    pub owner: ResourceOwner,
     /// The numbers of its queue pairs.
     pub queue_pairs: Vec<u32>,
     /// Its counters, in the driver's order.
@@ -51,8 +51,11 @@ pub enum BindMode {
 /// firmware a command.
 #[doc(alias = "rdma statistic qp show")]
 pub fn counter_sets(socket: &mut Socket, device: &Device) -> Result<Option<Vec<CounterSet>>, Error> {
-    const LIST: List =
-        List { what: "sets of counters", command: NldevCommand::StatGet, kind: ResourceKind::CounterSet };
+    const LIST: ResourceQuery = ResourceQuery {
+        what: "sets of counters",
+        command: NldevCommand::StatGet,
+        kind: ResourceKind::CounterSet,
+    };
     let of_queue_pairs = NldevAttribute::StatRes(ResourceKind::QueuePair.number().into());
     LIST.of(socket, device, Some(of_queue_pairs), CounterSet::read)
 }
@@ -60,7 +63,7 @@ pub fn counter_sets(socket: &mut Socket, device: &Device) -> Result<Option<Vec<C
 impl CounterSet {
     /// The set that an entry tells of; `None` without a number.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
-        let owner = Owner::of(&entry);
+        let owner = ResourceOwner::of(&entry);
         let (mut id, mut port, mut mode, mut kind) = (None, None, BindMode::None, None);
         let (mut queue_pairs, mut counters) = (Vec::new(), Vec::new());
         for attribute in entry {
@@ -117,7 +120,7 @@ mod tests {
             port: Some(1),
             mode: BindMode::Auto,
             kind: Some(QpType::Rc),
-            owner: Owner::Process(304),
+            owner: ResourceOwner::Process(304),
             queue_pairs: vec![17, 19],
             counters,
         };

@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{List, Owner};
+use super::{ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Socket};
 
 /// A memory region: memory that the card may read or write. It is pinned, unless the card can page.
@@ -15,7 +15,7 @@ pub struct MemoryRegion {
     /// The protection domain it belongs to: not told of the kernel's own.
     pub protection_domain: Option<u32>,
     /// Who made it.
-    pub owner: Owner,
+    pub owner: ResourceOwner,
 }
 
 /// The memory regions of a device; `None` if this kernel does not tell.
@@ -27,15 +27,18 @@ pub struct MemoryRegion {
 /// `RDMA_NLDEV_CMD_RES_MR_GET` as a dump, with numbers since 5.0.
 #[doc(alias = "rdma resource show mr")]
 pub fn memory_regions(socket: &mut Socket, device: &Device) -> Result<Option<Vec<MemoryRegion>>, Error> {
-    const LIST: List =
-        List { what: "memory regions", command: NldevCommand::ResMrGet, kind: ResourceKind::MemoryRegion };
+    const LIST: ResourceQuery = ResourceQuery {
+        what: "memory regions",
+        command: NldevCommand::ResMrGet,
+        kind: ResourceKind::MemoryRegion,
+    };
     LIST.of(socket, device, None, MemoryRegion::read)
 }
 
 impl MemoryRegion {
     /// The memory region that an entry tells of; `None` without a number.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
-        let owner = Owner::of(&entry);
+        let owner = ResourceOwner::of(&entry);
         let (mut number, mut length, mut protection_domain) = (None, None, None);
         for attribute in entry {
             match attribute {
@@ -61,7 +64,7 @@ mod tests {
             number: 6,
             length: Some(1 << 40),
             protection_domain: Some(3),
-            owner: Owner::Process(304),
+            owner: ResourceOwner::Process(304),
         };
         assert_eq!(MemoryRegion::read(entry), Some(expected));
         assert_eq!(MemoryRegion::read(vec![MrLen(4096)]), None);

@@ -2,7 +2,7 @@
 //!
 //! The kernel tracks every object of every device. All of it can be read by any user, but for keys.
 //!
-//! Whose an object is ([`Owner`]) is told by the number of a *thread*, as the reader's PID namespace numbers it:
+//! Whose an object is ([`ResourceOwner`]) is told by the number of a *thread*, as the reader's PID namespace numbers it:
 //! a reader in a container sees nobody of other containers, and an object outlives the thread that made it. A
 //! queue pair's owner is then found by its protection domain, and that one's by its context.
 //!
@@ -30,7 +30,7 @@ pub use counter_set::{BindMode, CounterSet, counter_sets};
 pub use counts::{ResourceCounts, resource_counts, resource_counts_of};
 pub use memory_region::{MemoryRegion, memory_regions};
 pub use netlink_packet_rdma::QueuePairRange;
-pub use owner::Owner;
+pub use owner::ResourceOwner;
 pub use protection_domain::{ProtectionDomain, protection_domains};
 pub use queue_pair::{QueuePair, queue_pairs};
 pub use queue_pair_names::{QpState, QpType};
@@ -45,14 +45,14 @@ use crate::{
 };
 
 /// What to ask for, and what the answer's tables are.
-struct List {
+struct ResourceQuery {
     /// For messages, like `queue pairs`.
     what: &'static str,
     command: NldevCommand,
     kind: ResourceKind,
 }
 
-impl List {
+impl ResourceQuery {
     /// All objects of a device, each read by `read`; `None` if this kernel or driver does not tell.
     fn of<T>(
         &self,

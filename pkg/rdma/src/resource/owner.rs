@@ -4,7 +4,7 @@ use netlink_packet_rdma::ResourceAttribute;
 
 /// Who made an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Owner {
+pub enum ResourceOwner {
     /// The *thread* of this number in the reader's PID namespace; `/proc/<number>` leads to its process.
     Process(u32),
     /// A part of the kernel, by its name, like `ib_core`.
@@ -13,7 +13,7 @@ pub enum Owner {
     Unknown,
 }
 
-impl Owner {
+impl ResourceOwner {
     /// The owner that an entry tells. A thread that has ended may be told as number 0.
     pub(super) fn of(entry: &[ResourceAttribute]) -> Self {
         let owner = entry.iter().find_map(|attribute| match attribute {
@@ -32,9 +32,9 @@ mod tests {
 
     #[test]
     fn an_owner_is_a_thread_or_the_kernel_or_not_told() {
-        assert_eq!(Owner::of(&[Lqpn(1), Pid(304)]), Owner::Process(304));
-        assert_eq!(Owner::of(&[KernName("ib_core".into())]), Owner::Kernel("ib_core".into()));
-        assert_eq!(Owner::of(&[Lqpn(1)]), Owner::Unknown);
-        assert_eq!(Owner::of(&[Pid(0)]), Owner::Unknown);
+        assert_eq!(ResourceOwner::of(&[Lqpn(1), Pid(304)]), ResourceOwner::Process(304));
+        assert_eq!(ResourceOwner::of(&[KernName("ib_core".into())]), ResourceOwner::Kernel("ib_core".into()));
+        assert_eq!(ResourceOwner::of(&[Lqpn(1)]), ResourceOwner::Unknown);
+        assert_eq!(ResourceOwner::of(&[Pid(0)]), ResourceOwner::Unknown);
     }
 }

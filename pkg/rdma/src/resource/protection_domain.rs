@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{List, Owner};
+use super::{ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Socket};
 
 /// A protection domain: queue pairs and memory regions that may use each other.
@@ -15,7 +15,7 @@ pub struct ProtectionDomain {
     /// The user context it belongs to: not told of the kernel's own.
     pub context: Option<u32>,
     /// Who made it.
-    pub owner: Owner,
+    pub owner: ResourceOwner,
 }
 
 /// The protection domains of a device; `None` if this kernel does not tell.
@@ -30,7 +30,7 @@ pub fn protection_domains(
     socket: &mut Socket,
     device: &Device,
 ) -> Result<Option<Vec<ProtectionDomain>>, Error> {
-    const LIST: List = List {
+    const LIST: ResourceQuery = ResourceQuery {
         what: "protection domains",
         command: NldevCommand::ResPdGet,
         kind: ResourceKind::ProtectionDomain,
@@ -41,7 +41,7 @@ pub fn protection_domains(
 impl ProtectionDomain {
     /// The protection domain that an entry tells of; `None` without a number.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
-        let owner = Owner::of(&entry);
+        let owner = ResourceOwner::of(&entry);
         let (mut number, mut users, mut context) = (None, None, None);
         for attribute in entry {
             match attribute {
@@ -64,7 +64,7 @@ mod tests {
     fn a_protection_domain_leads_to_its_context() {
         let entry = vec![Pdn(3), UseCnt(4), Ctxn(2)];
         let expected =
-            ProtectionDomain { number: 3, users: Some(4), context: Some(2), owner: Owner::Unknown };
+            ProtectionDomain { number: 3, users: Some(4), context: Some(2), owner: ResourceOwner::Unknown };
         assert_eq!(ProtectionDomain::read(entry), Some(expected));
         assert_eq!(ProtectionDomain::read(vec![Ctxn(2)]), None);
     }

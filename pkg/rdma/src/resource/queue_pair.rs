@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{List, Owner, QpState, QpType};
+use super::{QpState, QpType, ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Socket};
 
 /// A queue pair: one end of a connection, or of none.
@@ -19,7 +19,7 @@ pub struct QueuePair {
     /// Its state.
     pub state: QpState,
     /// Who made it.
-    pub owner: Owner,
+    pub owner: ResourceOwner,
     /// Its protection domain: not told of the kernel's own.
     pub protection_domain: Option<u32>,
     /// The number of the queue pair it is connected to: only RC and UC.
@@ -40,15 +40,15 @@ pub struct QueuePair {
 /// that is a command to the firmware for each.
 #[doc(alias = "rdma resource show qp")]
 pub fn queue_pairs(socket: &mut Socket, device: &Device) -> Result<Option<Vec<QueuePair>>, Error> {
-    const LIST: List =
-        List { what: "queue pairs", command: NldevCommand::ResQpGet, kind: ResourceKind::QueuePair };
+    const LIST: ResourceQuery =
+        ResourceQuery { what: "queue pairs", command: NldevCommand::ResQpGet, kind: ResourceKind::QueuePair };
     LIST.of(socket, device, None, QueuePair::read)
 }
 
 impl QueuePair {
     /// The queue pair that an entry tells of; `None` without a number, a type or a state.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
-        let owner = Owner::of(&entry);
+        let owner = ResourceOwner::of(&entry);
         let (mut number, mut kind, mut state) = (None, None, None);
         let (mut port, mut subtype, mut protection_domain) = (None, None, None);
         let (mut remote_number, mut send_psn, mut receive_psn) = (None, None, None);
@@ -104,7 +104,7 @@ mod tests {
             kind: QpType::Rc,
             subtype: None,
             state: QpState::Rts,
-            owner: Owner::Process(304),
+            owner: ResourceOwner::Process(304),
             protection_domain: Some(3),
             remote_number: Some(18),
             send_psn: Some(9),

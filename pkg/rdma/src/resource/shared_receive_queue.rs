@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{NldevCommand, QueuePairRange, ResourceAttribute, ResourceKind};
 
-use super::{List, Owner};
+use super::{ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Socket};
 
 /// A receive queue that several queue pairs share.
@@ -19,7 +19,7 @@ pub struct SharedReceiveQueue {
     /// The queue pairs that use it.
     pub queue_pairs: Vec<QueuePairRange>,
     /// Who made it.
-    pub owner: Owner,
+    pub owner: ResourceOwner,
 }
 
 /// What a shared receive queue is for.
@@ -48,7 +48,7 @@ pub fn shared_receive_queues(
     socket: &mut Socket,
     device: &Device,
 ) -> Result<Option<Vec<SharedReceiveQueue>>, Error> {
-    const LIST: List = List {
+    const LIST: ResourceQuery = ResourceQuery {
         what: "shared receive queues",
         command: NldevCommand::ResSrqGet,
         kind: ResourceKind::SharedReceiveQueue,
@@ -59,7 +59,7 @@ pub fn shared_receive_queues(
 impl SharedReceiveQueue {
     /// The shared receive queue that an entry tells of; `None` without a number.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
-        let owner = Owner::of(&entry);
+        let owner = ResourceOwner::of(&entry);
         let (mut number, mut kind, mut queue_pairs) = (None, None, Vec::new());
         let (mut protection_domain, mut completion_queue) = (None, None);
         for attribute in entry {
@@ -102,7 +102,7 @@ mod tests {
             protection_domain: Some(3),
             completion_queue: Some(5),
             queue_pairs: shared,
-            owner: Owner::Process(304),
+            owner: ResourceOwner::Process(304),
         };
         assert_eq!(SharedReceiveQueue::read(entry), Some(expected));
         assert_eq!(SharedReceiveQueue::read(vec![Type(0)]), None);

@@ -5,32 +5,32 @@ use std::{
     time::Duration,
 };
 
-use cni::{Add, AddResult, IpConfig, Route};
-use ipam::{Family, LocalStore, Pool, Selection, StoreError};
+use cni::{AddRequest, AddResult, IpConfig, ResultRoute};
+use ipam::{IpFamily, LocalStore, Pool, PoolSelection, StoreError};
 use ipnetwork::IpNetwork;
 use journal::{Journal, boot_id};
 use netns::NetNs;
 use plugin::{
     Error, Node,
-    attachment::{self, Beginning},
+    attachment::{self, JournalSpec},
 };
 
 use crate::{
     NAME,
-    change::{Change, Claim},
-    conf::Conf,
+    change::{Change, ClaimedAddress},
+    conf::IpamConf,
     error::IpamError,
     full,
-    note::Note,
+    note::PodInterfaceNote,
     reclaim, requested, restart,
 };
 
 /// How long another process may hold a pool's lock. It normally does for microseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(crate) fn add(node: &Node, request: &Add<'_>) -> Result<AddResult, cni::Error> {
-    let conf = Conf::of(&request.common, true)?;
-    let beginning = Beginning {
+pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, cni::Error> {
+    let conf = IpamConf::of(&request.common, true)?;
+    let beginning = JournalSpec {
         plugin: NAME,
         attachment: &request.attachment,
         network: &request.common.conf.name,
@@ -49,16 +49,16 @@ pub(crate) fn add(node: &Node, request: &Add<'_>) -> Result<AddResult, cni::Erro
 fn fresh(
     journal: &mut Journal<Change>,
     node: &Node,
-    request: &Add<'_>,
-    conf: &Conf,
+    request: &AddRequest<'_>,
+    conf: &IpamConf,
 ) -> Result<AddResult, Error> {
     let requested = requested::addresses(&request.common)?;
     let selection = conf.select(&request.common, request.attachment.ifname.as_str())?;
     let store = LocalStore::open(node.state.root(), boot_id()?)?;
-    let note = Note::of(&request.attachment, request.common.args.get("K8S_POD_UID"));
-    let may_stay = |claim: &Claim| may_stay(claim, &selection, &requested);
+    let note = PodInterfaceNote::of(&request.attachment, request.common.args.get("K8S_POD_UID"));
+    let may_stay = |claim: &ClaimedAddress| may_stay(claim, &selection, &requested);
     let kept = restart::take_over(journal, node, &store, request, note.as_ref(), may_stay)?;
-    let mut giving = Giving { journal, node, store: &store, request, conf };
+    let mut giving = AddressAllocation { journal, node, store: &store, request, conf };
     let claims = giving.claims(&selection, &requested, kept)?;
     if let Some(note) = note {
         journal.make(Change::Note(note.clone()), |_| note.write(node))?;
@@ -67,44 +67,44 @@ fn fresh(
 }
 
 /// Whether an ADD of now could give an address of the pod's former sandbox.
-fn may_stay(claim: &Claim, selection: &Selection<'_>, requested: &[IpAddr]) -> bool {
-    let family = Family::of(claim.address);
+fn may_stay(claim: &ClaimedAddress, selection: &PoolSelection<'_>, requested: &[IpAddr]) -> bool {
+    let family = IpFamily::of(claim.address);
     let pools = selection.of(family).iter();
-    let mut asked = requested.iter().filter(|address| Family::of(**address) == family).peekable();
+    let mut asked = requested.iter().filter(|address| IpFamily::of(**address) == family).peekable();
     pools.filter(|pool| pool.name.as_str() == claim.pool).any(|pool| pool.ranges.contains(claim.address))
         && (asked.peek().is_none() || asked.any(|address| *address == claim.address))
 }
 
 /// An ADD that gives addresses.
-struct Giving<'a> {
+struct AddressAllocation<'a> {
     journal: &'a mut Journal<Change>,
     node: &'a Node,
     store: &'a LocalStore,
-    request: &'a Add<'a>,
-    conf: &'a Conf,
+    request: &'a AddRequest<'a>,
+    conf: &'a IpamConf,
 }
 
-impl Giving<'_> {
+impl AddressAllocation<'_> {
     /// Of each family what was asked for, or else one address of the first pool that has one. What the pod `kept` counts.
     fn claims(
         &mut self,
-        selection: &Selection<'_>,
+        selection: &PoolSelection<'_>,
         requested: &[IpAddr],
-        kept: Vec<Claim>,
-    ) -> Result<Vec<Claim>, Error> {
+        kept: Vec<ClaimedAddress>,
+    ) -> Result<Vec<ClaimedAddress>, Error> {
         // Before anything is given it is known whether all that was asked for can be.
         let requested: Vec<(&Pool, IpAddr)> = requested
             .iter()
             .map(|address| Ok((selection.pool_of(*address).ok_or_else(|| self.why_not(*address))?, *address)))
             .collect::<Result<_, Error>>()?;
         let mut claims = Vec::new();
-        for family in Family::ALL {
-            let of_family = |address: &IpAddr| Family::of(*address) == family;
+        for family in IpFamily::ALL {
+            let of_family = |address: &IpAddr| IpFamily::of(*address) == family;
             let asked: Vec<_> = requested.iter().filter(|(_, address)| of_family(address)).collect();
             let before = claims.len();
             claims.extend(kept.iter().filter(|claim| of_family(&claim.address)).cloned());
             for (pool, address) in &asked {
-                if !claims.iter().any(|claim: &Claim| claim.address == *address) {
+                if !claims.iter().any(|claim: &ClaimedAddress| claim.address == *address) {
                     claims.push(self.certain(pool, *address)?);
                 }
             }
@@ -117,7 +117,7 @@ impl Giving<'_> {
     }
 
     /// Any address of the pools. Before they are called full, what the dead hold is taken back.
-    fn any(&mut self, pools: &[&Pool]) -> Result<Claim, Error> {
+    fn any(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
         match self.first_free(pools) {
             Err(Error::Address(StoreError::Exhausted { .. } | StoreError::AllExhausted { .. })) => {}
             claimed => return claimed,
@@ -142,7 +142,7 @@ impl Giving<'_> {
 
     fn full(&self, pools: &[&Pool]) -> Error {
         let ifname = self.request.attachment.ifname.as_str();
-        let family = pools.first().map_or(Family::V4, |pool| pool.family());
+        let family = pools.first().map_or(IpFamily::V4, |pool| pool.family());
         match self.conf.select_knowing_all(&self.request.common, ifname) {
             Ok((selection, all)) => {
                 full::error(self.node, self.store, ifname, selection.of(family), &all.unusable())
@@ -151,20 +151,20 @@ impl Giving<'_> {
         }
     }
 
-    fn first_free(&mut self, pools: &[&Pool]) -> Result<Claim, Error> {
+    fn first_free(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
         let (journal, owner) = (&mut *self.journal, &self.request.attachment);
         let deadline = self.node.budget.until("the lock of a pool", PATIENCE);
         let (pool, address) = self.store.claim_first(pools, owner, deadline.at(), |pool, address| {
-            let claim = Claim { owner: owner.clone(), pool: pool.to_string(), address };
+            let claim = ClaimedAddress { owner: owner.clone(), pool: pool.to_string(), address };
             journal.note(Change::Claim(claim)).map_err(Error::from)
         })?;
-        Ok(Claim { owner: owner.clone(), pool: pool.name.to_string(), address })
+        Ok(ClaimedAddress { owner: owner.clone(), pool: pool.name.to_string(), address })
     }
 
     /// A certain address, unless somebody who may live has it.
-    fn certain(&mut self, pool: &Pool, address: IpAddr) -> Result<Claim, Error> {
+    fn certain(&mut self, pool: &Pool, address: IpAddr) -> Result<ClaimedAddress, Error> {
         let owner = &self.request.attachment;
-        let claim = Claim { owner: owner.clone(), pool: pool.name.to_string(), address };
+        let claim = ClaimedAddress { owner: owner.clone(), pool: pool.name.to_string(), address };
         self.journal.note(Change::Claim(claim.clone()))?;
         match self.store.claim_address(address, owner) {
             Err(StoreError::Taken { .. }) if reclaim::address(self.node, self.store, address)? > 0 => {
@@ -177,7 +177,7 @@ impl Giving<'_> {
 }
 
 /// The result of an attachment that has its addresses.
-fn again(node: &Node, request: &Add<'_>, conf: &Conf) -> Result<AddResult, cni::Error> {
+fn again(node: &Node, request: &AddRequest<'_>, conf: &IpamConf) -> Result<AddResult, cni::Error> {
     let journal = attachment::find::<Change>(node, NAME, &request.attachment)?;
     let changes = journal.as_ref().map(|journal| journal.changes()).unwrap_or_default();
     // An address that was noted and taken by another in the same moment is not ours.
@@ -185,11 +185,11 @@ fn again(node: &Node, request: &Add<'_>, conf: &Conf) -> Result<AddResult, cni::
         Change::Claim(claim) => Some(claim),
         Change::Note(_) => None,
     });
-    let claims: Vec<Claim> = claims.filter(|claim| claim.verify(node).is_ok()).cloned().collect();
+    let claims: Vec<ClaimedAddress> = claims.filter(|claim| claim.verify(node).is_ok()).cloned().collect();
     Ok(result(&claims, conf)?)
 }
 
-fn result(claims: &[Claim], conf: &Conf) -> Result<AddResult, Error> {
+fn result(claims: &[ClaimedAddress], conf: &IpamConf) -> Result<AddResult, Error> {
     let mut result = AddResult::default();
     for claim in claims {
         let Some(pool) = conf.pool(&claim.pool)? else {
@@ -209,7 +209,7 @@ fn add_address(result: &mut AddResult, pool: &Pool, address: IpAddr, clean: bool
     let address = IpNetwork::new(address, pool.subnet.prefix()).map_err(wrong)?;
     result.ips.push(IpConfig { address, gateway: pool.gateway, interface: None });
     // A pod may have several addresses of one pool.
-    for route in pool.routes.iter().map(|route| Route::new(route.dst, Some(route.gw))) {
+    for route in pool.routes.iter().map(|route| ResultRoute::new(route.dst, Some(route.gw))) {
         if !result.routes.contains(&route) {
             result.routes.push(route);
         }
@@ -218,7 +218,7 @@ fn add_address(result: &mut AddResult, pool: &Pool, address: IpAddr, clean: bool
         // A second one of a family would be left out by the main plugin: the pod keeps what it has.
         let everywhere =
             if gateway.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let route = Route::new(IpNetwork::new(everywhere, 0).map_err(wrong)?, Some(gateway));
+        let route = ResultRoute::new(IpNetwork::new(everywhere, 0).map_err(wrong)?, Some(gateway));
         if !result.routes.iter().any(|there| there.dst == route.dst) {
             result.routes.push(route);
         }

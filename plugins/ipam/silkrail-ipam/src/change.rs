@@ -4,31 +4,31 @@
 use std::{fmt, net::IpAddr};
 
 use addr::Attachment;
-use ipam::{LocalStore, Owner};
+use ipam::{ClaimOwner, LocalStore};
 use plugin::{Error, Node};
 use serde::{Deserialize, Serialize};
 
-use crate::{error::IpamError, note::Note};
+use crate::{error::IpamError, note::PodInterfaceNote};
 
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
     /// An address was claimed.
-    Claim(Claim),
+    Claim(ClaimedAddress),
     /// It was noted which attachment the pod's interface is.
-    Note(Note),
+    Note(PodInterfaceNote),
 }
 
 /// The claim of an address. Its owner is how it is known again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct ClaimedAddress {
     pub(crate) owner: Attachment,
     pub(crate) pool: String,
     pub(crate) address: IpAddr,
 }
 
-impl Claim {
+impl ClaimedAddress {
     fn revert(&self, node: &Node) -> Result<(), Error> {
         let Some(store) = store(node)? else { return Ok(()) };
         store.release(Some(&self.pool), self.address, &self.owner)?;
@@ -39,7 +39,7 @@ impl Claim {
         let Self { owner, address, .. } = self;
         let found = store(node)?.map_or(Ok(None), |store| store.owner(*address))?;
         match found {
-            Some(Owner::Attachment(is)) if is == *owner => Ok(()),
+            Some(ClaimOwner::Attachment(is)) if is == *owner => Ok(()),
             Some(other) => {
                 let (now, owner) = (other.to_string(), owner.clone());
                 Err(IpamError::NotOwner { address: *address, now, owner }.into())
@@ -80,7 +80,7 @@ impl journal::Change for Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Claim(Claim { owner, pool, address }) => {
+            Self::Claim(ClaimedAddress { owner, pool, address }) => {
                 write!(f, "address {address} of pool {pool} for {owner}")
             }
             Self::Note(note) => note.fmt(f),

@@ -2,11 +2,11 @@
 
 use std::{cell::OnceCell, fs, path::PathBuf};
 
-use cni::{Common, Error as CniError, Fields};
-use ipam::{Namespace, Pool, Pools, Selection, Wanted};
+use cni::{CallContext, ConfObject, Error as CniError};
+use ipam::{PodNamespace, Pool, PoolQuery, PoolSelection, Pools};
 use plugin::{Error, conf};
 use serde_json::Value;
-use state::State;
+use state::StateDir;
 
 use crate::error::IpamError;
 
@@ -14,8 +14,8 @@ use crate::error::IpamError;
 const POOLS_DIR: &str = "/etc/silkrail/pools.d";
 
 /// The IPAM configuration.
-pub(crate) struct Conf {
-    source: Source,
+pub(crate) struct IpamConf {
+    source: PoolSource,
     /// As far as they are wanted.
     pools: Pools,
     /// All of them, where that was not enough.
@@ -30,12 +30,12 @@ pub(crate) struct Conf {
     network: String,
 }
 
-impl Conf {
+impl IpamConf {
     /// Reads the configuration and its pools; with `keep`, what was read of a directory is kept for the next call.
     ///
     /// # Errors
     /// A wrong value, named with its key; a pool that breaks a rule.
-    pub(crate) fn of(common: &Common<'_>, keep: bool) -> Result<Self, Error> {
+    pub(crate) fn of(common: &CallContext<'_>, keep: bool) -> Result<Self, Error> {
         let fields = common.conf.fields();
         let Some(ipam) = fields.object("ipam")? else {
             return Err(CniError::config("ipam: expected an object with the pools to use, found none").into());
@@ -44,7 +44,7 @@ impl Conf {
             return Err(IpamError::MatchMasterSubnet.into());
         }
         let listed = [ipam.texts("default_ipv4_ippool")?, ipam.texts("default_ipv6_ippool")?];
-        let source = Source::of(&ipam)?;
+        let source = PoolSource::of(&ipam)?;
         let pools = source.wanted(&listed, &conf::state_dir(common)?, keep)?;
         let [ipv4, ipv6] = listed;
         Ok(Self {
@@ -67,7 +67,7 @@ impl Conf {
     ///
     /// # Errors
     /// That there are none, with the reason for each that was looked at.
-    pub(crate) fn select(&self, common: &Common<'_>, ifname: &str) -> Result<Selection<'_>, Error> {
+    pub(crate) fn select(&self, common: &CallContext<'_>, ifname: &str) -> Result<PoolSelection<'_>, Error> {
         let namespace = namespace(common);
         match self.select_from(&self.pools, namespace, ifname) {
             Err(_) if self.pools.is_partial() => self.select_from(self.all()?, namespace, ifname),
@@ -78,20 +78,20 @@ impl Conf {
     /// The pools that any pod of the network could be given an address of.
     ///
     /// # Errors
-    /// As [`Conf::select`].
-    pub(crate) fn select_for_any_pod(&self) -> Result<Selection<'_>, Error> {
-        self.select_from(self.all()?, Namespace::Any, "")
+    /// As [`IpamConf::select`].
+    pub(crate) fn select_for_any_pod(&self) -> Result<PoolSelection<'_>, Error> {
+        self.select_from(self.all()?, PodNamespace::Any, "")
     }
 
-    /// As [`Conf::select`], from pools of which everything is known: for who has to say why something is not to be had.
+    /// As [`IpamConf::select`], from pools of which everything is known: for who has to say why something is not to be had.
     ///
     /// # Errors
-    /// As [`Conf::select`].
+    /// As [`IpamConf::select`].
     pub(crate) fn select_knowing_all(
         &self,
-        common: &Common<'_>,
+        common: &CallContext<'_>,
         ifname: &str,
-    ) -> Result<(Selection<'_>, &Pools), Error> {
+    ) -> Result<(PoolSelection<'_>, &Pools), Error> {
         let all = self.all()?;
         Ok((self.select_from(all, namespace(common), ifname)?, all))
     }
@@ -121,10 +121,10 @@ impl Conf {
     fn select_from<'p>(
         &self,
         pools: &'p Pools,
-        pod_namespace: Namespace<'_>,
+        pod_namespace: PodNamespace<'_>,
         ifname: &str,
-    ) -> Result<Selection<'p>, Error> {
-        Ok(pools.select(&ipam::Request {
+    ) -> Result<PoolSelection<'p>, Error> {
+        Ok(pools.select(&ipam::PoolRequest {
             ifname,
             default_ipv4_ippool: &self.ipv4,
             default_ipv6_ippool: &self.ipv6,
@@ -135,18 +135,18 @@ impl Conf {
     }
 }
 
-fn namespace<'a>(common: &'a Common<'_>) -> Namespace<'a> {
-    common.args.get("K8S_POD_NAMESPACE").map_or(Namespace::Unknown, Namespace::Of)
+fn namespace<'a>(common: &'a CallContext<'_>) -> PodNamespace<'a> {
+    common.args.get("K8S_POD_NAMESPACE").map_or(PodNamespace::Unknown, PodNamespace::Of)
 }
 
 /// Where pools are: written in the configuration; with them, or instead of them, in a directory.
-struct Source {
+struct PoolSource {
     inline: Pools,
     dir: Option<PathBuf>,
 }
 
-impl Source {
-    fn of(ipam: &Fields<'_>) -> Result<Self, Error> {
+impl PoolSource {
+    fn of(ipam: &ConfObject<'_>) -> Result<Self, Error> {
         let inline = ipam.value("pools").unwrap_or(&Value::Null);
         let named = ipam.text("poolsDir")?.or(ipam.text("pools_dir")?);
         let dir = match named {
@@ -159,11 +159,11 @@ impl Source {
     }
 
     /// The pools that these lists may mean.
-    fn wanted(&self, [ipv4, ipv6]: &[Vec<String>; 2], state: &State, keep: bool) -> Result<Pools, Error> {
+    fn wanted(&self, [ipv4, ipv6]: &[Vec<String>; 2], state: &StateDir, keep: bool) -> Result<Pools, Error> {
         let Some(dir) = &self.dir else { return Ok(self.inline.clone()) };
         // A pool of the directory that has the name of one that is written in the configuration.
         let also: Vec<_> = self.inline.iter().map(|pool| pool.name.to_string()).collect();
-        let wanted = Wanted { listed: [ipv4, ipv6], also: &also };
+        let wanted = PoolQuery { listed: [ipv4, ipv6], also: &also };
         Ok(self.inline.clone().join(Pools::read_wanted(dir, wanted, state.root(), keep)?))
     }
 
@@ -176,7 +176,7 @@ impl Source {
 }
 
 /// The node's name, for pools that belong to certain nodes: the configuration's, or else the host's.
-fn node_name(ipam: &Fields<'_>) -> Result<String, Error> {
+fn node_name(ipam: &ConfObject<'_>) -> Result<String, Error> {
     if let Some(name) = ipam.text("nodeName")? {
         return Ok(name.to_owned());
     }

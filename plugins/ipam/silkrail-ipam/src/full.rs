@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ipam::{Family, LocalStore, Owner, Pool};
+use ipam::{ClaimOwner, IpFamily, LocalStore, Pool};
 use plugin::{Error, Node};
 
 use crate::error::IpamError;
@@ -14,7 +14,7 @@ const NAMED: usize = 3;
 ///
 /// `unusable` is what may be the reason that there are no more pools.
 pub(crate) fn error(node: &Node, store: &LocalStore, ifname: &str, pools: &[&Pool], unusable: &str) -> Error {
-    let family = pools.first().map_or(Family::V4, |pool| pool.family());
+    let family = pools.first().map_or(IpFamily::V4, |pool| pool.family());
     let owners: BTreeMap<_, _> =
         store.claims().unwrap_or_default().into_iter().map(|claim| (claim.address, claim.owner)).collect();
     let full: Vec<_> = pools.iter().map(|pool| state(node, pool, &owners)).collect();
@@ -28,7 +28,7 @@ pub(crate) fn error(node: &Node, store: &LocalStore, ifname: &str, pools: &[&Poo
 }
 
 /// `IPPool rail (10.7.0.10-10.7.0.11): 2 of 2 given on this node, to ai/worker-0, ai/worker-1`.
-fn state(node: &Node, pool: &Pool, owners: &BTreeMap<std::net::IpAddr, Owner>) -> String {
+fn state(node: &Node, pool: &Pool, owners: &BTreeMap<std::net::IpAddr, ClaimOwner>) -> String {
     let all = pool.ranges.len().saturating_add(pool.given.len() as u128);
     if all == 0 {
         return format!("IPPool {} has no address to give", pool.name);
@@ -54,8 +54,8 @@ fn state(node: &Node, pool: &Pool, owners: &BTreeMap<std::net::IpAddr, Owner>) -
 }
 
 /// The pod of a holder, where the runtime told, or else the container.
-fn name(node: &Node, owner: &Owner) -> String {
-    let Owner::Attachment(attachment) = owner else { return owner.to_string() };
+fn name(node: &Node, owner: &ClaimOwner) -> String {
+    let ClaimOwner::Attachment(attachment) = owner else { return owner.to_string() };
     match node.state.podmap().read(attachment) {
         Ok(Some(entry)) if entry.pod.is_some() => {
             entry.pod.map(|pod| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default()

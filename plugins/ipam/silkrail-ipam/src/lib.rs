@@ -17,7 +17,7 @@ mod restart;
 mod status;
 
 use addr::Attachment;
-use cni::{Add, AddResult, Check, Del, Error, Status};
+use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
 use ipam::LocalStore;
 use plugin::{JournaledPlugin, Node, attachment, collect, not_available};
 use state::journals;
@@ -26,24 +26,24 @@ use self::{change::Change, error::IpamError};
 
 /// The IPAM plugin.
 #[derive(Debug)]
-pub struct SilkrailIpam;
+pub struct IpamPlugin;
 
-const NAME: &str = SilkrailIpam::NAME;
+const NAME: &str = IpamPlugin::NAME;
 
-impl JournaledPlugin for SilkrailIpam {
+impl JournaledPlugin for IpamPlugin {
     const NAME: &'static str = "silkrail-ipam";
     const HAS_ABOUT: bool = true;
     type Change = Change;
 
-    fn add(&self, node: &Node, request: &Add<'_>) -> Result<AddResult, Error> {
+    fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {
         add::add(node, request)
     }
 
-    fn del_without_journal(&self, node: &Node, request: &Del<'_>) -> Result<(), Error> {
+    fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
         Ok(release_unknown(node, &request.attachment)?)
     }
 
-    fn check(&self, node: &Node, request: &Check<'_>) -> Result<(), Error> {
+    fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
         let Some(journal) = attachment::find::<Change>(node, NAME, &request.attachment)? else {
             return Err(plugin::Error::from(IpamError::NoAttachment(request.attachment.clone())).into());
         };
@@ -54,7 +54,7 @@ impl JournaledPlugin for SilkrailIpam {
         collect::addresses(node, valid)
     }
 
-    fn status(&self, node: &Node, request: &Status<'_>) -> Result<(), Error> {
+    fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
         status::status(node, request).map_err(not_available)
     }
 }

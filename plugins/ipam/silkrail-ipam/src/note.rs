@@ -16,17 +16,17 @@ use serde::{Deserialize, Serialize};
 ///
 /// It is a symbolic link, as a claim is: one system call makes it, with its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
-    uid: Uid,
+pub struct PodInterfaceNote {
+    uid: FileNameUid,
     attachment: Attachment,
 }
 
 /// A pod's UID that can be part of a file name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-struct Uid(String);
+struct FileNameUid(String);
 
-impl Note {
+impl PodInterfaceNote {
     /// The note of an attachment whose runtime gave this UID; `None` if it is none that a file can be named after.
     pub(crate) fn of(attachment: &Attachment, uid: Option<&str>) -> Option<Self> {
         let uid = uid?.to_owned().try_into().ok()?;
@@ -73,13 +73,13 @@ impl Note {
     }
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for PodInterfaceNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "note that pod {} has {}", self.uid.0, self.attachment)
     }
 }
 
-impl TryFrom<String> for Uid {
+impl TryFrom<String> for FileNameUid {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
@@ -89,8 +89,8 @@ impl TryFrom<String> for Uid {
     }
 }
 
-impl From<Uid> for String {
-    fn from(uid: Uid) -> Self {
+impl From<FileNameUid> for String {
+    fn from(uid: FileNameUid) -> Self {
         uid.0
     }
 }

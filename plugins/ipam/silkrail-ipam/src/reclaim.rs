@@ -3,9 +3,9 @@
 use std::{net::IpAddr, path::Path, time::Duration};
 
 use addr::Attachment;
-use ipam::{Claim, LocalStore, Owner, Pool};
-use journal::{Journal, Record};
-use netns::{Living, NetNsId};
+use ipam::{AddressClaim, ClaimOwner, LocalStore, Pool};
+use journal::{Journal, JournalStatus};
+use netns::{LiveNetns, NetNsId};
 use plugin::{Error, Node};
 use state::orphans::Orphan;
 use tracing::{info, warn};
@@ -38,7 +38,7 @@ fn from_dead(node: &Node, store: &LocalStore, wanted: impl Fn(IpAddr) -> bool) -
     if claims.is_empty() {
         return Ok(0);
     }
-    let living = match Living::look(Path::new("/")) {
+    let living = match LiveNetns::look(Path::new("/")) {
         Ok(living) => living,
         Err(why) => {
             info!(%why, "a full pool is not searched for what the dead hold");
@@ -46,8 +46,8 @@ fn from_dead(node: &Node, store: &LocalStore, wanted: impl Fn(IpAddr) -> bool) -
         }
     };
     let mut freed = 0;
-    for Claim { address, owner } in claims {
-        let Owner::Attachment(owner) = owner else { continue };
+    for AddressClaim { address, owner } in claims {
+        let ClaimOwner::Attachment(owner) = owner else { continue };
         match take_back(node, address, &owner, &living) {
             Ok(Some(why)) => {
                 info!(%address, %owner, %why, "took back an address of a pod that is gone without a DEL");
@@ -66,10 +66,10 @@ fn take_back(
     node: &Node,
     address: IpAddr,
     owner: &Attachment,
-    living: &Living,
+    living: &LiveNetns,
 ) -> Result<Option<String>, Error> {
     let path = node.state.journal(owner, NAME);
-    let Some(record) = Record::look(&path).unwrap_or_default() else {
+    let Some(record) = JournalStatus::look(&path).unwrap_or_default() else {
         return orphan(node, address, owner, living);
     };
     let dead = |id: NetNsId| living.death(&record.head.netns_path, id);
@@ -95,7 +95,7 @@ fn orphan(
     node: &Node,
     address: IpAddr,
     owner: &Attachment,
-    living: &Living,
+    living: &LiveNetns,
 ) -> Result<Option<String>, Error> {
     let Ok(Some(entry)) = node.state.podmap().read(owner) else { return Ok(None) };
     let container = &entry.container;

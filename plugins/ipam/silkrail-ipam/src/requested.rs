@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use cni::{Common, Fields};
+use cni::{CallContext, ConfObject};
 use plugin::Error;
 
 use crate::error::IpamError;
@@ -12,7 +12,7 @@ use crate::error::IpamError;
 ///
 /// # Errors
 /// What is no address, with its key.
-pub(crate) fn addresses(common: &Common<'_>) -> Result<Vec<IpAddr>, Error> {
+pub(crate) fn addresses(common: &CallContext<'_>) -> Result<Vec<IpAddr>, Error> {
     let mut found = Vec::new();
     if let Some(runtime) = common.conf.runtime()? {
         listed(&runtime, &mut found)?;
@@ -34,7 +34,7 @@ pub(crate) fn addresses(common: &Common<'_>) -> Result<Vec<IpAddr>, Error> {
     Ok(once)
 }
 
-fn listed(fields: &Fields<'_>, found: &mut Vec<IpAddr>) -> Result<(), Error> {
+fn listed(fields: &ConfObject<'_>, found: &mut Vec<IpAddr>) -> Result<(), Error> {
     for (index, text) in fields.texts("ips")?.into_iter().enumerate() {
         let wrong =
             || fields.wrong(&format!("ips[{index}]"), "an address like 10.0.0.5", format!("{text:?}"));

@@ -4,17 +4,17 @@
 //! attachment it last was; if that one's namespace is gone, its claims become the new one's, as far as an ADD could get
 //! these addresses now.
 
-use cni::Add;
+use cni::AddRequest;
 use ipam::{LocalStore, StoreError};
-use journal::{Head, Journal};
+use journal::{Journal, JournalHeader};
 use netns::NetNs;
 use plugin::{Error, Node, attachment};
 use tracing::info;
 
 use crate::{
     NAME,
-    change::{Change, Claim},
-    note::Note,
+    change::{Change, ClaimedAddress},
+    note::PodInterfaceNote,
 };
 
 /// The claims of the pod's former sandbox that `may` be taken over; none if it still lives.
@@ -25,10 +25,10 @@ pub(crate) fn take_over(
     journal: &mut Journal<Change>,
     node: &Node,
     store: &LocalStore,
-    request: &Add<'_>,
-    note: Option<&Note>,
-    may: impl Fn(&Claim) -> bool,
-) -> Result<Vec<Claim>, Error> {
+    request: &AddRequest<'_>,
+    note: Option<&PodInterfaceNote>,
+    may: impl Fn(&ClaimedAddress) -> bool,
+) -> Result<Vec<ClaimedAddress>, Error> {
     let Some(former) = note.and_then(|note| note.former(node)) else { return Ok(Vec::new()) };
     let Some(old) = attachment::find::<Change>(node, NAME, &former)? else { return Ok(Vec::new()) };
     let head = old.head();
@@ -42,7 +42,7 @@ pub(crate) fn take_over(
             left = true;
             continue;
         }
-        let ours = Claim { owner: request.attachment.clone(), ..claim.clone() };
+        let ours = ClaimedAddress { owner: request.attachment.clone(), ..claim.clone() };
         let reassigned = journal.make(Change::Claim(ours.clone()), |_| {
             match store.reassign(claim.address, &former, &request.attachment) {
                 Ok(()) => Ok(true),
@@ -64,6 +64,6 @@ pub(crate) fn take_over(
 }
 
 /// Whether the former sandbox may be there: only a namespace that is known to be gone says that it is not.
-fn lives(head: &Head) -> bool {
+fn lives(head: &JournalHeader) -> bool {
     head.netns.is_none_or(|id| NetNs::is_still_at(&head.netns_path, id).unwrap_or(true))
 }

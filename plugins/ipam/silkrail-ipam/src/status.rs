@@ -1,10 +1,10 @@
 //! STATUS: could an ADD get its addresses?
 
-use cni::Status;
+use cni::StatusRequest;
 use ipam::{LocalStore, StoreError};
 use plugin::{Error, Node};
 
-use crate::conf::Conf;
+use crate::conf::IpamConf;
 
 /// Looks whether there are pools that the configuration can use, of each family that they cover.
 ///
@@ -13,8 +13,8 @@ use crate::conf::Conf;
 ///
 /// # Errors
 /// That a pool is wrong, or none can be used; where asked for, that all of a family are full.
-pub(crate) fn status(node: &Node, request: &Status<'_>) -> Result<(), Error> {
-    let conf = Conf::of(&request.common, false)?;
+pub(crate) fn status(node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
+    let conf = IpamConf::of(&request.common, false)?;
     let selection = conf.select_for_any_pod()?;
     // Without a store nobody has an address.
     let Some(store) = LocalStore::open_existing(node.state.root(), journal::boot_id()?)? else {

@@ -6,22 +6,22 @@
 #![forbid(unsafe_code)]
 
 use addr::{LinkName, MacAddr};
-use child::Kind;
-use cni::{Common, Error};
-use rtnl::{IpVlanMode, Kind as LinkKind, Link, LinkIpVlan, LinkMessage};
+use child::ChildLinkKind;
+use cni::{CallContext, Error};
+use rtnl::{IpVlanMode, Link, LinkIpVlan, LinkKind, LinkMessage};
 
 /// The ipvlan kind of child link.
 #[derive(Debug)]
-pub struct Ipvlan;
+pub struct IpvlanKind;
 
-impl Kind for Ipvlan {
+impl ChildLinkKind for IpvlanKind {
     const NAME: &'static str = "ipvlan";
     const CONFLICTING: &'static str = "macvlan";
     const LAYER_2: bool = false;
     const CHAINED: bool = true;
     type Mode = IpVlanMode;
 
-    fn mode(&self, common: &Common<'_>) -> Result<IpVlanMode, Error> {
+    fn mode(&self, common: &CallContext<'_>) -> Result<IpVlanMode, Error> {
         match common.conf.fields().text("mode")?.unwrap_or("l2") {
             "l2" => Ok(IpVlanMode::L2),
             "l3" => Ok(IpVlanMode::L3),
@@ -35,7 +35,7 @@ impl Kind for Ipvlan {
         false
     }
 
-    fn mac(&self, _: &Common<'_>) -> Result<Option<MacAddr>, Error> {
+    fn mac(&self, _: &CallContext<'_>) -> Result<Option<MacAddr>, Error> {
         Ok(None)
     }
 

@@ -5,30 +5,30 @@
 #![forbid(unsafe_code)]
 
 use addr::{LinkName, MacAddr};
-use child::Kind;
-use cni::{Common, Error};
-use rtnl::{InfoMacVlan, Kind as LinkKind, Link, LinkMacVlan, LinkMessage, MacVlanMode};
+use child::ChildLinkKind;
+use cni::{CallContext, Error};
+use rtnl::{InfoMacVlan, Link, LinkKind, LinkMacVlan, LinkMessage, MacVlanMode};
 
 /// The macvlan kind of child link.
 #[derive(Debug)]
-pub struct Macvlan;
+pub struct MacvlanKind;
 
 /// What macvlan has of its own.
 #[derive(Debug)]
-pub struct Mode {
+pub struct MacvlanConf {
     mode: MacVlanMode,
     /// How many broadcast frames may wait; since Linux 5.11.
     broadcast_queue: Option<u32>,
 }
 
-impl Kind for Macvlan {
+impl ChildLinkKind for MacvlanKind {
     const NAME: &'static str = "macvlan";
     const CONFLICTING: &'static str = "ipvlan";
     const LAYER_2: bool = true;
     const CHAINED: bool = false;
-    type Mode = Mode;
+    type Mode = MacvlanConf;
 
-    fn mode(&self, common: &Common<'_>) -> Result<Mode, Error> {
+    fn mode(&self, common: &CallContext<'_>) -> Result<MacvlanConf, Error> {
         let fields = common.conf.fields();
         let mode = match fields.text("mode")?.unwrap_or("bridge") {
             "bridge" => MacVlanMode::Bridge,
@@ -47,18 +47,18 @@ impl Kind for Macvlan {
                 Err(_) => return Err(fields.wrong("bcqueuelen", "a number of frames", length)),
             },
         };
-        Ok(Mode { mode, broadcast_queue })
+        Ok(MacvlanConf { mode, broadcast_queue })
     }
 
-    fn has_own_mac(mode: &Mode) -> bool {
+    fn has_own_mac(mode: &MacvlanConf) -> bool {
         mode.mode != MacVlanMode::Passthrough
     }
 
-    fn mac(&self, common: &Common<'_>) -> Result<Option<MacAddr>, Error> {
+    fn mac(&self, common: &CallContext<'_>) -> Result<Option<MacAddr>, Error> {
         plugin::conf::mac(common)
     }
 
-    fn message(&self, name: &LinkName, parent: u32, mode: &Mode) -> LinkMessage {
+    fn message(&self, name: &LinkName, parent: u32, mode: &MacvlanConf) -> LinkMessage {
         let builder = LinkMacVlan::new(name.as_str(), parent, mode.mode);
         match mode.broadcast_queue {
             Some(length) => builder.append_info_data(InfoMacVlan::BcQueueLen(length)).build(),
@@ -70,7 +70,7 @@ impl Kind for Macvlan {
         matches!(link.kind, Some(LinkKind::MacVlan(_)))
     }
 
-    fn difference(&self, link: &Link, mode: &Mode) -> Option<String> {
+    fn difference(&self, link: &Link, mode: &MacvlanConf) -> Option<String> {
         let Some(LinkKind::MacVlan(Some(is))) = link.kind else { return None };
         (is != mode.mode).then(|| format!("its macvlan mode is {is}, the configuration's is {}", mode.mode))
     }

@@ -1,54 +1,54 @@
 //! ADD: claim the VF, configure it, move it, and give it its addresses.
 
 use addr::MacAddr;
-use cni::{Add, AddResult, Error as CniError, Interface};
-use exclusive::{Given, RdmaNeed};
+use cni::{AddRequest, AddResult, Error as CniError, ResultInterface};
+use exclusive::{ExclusiveRdmaRequirement, MovedDevice};
 use journal::Journal;
 use plugin::{
-    Error, Node, Pod,
-    attachment::{self, Beginning},
-    delegate::{self, Delegated},
-    entry::{self, Published},
+    Error, Node, PodNetns,
+    attachment::{self, JournalSpec},
+    delegate::{self, DelegateAdd},
+    entry::{self, PodMapWrite},
     interface, patiently,
 };
-use podmap::Rdma;
+use podmap::RdmaInfo;
 use rdma::Socket;
 use rtnl::Link;
-use state::claim::{Claim, Part};
+use state::claim::{ClaimKind, DeviceClaim};
 use sysfs::Function;
 use tracing::info;
 
 use crate::{
-    NAME, announce, change::Change, conf::Conf, home::set_mac, legacy, link_move::LinkMove, mac::FormerMac,
-    settings::Configured, vf::Vf,
+    NAME, announce, change::Change, conf::SriovConf, home::set_mac, legacy, link_move::LinkMove,
+    mac::SavedAdminMac, settings::VfConfigured, vf::HostVf,
 };
 
 /// Gives a pod its VF.
-pub(crate) fn add(node: &Node, request: &Add<'_>) -> Result<AddResult, CniError> {
-    let conf = Conf::of(&request.common)?;
-    let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
-    Vf::exists(node, conf.device)?;
+pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, CniError> {
+    let conf = SriovConf::of(&request.common)?;
+    let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
+    HostVf::exists(node, conf.device)?;
     let rdma = conf.isolation.map(|_| exclusive::in_exclusive_mode(node)).transpose()?;
 
-    let journal = attachment::begin(node, &Beginning::of(NAME, request, &pod))?;
-    let addition = Addition { request, conf: &conf, node, pod: &pod };
+    let journal = attachment::begin(node, &JournalSpec::of(NAME, request, &pod))?;
+    let addition = PreparedVfAdd { request, conf: &conf, node, pod: &pod };
     attachment::all_or_nothing(journal, node, |journal| addition.make(journal, rdma))
 }
 
 /// An ADD whose preconditions hold.
-struct Addition<'a, 'r> {
-    request: &'a Add<'r>,
-    conf: &'a Conf,
+struct PreparedVfAdd<'a, 'r> {
+    request: &'a AddRequest<'r>,
+    conf: &'a SriovConf,
     node: &'a Node,
-    pod: &'a Pod,
+    pod: &'a PodNetns,
 }
 
-impl Addition<'_, '_> {
+impl PreparedVfAdd<'_, '_> {
     fn make(&self, journal: &mut Journal<Change>, rdma: Option<Socket>) -> Result<AddResult, Error> {
         self.claim(journal)?;
         legacy::make_room(self.node, self.conf.device, &self.request.attachment)?;
         self.pod.name_is_free(&self.request.attachment.ifname)?;
-        let vf = Vf::find(self.node, self.conf.device)?;
+        let vf = HostVf::find(self.node, self.conf.device)?;
         self.mtu_fits(&vf)?;
         // A VF in user space has no link that a dhcp client could need.
         let link_first = vf.link.is_some() && delegate::needs_link(&self.request.common)?;
@@ -73,9 +73,9 @@ impl Addition<'_, '_> {
     }
 
     fn claim(&self, journal: &mut Journal<Change>) -> Result<(), Error> {
-        let Add { attachment, netns, .. } = self.request;
+        let AddRequest { attachment, netns, .. } = self.request;
         let vf = Function::Pci(self.conf.device);
-        let claim = Claim::of(Part::Vf, vf, attachment, netns.clone(), self.pod.id())?;
+        let claim = DeviceClaim::of(ClaimKind::Vf, vf, attachment, netns.clone(), self.pod.id())?;
         journal.make(Change::Claim(claim.clone()), |_| {
             let node = self.node;
             let deadline = || node.claims_lock().at();
@@ -83,7 +83,7 @@ impl Addition<'_, '_> {
         })
     }
 
-    fn mtu_fits(&self, vf: &Vf) -> Result<(), Error> {
+    fn mtu_fits(&self, vf: &HostVf) -> Result<(), Error> {
         let highest = vf.pf.link.mtu;
         match self.conf.mtu {
             Some(mtu) if mtu > highest => {
@@ -97,7 +97,7 @@ impl Addition<'_, '_> {
     }
 
     fn addresses(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
-        match Delegated::of(self.request)? {
+        match DelegateAdd::of(self.request)? {
             Some(call) => {
                 journal.make(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node)?))
             }
@@ -106,9 +106,9 @@ impl Addition<'_, '_> {
     }
 
     /// Configures the VF and moves its link; without a link it is only configured.
-    fn configure_and_move(&self, journal: &mut Journal<Change>, vf: &Vf) -> Result<Option<Link>, Error> {
+    fn configure_and_move(&self, journal: &mut Journal<Change>, vf: &HostVf) -> Result<Option<Link>, Error> {
         let owner = &self.request.attachment;
-        if let Some(former) = FormerMac::of(owner, vf).filter(|_| self.conf.mac.is_some()) {
+        if let Some(former) = SavedAdminMac::of(owner, vf).filter(|_| self.conf.mac.is_some()) {
             journal.note(Change::Mac(former))?;
         }
         let link_move = vf
@@ -123,7 +123,7 @@ impl Addition<'_, '_> {
             // Some drivers take the address only while no administrative one is set, others only after.
             let _ = self.node.links()?.set_mac(link.index, mac);
         }
-        let settings = Configured::of(owner, vf, self.conf);
+        let settings = VfConfigured::of(owner, vf, self.conf);
         journal.make(Change::Configured(settings.clone()), |_| settings.apply(self.node, &vf.pf))?;
         let (Some(link_move), Some(link)) = (link_move, &vf.link) else { return Ok(None) };
         let link = link_move.move_to_pod(self.node, self.pod, link)?;
@@ -155,27 +155,27 @@ impl Addition<'_, '_> {
         journal: &mut Journal<Change>,
         socket: Socket,
         result: &AddResult,
-    ) -> Result<Vec<Given>, Error> {
+    ) -> Result<Vec<MovedDevice>, Error> {
         let (request, node, pod, function) =
             (self.request, self.node, &self.pod.netns, &Function::Pci(self.conf.device));
-        let mut addition = exclusive::Addition { request, node, pod, function, socket };
+        let mut addition = exclusive::RdmaAdd { request, node, pod, function, socket };
         let given = addition.make(journal)?;
         let addresses: Vec<_> = result.ips.iter().map(|ip| ip.address.ip()).collect();
-        addition.wait(self.conf.isolation.unwrap_or(RdmaNeed::Device), &given, &addresses)?;
+        addition.wait(self.conf.isolation.unwrap_or(ExclusiveRdmaRequirement::Device), &given, &addresses)?;
         Ok(given)
     }
 
     /// What the result says besides addresses and routes.
-    fn complete(&self, vf: &Vf, link: Option<&Link>, result: &mut AddResult) {
+    fn complete(&self, vf: &HostVf, link: Option<&Link>, result: &mut AddResult) {
         let admin = vf.settings.mac.filter(|mac| !mac.is_zero());
         let mac: Option<MacAddr> = link.map_or(self.conf.mac.or(admin), |link| link.mac);
-        result.interfaces = vec![Interface {
+        result.interfaces = vec![ResultInterface {
             name: self.request.attachment.ifname.to_string(),
             mac: mac.map(|mac| mac.to_string()),
             mtu: Some(link.map_or(vf.pf.link.mtu, |link| link.mtu)),
             sandbox: Some(self.request.netns.display().to_string()),
             pci_id: Some(vf.pci.to_string()),
-            ..Interface::default()
+            ..ResultInterface::default()
         }];
         for ip in &mut result.ips {
             ip.interface = Some(0);
@@ -185,24 +185,24 @@ impl Addition<'_, '_> {
     fn publish(
         &self,
         journal: &mut Journal<Change>,
-        vf: &Vf,
+        vf: &HostVf,
         result: &AddResult,
-        given: &[Given],
+        given: &[MovedDevice],
     ) -> Result<(), Error> {
         let mut entry = entry::describe(NAME, self.request, self.pod, result)?;
         entry.network.vlan = self.conf.vlan.map(|tag| tag.id.get()).filter(|id| *id != 0);
-        entry.rdma = Rdma {
+        entry.rdma = RdmaInfo {
             pci: Some(vf.pci),
             pf_pci: Some(vf.pf.pci),
             vf_index: Some(vf.index),
             host_netdev: vf.link.as_ref().map(|link| link.name.clone()),
             master: Some(vf.pf.link.name.clone()),
-            ..Rdma::default()
+            ..RdmaInfo::default()
         };
         if let Some(given) = given.first() {
             given.fill(&mut entry.rdma);
         }
-        let change = Published::of(&self.request.attachment);
+        let change = PodMapWrite::of(&self.request.attachment);
         journal.make(Change::Published(change.clone()), |_| change.publish(self.node, &entry))
     }
 }

@@ -8,7 +8,7 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use cni::AddResult;
 use ipnetwork::{IpNetwork, Ipv4Network};
-use plugin::{Budget, Error, Pod};
+use plugin::{Budget, Error, PodNetns};
 use rtnl::Link;
 use tracing::debug;
 
@@ -22,7 +22,7 @@ const CARRIER: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// If the pod cannot be looked at. That nobody could be told is none.
-pub(crate) fn announce(pod: &Pod, link: &Link, result: &AddResult) -> Result<(), Error> {
+pub(crate) fn announce(pod: &PodNetns, link: &Link, result: &AddResult) -> Result<(), Error> {
     let ips = result.ips.iter().filter_map(|ip| match ip.address {
         IpNetwork::V4(ip) => Some(ip),
         IpNetwork::V6(_) => None,
@@ -51,7 +51,7 @@ fn is_alone(ip: Ipv4Addr, all: &[Ipv4Network]) -> bool {
     all.iter().all(|other| other.ip() == ip || !other.contains(ip))
 }
 
-fn wait_for_carrier(pod: &Pod, link: &Link) -> Result<bool, Error> {
+fn wait_for_carrier(pod: &PodNetns, link: &Link) -> Result<bool, Error> {
     let is_running = || Ok::<_, Error>(pod.links.link_by_index(link.index)?.running);
     if is_running()? {
         return Ok(true);

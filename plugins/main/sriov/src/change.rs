@@ -3,35 +3,35 @@
 
 use std::fmt;
 
-use plugin::{Error, Node, delegate::Delegated, entry::Published};
+use plugin::{Error, Node, delegate::DelegateAdd, entry::PodMapWrite};
 use serde::{Deserialize, Serialize};
-use state::claim::Claim;
+use state::claim::DeviceClaim;
 
-use crate::{link_move::LinkMove, mac::FormerMac, settings::Configured};
+use crate::{link_move::LinkMove, mac::SavedAdminMac, settings::VfConfigured};
 
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
     /// The VF was claimed.
-    Claim(Claim),
+    Claim(DeviceClaim),
     /// The IPAM plugin was called.
-    Delegated(Delegated),
+    Delegated(DelegateAdd),
     /// The VF's administrative MAC may have been changed.
-    Mac(FormerMac),
+    Mac(SavedAdminMac),
     /// The VF's link was moved. It is noted before the settings, because the settings must be restored
     /// first: some drivers refuse a VF that is not trusted its own former MAC.
     Move(LinkMove),
     /// The VF was configured.
-    Configured(Configured),
+    Configured(VfConfigured),
     /// Something that gives the pod the VF's RDMA device.
-    Rdma(exclusive::Change),
+    Rdma(exclusive::RdmaChange),
     /// The pod map has an entry.
-    Published(Published),
+    Published(PodMapWrite),
 }
 
-impl From<exclusive::Change> for Change {
-    fn from(change: exclusive::Change) -> Self {
+impl From<exclusive::RdmaChange> for Change {
+    fn from(change: exclusive::RdmaChange) -> Self {
         Self::Rdma(change)
     }
 }

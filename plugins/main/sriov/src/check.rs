@@ -1,14 +1,14 @@
 //! CHECK: is the attachment as ADD left it?
 
-use cni::{Check, Error as CniError};
-use plugin::{Error, Node, Pod, attachment, delegate, interface};
+use cni::{CheckRequest, Error as CniError};
+use plugin::{Error, Node, PodNetns, attachment, delegate, interface};
 
-use crate::{NAME, change::Change, conf::Conf, error::SriovError};
+use crate::{NAME, change::Change, conf::SriovConf, error::SriovError};
 
 /// Compares claim, settings, link and addresses with the journal and the result of ADD.
-pub(crate) fn check(node: &Node, request: &Check<'_>) -> Result<(), CniError> {
-    Conf::of(&request.common)?;
-    let pod = Pod::open(&request.netns, request.own_netns_allowed)?;
+pub(crate) fn check(node: &Node, request: &CheckRequest<'_>) -> Result<(), CniError> {
+    SriovConf::of(&request.common)?;
+    let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
     delegate::check(request, node)?;
     let prev =
         request.common.conf.prev_result()?.ok_or_else(|| CniError::config("required prevResult missing"))?;

@@ -1,13 +1,13 @@
 //! The configuration: what was written, checked and turned into what it means.
 
 use addr::{MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
-use cni::{Common, Error, Fields};
-use exclusive::RdmaNeed;
+use cni::{CallContext, ConfObject, Error};
+use exclusive::ExclusiveRdmaRequirement;
 use rtnl::VfVlanTag;
 
 /// What a configuration means.
 #[derive(Debug)]
-pub(crate) struct Conf {
+pub(crate) struct SriovConf {
     pub(crate) device: PciAddress,
     pub(crate) vlan: Option<VfVlanTag>,
     pub(crate) mac: Option<MacAddr>,
@@ -19,15 +19,15 @@ pub(crate) struct Conf {
     /// 0 follows the port, 1 always up, 2 always down.
     pub(crate) link_state: Option<u32>,
     /// Whether the pod gets the VF's RDMA device too, and what it needs of it.
-    pub(crate) isolation: Option<RdmaNeed>,
+    pub(crate) isolation: Option<ExclusiveRdmaRequirement>,
 }
 
-impl Conf {
+impl SriovConf {
     /// Reads a configuration.
     ///
     /// # Errors
     /// A wrong value, named with its key.
-    pub(crate) fn of(common: &Common<'_>) -> Result<Self, Error> {
+    pub(crate) fn of(common: &CallContext<'_>) -> Result<Self, Error> {
         let fields = common.conf.fields();
         common.conf.ipam_type()?;
         let device = Self::device(common)?.ok_or_else(|| {
@@ -53,12 +53,12 @@ impl Conf {
     ///
     /// # Errors
     /// A wrong value, named with its key.
-    pub(crate) fn isolation(common: &Common<'_>) -> Result<Option<RdmaNeed>, Error> {
-        let need = RdmaNeed::of(common)?;
+    pub(crate) fn isolation(common: &CallContext<'_>) -> Result<Option<ExclusiveRdmaRequirement>, Error> {
+        let need = ExclusiveRdmaRequirement::of(common)?;
         match (common.conf.fields().flag("rdmaIsolation")?, need) {
             (Some(true), need) => Ok(Some(need)),
-            (_, RdmaNeed::Device) => Ok(None),
-            (_, RdmaNeed::Ready(_)) => Err(Error::config(
+            (_, ExclusiveRdmaRequirement::Device) => Ok(None),
+            (_, ExclusiveRdmaRequirement::Ready(_)) => Err(Error::config(
                 "rdma.require: sriov gives the pod no RDMA device without \"rdmaIsolation\": true; set that, or write \
                  rdma.require into the configuration of rdma, which comes after it",
             )),
@@ -69,7 +69,7 @@ impl Conf {
     ///
     /// # Errors
     /// If it is no PCI address.
-    pub(crate) fn device(common: &Common<'_>) -> Result<Option<PciAddress>, Error> {
+    pub(crate) fn device(common: &CallContext<'_>) -> Result<Option<PciAddress>, Error> {
         let fields = common.conf.fields();
         let runtime = common.conf.runtime()?;
         let text = match fields.text("deviceID")? {
@@ -80,7 +80,7 @@ impl Conf {
     }
 }
 
-fn vlan(fields: &Fields<'_>) -> Result<Option<VfVlanTag>, Error> {
+fn vlan(fields: &ConfObject<'_>) -> Result<Option<VfVlanTag>, Error> {
     let invalid = |e: addr::InvalidVlan| Error::config(e.to_string());
     let (id, qos, proto) = (fields.integer("vlan")?, fields.integer("vlanQoS")?, fields.text("vlanProto")?);
     let Some(id) = id else {
@@ -107,7 +107,7 @@ fn vlan(fields: &Fields<'_>) -> Result<Option<VfVlanTag>, Error> {
     Ok(Some(VfVlanTag { id, qos, proto }))
 }
 
-fn rate(fields: &Fields<'_>) -> Result<Option<(u32, u32)>, Error> {
+fn rate(fields: &ConfObject<'_>) -> Result<Option<(u32, u32)>, Error> {
     let (min, max) = (positive(fields, "min_tx_rate")?, positive(fields, "max_tx_rate")?);
     if min.is_none() && max.is_none() {
         return Ok(None);
@@ -119,12 +119,12 @@ fn rate(fields: &Fields<'_>) -> Result<Option<(u32, u32)>, Error> {
     Ok(Some((min, max)))
 }
 
-fn positive(fields: &Fields<'_>, key: &str) -> Result<Option<u32>, Error> {
+fn positive(fields: &ConfObject<'_>, key: &str) -> Result<Option<u32>, Error> {
     let Some(value) = fields.integer(key)? else { return Ok(None) };
     u32::try_from(value).map(Some).map_err(|_| fields.wrong(key, "a number of at least 0", value))
 }
 
-fn switch(fields: &Fields<'_>, key: &str) -> Result<Option<bool>, Error> {
+fn switch(fields: &ConfObject<'_>, key: &str) -> Result<Option<bool>, Error> {
     match fields.text(key)? {
         None => Ok(None),
         Some("on") => Ok(Some(true)),
@@ -133,7 +133,7 @@ fn switch(fields: &Fields<'_>, key: &str) -> Result<Option<bool>, Error> {
     }
 }
 
-fn link_state(fields: &Fields<'_>) -> Result<Option<u32>, Error> {
+fn link_state(fields: &ConfObject<'_>) -> Result<Option<u32>, Error> {
     match fields.text("link_state")? {
         None => Ok(None),
         Some("auto") => Ok(Some(0)),

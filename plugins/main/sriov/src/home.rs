@@ -8,14 +8,14 @@ use rtnl::{Handle, Link};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::{error::SriovError, link_settings::LinkSettings};
+use crate::{error::SriovError, link_settings::VfLinkSettings};
 
 /// How long a driver may take to accept an address. Some do it in the background, or after a reset.
 const MAC_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A VF's link as it was at home. What is absent is not known, and not restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Home {
+pub(crate) struct HostLinkState {
     pub(crate) name: LinkName,
     index: Option<u32>,
     mac: Option<MacAddr>,
@@ -24,10 +24,10 @@ pub(crate) struct Home {
     up: bool,
     /// All of them: whatever else it is called when it comes home, a pod has called it.
     altnames: Option<Vec<String>>,
-    settings: Option<LinkSettings>,
+    settings: Option<VfLinkSettings>,
 }
 
-impl Home {
+impl HostLinkState {
     /// How a VF's link is at home now.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Home {
             mtu: Some(link.mtu),
             up: link.up,
             altnames: Some(altnames.cloned().collect()),
-            settings: Some(LinkSettings::of(node, link)?),
+            settings: Some(VfLinkSettings::of(node, link)?),
         })
     }
 
@@ -230,7 +230,7 @@ mod tests {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let links = Handle::open().unwrap();
             let lo = links.link(&"lo".parse().unwrap()).unwrap();
-            let home = Home::noted("lo".parse().unwrap(), None, Some(lo.mtu));
+            let home = HostLinkState::noted("lo".parse().unwrap(), None, Some(lo.mtu));
             links.set_up(lo.index, true).unwrap();
             // The second goes with the first, and IPv6's when the link goes down.
             for address in ["10.0.0.1/24", "10.0.0.2/24", "fd00::5/64"] {

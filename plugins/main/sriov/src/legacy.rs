@@ -1,41 +1,41 @@
 //! VFs that the Go plugin gave to pods before this one took its place.
 //!
-//! It noted its configuration and the VF's former state in `sriov/<container>-<ifname>`; [`Noted`] is what
+//! It noted its configuration and the VF's former state in `sriov/<container>-<ifname>`; [`GoSriovState`] is what
 //! can be taken back by it, made of our own changes.
 
 use addr::{Attachment, LinkName, MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
-use cni::{Del, Error as CniError, Fields};
-use go_plugins::{Allocation, GoFile};
+use cni::{ConfObject, DelRequest, Error as CniError};
+use go_plugins::{GoStateFile, GoVfAllocation};
 use netns::NetNs;
 use plugin::{Error, Node, attachment};
-use rtnl::{VfSettingsChange, VfVlanTag};
+use rtnl::{VfSetting, VfVlanTag};
 use sysfs::Function;
 use tracing::info;
 
 use crate::{
-    NAME, change::Change, error::SriovError, home::Home, link_move::LinkMove, mac::FormerMac,
-    settings::Configured, vf::is_anothers,
+    NAME, change::Change, error::SriovError, home::HostLinkState, link_move::LinkMove, mac::SavedAdminMac,
+    settings::VfConfigured, vf::is_anothers,
 };
 
 /// Takes back what the Go plugin noted of an attachment, if it noted any.
 ///
 /// # Errors
 /// What is left; the Go plugin's files then stay for the next DEL.
-pub(crate) fn take_back(request: &Del<'_>, node: &Node) -> Result<(), Error> {
+pub(crate) fn take_back(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
     let Attachment { container_id, ifname } = &request.attachment;
     let Some(file) =
         node.go_state.find(NAME, &format!("{container_id}-{ifname}"), node.go_file_lock().at())?
     else {
         return Ok(());
     };
-    let Some(noted) = Noted::read(&file) else { return Ok(()) };
+    let Some(noted) = GoSriovState::read(&file) else { return Ok(()) };
     let allocation = node.go_state.allocation(noted.vf);
     let is_anothers = || is_anothers(node, noted.vf, &request.attachment);
     if file.is_outdated() || (is_anothers()? && allocation.is_none()) {
         info!(vf = %noted.vf, "the VF is another pod's by now and is left alone");
         return Ok(file.remove()?);
     }
-    let path = request.netns.as_deref().or_else(|| allocation.as_ref().map(Allocation::netns));
+    let path = request.netns.as_deref().or_else(|| allocation.as_ref().map(GoVfAllocation::netns));
     // Not held open any longer than this: the pod may be about to end.
     let changes = noted.changes(node, &request.attachment, path.and_then(go_plugins::living).as_ref())?;
     attachment::revert_all(node, &changes)?;
@@ -44,7 +44,7 @@ pub(crate) fn take_back(request: &Del<'_>, node: &Node) -> Result<(), Error> {
         return Ok(());
     }
     info!(vf = %noted.vf, "took back what the Go plugin had attached");
-    allocation.map_or(Ok(()), Allocation::remove)?;
+    allocation.map_or(Ok(()), GoVfAllocation::remove)?;
     Ok(file.remove()?)
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn make_room(node: &Node, vf: PciAddress, owner: &Attachment) -> Resu
         return Err(SriovError::GoPluginHasIt { vf, netns: allocation.netns().to_owned() }.into());
     }
     if let Some(file) = node.go_state.newest_about(NAME, &vf.to_string(), node.go_file_lock().at())?
-        && let Some(noted) = Noted::read(&file)
+        && let Some(noted) = GoSriovState::read(&file)
     {
         info!(%vf, "taking back a VF whose pod is gone without a DEL");
         attachment::revert_all(node, &noted.changes(node, owner, None)?)?;
@@ -70,19 +70,19 @@ pub(crate) fn make_room(node: &Node, vf: PciAddress, owner: &Attachment) -> Resu
 
 /// What the Go plugin noted of an attachment.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Noted {
+pub struct GoSriovState {
     vf: PciAddress,
     /// What the PF showed as the VF's MAC.
     mac: Option<MacAddr>,
     /// What brings those settings back that the configuration changed.
-    restore: Vec<VfSettingsChange>,
+    restore: Vec<VfSetting>,
     /// A VF in user space had no link.
-    home: Option<Home>,
+    home: Option<HostLinkState>,
 }
 
-impl Noted {
+impl GoSriovState {
     /// Reads a file; `None` if it cannot be understood.
-    fn read(file: &GoFile) -> Option<Self> {
+    fn read(file: &GoStateFile) -> Option<Self> {
         Self::of(&file.fields()).inspect_err(|why| file.leave(why)).ok()
     }
 
@@ -90,7 +90,7 @@ impl Noted {
     ///
     /// # Errors
     /// What cannot be understood of it.
-    pub fn of(conf: &Fields<'_>) -> Result<Self, CniError> {
+    pub fn of(conf: &ConfObject<'_>) -> Result<Self, CniError> {
         let missing = |key: &str| conf.wrong(key, "a value", "none");
         let vf = conf.text("deviceID")?.ok_or_else(|| missing("deviceID"))?;
         let former = conf.object("OrigVfState")?.ok_or_else(|| missing("OrigVfState"))?;
@@ -110,9 +110,9 @@ impl Noted {
         }
         let Some(pf) = node.sysfs.pf_of(self.vf)? else { return Ok(Vec::new()) };
         let index = node.sysfs.vf_index(self.vf)?;
-        let mac = self.mac.map(|mac| FormerMac::noted(owner, self.vf, pf, index, mac));
+        let mac = self.mac.map(|mac| SavedAdminMac::noted(owner, self.vf, pf, index, mac));
         let link_move = self.home.clone().map(|home| LinkMove::noted(owner, self.vf, pod, home));
-        let settings = Configured::noted(owner, self.vf, pf, index, self.restore.clone());
+        let settings = VfConfigured::noted(owner, self.vf, pf, index, self.restore.clone());
         Ok(mac
             .map(Change::Mac)
             .into_iter()
@@ -123,30 +123,30 @@ impl Noted {
 }
 
 /// What brings settings back: only those that were configured, for the others may be an operator's by now.
-fn restore(conf: &Fields<'_>, former: &Fields<'_>) -> Result<Vec<VfSettingsChange>, CniError> {
+fn restore(conf: &ConfObject<'_>, former: &ConfObject<'_>) -> Result<Vec<VfSetting>, CniError> {
     let mut restore = Vec::new();
     if conf.integer("vlan")?.is_some() {
-        restore.push(VfSettingsChange::Vlan(vlan(former)?));
+        restore.push(VfSetting::Vlan(vlan(former)?));
     }
     if conf.text("MAC")?.is_some() {
-        restore.push(VfSettingsChange::Mac(MacAddr::ZERO));
+        restore.push(VfSetting::Mac(MacAddr::ZERO));
     }
     if conf.integer("min_tx_rate")?.is_some() || conf.integer("max_tx_rate")?.is_some() {
-        restore.push(VfSettingsChange::Rate(number(former, "MinTxRate")?, number(former, "MaxTxRate")?));
+        restore.push(VfSetting::Rate(number(former, "MinTxRate")?, number(former, "MaxTxRate")?));
     }
     if conf.text("spoofchk")?.is_some() {
-        restore.push(VfSettingsChange::SpoofCheck(former.flag("SpoofChk")?.unwrap_or_default()));
+        restore.push(VfSetting::SpoofCheck(former.flag("SpoofChk")?.unwrap_or_default()));
     }
     if conf.text("trust")?.is_some() {
-        restore.push(VfSettingsChange::Trust(former.flag("Trust")?.unwrap_or_default()));
+        restore.push(VfSetting::Trust(former.flag("Trust")?.unwrap_or_default()));
     }
     if conf.text("link_state")?.is_some() {
-        restore.push(VfSettingsChange::LinkState(number(former, "LinkState")?));
+        restore.push(VfSetting::LinkState(number(former, "LinkState")?));
     }
     Ok(restore)
 }
 
-fn vlan(former: &Fields<'_>) -> Result<VfVlanTag, CniError> {
+fn vlan(former: &ConfObject<'_>) -> Result<VfVlanTag, CniError> {
     let number = |key| former.integer(key).map(Option::unwrap_or_default);
     let id = VlanId::try_from(number("Vlan")?);
     let qos = VlanQos::try_from(number("VlanQoS")?);
@@ -159,20 +159,20 @@ fn vlan(former: &Fields<'_>) -> Result<VfVlanTag, CniError> {
     Ok(VfVlanTag { id: id.map_err(invalid("Vlan"))?, qos: qos.map_err(invalid("VlanQoS"))?, proto })
 }
 
-fn home(former: &Fields<'_>) -> Result<Option<Home>, CniError> {
+fn home(former: &ConfObject<'_>) -> Result<Option<HostLinkState>, CniError> {
     let Some(name) = former.text("HostIFName")? else { return Ok(None) };
     let name: LinkName = name.parse().map_err(|e| former.wrong("HostIFName", "a link's name", e))?;
     // Versions that did not look at the MTU noted 0.
     let mtu = Some(number(former, "MTU")?).filter(|mtu| *mtu != 0);
-    Ok(Some(Home::noted(name, mac(former, "EffectiveMAC")?, mtu)))
+    Ok(Some(HostLinkState::noted(name, mac(former, "EffectiveMAC")?, mtu)))
 }
 
-fn mac(former: &Fields<'_>, key: &str) -> Result<Option<MacAddr>, CniError> {
+fn mac(former: &ConfObject<'_>, key: &str) -> Result<Option<MacAddr>, CniError> {
     let text = former.text(key)?;
     text.map(|text| text.parse().map_err(|e| former.wrong(key, "a MAC address", e))).transpose()
 }
 
-fn number(former: &Fields<'_>, key: &str) -> Result<u32, CniError> {
+fn number(former: &ConfObject<'_>, key: &str) -> Result<u32, CniError> {
     let value = former.integer(key)?.unwrap_or_default();
     u32::try_from(value).map_err(|_| former.wrong(key, "a number of at least 0", value))
 }
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    fn noted(settings: &Value) -> Result<Noted, CniError> {
+    fn noted(settings: &Value) -> Result<GoSriovState, CniError> {
         let mut file = json!({
             "cniVersion": "1.0.0", "name": "rail0", "type": "sriov", "ipam": {"type": "host-local"},
             "OrigVfState": {
@@ -195,12 +195,12 @@ mod tests {
             "deviceID": "0000:af:00.3", "VFID": 1, "min_tx_rate": null, "max_tx_rate": null, "runtimeConfig": {}
         });
         file.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
-        Noted::of(&Fields::new(file.as_object().unwrap(), ""))
+        GoSriovState::of(&ConfObject::new(file.as_object().unwrap(), ""))
     }
 
-    fn tag(id: i64, qos: i64, proto: VlanProto) -> VfSettingsChange {
+    fn tag(id: i64, qos: i64, proto: VlanProto) -> VfSetting {
         let (id, qos) = (VlanId::try_from(id).unwrap(), VlanQos::try_from(qos).unwrap());
-        VfSettingsChange::Vlan(VfVlanTag { id, qos, proto })
+        VfSetting::Vlan(VfVlanTag { id, qos, proto })
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(plain.restore, []);
         assert_eq!(plain.mac, Some(MacAddr::ZERO));
         let mac = "c2:11:22:33:44:55".parse().ok();
-        assert_eq!(plain.home, Some(Home::noted("ens6f0v1".parse().unwrap(), mac, Some(1500))));
+        assert_eq!(plain.home, Some(HostLinkState::noted("ens6f0v1".parse().unwrap(), mac, Some(1500))));
 
         let all = noted(&json!({
             "vlan": 5, "MAC": "c2:00:00:00:00:01", "max_tx_rate": 100, "spoofchk": "off", "trust": "on",
@@ -217,11 +217,11 @@ mod tests {
         }));
         let restored = [
             tag(0, 0, VlanProto::Dot1Q),
-            VfSettingsChange::Mac(MacAddr::ZERO),
-            VfSettingsChange::Rate(0, 0),
-            VfSettingsChange::SpoofCheck(true),
-            VfSettingsChange::Trust(false),
-            VfSettingsChange::LinkState(0),
+            VfSetting::Mac(MacAddr::ZERO),
+            VfSetting::Rate(0, 0),
+            VfSetting::SpoofCheck(true),
+            VfSetting::Trust(false),
+            VfSetting::LinkState(0),
         ];
         assert_eq!(all.unwrap().restore, restored);
     }

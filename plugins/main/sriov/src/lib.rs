@@ -23,31 +23,31 @@ mod settings;
 mod vf;
 
 use addr::Attachment;
-use cni::{Add, AddResult, Check, Del, Error, Status};
+use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
 use plugin::{JournaledPlugin, Node, collect, delegate, not_available};
-use state::claim::Part;
+use state::claim::ClaimKind;
 
-pub use legacy::Noted;
+pub use legacy::GoSriovState;
 
-use self::{change::Change, conf::Conf, vf::Vf};
+use self::{change::Change, conf::SriovConf, vf::HostVf};
 
 /// The sriov plugin.
 #[derive(Debug)]
-pub struct Sriov;
+pub struct SriovPlugin;
 
-const NAME: &str = Sriov::NAME;
+const NAME: &str = SriovPlugin::NAME;
 
-impl JournaledPlugin for Sriov {
+impl JournaledPlugin for SriovPlugin {
     const NAME: &'static str = "sriov";
     type Change = Change;
 
-    fn add(&self, node: &Node, request: &Add<'_>) -> Result<AddResult, Error> {
+    fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {
         add::add(node, request)
     }
 
     /// The pod may be the Go plugin's; if it is nobody's, the IPAM plugin is told all the same. As in ADD,
     /// addresses are free only when nobody answers to them any more, but a dhcp client needs the link.
-    fn del_without_journal(&self, node: &Node, request: &Del<'_>) -> Result<(), Error> {
+    fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
         let needs_link = delegate::needs_link(&request.common).unwrap_or(false);
         let early = needs_link.then(|| delegate::del(request, node));
         let taken_back = legacy::take_back(request, node);
@@ -55,23 +55,24 @@ impl JournaledPlugin for Sriov {
         Ok(taken_back?)
     }
 
-    fn check(&self, node: &Node, request: &Check<'_>) -> Result<(), Error> {
+    fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
         check::check(node, request)
     }
 
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin::Error> {
-        let released = collect::devices(node, Part::Vf, valid);
-        released.and(collect::devices(node, Part::Rdma, valid))
+        let released = collect::devices(node, ClaimKind::Vf, valid);
+        released.and(collect::devices(node, ClaimKind::Rdma, valid))
     }
 
-    fn status(&self, node: &Node, request: &Status<'_>) -> Result<(), Error> {
-        let device = Conf::device(&request.common).map_err(not_available)?;
-        if Conf::isolation(&request.common).map_err(not_available)?.is_some() {
+    fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
+        let device = SriovConf::device(&request.common).map_err(not_available)?;
+        if SriovConf::isolation(&request.common).map_err(not_available)?.is_some() {
             exclusive::in_exclusive_mode(node).map_err(not_available)?;
         }
         delegate::status(request, node)?;
         // Which VF is the device plugin's decision; without a fixed one there must be any.
-        let there = device.map_or_else(|| Vf::any_exists(node), |pci| Vf::exists(node, pci).map(drop));
+        let there =
+            device.map_or_else(|| HostVf::any_exists(node), |pci| HostVf::exists(node, pci).map(drop));
         there.map_err(not_available)
     }
 }

@@ -3,10 +3,10 @@
 use std::{fmt, path::PathBuf, time::Duration};
 
 use addr::{Attachment, LinkName, PciAddress};
-use cni::Add;
+use cni::AddRequest;
 use netns::{NetNs, NetNsId};
 use nix::errno::Errno;
-use plugin::{Error, Node, Pod, other_netns};
+use plugin::{Error, Node, PodNetns, other_netns};
 use rtnl::{Handle, Link, indexes_above};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
@@ -15,7 +15,7 @@ use tracing::warn;
 
 use crate::{
     error::SriovError,
-    home::Home,
+    home::HostLinkState,
     vf::{is_anothers, link_at_home, may_have_link, wait_at_home},
 };
 
@@ -43,7 +43,7 @@ pub struct LinkMove {
     /// Absent if that namespace was gone when this was written down.
     netns_id: Option<NetNsId>,
     /// How it was at home.
-    home: Home,
+    home: HostLinkState,
 }
 
 impl LinkMove {
@@ -52,16 +52,16 @@ impl LinkMove {
     /// # Errors
     /// If the pod's links cannot be looked at.
     pub(crate) fn of(
-        request: &Add<'_>,
+        request: &AddRequest<'_>,
         node: &Node,
-        pod: &Pod,
+        pod: &PodNetns,
         vf: PciAddress,
         link: &Link,
     ) -> Result<Self, Error> {
         let ifname = request.attachment.ifname.clone();
         let highest = pod.links.links()?.iter().map(|link| link.index).max().unwrap_or_default();
         let own = Some(link.index).filter(|own| *own > highest);
-        let home = Home::of(node, vf, link)?;
+        let home = HostLinkState::of(node, vf, link)?;
         Ok(Self {
             owner: request.attachment.clone(),
             vf,
@@ -74,7 +74,12 @@ impl LinkMove {
     }
 
     /// The move that another program made, by what it noted.
-    pub(crate) fn noted(owner: &Attachment, vf: PciAddress, pod: Option<&NetNs>, home: Home) -> Self {
+    pub(crate) fn noted(
+        owner: &Attachment,
+        vf: PciAddress,
+        pod: Option<&NetNs>,
+        home: HostLinkState,
+    ) -> Self {
         Self {
             owner: owner.clone(),
             vf,
@@ -90,7 +95,7 @@ impl LinkMove {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub(crate) fn move_to_pod(&self, node: &Node, pod: &Pod, link: &Link) -> Result<Link, Error> {
+    pub(crate) fn move_to_pod(&self, node: &Node, pod: &PodNetns, link: &Link) -> Result<Link, Error> {
         let links = node.links()?;
         // They are noted. One that a link of the pod has would keep it from going, and one that is the pod's name for it
         // from having that.
@@ -147,7 +152,7 @@ impl LinkMove {
     fn fetch(&self, node: &Node) -> Result<(), Error> {
         for netns in other_netns()? {
             // One that ends meanwhile gives the link back by itself.
-            let Ok(pod) = Pod::of(netns) else { continue };
+            let Ok(pod) = PodNetns::of(netns) else { continue };
             let device = self.vf.to_string();
             let links = pod.links.links().unwrap_or_default();
             let Some(link) = links.into_iter().find(|link| link.device.as_ref() == Some(&device)) else {
@@ -163,8 +168,8 @@ impl LinkMove {
     }
 
     /// The pod, if it lives.
-    fn pod(&self) -> Result<Option<Pod>, Error> {
-        self.netns_id.map_or(Ok(None), |id| Pod::find(&self.netns, id))
+    fn pod(&self) -> Result<Option<PodNetns>, Error> {
+        self.netns_id.map_or(Ok(None), |id| PodNetns::find(&self.netns, id))
     }
 
     /// Whether a link is the VF's, as far as the kernel tells: before Linux 5.14 only that it is a physical one.
@@ -188,7 +193,7 @@ impl LinkMove {
         Ok(links.links()?.into_iter().find(|link| link.device.as_ref() == Some(&device)))
     }
 
-    fn move_home(&self, pod: &Pod, link: &Link) -> Result<(), Error> {
+    fn move_home(&self, pod: &PodNetns, link: &Link) -> Result<(), Error> {
         let home = NetNs::current()?;
         if let Err(error) = self.home.restore_mac(&pod.links, link) {
             // At home it is tried again; here it must not keep the link from going.
@@ -199,7 +204,7 @@ impl LinkMove {
 
     /// Its other names are the pod's; at home it gets back what it had. The kernel moves no link with an altname that is
     /// taken where it goes, and older ones make two links of one name.
-    fn move_named(&self, pod: &Pod, home: &NetNs, link: &Link) -> Result<(), Error> {
+    fn move_named(&self, pod: &PodNetns, home: &NetNs, link: &Link) -> Result<(), Error> {
         let mut altnames = !link.altnames.is_empty();
         for _ in 0..RENAMINGS {
             if altnames && let Err(error) = pod.links.remove_altnames(link.index) {
@@ -220,7 +225,7 @@ impl LinkMove {
         Err(SriovError::RenamedFaster(self.vf).into())
     }
 
-    fn move_under_its_name(&self, pod: &Pod, home: &NetNs, link: &Link) -> Result<(), rtnl::Error> {
+    fn move_under_its_name(&self, pod: &PodNetns, home: &NetNs, link: &Link) -> Result<(), rtnl::Error> {
         let name = &self.home.name;
         match pod.links.move_link(link.index, home, name, self.home.index()) {
             Err(rtnl::Error::Netlink(e)) if e.errno() == Some(Errno::EBUSY) => {
@@ -230,7 +235,7 @@ impl LinkMove {
         }
     }
 
-    fn move_under_any_name(&self, pod: &Pod, home: &NetNs, link: &Link) -> Result<(), Error> {
+    fn move_under_any_name(&self, pod: &PodNetns, home: &NetNs, link: &Link) -> Result<(), Error> {
         let any = "dev%d".parse().map_err(|source| SriovError::Nameless { vf: self.vf, source })?;
         Ok(pod.links.move_link(link.index, home, &any, None)?)
     }

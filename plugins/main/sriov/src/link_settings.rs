@@ -16,13 +16,13 @@ use crate::error::SriovError;
 
 /// Settings of a VF's link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LinkSettings {
+pub(crate) struct VfLinkSettings {
     link: KernelSettings,
     driver: DriverSettings,
     napi: NapiSettings,
 }
 
-impl LinkSettings {
+impl VfLinkSettings {
     /// Those of a link that is at home.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl LinkSettings {
         // One that cannot be written is none that an ioctl or a path can have.
         let name: Option<LinkName> = link.name.parse().ok();
         let of_name = |name: LinkName| {
-            let driver = ethtool::Socket::open().and_then(|socket| socket.driver_settings(&name));
+            let driver = ethtool::EthtoolSocket::open().and_then(|socket| socket.driver_settings(&name));
             (driver.unwrap_or_default(), node.sysfs.napi_settings(&name).unwrap_or_default())
         };
         let (driver, napi) = name.map(of_name).unwrap_or_default();
@@ -58,7 +58,7 @@ impl LinkSettings {
     pub(crate) fn restore(&self, node: &Node, link: &Link) -> Result<(), Error> {
         if let Ok(name) = link.name.parse() {
             let driver =
-                ethtool::Socket::open().and_then(|it| it.restore_driver_settings(&name, &self.driver));
+                ethtool::EthtoolSocket::open().and_then(|it| it.restore_driver_settings(&name, &self.driver));
             if let Err(error) = driver {
                 warn!(%error, "a setting of the VF's driver is as the pod left it");
             }

@@ -9,15 +9,15 @@ use std::fmt;
 
 use addr::{Attachment, MacAddr, PciAddress};
 use plugin::{Error, Node, patiently};
-use rtnl::{VfIndex, VfSettingsChange};
+use rtnl::{VfIndex, VfSetting};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 
-use crate::vf::{Pf, Vf, is_anothers};
+use crate::vf::{HostVf, VfParent, is_anothers};
 
 /// The address that a PF showed for a VF before its settings were changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FormerMac {
+pub struct SavedAdminMac {
     owner: Attachment,
     vf: PciAddress,
     pf: PciAddress,
@@ -25,9 +25,9 @@ pub struct FormerMac {
     mac: MacAddr,
 }
 
-impl FormerMac {
+impl SavedAdminMac {
     /// What the PF shows now.
-    pub(crate) fn of(owner: &Attachment, vf: &Vf) -> Option<Self> {
+    pub(crate) fn of(owner: &Attachment, vf: &HostVf) -> Option<Self> {
         let mac = vf.settings.mac?;
         Some(Self { owner: owner.clone(), vf: vf.pci, pf: vf.pf.pci, index: vf.index, mac })
     }
@@ -48,17 +48,17 @@ impl FormerMac {
         if !node.sysfs.has(&Function::Pci(self.vf))? || is_anothers(node, self.vf, &self.owner)? {
             return Ok(());
         }
-        let (pf, now) = Pf::find(node, self.pf, self.index)?;
+        let (pf, now) = VfParent::find(node, self.pf, self.index)?;
         if now.mac == Some(self.mac) || self.mac.is_zero() {
             return Ok(());
         }
-        let (links, mac) = (node.links()?, VfSettingsChange::Mac(self.mac));
+        let (links, mac) = (node.links()?, VfSetting::Mac(self.mac));
         // The link has just got its address back, and some drivers reset the VF for that.
         Ok(patiently(|| links.set_vf(pf.link.index, self.index, mac))?)
     }
 }
 
-impl fmt::Display for FormerMac {
+impl fmt::Display for SavedAdminMac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "administrative MAC of VF {}", self.vf)
     }

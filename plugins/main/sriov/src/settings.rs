@@ -5,50 +5,44 @@ use std::fmt;
 use addr::{Attachment, PciAddress};
 use nix::errno::Errno;
 use plugin::{Error, Node, patiently};
-use rtnl::{VfIndex, VfSettings, VfSettingsChange, VfVlanTag};
+use rtnl::{VfIndex, VfSetting, VfSettings, VfVlanTag};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 
 use crate::{
-    conf::Conf,
+    conf::SriovConf,
     error::SriovError,
-    vf::{Pf, Vf, is_anothers},
+    vf::{HostVf, VfParent, is_anothers},
 };
 
 /// A VF was configured through its PF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Configured {
+pub struct VfConfigured {
     owner: Attachment,
     vf: PciAddress,
     pf: PciAddress,
     index: VfIndex,
     /// What is set, in the order in which it is.
-    set: Vec<VfSettingsChange>,
+    set: Vec<VfSetting>,
     /// What brings the former settings back.
-    restore: Vec<VfSettingsChange>,
+    restore: Vec<VfSetting>,
 }
 
-impl Configured {
+impl VfConfigured {
     /// The changes that an ADD will make. What the VF has already, and what the configuration does not
     /// mention, is left alone.
-    pub(crate) fn of(owner: &Attachment, vf: &Vf, conf: &Conf) -> Self {
+    pub(crate) fn of(owner: &Attachment, vf: &HostVf, conf: &SriovConf) -> Self {
         let now = &vf.settings;
         let mut wanted = Vec::new();
-        wanted.extend(conf.vlan.map(|tag| (VfSettingsChange::Vlan(tag), former_vlan(now, tag))));
-        wanted.extend(
-            conf.mac.map(|mac| (VfSettingsChange::Mac(mac), VfSettingsChange::Mac(addr::MacAddr::ZERO))),
-        );
-        wanted.extend(conf.rate.map(|(min, max)| (VfSettingsChange::Rate(min, max), former_rate(now))));
+        wanted.extend(conf.vlan.map(|tag| (VfSetting::Vlan(tag), former_vlan(now, tag))));
+        wanted.extend(conf.mac.map(|mac| (VfSetting::Mac(mac), VfSetting::Mac(addr::MacAddr::ZERO))));
+        wanted.extend(conf.rate.map(|(min, max)| (VfSetting::Rate(min, max), former_rate(now))));
         let former = now.spoofchk.unwrap_or_default();
-        wanted.extend(
-            conf.spoofchk.map(|on| (VfSettingsChange::SpoofCheck(on), VfSettingsChange::SpoofCheck(former))),
-        );
+        wanted.extend(conf.spoofchk.map(|on| (VfSetting::SpoofCheck(on), VfSetting::SpoofCheck(former))));
         let former = now.trust.unwrap_or_default();
-        wanted.extend(conf.trust.map(|on| (VfSettingsChange::Trust(on), VfSettingsChange::Trust(former))));
+        wanted.extend(conf.trust.map(|on| (VfSetting::Trust(on), VfSetting::Trust(former))));
         let former = now.link_state.unwrap_or_default();
-        wanted.extend(
-            conf.link_state.map(|s| (VfSettingsChange::LinkState(s), VfSettingsChange::LinkState(former))),
-        );
+        wanted.extend(conf.link_state.map(|s| (VfSetting::LinkState(s), VfSetting::LinkState(former))));
         wanted.retain(|(change, _)| !change.is_in_place(now));
         let (set, restore) = wanted.into_iter().unzip();
         Self { owner: owner.clone(), vf: vf.pci, pf: vf.pf.pci, index: vf.index, set, restore }
@@ -60,7 +54,7 @@ impl Configured {
         vf: PciAddress,
         pf: PciAddress,
         index: VfIndex,
-        restore: Vec<VfSettingsChange>,
+        restore: Vec<VfSetting>,
     ) -> Self {
         Self { owner: owner.clone(), vf, pf, index, set: Vec::new(), restore }
     }
@@ -69,19 +63,14 @@ impl Configured {
     ///
     /// # Errors
     /// The first that the driver refused, by name.
-    pub(crate) fn apply(&self, node: &Node, pf: &Pf) -> Result<(), Error> {
+    pub(crate) fn apply(&self, node: &Node, pf: &VfParent) -> Result<(), Error> {
         let apart = self.at_once(node, pf, &self.set)?;
         apart.iter().try_for_each(|change| self.set_one(node, pf, *change))
     }
 
     /// Makes changes by one message, and returns those that are to be made one by one: a refusal does not name its
     /// setting, and a driver that resets the VF for the first refuses the next.
-    fn at_once(
-        &self,
-        node: &Node,
-        pf: &Pf,
-        changes: &[VfSettingsChange],
-    ) -> Result<Vec<VfSettingsChange>, Error> {
+    fn at_once(&self, node: &Node, pf: &VfParent, changes: &[VfSetting]) -> Result<Vec<VfSetting>, Error> {
         if changes.len() < 2 {
             return Ok(changes.to_vec());
         }
@@ -93,7 +82,7 @@ impl Configured {
         Ok(changes.iter().filter(|change| !change.is_in_place(&now)).copied().collect())
     }
 
-    fn set_one(&self, node: &Node, pf: &Pf, change: VfSettingsChange) -> Result<(), Error> {
+    fn set_one(&self, node: &Node, pf: &VfParent, change: VfSetting) -> Result<(), Error> {
         let Err(error) = self.set_patiently(node, pf, change) else { return Ok(()) };
         let unsupported = matches!(
             &error,
@@ -107,7 +96,7 @@ impl Configured {
         Err(SriovError::UnsupportedSetting { key, driver, pf, vf: self.vf, source: error }.into())
     }
 
-    fn set_patiently(&self, node: &Node, pf: &Pf, change: VfSettingsChange) -> Result<(), Error> {
+    fn set_patiently(&self, node: &Node, pf: &VfParent, change: VfSetting) -> Result<(), Error> {
         let links = node.links()?;
         Ok(patiently(|| links.set_vf(pf.link.index, self.index, change))?)
     }
@@ -121,7 +110,7 @@ impl Configured {
         if !node.sysfs.has(&Function::Pci(self.vf))? {
             return Ok(());
         }
-        let (pf, now) = Pf::find(node, self.pf, self.index)?;
+        let (pf, now) = VfParent::find(node, self.pf, self.index)?;
         let changed: Vec<_> = self.restore.iter().filter(|it| !it.is_in_place(&now)).copied().collect();
         let mut result = Ok(());
         for change in self.at_once(node, &pf, &changed)? {
@@ -133,10 +122,10 @@ impl Configured {
 
     /// Not every driver (be2net, qede) knows a zero MAC for "the VF may choose"; then the former one is set
     /// over the pod's, by [`crate::mac`].
-    fn restore_one(&self, node: &Node, pf: &Pf, change: VfSettingsChange) -> Result<(), Error> {
+    fn restore_one(&self, node: &Node, pf: &VfParent, change: VfSetting) -> Result<(), Error> {
         let restored = self.set_one(node, pf, change);
         match (&restored, change) {
-            (Err(Error::Link(rtnl::Error::Netlink(e))), VfSettingsChange::Mac(mac))
+            (Err(Error::Link(rtnl::Error::Netlink(e))), VfSetting::Mac(mac))
                 if mac.is_zero() && e.errno() == Some(Errno::EINVAL) =>
             {
                 Ok(())
@@ -147,7 +136,7 @@ impl Configured {
 
     /// Looks whether the settings are as they were made.
     pub(crate) fn verify(&self, node: &Node) -> Result<(), Error> {
-        let (_, now) = Pf::find(node, self.pf, self.index)?;
+        let (_, now) = VfParent::find(node, self.pf, self.index)?;
         match self.set.iter().find(|change| !change.is_in_place(&now)) {
             None => Ok(()),
             Some(change) => {
@@ -159,29 +148,29 @@ impl Configured {
 }
 
 /// The configuration's key of a setting.
-fn key(change: VfSettingsChange) -> &'static str {
+fn key(change: VfSetting) -> &'static str {
     match change {
-        VfSettingsChange::Vlan(VfVlanTag { proto: addr::VlanProto::Dot1Ad, .. }) => "vlanProto 802.1ad",
-        VfSettingsChange::Vlan(_) => "vlan",
-        VfSettingsChange::Mac(_) => "mac",
-        VfSettingsChange::Rate(..) => "min_tx_rate, max_tx_rate",
-        VfSettingsChange::SpoofCheck(_) => "spoofchk",
-        VfSettingsChange::Trust(_) => "trust",
-        VfSettingsChange::LinkState(_) => "link_state",
-        VfSettingsChange::NodeGuid(_) | VfSettingsChange::PortGuid(_) => "guid",
+        VfSetting::Vlan(VfVlanTag { proto: addr::VlanProto::Dot1Ad, .. }) => "vlanProto 802.1ad",
+        VfSetting::Vlan(_) => "vlan",
+        VfSetting::Mac(_) => "mac",
+        VfSetting::Rate(..) => "min_tx_rate, max_tx_rate",
+        VfSetting::SpoofCheck(_) => "spoofchk",
+        VfSetting::Trust(_) => "trust",
+        VfSetting::LinkState(_) => "link_state",
+        VfSetting::NodeGuid(_) | VfSetting::PortGuid(_) => "guid",
     }
 }
 
 /// The former tag; without one, no tag of the present protocol.
-fn former_vlan(now: &VfSettings, wanted: VfVlanTag) -> VfSettingsChange {
-    VfSettingsChange::Vlan(now.vlan.unwrap_or(VfVlanTag { id: addr::VlanId::NONE, ..wanted }))
+fn former_vlan(now: &VfSettings, wanted: VfVlanTag) -> VfSetting {
+    VfSetting::Vlan(now.vlan.unwrap_or(VfVlanTag { id: addr::VlanId::NONE, ..wanted }))
 }
 
-fn former_rate(now: &VfSettings) -> VfSettingsChange {
-    VfSettingsChange::Rate(now.min_tx_rate.unwrap_or_default(), now.max_tx_rate.unwrap_or_default())
+fn former_rate(now: &VfSettings) -> VfSetting {
+    VfSetting::Rate(now.min_tx_rate.unwrap_or_default(), now.max_tx_rate.unwrap_or_default())
 }
 
-impl fmt::Display for Configured {
+impl fmt::Display for VfConfigured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "settings of VF {}", self.vf)
     }

@@ -6,7 +6,7 @@ use addr::{Attachment, PciAddress};
 use cni::Error as CniError;
 use plugin::{Error, Node};
 use rtnl::{Link, VfIndex, VfSettings};
-use state::claim::{self, Part};
+use state::claim::{self, ClaimKind};
 use sysfs::Function;
 
 use crate::error::SriovError;
@@ -18,9 +18,9 @@ const RETURN: Duration = Duration::from_secs(20);
 const USER_SPACE_DRIVERS: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
 /// A VF at home on the node.
-pub(crate) struct Vf {
+pub(crate) struct HostVf {
     pub(crate) pci: PciAddress,
-    pub(crate) pf: Pf,
+    pub(crate) pf: VfParent,
     pub(crate) index: VfIndex,
     /// Its link; `None` if a user-space driver has it.
     pub(crate) link: Option<Link>,
@@ -29,12 +29,12 @@ pub(crate) struct Vf {
 }
 
 /// A VF's PF.
-pub(crate) struct Pf {
+pub(crate) struct VfParent {
     pub(crate) pci: PciAddress,
     pub(crate) link: Link,
 }
 
-impl Pf {
+impl VfParent {
     /// The PF of a PCI address, with the settings of one of its VFs.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Pf {
     }
 }
 
-impl Vf {
+impl HostVf {
     /// Looks whether a PCI address is a VF's, and returns its PF's.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Vf {
             is_ethernet(pci, link)?;
             is_free(node, pci, link)?;
         }
-        let (pf, settings) = Pf::find(node, pf, index)?;
+        let (pf, settings) = VfParent::find(node, pf, index)?;
         Ok(Self { pci, pf, index, link, settings })
     }
 
@@ -138,7 +138,7 @@ fn is_free(node: &Node, pci: PciAddress, link: &Link) -> Result<(), Error> {
 
 /// Whether another attachment has a VF: then nothing of it may be touched.
 pub(crate) fn is_anothers(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<bool, Error> {
-    Ok(claim::is_anothers(&node.state, node.claims_lock().at(), Part::Vf, &Function::Pci(vf), owner)?)
+    Ok(claim::is_anothers(&node.state, node.claims_lock().at(), ClaimKind::Vf, &Function::Pci(vf), owner)?)
 }
 
 /// Whether a VF is there and bound to a driver that gives it a link.
@@ -202,7 +202,7 @@ mod tests {
         };
         is_ethernet(pci, &link(rtnl::ETHERNET)).unwrap();
         let error = CniError::from(is_ethernet(pci, &link(rtnl::INFINIBAND)).unwrap_err());
-        assert_eq!(error.code, cni::Code::UNSUPPORTED_FIELD);
+        assert_eq!(error.code, cni::ErrorCode::UNSUPPORTED_FIELD);
         assert!(error.msg.contains("0000:af:00.2") && error.msg.contains("InfiniBand"), "{error:?}");
         assert!(error.details.contains("ib-sriov"), "{error:?}");
     }

@@ -1,28 +1,28 @@
 //! ADD: the function, its RDMA devices, into the pod.
 
-use cni::{Add, AddResult, Error as CniError};
-use exclusive::{Addition, Change, RdmaNeed};
+use cni::{AddRequest, AddResult, Error as CniError};
+use exclusive::{ExclusiveRdmaRequirement, RdmaAdd, RdmaChange};
 use plugin::{
     Error, Node,
-    attachment::{self, Beginning},
+    attachment::{self, JournalSpec},
 };
-use state::claim::{self, Part};
+use state::claim::{self, ClaimKind};
 use sysfs::Function;
 
 use crate::{NAME, conf, error::RdmaError};
 
 /// Gives a pod the RDMA devices of its function.
-pub(crate) fn add(node: &Node, request: &Add<'_>) -> Result<AddResult, CniError> {
+pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, CniError> {
     let Some(prev) = request.common.conf.prev_result()? else {
         return Err(CniError::config("RDMA-CNI is expected to be called as part of a plugin chain")
             .with_details("put rdma after sriov in the plugins of the network"));
     };
-    let need = RdmaNeed::of(&request.common)?;
+    let need = ExclusiveRdmaRequirement::of(&request.common)?;
     let pod = plugin::netns_of(&request.netns, request.own_netns_allowed)?;
     let socket = exclusive::in_exclusive_mode(node)?;
     let function = conf::function(request, &pod, &prev)?;
     may_be_moved(node, request, &function)?;
-    let beginning = Beginning {
+    let beginning = JournalSpec {
         plugin: NAME,
         attachment: &request.attachment,
         network: &request.common.conf.name,
@@ -30,7 +30,7 @@ pub(crate) fn add(node: &Node, request: &Add<'_>) -> Result<AddResult, CniError>
         netns: Some(pod.id()),
     };
     let journal = attachment::begin(node, &beginning)?;
-    let mut addition = Addition { request, node, pod: &pod, function: &function, socket };
+    let mut addition = RdmaAdd { request, node, pod: &pod, function: &function, socket };
     let addresses: Vec<_> = prev.ips.iter().map(|ip| ip.address.ip()).collect();
     attachment::all_or_nothing(journal, node, |journal| {
         let given = addition.make(journal)?;
@@ -41,16 +41,17 @@ pub(crate) fn add(node: &Node, request: &Add<'_>) -> Result<AddResult, CniError>
 }
 
 /// Refuses a function that is not there, or whose VF another attachment has.
-fn may_be_moved(node: &Node, request: &Add<'_>, function: &Function) -> Result<(), Error> {
+fn may_be_moved(node: &Node, request: &AddRequest<'_>, function: &Function) -> Result<(), Error> {
     if !node.sysfs.has(function)? {
         return Err(CniError::config(format!("deviceID: there is no device {function} on this node")).into());
     }
-    if claim::is_anothers(&node.state, node.claims_lock().at(), Part::Vf, function, &request.attachment)? {
+    if claim::is_anothers(&node.state, node.claims_lock().at(), ClaimKind::Vf, function, &request.attachment)?
+    {
         return Err(RdmaError::InUse(function.clone()).into());
     }
     // What a killed ADD of this plugin left has a journal of this plugin.
-    if claim::is_owners(&node.state, node.claims_lock().at(), Part::Rdma, function, &request.attachment)?
-        && attachment::find::<Change>(node, NAME, &request.attachment)?.is_none()
+    if claim::is_owners(&node.state, node.claims_lock().at(), ClaimKind::Rdma, function, &request.attachment)?
+        && attachment::find::<RdmaChange>(node, NAME, &request.attachment)?.is_none()
     {
         let msg = format!("the pod has the RDMA device of {function} already: sriov has rdmaIsolation");
         let details = "take rdma out of the chain, or rdmaIsolation out of sriov; nothing was changed";

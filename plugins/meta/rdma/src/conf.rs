@@ -1,6 +1,6 @@
 //! Which function's RDMA device a configuration means.
 
-use cni::{Add, AddResult, Error as CniError};
+use cni::{AddRequest, AddResult, Error as CniError};
 use netns::NetNs;
 use plugin::Error;
 use rtnl::Handle;
@@ -10,7 +10,7 @@ use sysfs::Function;
 ///
 /// # Errors
 /// If it is written wrongly, or cannot be found out.
-pub(crate) fn function(request: &Add<'_>, pod: &NetNs, prev: &AddResult) -> Result<Function, Error> {
+pub(crate) fn function(request: &AddRequest<'_>, pod: &NetNs, prev: &AddResult) -> Result<Function, Error> {
     let conf = &request.common.conf;
     let runtime = conf.runtime()?;
     let written = match conf.fields().text("deviceID")? {
@@ -24,7 +24,7 @@ pub(crate) fn function(request: &Add<'_>, pod: &NetNs, prev: &AddResult) -> Resu
 }
 
 /// The function behind the interface that the chain put into the pod: the kernel knows it.
-fn of_interface(request: &Add<'_>, pod: &NetNs, prev: &AddResult) -> Result<Function, Error> {
+fn of_interface(request: &AddRequest<'_>, pod: &NetNs, prev: &AddResult) -> Result<Function, Error> {
     let unknown = |why: String| {
         let msg = "\"DeviceID\" network configuration attribute is required for rdma CNI";
         Error::from(CniError::config(msg).with_details(why))

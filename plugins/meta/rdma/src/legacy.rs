@@ -3,10 +3,10 @@
 //! It noted them in `rdma/<network>-<container>-<ifname>`.
 
 use addr::Attachment;
-use cni::{Del, Error as CniError, Fields};
-use exclusive::{Change, DeviceMove};
+use cni::{ConfObject, DelRequest, Error as CniError};
+use exclusive::{DeviceMove, RdmaChange};
 use plugin::{Error, Node, attachment};
-use state::claim::{self, Part};
+use state::claim::{self, ClaimKind};
 use sysfs::Function;
 use tracing::info;
 
@@ -19,18 +19,18 @@ const VERSION: &str = "1.0";
 ///
 /// # Errors
 /// What is left; the Go plugin's file then stays for the next DEL.
-pub(crate) fn take_back(request: &Del<'_>, node: &Node) -> Result<(), Error> {
+pub(crate) fn take_back(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
     let Attachment { container_id, ifname } = &request.attachment;
     let name = format!("{}-{container_id}-{ifname}", request.common.conf.name);
     let Some(file) = node.go_state.find(NAME, &name, node.go_file_lock().at())? else { return Ok(()) };
-    let noted = Noted::of(&file.fields()).inspect_err(|why| file.leave(why));
+    let noted = GoRdmaState::of(&file.fields()).inspect_err(|why| file.leave(why));
     let Ok(noted) = noted else { return Ok(()) };
-    let Noted { function, device } = &noted;
+    let GoRdmaState { function, device } = &noted;
     if file.is_outdated()
         || claim::is_anothers(
             &node.state,
             node.claims_lock().at(),
-            Part::Rdma,
+            ClaimKind::Rdma,
             function,
             &request.attachment,
         )?
@@ -46,17 +46,17 @@ pub(crate) fn take_back(request: &Del<'_>, node: &Node) -> Result<(), Error> {
 
 /// What the Go plugin noted of an attachment.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Noted {
+pub struct GoRdmaState {
     function: Function,
     device: String,
 }
 
-impl Noted {
+impl GoRdmaState {
     /// Reads what its file says.
     ///
     /// # Errors
     /// What cannot be understood of it.
-    pub fn of(fields: &Fields<'_>) -> Result<Self, CniError> {
+    pub fn of(fields: &ConfObject<'_>) -> Result<Self, CniError> {
         let text = |key: &str| fields.text(key)?.ok_or_else(|| fields.wrong(key, "a text", "none"));
         let version = text("version")?;
         if version != VERSION {
@@ -73,7 +73,7 @@ impl Noted {
 
     /// What the Go plugin did, as a change of ours. Where the runtime does not name the pod any more, the Go
     /// sriov plugin of the same chain has noted it.
-    fn change(&self, request: &Del<'_>, node: &Node) -> Change {
+    fn change(&self, request: &DelRequest<'_>, node: &Node) -> RdmaChange {
         let allocation = match &self.function {
             Function::Pci(vf) if request.netns.is_none() => node.go_state.allocation(*vf),
             _ => None,
@@ -81,7 +81,7 @@ impl Noted {
         let path = request.netns.as_deref().or_else(|| Some(allocation.as_ref()?.netns()));
         // Not held open any longer than this: the pod may be about to end.
         let pod = path.and_then(go_plugins::living);
-        Change::Move(DeviceMove::noted(&request.attachment, &self.function, &self.device, pod.as_ref()))
+        RdmaChange::Move(DeviceMove::noted(&request.attachment, &self.function, &self.device, pod.as_ref()))
     }
 }
 
@@ -91,8 +91,8 @@ mod tests {
 
     use super::*;
 
-    fn noted(file: &Value) -> Result<Noted, CniError> {
-        Noted::of(&Fields::new(file.as_object().unwrap(), ""))
+    fn noted(file: &Value) -> Result<GoRdmaState, CniError> {
+        GoRdmaState::of(&ConfObject::new(file.as_object().unwrap(), ""))
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
             "sandboxRdmaDevName": "mlx5_4", "containerRdmaDevName": "mlx5_4"
         });
         let function = "0000:af:00.3".parse().unwrap();
-        assert_eq!(noted(&file).unwrap(), Noted { function, device: "mlx5_4".into() });
+        assert_eq!(noted(&file).unwrap(), GoRdmaState { function, device: "mlx5_4".into() });
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `rdma`: the RDMA device of the chain's function into the pod, and back.
 //!
 //! It follows `sriov` in a chain, in exclusive RDMA mode. Read [`add`] first; what it changes on the node is
-//! [`exclusive::Change`].
+//! [`exclusive::RdmaChange`].
 
 #![forbid(unsafe_code)]
 
@@ -11,35 +11,35 @@ mod error;
 mod legacy;
 
 use addr::Attachment;
-use cni::{Add, AddResult, Check, Del, Error, Status};
-use exclusive::Change;
-pub use legacy::Noted;
+use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
+use exclusive::RdmaChange;
+pub use legacy::GoRdmaState;
 use plugin::{JournaledPlugin, Node, attachment, collect, not_available};
-use state::claim::Part;
+use state::claim::ClaimKind;
 
 use self::error::RdmaError;
 
 /// The rdma plugin.
 #[derive(Debug)]
-pub struct Rdma;
+pub struct RdmaPlugin;
 
-const NAME: &str = Rdma::NAME;
+const NAME: &str = RdmaPlugin::NAME;
 
-impl JournaledPlugin for Rdma {
+impl JournaledPlugin for RdmaPlugin {
     const NAME: &'static str = exclusive::PLUGIN;
-    type Change = Change;
+    type Change = RdmaChange;
 
-    fn add(&self, node: &Node, request: &Add<'_>) -> Result<AddResult, Error> {
+    fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {
         add::add(node, request)
     }
 
-    fn del_without_journal(&self, node: &Node, request: &Del<'_>) -> Result<(), Error> {
+    fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
         Ok(legacy::take_back(request, node)?)
     }
 
-    fn check(&self, node: &Node, request: &Check<'_>) -> Result<(), Error> {
+    fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
         let pod = plugin::netns_of(&request.netns, request.own_netns_allowed)?;
-        let Some(journal) = attachment::find::<Change>(node, NAME, &request.attachment)? else {
+        let Some(journal) = attachment::find::<RdmaChange>(node, NAME, &request.attachment)? else {
             return Err(plugin::Error::from(RdmaError::NoAttachment(request.attachment.clone())).into());
         };
         journal.verify(node)?;
@@ -47,10 +47,10 @@ impl JournaledPlugin for Rdma {
     }
 
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin::Error> {
-        collect::devices(node, Part::Rdma, valid)
+        collect::devices(node, ClaimKind::Rdma, valid)
     }
 
-    fn status(&self, node: &Node, _: &Status<'_>) -> Result<(), Error> {
+    fn status(&self, node: &Node, _: &StatusRequest<'_>) -> Result<(), Error> {
         exclusive::in_exclusive_mode(node).map(drop).map_err(not_available)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use bootstrap::{HardwareError, ModeReport, PfPlan, Refusal, Report};
+use bootstrap::{ApplyReport, ModeReport, PciBackendError, PfPlan, PfRefusal};
 
 use crate::{
     exit::{Exit, Failure},
@@ -11,9 +11,9 @@ use crate::{
 };
 
 /// The worst of what happened.
-pub(crate) fn exit(report: &Report, detailed: bool) -> Exit {
-    let timed_out = |failure: &bootstrap::Failure| {
-        matches!(failure.why, bootstrap::Why::Hardware(HardwareError::TimedOut { .. }))
+pub(crate) fn exit(report: &ApplyReport, detailed: bool) -> Exit {
+    let timed_out = |failure: &bootstrap::PfFailure| {
+        matches!(failure.why, bootstrap::PfFailureCause::Hardware(PciBackendError::TimedOut { .. }))
     };
     if report.failures.iter().any(timed_out) {
         return Exit::TimedOut;
@@ -21,7 +21,7 @@ pub(crate) fn exit(report: &Report, detailed: bool) -> Exit {
     if !report.failures.is_empty() {
         return Exit::Failed;
     }
-    if !report.missing.is_empty() || report.plan.refusals().any(Refusal::is_wrong) {
+    if !report.missing.is_empty() || report.plan.refusals().any(PfRefusal::is_wrong) {
         return Exit::Wrong;
     }
     if report.plan.refusals().any(|refusal| !refusal.is_unsupported()) {
@@ -39,7 +39,7 @@ pub(crate) fn exit(report: &Report, detailed: bool) -> Exit {
     if detailed && report.has_changed() { Exit::Changed } else { Exit::Done }
 }
 
-pub(crate) fn print(report: &Report, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn print(report: &ApplyReport, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     if as_json {
         return json::print(report, out);
     }
@@ -78,7 +78,7 @@ fn print_mode(mode: &ModeReport, dry_run: bool, out: &mut dyn Write) -> Result<(
     Ok(())
 }
 
-fn print_pf(report: &Report, pf: &PfPlan, out: &mut dyn Write) -> Result<(), Failure> {
+fn print_pf(report: &ApplyReport, pf: &PfPlan, out: &mut dyn Write) -> Result<(), Failure> {
     let head = format!("{} ({})", pf.name, pf.pci);
     let failure = report.failures.iter().find(|failure| failure.pci == pf.pci);
     match (&pf.refusal, failure) {
@@ -112,7 +112,7 @@ mod tests {
     fn a_dry_run_that_would_change_only_the_mode_says_so_by_its_exit_status() {
         let report = |wanted| {
             let mode = ModeReport { wanted, now: Some(Shared), next_boot: Shared, done: None };
-            Report { dry_run: true, rdma_mode: Some(mode), ..Report::default() }
+            ApplyReport { dry_run: true, rdma_mode: Some(mode), ..ApplyReport::default() }
         };
         assert_eq!(exit(&report(Exclusive), true), Exit::Changed);
         assert_eq!(exit(&report(Exclusive), false), Exit::Done);

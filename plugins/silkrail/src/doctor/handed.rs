@@ -4,8 +4,8 @@ use std::{fs, io, path::Path};
 
 use ::doctor::{Leftover, Wanted, WantedVfs};
 use bootstrap::NodeFile;
-use inventory::{Inventory, Node};
-use state::State;
+use inventory::{Inventory, NodePaths};
+use state::StateDir;
 
 use crate::gc;
 
@@ -32,7 +32,7 @@ pub(super) fn wanted(root: &Path, state_dir: &Path) -> Result<Option<Wanted>, St
         }
     };
     wanted.mode = file.rdma_mode;
-    let node = Node { root: root.to_owned(), state: State::at(below(root, state_dir)) };
+    let node = NodePaths { root: root.to_owned(), state: StateDir::at(below(root, state_dir)) };
     let inventory = Inventory::read(&node).map_err(|why| format!("{NODE_FILE}: {why}"))?;
     for settings in &file.pfs {
         let before = wanted.vfs.len();

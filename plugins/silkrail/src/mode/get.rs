@@ -2,18 +2,20 @@
 
 use std::io::Write;
 
-use modprobe::NextBoot;
-use rdma_mode::{Current, Source};
+use modprobe::NextBootMode;
+use rdma_mode::{CurrentMode, ModeSource};
 
 use crate::exit::Failure;
 
-pub(super) fn print(current: &Current, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn print(current: &CurrentMode, out: &mut dyn Write) -> Result<(), Failure> {
     match (current.mode, current.source) {
-        (Some(mode), Some(Source::Netlink)) => writeln!(out, "now:        {mode} (the kernel, by netlink)")?,
+        (Some(mode), Some(ModeSource::Netlink)) => {
+            writeln!(out, "now:        {mode} (the kernel, by netlink)")?
+        }
         (Some(mode), _) => writeln!(out, "now:        {mode} (the kernel's parameter in /sys)")?,
         (None, _) => writeln!(out, "now:        RDMA not available: ib_core is not loaded")?,
     }
-    let NextBoot { mode, file, by, .. } = &current.next_boot;
+    let NextBootMode { mode, file, by, .. } = &current.next_boot;
     match file {
         Some(file) => writeln!(out, "next boot:  {mode} ({})", file.display())?,
         None => writeln!(out, "next boot:  {mode} ({by})")?,

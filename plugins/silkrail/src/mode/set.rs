@@ -2,22 +2,24 @@
 
 use std::io::Write;
 
-use rdma_mode::{Change, InTheWay, Outcome, Persisted};
+use rdma_mode::{BlockingNetns, ModeChange, ModeOutcome, PersistedMode};
 
 use crate::exit::Failure;
 
-pub(crate) fn print(change: &Change, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn print(change: &ModeChange, out: &mut dyn Write) -> Result<(), Failure> {
     let (wanted, was) = (change.wanted, change.was.unwrap_or(change.wanted));
     match change.outcome {
-        Outcome::NoChange => writeln!(out, "RDMA mode: {wanted}: no change")?,
-        Outcome::Changed if change.dry_run => writeln!(out, "RDMA mode: to be set to {wanted}; it is {was}")?,
-        Outcome::Changed => writeln!(out, "RDMA mode: {wanted} (was {was})")?,
-        Outcome::AtLoad => {
+        ModeOutcome::NoChange => writeln!(out, "RDMA mode: {wanted}: no change")?,
+        ModeOutcome::Changed if change.dry_run => {
+            writeln!(out, "RDMA mode: to be set to {wanted}; it is {was}")?
+        }
+        ModeOutcome::Changed => writeln!(out, "RDMA mode: {wanted} (was {was})")?,
+        ModeOutcome::AtLoad => {
             writeln!(out, "RDMA mode: {wanted} as soon as ib_core is loaded (modprobe ib_core)")?
         }
-        Outcome::RebootRequired => writeln!(out, "RDMA mode: still {was}, not {wanted}")?,
+        ModeOutcome::RebootRequired => writeln!(out, "RDMA mode: still {was}, not {wanted}")?,
     }
-    if let Some(Persisted { file, changed }) = &change.persisted {
+    if let Some(PersistedMode { file, changed }) = &change.persisted {
         let how = match (*changed, change.dry_run) {
             (true, true) => "to be written",
             (true, false) => "written",
@@ -35,8 +37,8 @@ pub(crate) fn print(change: &Change, out: &mut dyn Write) -> Result<(), Failure>
     Ok(())
 }
 
-fn print_namespaces(change: &Change, out: &mut dyn Write) -> Result<(), Failure> {
-    let Some(InTheWay { count, shown }) = &change.namespaces else { return Ok(()) };
+fn print_namespaces(change: &ModeChange, out: &mut dyn Write) -> Result<(), Failure> {
+    let Some(BlockingNetns { count, shown }) = &change.namespaces else { return Ok(()) };
     writeln!(out, "The kernel refuses (EBUSY) while any other network namespace exists. Found: {count}")?;
     for namespace in shown {
         writeln!(out, "  {namespace}")?;
@@ -73,13 +75,13 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_is_in_the_way_and_what_to_do() {
-        let change = Change {
-            outcome: Outcome::RebootRequired,
+        let change = ModeChange {
+            outcome: ModeOutcome::RebootRequired,
             dry_run: false,
             wanted: Exclusive,
             was: Some(Shared),
-            persisted: Some(Persisted { file: "/etc/modprobe.d/ib_core.conf".into(), changed: true }),
-            namespaces: Some(InTheWay { count: 0, shown: Vec::new() }),
+            persisted: Some(PersistedMode { file: "/etc/modprobe.d/ib_core.conf".into(), changed: true }),
+            namespaces: Some(BlockingNetns { count: 0, shown: Vec::new() }),
             notes: Vec::new(),
             overruled: None,
             unfinished: false,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use exporter::{DeviceReport, Holder, PodTraffic, Report, Share};
-use podmap::{Entry, Mode};
+use podmap::{AttachMode, Entry};
 use serde::Serialize;
 
 use super::counters::Counters;
@@ -134,7 +134,7 @@ impl<'a> Key<'a> {
         Self { name: (&pod.namespace, &pod.name), uid: pod.uid.as_deref() }
     }
 
-    fn of_mapped(pod: &'a podmap::Pod) -> Self {
+    fn of_mapped(pod: &'a podmap::PodRef) -> Self {
         Self { name: (&pod.namespace, &pod.name), uid: pod.uid.as_deref() }
     }
 }
@@ -192,9 +192,9 @@ impl From<&Entry> for Attachment {
             network: entry.network.name.clone(),
             addresses: entry.network.ips.clone(),
             mode: match entry.rdma.mode {
-                Mode::None => "none",
-                Mode::Shared => "shared",
-                Mode::Exclusive => "exclusive",
+                AttachMode::None => "none",
+                AttachMode::Shared => "shared",
+                AttachMode::Exclusive => "exclusive",
             },
             device: entry.rdma.ibdev.clone(),
             pci_address: entry.rdma.pci.map(|pci| pci.to_string()),

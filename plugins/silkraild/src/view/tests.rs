@@ -4,7 +4,7 @@ use exporter::{
     Collector, Counters, DeviceReading, DeviceReport, Facts, GidTable, Holder, Outcome, OwnerReference, Pod,
     PodTraffic, PortReading, Reason, Report, Share, Trouble, Usage,
 };
-use podmap::{Entry, Mode};
+use podmap::{AttachMode, Entry};
 use serde_json::{Value, json};
 
 use super::*;
@@ -14,7 +14,7 @@ fn counters<const N: usize>(list: [(&str, u64); N]) -> Counters {
 }
 
 fn port() -> PortReading {
-    let gid = |index, gid: &str, kind| sysfs::Gid {
+    let gid = |index, gid: &str, kind| sysfs::GidEntry {
         index,
         gid: gid.parse::<Ipv6Addr>().unwrap(),
         kind,
@@ -82,11 +82,11 @@ fn pod(uid: Option<&str>) -> Arc<Pod> {
 
 fn entry() -> Entry {
     let mut entry = Entry::new("macvlan", "c1@net1".parse().unwrap());
-    entry.pod = Some(podmap::Pod { namespace: "ml".into(), name: "train-0".into(), uid: None });
+    entry.pod = Some(podmap::PodRef { namespace: "ml".into(), name: "train-0".into(), uid: None });
     entry.network.name = "rail0".into();
     entry.network.ifname = "net1".into();
     entry.network.ips = vec!["172.81.0.100/16".into()];
-    entry.rdma.mode = Mode::Shared;
+    entry.rdma.mode = AttachMode::Shared;
     entry.rdma.ibdev = Some("mlx5_0".into());
     entry
 }

@@ -5,21 +5,25 @@
 
 use std::ffi::OsString;
 
-use child::Child;
-use cni::{Add, AddResult, Check, Code, Del, Error, Gc, Outcome, Plugin, Status, Streams, Version};
-use ipam_plugin::SilkrailIpam;
-use ipvlan_plugin::Ipvlan;
-use macvlan_plugin::Macvlan;
+use child::ChildLinkPlugin;
+use cni::{
+    AddRequest, AddResult, CallIo, CallOutcome, CheckRequest, DelRequest, Error, ErrorCode, GcRequest,
+    Plugin, StatusRequest, Version,
+};
+use ipam_plugin::IpamPlugin;
+use ipvlan_plugin::IpvlanKind;
+use macvlan_plugin::MacvlanKind;
 use plugin::Adapter;
-use rdma_plugin::Rdma;
+use rdma_plugin::RdmaPlugin;
 use serde_json::{Map, Value};
-use sriov_plugin::Sriov;
+use sriov_plugin::SriovPlugin;
 
-static IPAM: Adapter<SilkrailIpam> = Adapter::without_ipam(SilkrailIpam);
-static MACVLAN: Adapter<Child<Macvlan>> = Adapter::with_ipam(Child(Macvlan), &IPAM);
-static IPVLAN: Adapter<Child<Ipvlan>> = Adapter::with_ipam(Child(Ipvlan), &IPAM);
-static SRIOV: Adapter<Sriov> = Adapter::with_ipam(Sriov, &IPAM);
-static RDMA: Adapter<Rdma> = Adapter::without_ipam(Rdma);
+static IPAM: Adapter<IpamPlugin> = Adapter::without_ipam(IpamPlugin);
+static MACVLAN: Adapter<ChildLinkPlugin<MacvlanKind>> =
+    Adapter::with_ipam(ChildLinkPlugin(MacvlanKind), &IPAM);
+static IPVLAN: Adapter<ChildLinkPlugin<IpvlanKind>> = Adapter::with_ipam(ChildLinkPlugin(IpvlanKind), &IPAM);
+static SRIOV: Adapter<SriovPlugin> = Adapter::with_ipam(SriovPlugin, &IPAM);
+static RDMA: Adapter<RdmaPlugin> = Adapter::without_ipam(RdmaPlugin);
 
 /// Plugins, and what may be asked of them.
 const PLUGINS: [(&dyn Plugin, &[&str]); 6] = [
@@ -49,7 +53,7 @@ pub(super) fn run(input: &[u8]) {
         }
         Err(_) => {
             let (outcome, _) = call.answer(&MACVLAN, "ADD", stdin);
-            assert_eq!(outcome, Outcome::Failure, "what is no JSON was understood");
+            assert_eq!(outcome, CallOutcome::Failure, "what is no JSON was understood");
         }
     }
 }
@@ -80,28 +84,28 @@ impl Plugin for Idle {
         "idle"
     }
 
-    fn add(&self, _: &Add<'_>) -> Result<AddResult, Error> {
+    fn add(&self, _: &AddRequest<'_>) -> Result<AddResult, Error> {
         Ok(AddResult::default())
     }
 
-    fn del(&self, request: &Del<'_>) -> Result<(), Error> {
+    fn del(&self, request: &DelRequest<'_>) -> Result<(), Error> {
         assert!(request.netns.is_some());
         Ok(())
     }
 
-    fn check(&self, _: &Check<'_>) -> Result<(), Error> {
+    fn check(&self, _: &CheckRequest<'_>) -> Result<(), Error> {
         Ok(())
     }
 
     /// What is valid keeps its name: by that it is found among the journals.
-    fn gc(&self, request: &Gc<'_>) -> Result<(), Error> {
+    fn gc(&self, request: &GcRequest<'_>) -> Result<(), Error> {
         for attachment in &request.valid {
             assert_eq!(attachment.to_string().parse().ok().as_ref(), Some(attachment));
         }
         Ok(())
     }
 
-    fn status(&self, _: &Status<'_>) -> Result<(), Error> {
+    fn status(&self, _: &StatusRequest<'_>) -> Result<(), Error> {
         Ok(())
     }
 }
@@ -125,9 +129,9 @@ impl Call {
     }
 
     /// Calls a plugin; what it prints is the protocol's.
-    fn answer(&self, plugin: &dyn Plugin, command: &str, mut stdin: &[u8]) -> (Outcome, String) {
+    fn answer(&self, plugin: &dyn Plugin, command: &str, mut stdin: &[u8]) -> (CallOutcome, String) {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        let streams = Streams {
+        let streams = CallIo {
             environment: &|name| self.variable(name, command),
             stdin: &mut stdin,
             stdout: &mut stdout,
@@ -136,7 +140,7 @@ impl Call {
         let outcome = cni::serve(plugin, streams);
         let stdout = String::from_utf8(stdout).unwrap();
         assert!(stderr.is_empty(), "{}", String::from_utf8_lossy(&stderr));
-        assert_eq!(outcome == Outcome::Success, is_answer(&stdout, command), "{command}: {stdout}");
+        assert_eq!(outcome == CallOutcome::Success, is_answer(&stdout, command), "{command}: {stdout}");
         (outcome, stdout)
     }
 
@@ -179,7 +183,7 @@ fn is_answer(stdout: &str, command: &str) -> bool {
     }
     assert!(object["code"].as_u64().is_some_and(|code| code > 0), "{stdout}");
     // Only STATUS gets as far as the kernel, whose refusals have no code of their own.
-    assert!(command == "STATUS" || object["code"] != Code::INTERNAL.0, "{stdout}");
+    assert!(command == "STATUS" || object["code"] != ErrorCode::INTERNAL.0, "{stdout}");
     assert!(object["msg"].as_str().is_some_and(|msg| !msg.is_empty()), "{stdout}");
     false
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ipam::{Pool, Pools, Request};
+use ipam::{Pool, PoolRequest, Pools};
 use serde_json::Value;
 
 /// A file of pools.
@@ -43,12 +43,12 @@ fn are_pools(pools: &Pools) {
     }
     let names: Vec<String> = pools.iter().map(|pool| pool.name.to_string()).collect();
     for (ipv4, ipv6) in [(names.as_slice(), [].as_slice()), (&[], &names), (&[], &[])] {
-        let request = Request {
+        let request = PoolRequest {
             ifname: "net1",
             default_ipv4_ippool: ipv4,
             default_ipv6_ippool: ipv6,
             host_name: "node",
-            pod_namespace: ipam::Namespace::Of("ai"),
+            pod_namespace: ipam::PodNamespace::Of("ai"),
             network: Some("rail0"),
         };
         match pools.select(&request) {

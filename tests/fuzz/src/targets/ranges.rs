@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipam::{Family, Range, Ranges};
+use ipam::{IpFamily, IpRange, IpRanges};
 
 /// Longer inputs say nothing new, and the model is slow.
 const MOST: usize = 24;
@@ -16,17 +16,17 @@ pub(super) fn run(input: &[u8]) {
     for line in text.lines().take(MOST) {
         lists.add(line);
     }
-    for family in Family::ALL {
-        let ranges = Ranges::new(family, &lists.listed, &lists.excluded).without(&lists.reserved);
+    for family in IpFamily::ALL {
+        let ranges = IpRanges::new(family, &lists.listed, &lists.excluded).without(&lists.reserved);
         lists.agree_with(&ranges);
     }
 }
 
 #[derive(Default)]
 struct Lists {
-    listed: Vec<Range>,
-    excluded: Vec<Range>,
-    reserved: Vec<Range>,
+    listed: Vec<IpRange>,
+    excluded: Vec<IpRange>,
+    reserved: Vec<IpRange>,
 }
 
 impl Lists {
@@ -36,7 +36,7 @@ impl Lists {
             Some(("!", text)) => (&mut self.reserved, text),
             _ => (&mut self.listed, line),
         };
-        let Ok(range) = text.parse::<Range>() else { return };
+        let Ok(range) = text.parse::<IpRange>() else { return };
         assert_eq!(range.to_string().parse(), Ok(range), "{text:?} is not written as it was read");
         assert!(range.contains(range.first()) && range.contains(range.last()));
         list.push(range);
@@ -44,12 +44,12 @@ impl Lists {
 
     /// Whether an address may be given out, by nothing but comparisons.
     fn contain(&self, address: IpAddr) -> bool {
-        let any = |ranges: &[Range]| ranges.iter().any(|range| range.contains(address));
+        let any = |ranges: &[IpRange]| ranges.iter().any(|range| range.contains(address));
         any(&self.listed) && !any(&self.excluded) && !any(&self.reserved)
     }
 
-    fn agree_with(&self, ranges: &Ranges) {
-        for address in self.corners().filter(|address| Family::of(*address) == ranges.family()) {
+    fn agree_with(&self, ranges: &IpRanges) {
+        for address in self.corners().filter(|address| IpFamily::of(*address) == ranges.family()) {
             let ordinal = ranges.ordinal(address);
             assert_eq!(ordinal.is_some(), self.contain(address), "{address}");
             assert_eq!(
@@ -70,7 +70,7 @@ impl Lists {
     }
 
     /// All of them in list order, each once.
-    fn list(&self, ranges: &Ranges) {
+    fn list(&self, ranges: &IpRanges) {
         let mut plain: Vec<IpAddr> = Vec::new();
         for range in self.listed.iter().filter(|range| range.family() == ranges.family()) {
             let mut next = Some(range.first());
@@ -88,7 +88,7 @@ impl Lists {
     /// The address after this one, or after an excluded range that begins with it: those may be long.
     fn skip(&self, address: IpAddr) -> Option<IpAddr> {
         let out = self.excluded.iter().chain(&self.reserved).filter(|range| range.contains(address));
-        neighbour(out.map(Range::last).max().unwrap_or(address), 1)
+        neighbour(out.map(IpRange::last).max().unwrap_or(address), 1)
     }
 
     /// The ends of every range and what is beside them.

@@ -1,6 +1,6 @@
 //! A datagram from the kernel's RDMA core.
 
-use netlink::{Answers, NoAnswer};
+use netlink::{Replies, ReplyError};
 use netlink_packet_core::{
     NLA_F_NESTED, NLA_F_NET_BYTEORDER, NetlinkHeader, NetlinkMessage, NetlinkPayload, Nla,
 };
@@ -8,8 +8,8 @@ use netlink_packet_rdma::{NldevAttribute, RdmaMessage, ResourceAttribute, Resour
 use rdma::{
     Device, Port,
     resource::{
-        CmId, CompletionQueue, Context, CounterSet, MemoryRegion, Owner, ProtectionDomain, QueuePair,
-        ResourceCounts, SharedReceiveQueue,
+        CmId, CompletionQueue, Context, CounterSet, MemoryRegion, ProtectionDomain, QueuePair,
+        ResourceCounts, ResourceOwner, SharedReceiveQueue,
     },
 };
 
@@ -17,10 +17,10 @@ use super::route_netlink::sequence;
 
 /// A datagram whose first message answers our request.
 pub(super) fn run(input: &[u8]) {
-    match Answers::<RdmaMessage>::parse(input, sequence(input)) {
+    match Replies::<RdmaMessage>::parse(input, sequence(input)) {
         Ok(answers) => answers.messages.into_iter().for_each(|message| understood(message, input.len())),
-        Err(NoAnswer::Refused(_, extack)) => assert!(!extack.to_string().contains('\0')),
-        Err(NoAnswer::Decode(why)) => assert!(!why.to_string().is_empty()),
+        Err(ReplyError::Refused(_, extack)) => assert!(!extack.to_string().contains('\0')),
+        Err(ReplyError::Decode(why)) => assert!(!why.to_string().is_empty()),
     }
 }
 
@@ -70,13 +70,13 @@ fn listed(table: &ResourceTable, length: usize) {
 }
 
 /// Nobody owns what no attribute tells of.
-fn owned(owner: Option<Owner>, entry: &[ResourceAttribute]) {
+fn owned(owner: Option<ResourceOwner>, entry: &[ResourceAttribute]) {
     let told = |attribute: &ResourceAttribute| match attribute {
         ResourceAttribute::Pid(_) => true,
         ResourceAttribute::KernName(name) => !name.contains('\0'),
         _ => false,
     };
-    assert!(owner.is_none_or(|owner| owner == Owner::Unknown || entry.iter().any(told)));
+    assert!(owner.is_none_or(|owner| owner == ResourceOwner::Unknown || entry.iter().any(told)));
 }
 
 /// By `linux/netlink.h` an attribute has at most one of the two flags; netlink-packet-core writes only one.

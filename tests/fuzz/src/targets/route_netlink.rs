@@ -1,17 +1,17 @@
 //! A datagram from rtnetlink: links with their VFs, addresses, routes, refusals.
 
-use netlink::NoAnswer;
-use rtnl::{Answer, Link, Route, VfSettings};
+use netlink::ReplyError;
+use rtnl::{Link, Route, RtnlObject, VfSettings};
 
 /// A datagram whose first message answers our request.
 pub(super) fn run(input: &[u8]) {
-    match Answer::parse(input, sequence(input)) {
+    match RtnlObject::parse(input, sequence(input)) {
         Ok(answers) => answers.iter().for_each(|answer| is_bounded(answer, input.len())),
-        Err(NoAnswer::Refused(errno, extack)) => {
+        Err(ReplyError::Refused(errno, extack)) => {
             assert!(!errno.desc().is_empty());
             assert!(!extack.to_string().contains('\0'));
         }
-        Err(NoAnswer::Decode(why)) => assert!(!why.to_string().is_empty()),
+        Err(ReplyError::Decode(why)) => assert!(!why.to_string().is_empty()),
     }
 }
 
@@ -21,18 +21,18 @@ pub(super) fn sequence(datagram: &[u8]) -> u32 {
 }
 
 /// Nothing that was read is larger than what it was read from.
-fn is_bounded(answer: &Answer, length: usize) {
+fn is_bounded(answer: &RtnlObject, length: usize) {
     match answer {
-        Answer::Link(link, vfs) => {
+        RtnlObject::Link(link, vfs) => {
             let Link { name, altnames, device, .. } = link.as_ref();
             let texts = altnames.iter().chain([name]).chain(device);
             assert!(texts.map(String::len).sum::<usize>() <= 3 * length, "{link:?}");
             assert!(vfs.len() <= length / 4, "{} VFs in {length} bytes", vfs.len());
             vfs.iter().for_each(|(_, settings)| is_a_setting(settings));
         }
-        Answer::Address(network) => assert!(network.prefix() <= 128),
-        Answer::Route(route) => is_a_route(route),
-        Answer::Other => {}
+        RtnlObject::Address(network) => assert!(network.prefix() <= 128),
+        RtnlObject::Route(route) => is_a_route(route),
+        RtnlObject::Other => {}
     }
 }
 

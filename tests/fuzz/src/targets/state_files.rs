@@ -2,26 +2,26 @@
 
 use std::{fmt::Debug, net::IpAddr};
 
-use child::Child;
-use cni::Fields;
+use child::ChildLinkPlugin;
+use cni::ConfObject;
 use ipam::MapHeader;
-use ipam_plugin::SilkrailIpam;
-use journal::{Change, Content};
-use macvlan_plugin::Macvlan;
+use ipam_plugin::IpamPlugin;
+use journal::{Change, JournalContent};
+use macvlan_plugin::MacvlanKind;
 use podmap::Entry;
-use rdma_plugin::Rdma;
+use rdma_plugin::RdmaPlugin;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use sriov_plugin::Sriov;
-use state::claim::Claim;
+use sriov_plugin::SriovPlugin;
+use state::claim::DeviceClaim;
 
 /// One file, read as each of them.
 pub(super) fn run(input: &[u8]) {
-    journal(input, plugin::read_journal::<Child<Macvlan>>);
-    journal(input, plugin::read_journal::<Sriov>);
-    journal(input, plugin::read_journal::<Rdma>);
-    journal(input, plugin::read_journal::<SilkrailIpam>);
-    if let Ok(claim) = serde_json::from_slice::<Claim>(input) {
+    journal(input, plugin::read_journal::<ChildLinkPlugin<MacvlanKind>>);
+    journal(input, plugin::read_journal::<SriovPlugin>);
+    journal(input, plugin::read_journal::<RdmaPlugin>);
+    journal(input, plugin::read_journal::<IpamPlugin>);
+    if let Ok(claim) = serde_json::from_slice::<DeviceClaim>(input) {
         is_written_as_read(&claim);
     }
     if let Ok(entry) = Entry::parse(input) {
@@ -34,7 +34,7 @@ pub(super) fn run(input: &[u8]) {
 }
 
 /// A journal is written as it was read, and a line that was not finished does not count.
-fn journal<C: Change>(input: &[u8], read: fn(&[u8]) -> Result<Content<C>, String>) {
+fn journal<C: Change>(input: &[u8], read: fn(&[u8]) -> Result<JournalContent<C>, String>) {
     let content = match read(input) {
         Ok(content) => content,
         Err(why) => return assert!(!why.is_empty()),
@@ -55,14 +55,14 @@ fn is_written_as_read<T: Serialize + DeserializeOwned + PartialEq + Debug>(value
 
 /// What the Go plugins left, whose decoder finds a key in any letter case.
 fn go_file(object: &Map<String, Value>) {
-    let fields = Fields::new(object, "");
-    let sriov = sriov_plugin::Noted::of(&fields);
-    let rdma = rdma_plugin::Noted::of(&fields);
+    let fields = ConfObject::new(object, "");
+    let sriov = sriov_plugin::GoSriovState::of(&fields);
+    let rdma = rdma_plugin::GoRdmaState::of(&fields);
     let upper: Map<_, _> = object.iter().map(|(k, v)| (k.to_ascii_uppercase(), v.clone())).collect();
     if upper.len() == object.len() {
-        let fields = Fields::new(&upper, "");
-        assert_eq!(sriov_plugin::Noted::of(&fields), sriov);
-        assert_eq!(rdma_plugin::Noted::of(&fields), rdma);
+        let fields = ConfObject::new(&upper, "");
+        assert_eq!(sriov_plugin::GoSriovState::of(&fields), sriov);
+        assert_eq!(rdma_plugin::GoRdmaState::of(&fields), rdma);
     }
 }
 

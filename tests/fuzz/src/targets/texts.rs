@@ -3,8 +3,8 @@
 use std::{fmt::Display, str::FromStr};
 
 use addr::{Attachment, ContainerId, LinkName, MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
-use cni::{Args, Verb, Version};
-use ipam::{PoolName, Range};
+use cni::{CniArgs, Operation, Version};
+use ipam::{IpRange, PoolName};
 use serde::{Serialize, de::DeserializeOwned};
 use sysfs::Function;
 
@@ -17,13 +17,13 @@ pub(super) fn run(input: &[u8]) {
     stored::<LinkName>(text).inspect(|name| is_a_file_name(name.as_str()));
     stored::<ContainerId>(text).inspect(|id| is_a_file_name(id.as_str()));
     printed::<VlanProto>(text);
-    printed::<Range>(text);
+    printed::<IpRange>(text);
     printed::<PoolName>(text).inspect(|name| is_a_file_name(name.as_str()));
     printed::<Attachment>(text)
         .inspect(|attachment| is_a_file_name(&format!("{attachment}.sriov.journal.bad")));
     vlan(text);
     let _ = Version::from_conf(text).inspect(|version| assert!(text.is_empty() || version.as_str() == text));
-    let _ = Verb::from_command(text).inspect(|verb| assert_eq!(verb.as_str(), text));
+    let _ = Operation::from_command(text).inspect(|verb| assert_eq!(verb.as_str(), text));
     arguments(text);
 }
 
@@ -63,9 +63,9 @@ fn vlan(text: &str) {
 }
 
 fn arguments(text: &str) {
-    let Ok(args) = Args::parse(text) else { return };
+    let Ok(args) = CniArgs::parse(text) else { return };
     assert_eq!(args.as_str(), text);
-    assert_eq!(Args::parse(args.as_str()), Ok(args.clone()));
+    assert_eq!(CniArgs::parse(args.as_str()), Ok(args.clone()));
     for (key, _) in text.split(';').filter_map(|pair| pair.split_once('=')) {
         assert!(args.get(key).is_none_or(|value| text.contains(&format!("{key}={value}"))));
     }

@@ -3,11 +3,11 @@
 use std::{collections::HashSet, fs, os::unix::fs::PermissionsExt, thread, time::Duration};
 
 use super::*;
-use crate::{Claim, MAX_ADDRESSES, Owner, Release};
+use crate::{AddressClaim, ClaimOwner, MAX_ADDRESSES, ReleaseOutcome};
 
 #[test]
 fn ipam_case_001_three_addresses_are_three_then_all_are_used_out() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.10-10.0.0.12"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.10-10.0.0.12"]));
     let given: Vec<_> =
         (0..3).map(|n| node.claim(&pool, &format!("c{n}@net1")).unwrap().to_string()).collect();
     assert_eq!(given, ["10.0.0.10", "10.0.0.11", "10.0.0.12"]);
@@ -18,7 +18,7 @@ fn ipam_case_001_three_addresses_are_three_then_all_are_used_out() {
 
 #[test]
 fn ipam_case_002_a_single_address_is_given_once() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.10"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.10"]));
     node.claim(&pool, "a@net1").unwrap();
     let error = node.claim(&pool, "b@net1").unwrap_err();
     assert!(matches!(error, StoreError::Exhausted { addresses: 1, .. }));
@@ -31,12 +31,15 @@ fn ipam_case_002_a_single_address_is_given_once() {
 fn ipam_case_009_a_pool_without_addresses_is_exhausted() {
     let mut pool = pool("p", &["10.0.0.10"]);
     pool.ranges = pool.ranges.without(&["10.0.0.0-10.0.0.255".parse().unwrap()]);
-    assert!(matches!(Node::new().claim(&pool, "a@net1"), Err(StoreError::Exhausted { addresses: 0, .. })));
+    assert!(matches!(
+        StoreFixture::new().claim(&pool, "a@net1"),
+        Err(StoreError::Exhausted { addresses: 0, .. })
+    ));
 }
 
 #[test]
 fn ipam_case_020_one_familys_claim_is_free_again_when_the_other_fails() {
-    let (node, v4, v6) = (Node::new(), pool("v4", &["10.0.0.1"]), pool("v6", &["fd00::1"]));
+    let (node, v4, v6) = (StoreFixture::new(), pool("v4", &["10.0.0.1"]), pool("v6", &["fd00::1"]));
     node.claim(&v6, "other@net1").unwrap();
     let given = node.claim(&v4, "a@net1").unwrap();
     assert!(node.claim(&v6, "a@net1").is_err());
@@ -46,7 +49,7 @@ fn ipam_case_020_one_familys_claim_is_free_again_when_the_other_fails() {
 
 #[test]
 fn ipam_case_021_022_023_huge_pools_and_the_last_addresses() {
-    let node = Node::new();
+    let node = StoreFixture::new();
     let v6 = pool("v6", &["fd00::-fd00::ffff:ffff:ffff:ffff"]);
     assert_eq!(node.claim(&v6, "a@net1").unwrap(), address("fd00::"));
     assert_eq!(fs::metadata(node.map_path(&v6)).unwrap().len(), 64 + 32 + u64::from(MAX_ADDRESSES) / 8);
@@ -63,21 +66,21 @@ fn ipam_case_021_022_023_huge_pools_and_the_last_addresses() {
 
 #[test]
 fn ipam_case_024_records_are_canonical() {
-    let node = Node::new();
+    let node = StoreFixture::new();
     node.claim(&pool("p", &["FD00:0::000A"]), "a@net1").unwrap();
     assert_eq!(fs::read_link(node.link("fd00::a")).unwrap().to_str(), Some("a@net1"));
 }
 
 #[test]
 fn ipam_case_025_ten_thousand_claims_are_distinct() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.39.16"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.39.16"]));
     let given: HashSet<_> = node.fill(&pool, "c").into_iter().collect();
     assert_eq!(given.len(), 10_000);
 }
 
 #[test]
 fn ipam_case_029_a_released_address_rests_while_others_are_free() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
     let first = node.claim(&pool, "a@net1").unwrap();
     node.release(&pool, first, "a@net1");
     let next: Vec<_> = (0..4).map(|n| node.claim(&pool, &format!("c{n}@net1")).unwrap()).collect();
@@ -86,7 +89,7 @@ fn ipam_case_029_a_released_address_rests_while_others_are_free() {
 
 #[test]
 fn a_release_leaves_the_map_as_it_was_but_for_the_rotor() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.100"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.100"]));
     node.claim(&pool, "a@net1").unwrap();
     let bitmap = || fs::read(node.map_path(&pool)).unwrap().split_off(96);
     let before = bitmap();
@@ -98,14 +101,14 @@ fn a_release_leaves_the_map_as_it_was_but_for_the_rotor() {
 
 #[test]
 fn addresses_are_tried_in_list_order() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.9", "10.0.0.1-10.0.0.2", "10.0.0.5"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.9", "10.0.0.1-10.0.0.2", "10.0.0.5"]));
     let given: Vec<_> = node.fill(&pool, "c").iter().map(ToString::to_string).collect();
     assert_eq!(given, ["10.0.0.9", "10.0.0.1", "10.0.0.2", "10.0.0.5"]);
 }
 
 #[test]
 fn ipam_case_033_034_interfaces_of_one_pod_get_different_addresses() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.8"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.8"]));
     let given: HashSet<_> = (0..8).map(|n| node.claim(&pool, &format!("pod@net{n}")).unwrap()).collect();
     assert_eq!(given.len(), 8);
     assert!(matches!(node.claim(&pool, "pod@net8"), Err(StoreError::Exhausted { .. })));
@@ -113,7 +116,7 @@ fn ipam_case_033_034_interfaces_of_one_pod_get_different_addresses() {
 
 #[test]
 fn ipam_case_035_039_a_release_frees_only_that_interface() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.8"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.8"]));
     let owners = ["a@net1", "a@net2", "b@net1"];
     let given: Vec<_> = owners.iter().map(|owner| node.claim(&pool, owner).unwrap()).collect();
     node.release(&pool, given[0], "a@net1");
@@ -124,32 +127,32 @@ fn ipam_case_035_039_a_release_frees_only_that_interface() {
 
 #[test]
 fn ipam_case_036_037_releases_of_nothing_change_nothing() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.8"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.8"]));
     let ours = attachment("a@net1");
-    assert_eq!(node.store.release(Some("p"), address("10.0.0.1"), &ours).unwrap(), Release::Absent);
+    assert_eq!(node.store.release(Some("p"), address("10.0.0.1"), &ours).unwrap(), ReleaseOutcome::Absent);
     let given = node.claim(&pool, "a@net1").unwrap();
     node.release(&pool, given, "a@net1");
-    assert_eq!(node.store.release(Some("p"), given, &ours).unwrap(), Release::Absent);
+    assert_eq!(node.store.release(Some("p"), given, &ours).unwrap(), ReleaseOutcome::Absent);
     node.claim(&pool, "b@net1").unwrap();
     let theirs = address("10.0.0.2");
     let outcome = node.store.release(Some("p"), theirs, &ours).unwrap();
-    assert_eq!(outcome, Release::NotOurs(Owner::Attachment(attachment("b@net1"))));
+    assert_eq!(outcome, ReleaseOutcome::NotOurs(ClaimOwner::Attachment(attachment("b@net1"))));
     assert!(node.store.owner(theirs).unwrap().is_some());
 }
 
 #[test]
 fn ipam_case_040_a_release_needs_no_pool() {
     for name in [None, Some("gone"), Some("../p"), Some("")] {
-        let (node, pool) = (Node::new(), pool("p", &["10.0.0.1"]));
+        let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1"]));
         let given = node.claim(&pool, "a@net1").unwrap();
-        assert_eq!(node.store.release(name, given, &attachment("a@net1")).unwrap(), Release::Released);
+        assert_eq!(node.store.release(name, given, &attachment("a@net1")).unwrap(), ReleaseOutcome::Released);
         assert_eq!(node.claim(&pool, "b@net1").unwrap(), given, "found again when the pool looks full");
     }
 }
 
 #[test]
 fn a_claim_that_was_made_already_is_found_again() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.2"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.2"]));
     node.claim(&pool, "other@net1").unwrap();
     node.store.claims.take(address("10.0.0.2"), "a@net1").unwrap(); // killed before the bit was set
     assert_eq!(node.claim(&pool, "a@net1").unwrap(), address("10.0.0.2"));
@@ -157,7 +160,7 @@ fn a_claim_that_was_made_already_is_found_again() {
 
 #[test]
 fn every_address_is_noted_before_it_is_claimed() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.2"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.2"]));
     let note = |address| {
         assert_eq!(node.store.owner(address).unwrap(), None);
         Err(StoreError::BootId("no".to_owned()))
@@ -170,7 +173,7 @@ fn every_address_is_noted_before_it_is_claimed() {
 
 #[test]
 fn ipam_case_071_a_full_pool_leads_to_the_next_and_a_busy_one_does_not() {
-    let (node, first, second) = (Node::new(), pool("a", &["10.0.0.1"]), pool("b", &["10.0.0.2"]));
+    let (node, first, second) = (StoreFixture::new(), pool("a", &["10.0.0.1"]), pool("b", &["10.0.0.2"]));
     let claim = |owner: &str, deadline| {
         node.store
             .claim_first(&[&first, &second], &attachment(owner), deadline, |_, _| Ok::<_, StoreError>(()))
@@ -190,7 +193,7 @@ fn ipam_case_071_a_full_pool_leads_to_the_next_and_a_busy_one_does_not() {
 
 #[test]
 fn ipam_case_048_a_stopped_lock_holder_is_waited_for_until_the_deadline() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.2"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.2"]));
     let given = node.claim(&pool, "a@net1").unwrap();
     let held = node.store.maps.lock(&pool.name, soon()).unwrap();
     let deadline = Instant::now() + Duration::from_millis(30);
@@ -206,7 +209,7 @@ fn ipam_case_048_a_stopped_lock_holder_is_waited_for_until_the_deadline() {
 
 #[test]
 fn reassigned_addresses_change_hands_at_once() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.2"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.2"]));
     let (old, new) = (attachment("a@net1"), attachment("b@net1"));
     let given = node.claim(&pool, "a@net1").unwrap();
     std::os::unix::fs::symlink("killed", node.link(".replacement")).unwrap();
@@ -214,7 +217,7 @@ fn reassigned_addresses_change_hands_at_once() {
     node.store.reassign(given, &old, &new).unwrap(); // once more is the same
     assert_eq!(
         node.store.claims().unwrap(),
-        [Claim { address: given, owner: Owner::Attachment(new.clone()) }]
+        [AddressClaim { address: given, owner: ClaimOwner::Attachment(new.clone()) }]
     );
     let error = node.store.reassign(given, &old, &attachment("c@net1")).unwrap_err().to_string();
     assert_eq!(error, "10.0.0.1 is not claimed by a@net1; b@net1 has it");
@@ -224,7 +227,7 @@ fn reassigned_addresses_change_hands_at_once() {
 
 #[test]
 fn ipam_case_043_044_parallel_claims_share_out_a_pool() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.100"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.100"]));
     let claim = |thread: usize| -> Vec<_> {
         (0..25).filter_map(|n| node.claim(&pool, &format!("t{thread}c{n}@net1")).ok()).collect()
     };
@@ -238,12 +241,12 @@ fn ipam_case_043_044_parallel_claims_share_out_a_pool() {
 
 #[test]
 fn ipam_case_045_churn_ends_where_it_says() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.20"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.20"]));
     let churn = |thread: usize| {
         let owner = format!("t{thread}@net1");
         for _ in 0..300 {
             let given = node.claim(&pool, &owner).unwrap();
-            assert_eq!(node.store.owner(given).unwrap(), Some(Owner::Attachment(attachment(&owner))));
+            assert_eq!(node.store.owner(given).unwrap(), Some(ClaimOwner::Attachment(attachment(&owner))));
             node.release(&pool, given, &owner);
         }
         node.claim(&pool, &owner).unwrap()
@@ -259,18 +262,18 @@ fn ipam_case_045_churn_ends_where_it_says() {
 
 #[test]
 fn ipam_case_054_after_a_reboot_all_addresses_are_free() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.3"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.3"]));
     node.fill(&pool, "a");
     let next_boot = BOOT_ID.replace('6', "7");
     let store = LocalStore::open(node.state.path(), &next_boot).unwrap();
     assert!(!node.store.path().exists(), "the old boot's store is removed");
-    let node = Node { state: node.state, store };
+    let node = StoreFixture { state: node.state, store };
     assert_eq!(node.fill(&pool, "b").len(), 3);
 }
 
 #[test]
 fn only_root_may_look_inside() {
-    let node = Node::new();
+    let node = StoreFixture::new();
     let root = node.store.root.clone();
     for path in [root.parent().unwrap().to_owned(), root.join("claims"), root.join("maps"), root] {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700, "{}", path.display());
@@ -289,7 +292,8 @@ fn a_boot_id_is_checked_and_an_absent_store_is_none() {
 
 #[test]
 fn ipam_case_108_overlapping_pools_never_give_one_address_twice() {
-    let (node, a, b) = (Node::new(), pool("a", &["10.0.0.1-10.0.0.6"]), pool("b", &["10.0.0.4-10.0.0.9"]));
+    let (node, a, b) =
+        (StoreFixture::new(), pool("a", &["10.0.0.1-10.0.0.6"]), pool("b", &["10.0.0.4-10.0.0.9"]));
     let (from_a, from_b) = (node.fill(&a, "a"), node.fill(&b, "b"));
     assert_eq!((from_a.len(), from_b.len()), (6, 3));
     node.release(&a, address("10.0.0.4"), "a3@net1");

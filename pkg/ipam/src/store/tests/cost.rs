@@ -11,7 +11,7 @@ fn bytes_read(work: impl FnOnce()) -> usize {
 
 #[test]
 fn ipam_case_106_a_claim_costs_the_same_with_few_and_with_many_taken() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.0-10.0.255.255"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.0-10.0.255.255"]));
     let mut costs = Vec::new();
     let mut taken = 0;
     for wanted in [10, 50_000] {
@@ -30,7 +30,7 @@ fn ipam_case_106_a_claim_costs_the_same_with_few_and_with_many_taken() {
 
 #[test]
 fn ipam_case_028_a_full_pool_lists_the_claims_once() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.50"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.50"]));
     node.fill(&pool, "c");
     std::thread::sleep(std::time::Duration::from_millis(40)); // until the directory's clock has moved on
     let map = || std::fs::metadata(node.map_path(&pool)).unwrap().modified().unwrap();
@@ -45,7 +45,7 @@ fn ipam_case_028_a_full_pool_lists_the_claims_once() {
 
 #[test]
 fn ipam_case_026_a_nearly_full_pool_reads_its_map_at_most_once() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.0-10.1.134.159"])); // 100,000
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.0-10.1.134.159"])); // 100,000
     for address in 0..99_999_u128 {
         node.store.claims.take(pool.ranges.nth(address).unwrap(), "x@net1").unwrap();
     }

@@ -3,11 +3,11 @@
 use std::{fs, io};
 
 use super::*;
-use crate::{Owner, Release, store::kill::killable};
+use crate::{ClaimOwner, ReleaseOutcome, store::kill::killable};
 
 /// A pool of ten, five of them claimed.
-fn half_full() -> (Node, Pool) {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.10"]));
+fn half_full() -> (StoreFixture, Pool) {
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.10"]));
     for n in 0..5 {
         node.claim(&pool, &format!("c{n}@net1")).unwrap();
     }
@@ -15,7 +15,7 @@ fn half_full() -> (Node, Pool) {
 }
 
 /// No address twice, and all of the rest can be had.
-fn rest_is_five(node: &Node, pool: &Pool, what: &str) {
+fn rest_is_five(node: &StoreFixture, pool: &Pool, what: &str) {
     node.touch_claims();
     let rest = node.fill(pool, "rest");
     assert_eq!(rest.len(), 5, "{what}");
@@ -43,7 +43,7 @@ fn ipam_case_050_any_damaged_byte_is_survived() {
             fs::write(node.map_path(&pool), bytes).unwrap();
             assert!(matches!(
                 node.store.release(Some("p"), address("10.0.0.1"), &attachment("x@net1")).unwrap(),
-                Release::NotOurs(_)
+                ReleaseOutcome::NotOurs(_)
             ));
             rest_is_five(&node, &pool, &format!("byte {at} by {flip:#x}"));
         }
@@ -85,7 +85,7 @@ fn ipam_case_046_a_kill_between_two_steps_loses_nothing() {
     assert_eq!(node.store.claims().unwrap().len(), 10);
     assert_eq!(
         node.store.owner(address("10.0.0.1")).unwrap(),
-        Some(Owner::Attachment(attachment("c0@net1")))
+        Some(ClaimOwner::Attachment(attachment("c0@net1")))
     );
 }
 
@@ -107,7 +107,7 @@ fn a_store_that_was_half_made_is_made() {
 #[test]
 fn ipam_case_046_a_kill_at_any_step_of_a_claim_loses_no_address() {
     for at in 0.. {
-        let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
+        let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
         let killed = killable(at, || node.claim(&pool, "killed@net1").map(drop)).is_none();
         let held = node.store.owned_by(&attachment("killed@net1")).unwrap();
         assert_eq!(node.fill(&pool, "rest").len(), 4 - held.len(), "killed at {at}");
@@ -131,7 +131,7 @@ fn something_else_under_an_addresss_name_is_left_alone() {
     std::os::unix::fs::symlink("x@net1", node.link("010.0.0.9")).unwrap();
     assert_eq!(node.fill(&pool, "rest").len(), 2);
     let owner = node.store.owner(address("10.0.0.8")).unwrap();
-    assert_eq!(owner, Some(Owner::Unknown("what is this".to_owned())));
+    assert_eq!(owner, Some(ClaimOwner::Unknown("what is this".to_owned())));
     assert_eq!(node.store.claims().unwrap().len(), 10);
 }
 

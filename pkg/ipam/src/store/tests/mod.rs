@@ -22,12 +22,12 @@ use crate::{LocalStore, Pool, Pools, StoreError};
 pub(crate) const BOOT_ID: &str = "6f1d9a3e-5c1b-4f0e-9a53-0123456789ab";
 
 /// A store in a directory of its own.
-pub(crate) struct Node {
+pub(crate) struct StoreFixture {
     pub(crate) state: TempDir,
     pub(crate) store: LocalStore,
 }
 
-impl Node {
+impl StoreFixture {
     pub(crate) fn new() -> Self {
         // On a tmpfs, as in production; elsewhere the tests take ten times as long.
         let state = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
@@ -53,7 +53,7 @@ impl Node {
 
     pub(crate) fn release(&self, pool: &Pool, address: IpAddr, owner: &str) {
         let released = self.store.release(Some(pool.name.as_str()), address, &attachment(owner)).unwrap();
-        assert_eq!(released, crate::Release::Released);
+        assert_eq!(released, crate::ReleaseOutcome::Released);
     }
 
     pub(crate) fn map_path(&self, pool: &Pool) -> PathBuf {

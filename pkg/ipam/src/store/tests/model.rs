@@ -5,10 +5,10 @@ use std::{cell::RefCell, collections::BTreeMap, fs, mem};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Owner, Release, store::kill::killable};
+use crate::{ClaimOwner, ReleaseOutcome, store::kill::killable};
 
 #[derive(Debug, Clone)]
-enum Step {
+enum StoreStep {
     Claim {
         pool: usize,
         owner: u8,
@@ -49,7 +49,7 @@ enum Step {
     /// A claim, release or reassignment that is killed before its n-th change of a file.
     Killed {
         at: u32,
-        step: Box<Step>,
+        step: Box<StoreStep>,
     },
     /// What another pool's claim and release leave behind.
     SetBitOnly {
@@ -58,28 +58,28 @@ enum Step {
     },
 }
 
-fn call() -> impl Strategy<Value = Step> {
+fn call() -> impl Strategy<Value = StoreStep> {
     let (pool, owner, address) = (0..2_usize, 0..40_u8, 0..24_u8);
     let someone = prop::option::weighted(0.4, owner.clone());
     prop_oneof![
-        6 => (pool.clone(), owner.clone()).prop_map(|(pool, owner)| Step::Claim { pool, owner }),
+        6 => (pool.clone(), owner.clone()).prop_map(|(pool, owner)| StoreStep::Claim { pool, owner }),
         6 => (address.clone(), someone.clone(), prop::option::of(pool))
-            .prop_map(|(address, owner, pool)| Step::Release { address, owner, pool }),
-        3 => (address, someone, owner).prop_map(|(address, from, to)| Step::Reassign { address, from, to }),
+            .prop_map(|(address, owner, pool)| StoreStep::Release { address, owner, pool }),
+        3 => (address, someone, owner).prop_map(|(address, from, to)| StoreStep::Reassign { address, from, to }),
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = StoreStep> {
     let (pool, owner, address) = (0..2_usize, 0..40_u8, 0..24_u8);
     prop_oneof![
         24 => call(),
-        6 => (0..12_u32, call()).prop_map(|(at, step)| Step::Killed { at, step: Box::new(step) }),
-        2 => (pool.clone(), owner).prop_map(|(pool, owner)| Step::ClaimUnnoted { pool, owner }),
-        1 => (pool.clone(), 0..3_usize).prop_map(|(pool, variant)| Step::ChangeRanges { pool, variant }),
-        1 => pool.clone().prop_map(|pool| Step::DeleteMap { pool }),
-        2 => (pool.clone(), 0..140_usize, 1..=255_u8).prop_map(|(pool, at, flip)| Step::DamageMap { pool, at, flip }),
-        1 => (pool.clone(), 0..140_usize).prop_map(|(pool, len)| Step::TruncateMap { pool, len }),
-        2 => (pool, address).prop_map(|(pool, ordinal)| Step::SetBitOnly { pool, ordinal }),
+        6 => (0..12_u32, call()).prop_map(|(at, step)| StoreStep::Killed { at, step: Box::new(step) }),
+        2 => (pool.clone(), owner).prop_map(|(pool, owner)| StoreStep::ClaimUnnoted { pool, owner }),
+        1 => (pool.clone(), 0..3_usize).prop_map(|(pool, variant)| StoreStep::ChangeRanges { pool, variant }),
+        1 => pool.clone().prop_map(|pool| StoreStep::DeleteMap { pool }),
+        2 => (pool.clone(), 0..140_usize, 1..=255_u8).prop_map(|(pool, at, flip)| StoreStep::DamageMap { pool, at, flip }),
+        1 => (pool.clone(), 0..140_usize).prop_map(|(pool, len)| StoreStep::TruncateMap { pool, len }),
+        2 => (pool, address).prop_map(|(pool, ordinal)| StoreStep::SetBitOnly { pool, ordinal }),
     ]
 }
 
@@ -91,8 +91,8 @@ fn variant(pool_index: usize, variant: usize) -> Pool {
     pool(["a", "b"][pool_index], ips[variant])
 }
 
-struct World {
-    node: Node,
+struct StoreModel {
+    node: StoreFixture,
     pools: [Pool; 2],
     model: BTreeMap<IpAddr, String>,
     /// The addresses that were noted before they were claimed.
@@ -111,9 +111,9 @@ fn nth(address: u8) -> IpAddr {
     IpAddr::from([10, 0, 0, address])
 }
 
-impl World {
+impl StoreModel {
     /// The step with the owner it means.
-    fn meant(&self, step: &Step) -> Step {
+    fn meant(&self, step: &StoreStep) -> StoreStep {
         let holder = |address| {
             let name = self.model.get(&nth(address));
             Some(
@@ -122,42 +122,42 @@ impl World {
             )
         };
         match *step {
-            Step::Release { address, owner, pool } => {
-                Step::Release { address, owner: owner.or_else(|| holder(address)), pool }
+            StoreStep::Release { address, owner, pool } => {
+                StoreStep::Release { address, owner: owner.or_else(|| holder(address)), pool }
             }
-            Step::Reassign { address, from, to } => {
-                Step::Reassign { address, from: from.or_else(|| holder(address)), to }
+            StoreStep::Reassign { address, from, to } => {
+                StoreStep::Reassign { address, from: from.or_else(|| holder(address)), to }
             }
             ref other => other.clone(),
         }
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &StoreStep) {
         match self.meant(step) {
-            Step::Claim { pool, owner } => self.claim(pool, owner),
-            Step::ClaimUnnoted { pool, owner } => {
+            StoreStep::Claim { pool, owner } => self.claim(pool, owner),
+            StoreStep::ClaimUnnoted { pool, owner } => {
                 let unnoted = || StoreError::BootId(String::new());
                 let owner = attachment(&name(owner));
                 let outcome = self.node.store.claim(&self.pools[pool], &owner, soon(), |_| Err(unnoted()));
                 assert!(matches!(outcome, Err(StoreError::BootId(_) | StoreError::Exhausted { .. })));
             }
-            Step::Release { address, owner, pool } => self.release(nth(address), &named(owner), pool),
-            Step::Reassign { address, from, to } => self.reassign(nth(address), &named(from), &name(to)),
-            Step::ChangeRanges { pool, variant: index } => self.pools[pool] = variant(pool, index),
-            Step::DeleteMap { pool } => drop(fs::remove_file(self.node.map_path(&self.pools[pool]))),
-            Step::DamageMap { pool, at, flip } => self.damage(pool, |bytes| {
+            StoreStep::Release { address, owner, pool } => self.release(nth(address), &named(owner), pool),
+            StoreStep::Reassign { address, from, to } => self.reassign(nth(address), &named(from), &name(to)),
+            StoreStep::ChangeRanges { pool, variant: index } => self.pools[pool] = variant(pool, index),
+            StoreStep::DeleteMap { pool } => drop(fs::remove_file(self.node.map_path(&self.pools[pool]))),
+            StoreStep::DamageMap { pool, at, flip } => self.damage(pool, |bytes| {
                 if let Some(byte) = bytes.get_mut(at) {
                     *byte ^= flip;
                 }
             }),
-            Step::TruncateMap { pool, len } => self.damage(pool, |bytes| bytes.resize(len, 0)),
-            Step::Killed { at, step } => {
+            StoreStep::TruncateMap { pool, len } => self.damage(pool, |bytes| bytes.resize(len, 0)),
+            StoreStep::Killed { at, step } => {
                 let step = self.meant(&step);
                 if killable(at, || self.take(&step)).is_none() {
                     self.half_done(&step);
                 }
             }
-            Step::SetBitOnly { pool, ordinal } => self.damage(pool, |bytes| {
+            StoreStep::SetBitOnly { pool, ordinal } => self.damage(pool, |bytes| {
                 if let Some(byte) = bytes.iter_mut().rev().nth(7 - usize::from(ordinal / 8)) {
                     *byte |= 1 << (ordinal % 8);
                 }
@@ -192,12 +192,12 @@ impl World {
         let pool = pool.map(|pool| ["a", "b"][pool]);
         let outcome = self.node.store.release(pool, address, &attachment(owner)).unwrap();
         let expected = match self.model.get(&address) {
-            None => Release::Absent,
-            Some(ours) if ours == owner => Release::Released,
-            Some(other) => Release::NotOurs(Owner::Attachment(attachment(other))),
+            None => ReleaseOutcome::Absent,
+            Some(ours) if ours == owner => ReleaseOutcome::Released,
+            Some(other) => ReleaseOutcome::NotOurs(ClaimOwner::Attachment(attachment(other))),
         };
         assert_eq!(outcome, expected);
-        if outcome == Release::Released {
+        if outcome == ReleaseOutcome::Released {
             self.model.remove(&address);
         }
     }
@@ -226,16 +226,16 @@ impl World {
     }
 
     /// What a killed call may have done: all of it or nothing, and only what it was called for.
-    fn half_done(&mut self, step: &Step) {
+    fn half_done(&mut self, step: &StoreStep) {
         let now = self.claims();
         let before = mem::replace(&mut self.model, now);
         for (address, owner) in &self.model {
             let former = before.get(address);
             let may = match *step {
-                Step::Claim { owner: by, .. } => {
+                StoreStep::Claim { owner: by, .. } => {
                     former.is_none() && *owner == name(by) && self.noted.borrow().contains(address)
                 }
-                Step::Reassign { address: of, from, to } => {
+                StoreStep::Reassign { address: of, from, to } => {
                     *address == nth(of) && former == Some(&named(from)) && *owner == name(to)
                 }
                 _ => false,
@@ -246,7 +246,7 @@ impl World {
             );
         }
         for (address, owner) in before.iter().filter(|(address, _)| !self.model.contains_key(address)) {
-            let Step::Release { address: of, owner: by, .. } = *step else {
+            let StoreStep::Release { address: of, owner: by, .. } = *step else {
                 panic!("{address} is lost: {step:?}")
             };
             assert_eq!((*address, owner), (nth(of), &named(by)), "lost by {step:?}");
@@ -269,7 +269,7 @@ proptest! {
     #[test]
     fn the_store_does_what_a_plain_map_does(steps in prop::collection::vec(step(), 1..120)) {
         let pools = [variant(0, 0), variant(1, 0)];
-        let mut world = World { node: Node::new(), pools, model: BTreeMap::new(), noted: RefCell::default() };
+        let mut world = StoreModel { node: StoreFixture::new(), pools, model: BTreeMap::new(), noted: RefCell::default() };
         for step in &steps {
             world.take(step);
             world.check();

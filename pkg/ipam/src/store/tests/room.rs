@@ -6,7 +6,7 @@ use crate::store::map::counter;
 #[test]
 fn pools_have_room_until_the_last_address_of_the_last_one_is_taken() {
     let (node, small, large) =
-        (Node::new(), pool("s", &["10.0.0.1-10.0.0.2"]), pool("l", &["10.0.1.1-10.0.1.3"]));
+        (StoreFixture::new(), pool("s", &["10.0.0.1-10.0.0.2"]), pool("l", &["10.0.1.1-10.0.1.3"]));
     node.store.has_room(&[]).unwrap();
     node.store.has_room(&[&small]).unwrap();
     let given = node.fill(&small, "s");
@@ -22,7 +22,7 @@ fn pools_have_room_until_the_last_address_of_the_last_one_is_taken() {
 
 #[test]
 fn an_empty_pool_has_no_room() {
-    let node = Node::new();
+    let node = StoreFixture::new();
     let mut empty = pool("p", &["10.0.0.1"]);
     empty.ranges = empty.ranges.without(&["10.0.0.1".parse().unwrap()]);
     assert!(matches!(node.store.has_room(&[&empty]), Err(StoreError::Exhausted { addresses: 0, .. })));
@@ -30,7 +30,7 @@ fn an_empty_pool_has_no_room() {
 
 #[test]
 fn the_claims_are_right_where_the_map_is_not() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
     let given = node.fill(&pool, "c");
     // Released without the map: every bit is set, and one address is free.
     node.store.release(None, given[2], &attachment("c2@net1")).unwrap();
@@ -49,7 +49,7 @@ fn the_claims_are_right_where_the_map_is_not() {
 
 #[test]
 fn a_look_costs_the_same_with_few_and_with_many_taken() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.0-10.0.255.255"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.0-10.0.255.255"]));
     let mut taken = 0;
     let costs = [10, 20_000].map(|wanted| {
         while taken < wanted {
@@ -65,7 +65,7 @@ fn a_look_costs_the_same_with_few_and_with_many_taken() {
 
 #[test]
 fn a_look_does_not_wait_for_who_holds_the_map() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
     node.claim(&pool, "c@net1").unwrap();
     let _held = node.store.maps.lock(&pool.name, soon()).unwrap();
     let began = Instant::now();
@@ -75,21 +75,21 @@ fn a_look_does_not_wait_for_who_holds_the_map() {
 
 #[test]
 fn an_address_goes_only_if_it_may_and_is_its_owners() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1"]));
     let address = node.claim(&pool, "c@net1").unwrap();
     let release = |owner: &str, may: bool| {
         node.store.release_if::<StoreError>(address, &attachment(owner), || Ok(may)).unwrap()
     };
-    assert_eq!(release("c@net1", false), crate::Release::Kept);
-    assert!(matches!(release("x@net1", true), crate::Release::NotOurs(_)));
-    assert_eq!(release("c@net1", true), crate::Release::Released);
-    assert_eq!(release("c@net1", true), crate::Release::Absent);
+    assert_eq!(release("c@net1", false), crate::ReleaseOutcome::Kept);
+    assert!(matches!(release("x@net1", true), crate::ReleaseOutcome::NotOurs(_)));
+    assert_eq!(release("c@net1", true), crate::ReleaseOutcome::Released);
+    assert_eq!(release("c@net1", true), crate::ReleaseOutcome::Absent);
     assert_eq!(node.claim(&pool, "d@net1").unwrap(), address, "it is offered again");
 }
 
 #[test]
 fn a_claim_that_is_being_removed_is_not_taken_for_ones_own() {
-    let (node, pool) = (Node::new(), pool("p", &["10.0.0.1"]));
+    let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1"]));
     let address = node.claim(&pool, "c@net1").unwrap();
     std::thread::scope(|scope| {
         let (inside, is_inside) = std::sync::mpsc::channel();
@@ -104,16 +104,16 @@ fn a_claim_that_is_being_removed_is_not_taken_for_ones_own() {
         });
         is_inside.recv().unwrap();
         node.store.claims.take(address, "c@net1").unwrap();
-        assert_eq!(remover.join().unwrap(), crate::Release::Released);
+        assert_eq!(remover.join().unwrap(), crate::ReleaseOutcome::Released);
     });
     let owner = node.store.owner(address).unwrap();
-    assert_eq!(owner, Some(crate::Owner::Attachment(attachment("c@net1"))), "the new claim stands");
+    assert_eq!(owner, Some(crate::ClaimOwner::Attachment(attachment("c@net1"))), "the new claim stands");
 }
 
 #[test]
 fn stores_of_other_boots_are_listed_and_removed() {
     const FORMER: &str = "00000000-0000-0000-0000-000000000000";
-    let node = Node::new();
+    let node = StoreFixture::new();
     let (state, former) = (node.state.path(), node.state.path().join("ipam").join(FORMER));
     assert!(LocalStore::other_boots(state, BOOT_ID).unwrap().is_empty());
     fs::create_dir_all(former.join("claims")).unwrap();

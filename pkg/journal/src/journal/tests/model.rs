@@ -13,11 +13,11 @@ use proptest::prelude::*;
 use super::*;
 
 #[derive(Debug, Clone)]
-enum Step {
+enum JournalStep {
     /// Note a change and make it; or be killed before or after it is made.
     Make {
         name: usize,
-        kill: Option<Moment>,
+        kill: Option<KillPoint>,
     },
     /// The change is noted and then refused.
     MakeFails {
@@ -40,102 +40,102 @@ enum Step {
     /// Take everything back while some changes cannot be; be killed at the n-th that is.
     Revert {
         stuck: Vec<usize>,
-        kill: Option<(usize, Moment)>,
+        kill: Option<(usize, KillPoint)>,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Moment {
+pub(super) enum KillPoint {
     Before,
     After,
 }
 
 const NAMES: [&str; 5] = ["guard", "a", "b", "a name that is longer than the others", "ä\n\"\\"];
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = JournalStep> {
     let (name, missing) = (0..NAMES.len(), 1..80_usize);
-    let moment = prop_oneof![Just(Moment::Before), Just(Moment::After)];
+    let moment = prop_oneof![Just(KillPoint::Before), Just(KillPoint::After)];
     let kill = prop::option::weighted(0.3, moment.clone());
     let kill_revert = prop::option::weighted(0.5, (0..6_usize, moment));
     prop_oneof![
-        6 => (name.clone(), kill).prop_map(|(name, kill)| Step::Make { name, kill }),
-        1 => name.clone().prop_map(|name| Step::MakeFails { name }),
-        2 => name.clone().prop_map(|name| Step::Note { name }),
-        2 => (name.clone(), missing.clone()).prop_map(|(name, missing)| Step::TornNote { name, missing }),
-        1 => Just(Step::Complete),
-        1 => missing.prop_map(|missing| Step::TornComplete { missing }),
-        2 => Just(Step::Reopen),
+        6 => (name.clone(), kill).prop_map(|(name, kill)| JournalStep::Make { name, kill }),
+        1 => name.clone().prop_map(|name| JournalStep::MakeFails { name }),
+        2 => name.clone().prop_map(|name| JournalStep::Note { name }),
+        2 => (name.clone(), missing.clone()).prop_map(|(name, missing)| JournalStep::TornNote { name, missing }),
+        1 => Just(JournalStep::Complete),
+        1 => missing.prop_map(|missing| JournalStep::TornComplete { missing }),
+        2 => Just(JournalStep::Reopen),
         3 => (prop::collection::vec(name, 0..3), kill_revert)
-            .prop_map(|(stuck, kill)| Step::Revert { stuck, kill }),
+            .prop_map(|(stuck, kill)| JournalStep::Revert { stuck, kill }),
     ]
 }
 
 /// Somebody else's, under a name that no change has.
 const THEIRS: &str = "theirs";
 
-struct World {
+struct JournalModel {
     _dir: tempfile::TempDir,
     path: PathBuf,
-    node: Node,
-    journal: Option<Journal<Put>>,
+    node: JournalFixture,
+    journal: Option<Journal<PutChange>>,
     /// What the journal must know, in order.
     noted: Vec<String>,
     complete: bool,
 }
 
-impl World {
+impl JournalModel {
     fn new() -> Self {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let (path, node) = (dir.path().join("j"), Node::default());
+        let (path, node) = (dir.path().join("j"), JournalFixture::default());
         node.present.borrow_mut().insert(THEIRS.into());
         let journal = Some(Journal::create(&path, head()).unwrap());
         Self { _dir: dir, path, node, journal, noted: Vec::new(), complete: false }
     }
 
     /// The journal as the process at work has it; after a kill, as the next one finds it.
-    fn journal(&mut self) -> Journal<Put> {
+    fn journal(&mut self) -> Journal<PutChange> {
         self.journal.take().unwrap_or_else(|| {
             let found = Journal::open(&self.path, soon()).unwrap();
             found.unwrap_or_else(|| Journal::create(&self.path, head()).unwrap())
         })
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &JournalStep) {
         let mut journal = self.journal();
         match step {
-            Step::Make { name, kill } => {
+            JournalStep::Make { name, kill } => {
                 self.noted.push(NAMES[*name].into());
                 let alive = killable(|| make(&mut journal, &self.node, NAMES[*name], *kill));
                 self.journal = alive.map(|()| journal);
             }
-            Step::MakeFails { name } => {
+            JournalStep::MakeFails { name } => {
                 self.noted.push(NAMES[*name].into());
-                let refused = journal.make::<(), _>(Put(NAMES[*name].into()), |_| Err(Error::Injected));
+                let refused = journal.make::<(), _>(PutChange(NAMES[*name].into()), |_| Err(Error::Injected));
                 assert!(matches!(refused, Err(Error::Injected)));
                 self.journal = Some(journal);
             }
-            Step::Note { name } => {
-                journal.note(Put(NAMES[*name].into())).unwrap();
+            JournalStep::Note { name } => {
+                journal.note(PutChange(NAMES[*name].into())).unwrap();
                 self.noted.push(NAMES[*name].into());
                 self.journal = Some(journal);
             }
-            Step::TornNote { name, missing } => {
+            JournalStep::TornNote { name, missing } => {
                 let before = self.length();
-                journal.note(Put(NAMES[*name].into())).unwrap();
+                journal.note(PutChange(NAMES[*name].into())).unwrap();
                 self.tear(before, *missing);
             }
-            Step::Complete => {
+            JournalStep::Complete => {
                 journal.complete().unwrap();
                 self.complete = true;
                 self.journal = Some(journal);
             }
-            Step::TornComplete { missing } => {
+            JournalStep::TornComplete { missing } => {
                 let before = self.length();
                 journal.complete().unwrap();
                 self.tear(before, *missing);
             }
-            Step::Reopen => drop(journal),
-            Step::Revert { stuck, kill } => self.revert(journal, stuck, *kill),
+            JournalStep::Reopen => drop(journal),
+            JournalStep::Revert { stuck, kill } => self.revert(journal, stuck, *kill),
         }
     }
 
@@ -149,7 +149,7 @@ impl World {
         OpenOptions::new().write(true).open(&self.path).unwrap().set_len(torn).unwrap();
     }
 
-    fn revert(&mut self, journal: Journal<Put>, stuck: &[usize], kill: Option<(usize, Moment)>) {
+    fn revert(&mut self, journal: Journal<PutChange>, stuck: &[usize], kill: Option<(usize, KillPoint)>) {
         *self.node.stuck.borrow_mut() = stuck.iter().map(|name| NAMES[*name].to_owned()).collect();
         *self.node.kill.borrow_mut() = kill;
         let alive = killable(|| journal.revert(&self.node));
@@ -179,7 +179,7 @@ impl World {
             assert!(self.noted.is_empty() && present.len() == 1, "made and not known: {present:?}");
             return;
         };
-        let Content { changes, complete, .. } = Content::<Put>::parse(&bytes).unwrap();
+        let JournalContent { changes, complete, .. } = JournalContent::<PutChange>::parse(&bytes).unwrap();
         let known: Vec<_> = changes.into_iter().map(|change| change.0).collect();
         assert_eq!((&known, complete), (&self.noted, self.complete));
         let unknown = present.iter().find(|name| *name != THEIRS && !known.contains(name));
@@ -195,22 +195,22 @@ impl World {
 }
 
 /// Makes a change, and is killed before or after it.
-fn make(journal: &mut Journal<Put>, node: &Node, name: &str, kill: Option<Moment>) {
-    let made = journal.make(Put(name.into()), |change| {
-        kill_at(kill == Some(Moment::Before));
+fn make(journal: &mut Journal<PutChange>, node: &JournalFixture, name: &str, kill: Option<KillPoint>) {
+    let made = journal.make(PutChange(name.into()), |change| {
+        kill_at(kill == Some(KillPoint::Before));
         node.present.borrow_mut().insert(change.0.clone());
-        kill_at(kill == Some(Moment::After));
+        kill_at(kill == Some(KillPoint::After));
         Ok::<_, Error>(())
     });
     made.unwrap();
 }
 
 /// Ends the process, as far as the journal can see.
-struct Killed;
+struct KilledAtStep;
 
 fn kill_at(here: bool) {
     if here {
-        resume_unwind(Box::new(Killed));
+        resume_unwind(Box::new(KilledAtStep));
     }
 }
 
@@ -218,16 +218,16 @@ fn kill_at(here: bool) {
 fn killable<T>(work: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => Some(done),
-        Err(why) if why.is::<Killed>() => None,
+        Err(why) if why.is::<KilledAtStep>() => None,
         Err(why) => resume_unwind(why),
     }
 }
 
 /// Counts down to the revert that a kill was ordered for.
-pub(super) fn reverting(node: &Node, revert: impl FnOnce()) {
+pub(super) fn reverting(node: &JournalFixture, revert: impl FnOnce()) {
     let order = *node.kill.borrow();
     let now = matches!(order, Some((0, _)));
-    kill_at(now && order == Some((0, Moment::Before)));
+    kill_at(now && order == Some((0, KillPoint::Before)));
     revert();
     kill_at(now);
     *node.kill.borrow_mut() = order.map(|(left, moment)| (left.saturating_sub(1), moment));
@@ -238,7 +238,7 @@ proptest! {
 
     #[test]
     fn the_journal_knows_what_was_made(steps in prop::collection::vec(step(), 1..30)) {
-        let mut world = World::new();
+        let mut world = JournalModel::new();
         for step in &steps {
             world.take(step);
             world.check();
