@@ -12,7 +12,7 @@ use rdma_mode::CurrentMode;
 
 use crate::{
     ApplyPermissions, ApplyReport, InvalidNodeFile, ModeReport, NodeFile, PfRecord, ProgressCallback,
-    ProvisionPlan, ReadyMarker, SysfsBackend, make, plan,
+    ProvisionPlan, ReadyMarker, SysfsBackend, execute, plan,
 };
 
 /// A node file to work on, and how.
@@ -76,7 +76,7 @@ impl Apply<'_> {
     /// [`ApplyError`].
     pub fn run(&self, progress: ProgressCallback<'_>) -> Result<ApplyReport, ApplyError> {
         netns::require_node_netns(&self.node.root)?;
-        let _alone = alone(&self.node, self.system.limit)?;
+        let _alone = lock(&self.node, self.system.limit)?;
         let plan = self.plan()?;
         let rdma_mode = self.ensure_mode(&plan)?;
         let mut failures = self.make(&plan, progress);
@@ -93,7 +93,7 @@ impl Apply<'_> {
     }
 
     fn make(&self, plan: &ProvisionPlan, progress: ProgressCallback<'_>) -> Vec<crate::PfFailure> {
-        make(plan, &self.system, &self.memory(), progress)
+        execute(plan, &self.system, &self.memory(), progress)
     }
 
     fn memory(&self) -> PathBuf {
@@ -120,7 +120,7 @@ impl Apply<'_> {
         let report = self.mode()?;
         let is_right = report.as_ref().is_none_or(ModeReport::is_right);
         if self.mark.is_some() && !(is_right && plan.is_empty()) {
-            ReadyMarker::withdraw(self.node.state.root())?;
+            ReadyMarker::remove(self.node.state.root())?;
         }
         match report {
             Some(mut report) if !is_right => {
@@ -153,7 +153,7 @@ impl Apply<'_> {
 ///
 /// # Errors
 /// That another run is still at work when the `limit` has passed.
-pub fn alone(node: &NodePaths, limit: Duration) -> Result<File, statefile::Error> {
+pub fn lock(node: &NodePaths, limit: Duration) -> Result<File, statefile::Error> {
     let dir = node.state.root();
     statefile::make_dir(dir, 0o755)?;
     let path = dir.join("bootstrap.lock");

@@ -77,7 +77,9 @@ impl GuidFile {
             if entry.guids.is_empty() == entry.range.is_none() {
                 return Err(at("expected one of guids and guidsRange"));
             }
-            if entry.range.is_some_and(|range| range.end < range.start || range.end.0 - range.start.0 > MOST)
+            if entry
+                .range
+                .is_some_and(|range| range.end < range.start || range.end.0 - range.start.0 > MAX_RANGE_LEN)
             {
                 return Err(at(
                     "guidsRange: expected an end not before its start, and not more than 65536 GUIDs",
@@ -115,7 +117,7 @@ impl GuidFile {
 }
 
 /// How many GUIDs a range may have, less one.
-const MOST: u64 = 65_535;
+const MAX_RANGE_LEN: u64 = 65_535;
 
 impl GuidFileEntry {
     fn all(&self) -> impl Iterator<Item = u64> {

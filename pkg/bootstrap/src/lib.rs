@@ -37,12 +37,12 @@ mod system;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Apply, ApplyError, alone};
+pub use apply::{Apply, ApplyError, lock};
 pub use broken::{RecoverMethod, RecoverStep};
 pub use guid_file::GuidFile;
 pub use hardware::{PciBackend, PciBackendError};
 pub use identity::{stable_guid, stable_mac};
-pub use make::{PfFailure, PfFailureCause, ProgressCallback, make};
+pub use make::{PfFailure, PfFailureCause, ProgressCallback, execute};
 pub use memory::PfRecord;
 pub use node_file::{
     GuidPolicy, InvalidNodeFile, LinkState, MacPolicy, NodeFile, PfSelector, PfSpec, VfSpec,

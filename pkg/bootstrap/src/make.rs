@@ -39,7 +39,7 @@ pub enum PfFailureCause {
 /// Makes what was planned, every PF on its own. `memory` is the directory in which is remembered what was begun.
 ///
 /// Nothing is taken back after a failure: what is done is as the file says, and the next run goes on from there.
-pub fn make(
+pub fn execute(
     plan: &ProvisionPlan,
     hardware: &dyn PciBackend,
     memory: &Path,
@@ -63,20 +63,20 @@ struct PfRun<'a> {
 
 impl PfRun<'_> {
     fn run(&self) -> Result<(), PfFailure> {
-        self.remember(false).map_err(|why| self.failure(None, why))?;
+        self.save_record(false).map_err(|why| self.failure(None, why))?;
         for step in &self.pf.steps {
             (self.progress)(self.pf, *step);
             if let Err(error) = self.step(*step) {
-                self.give_back(*step, &error);
+                self.restore_autoprobe(*step, &error);
                 return Err(self.failure(Some(*step), error.into()));
             }
         }
-        self.remember(true).map_err(|why| self.failure(None, why))
+        self.save_record(true).map_err(|why| self.failure(None, why))
     }
 
     /// Without VFs the kernel may bind new ones again: somebody may make them by hand now. Not while firmware is still at
     /// work: its VFs would be bound before they have an address, and the next run finishes.
-    fn give_back(&self, step: PfStep, error: &PciBackendError) {
+    fn restore_autoprobe(&self, step: PfStep, error: &PciBackendError) {
         let still_at_work = matches!(error, PciBackendError::TimedOut { .. });
         if matches!(step, PfStep::CreateVfs { .. }) && self.pf.autoprobe && !still_at_work {
             let _ = self.hardware.set_autoprobe(self.pf.pci, true);
@@ -87,7 +87,7 @@ impl PfRun<'_> {
         PfFailure { pci: self.pf.pci, name: self.pf.name.clone(), step, why }
     }
 
-    fn remember(&self, complete: bool) -> Result<(), PfFailureCause> {
+    fn save_record(&self, complete: bool) -> Result<(), PfFailureCause> {
         let boot_id = journal::boot_id()?.to_owned();
         let memory = PfRecord { boot_id, autoprobe: self.pf.autoprobe, vfs: self.pf.ours, complete };
         Ok(memory.write(self.memory, self.pf.pci)?)

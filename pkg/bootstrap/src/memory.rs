@@ -50,7 +50,7 @@ impl PfRecord {
     ///
     /// # Errors
     /// If the file cannot be removed.
-    pub fn forget(dir: &Path, pf: PciAddress) -> Result<(), statefile::Error> {
+    pub fn remove(dir: &Path, pf: PciAddress) -> Result<(), statefile::Error> {
         statefile::remove(&path(dir, pf))
     }
 }

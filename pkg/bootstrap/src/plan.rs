@@ -261,7 +261,7 @@ impl PlannedPf<'_> {
         }
         steps.push(PfStep::CreateVfs { count });
         for vf in 0..count {
-            let changes = self.policy.all(vf).into_iter();
+            let changes = self.policy.settings_for_new_vf(vf).into_iter();
             steps.extend(changes.map(|change| PfStep::Configure { vf, change }));
         }
         steps.extend(self.bind((0..count).collect()));
@@ -288,7 +288,7 @@ impl PlannedPf<'_> {
         let mut unbound = Vec::new();
         let mut mtus = Vec::new();
         for vf in &self.pf.vfs {
-            let need = self.policy.needed(vf);
+            let need = self.policy.update_for(vf);
             let lacks_driver = vf.driver.is_none();
             let mtu = self.settings.vf.mtu.filter(|mtu| vf.mtu.is_some_and(|is| is != *mtu));
             if !vf.is_free() {

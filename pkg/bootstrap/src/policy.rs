@@ -34,7 +34,7 @@ impl<'a> VfPolicy<'a> {
     }
 
     /// Every setting of a VF that is new. Trust comes before what needs it.
-    pub(crate) fn all(&self, vf: u32) -> Vec<VfSetting> {
+    pub(crate) fn settings_for_new_vf(&self, vf: u32) -> Vec<VfSetting> {
         let own = &self.settings.vf;
         let mut changes = Vec::new();
         changes.extend(own.trust.map(VfSetting::Trust));
@@ -84,8 +84,8 @@ impl<'a> VfPolicy<'a> {
     }
 
     /// What of a VF that is there is other than it should be. A setting that the driver does not show cannot be compared.
-    pub(crate) fn needed(&self, vf: &Vf) -> VfUpdate {
-        let wanted = self.all(vf.index);
+    pub(crate) fn update_for(&self, vf: &Vf) -> VfUpdate {
+        let wanted = self.settings_for_new_vf(vf.index);
         // A driver that takes a VF anew finds a GUID only if its PF gives it an address.
         let lacks_guid = vf.lacks_guid() && (!self.identity(vf.index).is_empty() || self.has_identity(vf));
         // In user space nothing reads an address before it opens the VF.

@@ -36,7 +36,7 @@ impl ReadyMarker {
     ///
     /// # Errors
     /// If it cannot be removed.
-    pub fn withdraw(state: &Path) -> Result<(), statefile::Error> {
+    pub fn remove(state: &Path) -> Result<(), statefile::Error> {
         statefile::remove(&Self::path(state))
     }
 
@@ -81,8 +81,8 @@ mod tests {
         ReadyMarker { vfs: 8, ..ready }.announce(dir.path()).unwrap();
         let text = fs::read_to_string(ReadyMarker::path(dir.path())).unwrap();
         assert!(text.contains("\"vfs\": 8") && text.contains("sha256:"), "{text}");
-        ReadyMarker::withdraw(dir.path()).unwrap();
-        ReadyMarker::withdraw(dir.path()).unwrap();
+        ReadyMarker::remove(dir.path()).unwrap();
+        ReadyMarker::remove(dir.path()).unwrap();
         assert!(!ReadyMarker::path(dir.path()).exists());
     }
 }

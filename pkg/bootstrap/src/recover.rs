@@ -10,11 +10,11 @@ use rtnl::Handle;
 use serde::Serialize;
 
 use crate::{
-    PciBackendError, RecoverMethod, RecoverStep as Step, SysfsBackend, alone, broken::BrokenFunction,
+    PciBackendError, RecoverMethod, RecoverStep as Step, SysfsBackend, broken::BrokenFunction, lock,
 };
 
 /// How long a link may take to have its carrier.
-const CARRIER: Duration = Duration::from_secs(10);
+const LINK_CARRIER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A function to recover, and how.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Recover<'_> {
     pub fn run(&self, progress: &dyn Fn(&str, Step)) -> Result<RecoverReport, RecoverError> {
         netns::require_node_netns(&self.node.root)?;
         // `silkrail apply` may be about to change the same function, or be at it.
-        let _alone = alone(&self.node, self.system.limit)?;
+        let _alone = lock(&self.node, self.system.limit)?;
         let function = self.find(self.function)?;
         let mut recovery = self.plan(&function);
         if recovery.refused.is_empty() && !recovery.steps.is_empty() {
@@ -135,7 +135,7 @@ impl Recover<'_> {
     /// What is wrong afterwards. A carrier takes its time. A driver that begins anew gives other names at first: a
     /// function is still known by its address.
     fn wait(&self, function: &BrokenFunction) -> Result<Vec<String>, RecoverError> {
-        let until = Instant::now() + CARRIER;
+        let until = Instant::now() + LINK_CARRIER_TIMEOUT;
         loop {
             let wrong = self.find(&function.pci.to_string())?.wrong();
             if wrong.is_empty() || Instant::now() >= until {
@@ -164,7 +164,7 @@ mod tests {
             symlink("net:[1]", dir.join("net")).unwrap();
         }
         let node = NodePaths { root: root.path().to_owned(), state: StateDir::at(root.path().join("run")) };
-        let other = alone(&node, Duration::ZERO).unwrap();
+        let other = lock(&node, Duration::ZERO).unwrap();
         let sysfs = Sysfs::at(root.path().join("sys"));
         let system = SysfsBackend { sysfs, writer: Vec::new(), limit: Duration::from_millis(100) };
         let recover = Recover { function: "eth0", by: None, force_pf: false, node, system };

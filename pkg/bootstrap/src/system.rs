@@ -18,10 +18,10 @@ use sysfs::{Function, Sysfs};
 use crate::{PciBackend, PciBackendError};
 
 /// How often it is looked whether something has come.
-const STEP: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long a driver may take to make a link and an RDMA device after it has taken a VF.
-const DEVICES: Duration = Duration::from_secs(30);
+const DEVICE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The node's own kernel.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ impl SysfsBackend {
     pub fn probe(&self, function: PciAddress, has_rdma: bool) -> Result<(), PciBackendError> {
         self.write(self.sysfs.root().join("bus/pci/drivers_probe"), &function.to_string())?;
         if !self.wait(|| Ok(self.sysfs.driver(&Function::Pci(function))?.is_some()))? {
-            return Err(PciBackendError::NoDriver { function, limit: self.limit.min(DEVICES) });
+            return Err(PciBackendError::NoDriver { function, limit: self.limit.min(DEVICE_TIMEOUT) });
         }
         self.wait(|| {
             let link = self.link(function)?.is_some();
@@ -103,7 +103,7 @@ impl SysfsBackend {
     /// RDMA devices come and go with their functions, and take the numbers that are free: not while one moves into a pod
     /// or home.
     fn write(&self, path: PathBuf, value: &str) -> Result<(), PciBackendError> {
-        let _turn = match MoveLock::take(&self.sysfs, Instant::now() + self.limit) {
+        let _turn = match MoveLock::acquire(&self.sysfs, Instant::now() + self.limit) {
             Err(rdma::Error::NoRdma) => None,
             taken => Some(taken?),
         };
@@ -131,7 +131,7 @@ impl SysfsBackend {
                     let what = format!("write {value} to {}", path.display());
                     return Err(PciBackendError::TimedOut { what, limit: self.limit });
                 }
-                None => thread::sleep(STEP),
+                None => thread::sleep(POLL_INTERVAL),
             }
         }
     }
@@ -150,12 +150,12 @@ impl SysfsBackend {
 
     /// Waits until something is there, but not for ever. Returns whether it is.
     fn wait(&self, is_there: impl Fn() -> Result<bool, sysfs::Error>) -> Result<bool, PciBackendError> {
-        let until = Instant::now() + self.limit.min(DEVICES);
+        let until = Instant::now() + self.limit.min(DEVICE_TIMEOUT);
         while !is_there()? {
             if Instant::now() >= until {
                 return Ok(false);
             }
-            thread::sleep(STEP);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(true)
     }
@@ -218,11 +218,11 @@ impl PciBackend for SysfsBackend {
     fn configure(&self, pf: PciAddress, vf: u32, change: VfSetting) -> Result<(), PciBackendError> {
         let handle = Handle::open()?;
         let link = handle.link(&self.sysfs.pf_link(pf)?)?;
-        let until = Instant::now() + self.limit.min(DEVICES);
+        let until = Instant::now() + self.limit.min(DEVICE_TIMEOUT);
         loop {
             match handle.set_vf(link.index, vf, change) {
                 // A PF that is being reset by its driver.
-                Err(error) if is_busy(&error) && Instant::now() < until => thread::sleep(STEP),
+                Err(error) if is_busy(&error) && Instant::now() < until => thread::sleep(POLL_INTERVAL),
                 result => return Ok(result?),
             }
         }

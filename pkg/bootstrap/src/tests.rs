@@ -36,7 +36,7 @@ fn apply(
     let before = card.log().len();
     let plan = planned(card, file, dir, consent);
     assert!(plan.refusals().next().is_none(), "{plan:?}");
-    let failures = make(&plan, card, dir, &|_, _| ());
+    let failures = execute(&plan, card, dir, &|_, _| ());
     (card.log().split_off(before), failures)
 }
 

@@ -27,14 +27,14 @@ pub(crate) fn add<K: ChildLinkKind>(
     request: &AddRequest<'_>,
 ) -> Result<AddResult, cni::Error> {
     let conf = ChildLinkConf::of(kind, &request.common)?;
-    conf.needs_addresses(&request.common)?;
+    conf.require_addresses(&request.common)?;
     let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
     let parent = Parent::find(node, &pod, &conf)?;
     let sharing = sharing(node, &parent, &conf)?;
 
     let journal = attachment::begin(node, &JournalSpec::of(K::NAME, request, &pod))?;
     let addition = PreparedAdd { kind, request, conf: &conf, node, pod: &pod, parent: &parent };
-    attachment::all_or_nothing(journal, node, |journal| addition.make(journal, sharing.as_ref()))
+    attachment::run_or_revert(journal, node, |journal| addition.attach(journal, sharing.as_ref()))
 }
 
 /// The RDMA device that the pod shares. A parent in the pod is none of the node's links, though one may have its name.
@@ -60,8 +60,12 @@ struct PreparedAdd<'a, 'r, K: ChildLinkKind> {
 }
 
 impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
-    fn make(&self, journal: &mut Journal<Change>, sharing: Option<&SharedPorts>) -> Result<AddResult, Error> {
-        let highest = self.pod.name_is_free(&self.request.attachment.ifname)?;
+    fn attach(
+        &self,
+        journal: &mut Journal<Change>,
+        sharing: Option<&SharedPorts>,
+    ) -> Result<AddResult, Error> {
+        let highest = self.pod.require_name_free(&self.request.attachment.ifname)?;
         let (link, mut result) = if delegate::needs_link(&self.request.common)? {
             (self.link(journal, highest)?, self.addresses(journal)?)
         } else {
@@ -78,9 +82,8 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
     /// The addresses: the IPAM plugin's, or the chain's.
     fn addresses(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
         match DelegateAdd::of(self.request)? {
-            Some(call) => {
-                journal.make(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node)?))
-            }
+            Some(call) => journal
+                .record_and_apply(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node)?)),
             None => Ok(self.conf.chained.clone().unwrap_or_default()),
         }
     }
@@ -100,9 +103,9 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
             }
             let mtu = self.parent.mtu(self.conf)?;
             let change = ChildLink::of::<K>(self.request, self.pod, index, mac);
-            match journal
-                .make(Change::Link(change), |_| Ok::<_, Error>(self.create(parents, index, mtu, mac)))?
-            {
+            match journal.record_and_apply(Change::Link(change), |_| {
+                Ok::<_, Error>(self.create(parents, index, mtu, mac))
+            })? {
                 Ok(()) => return Ok(self.pod.links.link_by_index(index)?),
                 // Another link was quicker, and may be gone again by now.
                 Err(error) if has(&self.pod.links, index)? || has(parents, index)? => refused = Some(error),
@@ -152,12 +155,12 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
         sharing: Option<&SharedPorts>,
         result: &AddResult,
     ) -> Result<(), Error> {
-        let mut entry = entry::describe(K::NAME, self.request, self.pod, result)?;
+        let mut entry = entry::new_entry(K::NAME, self.request, self.pod, result)?;
         entry.rdma.master = Some(self.parent.link.name.clone());
         if let Some(sharing) = sharing {
-            sharing.describe(self.node, result, &mut entry.rdma)?;
+            sharing.wait_and_describe(self.node, result, &mut entry.rdma)?;
         }
         let change = PodMapWrite::of(&self.request.attachment);
-        journal.make(Change::Published(change.clone()), |_| change.publish(self.node, &entry))
+        journal.record_and_apply(Change::Published(change.clone()), |_| change.publish(self.node, &entry))
     }
 }

@@ -32,7 +32,7 @@ impl journal::Change for Change {
         }
     }
 
-    fn outlives_boots(&self) -> bool {
+    fn survives_reboot(&self) -> bool {
         match self {
             Self::Delegated(_) | Self::Published(_) => true,
             Self::Link(_) => false,
@@ -40,7 +40,7 @@ impl journal::Change for Change {
     }
 
     /// An address is free only when no link has it any more.
-    fn guards_later_ones(&self) -> bool {
+    fn revert_last(&self) -> bool {
         matches!(self, Self::Delegated(_))
     }
 

@@ -42,7 +42,7 @@ pub enum SharedRdmaRequirement {
 
 /// How long a pod's address may take to become a GID, unless the configuration says otherwise. The kernel
 /// needs milliseconds; a card's firmware that is busy may need seconds.
-const GID_TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_GID_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl<K: ChildLinkKind> ChildLinkConf<K> {
     /// Reads a configuration.
@@ -77,7 +77,7 @@ impl<K: ChildLinkKind> ChildLinkConf<K> {
     ///
     /// # Errors
     /// That there are none.
-    pub(crate) fn needs_addresses(&self, common: &CallContext<'_>) -> Result<(), Error> {
+    pub(crate) fn require_addresses(&self, common: &CallContext<'_>) -> Result<(), Error> {
         if common.conf.ipam_type()?.is_some()
             || self.chained.as_ref().is_some_and(|prev| !prev.ips.is_empty())
         {
@@ -112,7 +112,7 @@ fn rdma(common: &CallContext<'_>) -> Result<SharedRdmaRequirement, Error> {
         return Ok(SharedRdmaRequirement::Optional);
     }
     let timeout = match rdma.integer("timeoutMs")? {
-        None => GID_TIMEOUT,
+        None => DEFAULT_GID_TIMEOUT,
         Some(ms) => match u32::try_from(ms) {
             Ok(ms) if (1..=100_000).contains(&ms) => Duration::from_millis(ms.into()),
             _ => return Err(rdma.wrong("timeoutMs", "milliseconds from 1 to 100000", ms)),

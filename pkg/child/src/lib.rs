@@ -42,7 +42,7 @@ impl<K: ChildLinkKind> JournaledPlugin for ChildLinkPlugin<K> {
     }
 
     fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
-        let removed = link::remove_unknown::<K>(node, request);
+        let removed = link::delete_unjournaled::<K>(node, request);
         delegate::del(request, node)?;
         Ok(removed?)
     }

@@ -50,24 +50,24 @@ impl ChildLink {
     /// The link, if it is there.
     fn find(&self, node: &Node, pod: &PodNetns) -> Result<Option<Link>, Error> {
         match pod.links.find_link_by_index(self.index)? {
-            Some(link) if self.is_of_the_kind(&link) && self.is_it(node, &link)? => Ok(Some(link)),
+            Some(link) if self.has_link_kind(&link) && self.is_same_link(node, &link)? => Ok(Some(link)),
             _ => Ok(None),
         }
     }
 
-    fn is_of_the_kind(&self, link: &Link) -> bool {
+    fn has_link_kind(&self, link: &Link) -> bool {
         link.kind.as_ref().is_some_and(|kind| kind.to_string() == self.kind)
     }
 
     /// Whether the link that has the index is ours.
-    fn is_it(&self, node: &Node, link: &Link) -> Result<bool, Error> {
+    fn is_same_link(&self, node: &Node, link: &Link) -> Result<bool, Error> {
         if link.name == self.ifname.as_str() || (self.mac.is_some() && link.mac == self.mac) {
             return Ok(true);
         }
         // One without an address of its own is ours under any name, unless that is another attachment's.
         match link.name.parse() {
             Ok(name) if self.mac.is_none() => {
-                Ok(attachment::holder(node, &self.kind, &name, self.netns_id)?.is_none())
+                Ok(attachment::find_holder(node, &self.kind, &name, self.netns_id)?.is_none())
             }
             _ => Ok(false),
         }
@@ -92,9 +92,7 @@ impl ChildLink {
         }
         // Another link was quicker to have the index, and ours was made with the next one, which was noted too.
         match pod.links.find_link(&self.ifname)? {
-            Some(link) if self.is_of_the_kind(&link) && (self.mac.is_none() || link.mac == self.mac) => {
-                Ok(())
-            }
+            Some(link) if self.has_link_kind(&link) && (self.mac.is_none() || link.mac == self.mac) => Ok(()),
             _ => Err(ChildError::NotedGone(self.to_string()).into()),
         }
     }
@@ -117,7 +115,10 @@ fn delete(pod: &PodNetns, index: u32) -> Result<(), Error> {
 ///
 /// # Errors
 /// If it is there and cannot be deleted.
-pub(crate) fn remove_unknown<K: ChildLinkKind>(node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
+pub(crate) fn delete_unjournaled<K: ChildLinkKind>(
+    node: &Node,
+    request: &DelRequest<'_>,
+) -> Result<(), Error> {
     let Some(path) = &request.netns else { return Ok(()) };
     let Ok(netns) = NetNs::open(path) else { return Ok(()) };
     let ifname = &request.attachment.ifname;
@@ -127,7 +128,7 @@ pub(crate) fn remove_unknown<K: ChildLinkKind>(node: &Node, request: &DelRequest
     }
     let netns = netns.identified()?;
     // Or another pod's by now, whose own DEL will come.
-    if attachment::holder(node, K::NAME, ifname, netns.id())?.is_some() {
+    if attachment::find_holder(node, K::NAME, ifname, netns.id())?.is_some() {
         return Ok(());
     }
     let Some(pod) = PodNetns::find(path, netns.id())? else { return Ok(()) };

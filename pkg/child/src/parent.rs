@@ -49,12 +49,12 @@ impl Parent {
             }
         };
         let parent = Self { link };
-        parent.fits::<K>()?;
+        parent.require_mtu_fits::<K>()?;
         parent.mtu(conf)?;
         Ok(parent)
     }
 
-    fn fits<K: ChildLinkKind>(&self) -> Result<(), Error> {
+    fn require_mtu_fits<K: ChildLinkKind>(&self) -> Result<(), Error> {
         let Link { name, hardware, .. } = &self.link;
         if *hardware != INFINIBAND {
             return Ok(());

@@ -23,11 +23,11 @@ pub(crate) struct SharedPort {
 ///
 /// # Errors
 /// If the node is in exclusive mode, or its devices cannot be looked at.
-pub(crate) fn shared(node: &Node, parent: &Parent) -> Result<Vec<SharedPort>, Error> {
+pub(crate) fn shared_ports(node: &Node, parent: &Parent) -> Result<Vec<SharedPort>, Error> {
     if !node.sysfs.has_rdma()? {
         return Ok(Vec::new());
     }
-    let ports = below(node, &family(node, parent)?)?;
+    let ports = ports_of_links(node, &parent_and_lower_links(node, parent)?)?;
     if ports.is_empty() || is_shared(node)? {
         return Ok(ports);
     }
@@ -42,7 +42,7 @@ fn is_shared(node: &Node) -> Result<bool, Error> {
 }
 
 /// The parent and the links below it, nearest first: what a VLAN sits on, the members of a bond.
-fn family(node: &Node, parent: &Parent) -> Result<Vec<LinkName>, Error> {
+fn parent_and_lower_links(node: &Node, parent: &Parent) -> Result<Vec<LinkName>, Error> {
     let mut found: Vec<LinkName> = parent.link.name.parse().into_iter().collect();
     let mut next = 0;
     while let Some(link) = found.get(next) {
@@ -57,7 +57,7 @@ fn family(node: &Node, parent: &Parent) -> Result<Vec<LinkName>, Error> {
     Ok(found)
 }
 
-fn below(node: &Node, links: &[LinkName]) -> Result<Vec<SharedPort>, Error> {
+fn ports_of_links(node: &Node, links: &[LinkName]) -> Result<Vec<SharedPort>, Error> {
     let (mut ports, mut functions, mut unclear) = (Vec::new(), Vec::new(), Vec::new());
     for link in links {
         let Some(function) = node.sysfs.function_of(link)? else { continue };
@@ -75,7 +75,7 @@ fn below(node: &Node, links: &[LinkName]) -> Result<Vec<SharedPort>, Error> {
     if !found.is_empty() {
         return Ok(found);
     }
-    named_by_kernel(node, links, &elsewhere(node, links, &functions)?)
+    named_by_kernel(node, links, &sibling_devices(node, links, &functions)?)
 }
 
 /// The one port of a function that has one link.
@@ -93,7 +93,7 @@ fn only_port(
 }
 
 /// Devices that may have a port at one of the links though they are not of its function.
-fn elsewhere(node: &Node, links: &[LinkName], functions: &[Function]) -> Result<Vec<String>, Error> {
+fn sibling_devices(node: &Node, links: &[LinkName], functions: &[Function]) -> Result<Vec<String>, Error> {
     let mut devices = Vec::new();
     for function in functions {
         for beside in node.sysfs.functions_beside(function) {

@@ -20,11 +20,11 @@ use crate::{
 };
 
 /// How long a pod waits for its GIDs when RDMA is not required: as long as an idle kernel needs.
-const BRIEFLY: Duration = Duration::from_millis(100);
+const OPTIONAL_GID_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// When a port that seems to have no RoCE v2 is looked at again, where RDMA is required: the kernel puts the first GIDs
 /// of a port into its table one after the other, and asks the firmware for each.
-const SECOND_LOOK: Duration = Duration::from_millis(50);
+const RECHECK_DELAY: Duration = Duration::from_millis(50);
 
 /// What a wait has found.
 struct GidWait<'a> {
@@ -54,7 +54,7 @@ impl SharedPorts {
         need: SharedRdmaRequirement,
     ) -> Result<Option<Self>, Error> {
         let parent_name = parent.link.name.clone();
-        let found = ports::shared(node, parent);
+        let found = ports::shared_ports(node, parent);
         match (found, need) {
             (Ok(ports), _) if !ports.is_empty() => Ok(Some(Self { ports, need, parent: parent_name })),
             (Ok(_), SharedRdmaRequirement::Required(_)) => Err(ChildError::NoRdma(format!(
@@ -74,7 +74,7 @@ impl SharedPorts {
     ///
     /// # Errors
     /// If RDMA is required and they do not become GIDs in time.
-    pub(crate) fn describe(
+    pub(crate) fn wait_and_describe(
         &self,
         node: &Node,
         result: &AddResult,
@@ -82,11 +82,11 @@ impl SharedPorts {
     ) -> Result<(), Error> {
         let addresses: Vec<IpAddr> = result.ips.iter().map(|ip| ip.address.ip()).collect();
         let found = match self.need {
-            SharedRdmaRequirement::Optional => self.wait(node, &addresses, BRIEFLY)?,
-            SharedRdmaRequirement::Required(timeout) => self.wait(node, &addresses, timeout)?,
+            SharedRdmaRequirement::Optional => self.wait_for_gids(node, &addresses, OPTIONAL_GID_TIMEOUT)?,
+            SharedRdmaRequirement::Required(timeout) => self.wait_for_gids(node, &addresses, timeout)?,
         };
         if found.gids.len() < addresses.len() {
-            self.late(&found, &addresses)?;
+            self.check_missing(&found, &addresses)?;
         }
         let GidWait { port, gids, .. } = found;
         entry.mode = AttachMode::Shared;
@@ -97,7 +97,7 @@ impl SharedPorts {
     }
 
     /// The port that has the most of the addresses now, and their GIDs.
-    fn look(&self, node: &Node, addresses: &[IpAddr]) -> Result<(&SharedPort, Vec<GidInfo>), Error> {
+    fn best_port(&self, node: &Node, addresses: &[IpAddr]) -> Result<(&SharedPort, Vec<GidInfo>), Error> {
         let mut best: Option<(&SharedPort, Vec<GidInfo>)> = None;
         for port in &self.ports {
             let gids = gids(node, port, addresses)?;
@@ -114,27 +114,32 @@ impl SharedPorts {
     ///
     /// The kernel tells nobody but open uverbs contexts of the device about a new GID, and opening one takes
     /// a driver's own library: so the table itself is asked, first often, then every 20 ms.
-    fn wait(&self, node: &Node, addresses: &[IpAddr], timeout: Duration) -> Result<GidWait<'_>, Error> {
+    fn wait_for_gids(
+        &self,
+        node: &Node,
+        addresses: &[IpAddr],
+        timeout: Duration,
+    ) -> Result<GidWait<'_>, Error> {
         let deadline = node.budget.until("the GIDs of the pod's addresses", timeout);
         let (mut pause, mut suspected) = (Duration::from_micros(200), false);
         loop {
-            let (port, gids) = self.look(node, addresses)?;
+            let (port, gids) = self.best_port(node, addresses)?;
             if gids.len() >= addresses.len() {
                 return Ok(GidWait { port, gids, never: None, waited: deadline.waited() });
             }
-            let never = self.never(node)?;
+            let never = self.reason_unavailable(node)?;
             let is_sure = never.is_some() && (suspected || self.need == SharedRdmaRequirement::Optional);
             if is_sure || deadline.has_passed() {
                 return Ok(GidWait { port, gids, never, waited: deadline.waited() });
             }
             suspected = never.is_some();
-            thread::sleep(if suspected { SECOND_LOOK } else { pause });
+            thread::sleep(if suspected { RECHECK_DELAY } else { pause });
             pause = (pause * 2).min(Duration::from_millis(20));
         }
     }
 
     /// Why no address can become a GID of any of the ports, if that is so.
-    fn never(&self, node: &Node) -> Result<Option<NoRoceV2>, Error> {
+    fn reason_unavailable(&self, node: &Node) -> Result<Option<NoRoceV2>, Error> {
         let mut never = None;
         for port in &self.ports {
             match node.sysfs.lacks_roce_v2(&port.device, port.number)? {
@@ -146,7 +151,7 @@ impl SharedPorts {
     }
 
     /// Not every address is a GID: that is an error only where RDMA is required.
-    fn late(&self, found: &GidWait<'_>, addresses: &[IpAddr]) -> Result<(), Error> {
+    fn check_missing(&self, found: &GidWait<'_>, addresses: &[IpAddr]) -> Result<(), Error> {
         let has = |address: &IpAddr| found.gids.iter().any(|gid| gid.gid == as_gid(*address).to_string());
         let missing: Vec<String> = addresses.iter().filter(|a| !has(a)).map(ToString::to_string).collect();
         let (missing, device, number, master) =

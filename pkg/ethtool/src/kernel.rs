@@ -85,7 +85,7 @@ impl Drop for IoctlBuffer {
 ///
 /// # Errors
 /// `EFAULT` if the answer is longer than the request has room for.
-pub(crate) fn ask(socket: BorrowedFd<'_>, link: &LinkName, request: &mut IoctlBuffer) -> Result<(), Errno> {
+pub(crate) fn ioctl(socket: BorrowedFd<'_>, link: &LinkName, request: &mut IoctlBuffer) -> Result<(), Errno> {
     let mut name = [0; libc::IFNAMSIZ];
     for (to, from) in name.iter_mut().zip(link.as_str().bytes()) {
         *to = from.cast_signed() as libc::c_char;
@@ -133,7 +133,7 @@ mod tests {
         let mut request = IoctlBuffer::zeroed(12 + 32).unwrap();
         request[..4].copy_from_slice(&GSTRINGS.to_ne_bytes());
         request[4..8].copy_from_slice(&STATISTICS.to_ne_bytes());
-        assert_eq!(ask(socket.as_fd(), &"v0".parse().unwrap(), &mut request), Err(Errno::EFAULT));
+        assert_eq!(ioctl(socket.as_fd(), &"v0".parse().unwrap(), &mut request), Err(Errno::EFAULT));
         let count = u32::from_ne_bytes(request[8..12].try_into().unwrap());
         assert!(count > 1, "{count}: the kernel did not try");
     }

@@ -6,7 +6,7 @@ pub(crate) mod features {
 
     pub(crate) const COUNT: usize = 4;
     /// More blocks than any kernel has.
-    pub(crate) const MOST: u32 = 8;
+    pub(crate) const MAX_BLOCKS: u32 = 8;
 
     const BLOCKS: usize = 8;
     /// Available, requested, active, never changed.

@@ -143,7 +143,7 @@ impl EthtoolSocket {
     }
 
     fn get(&self, link: &LinkName, setting: &SettingBlock) -> Result<Option<Vec<u8>>, Error> {
-        let answer = self.ask(link, setting.get, setting.length, |request| {
+        let answer = self.request(link, setting.get, setting.length, |request| {
             if setting.of != 0 {
                 put(request, 4, setting.of);
             }
@@ -164,13 +164,14 @@ impl EthtoolSocket {
 
     /// Sends a structure under another command.
     fn set(&self, link: &LinkName, command: EthtoolCommand, bytes: &[u8]) -> Result<(), Error> {
-        self.ask(link, command, bytes.len(), |request| request[4..].copy_from_slice(&bytes[4..])).map(drop)
+        self.request(link, command, bytes.len(), |request| request[4..].copy_from_slice(&bytes[4..]))
+            .map(drop)
     }
 
     fn features(&self, link: &LinkName) -> Result<Option<Vec<u8>>, Error> {
-        let room = features::length(features::MOST);
-        let answer =
-            self.ask(link, GFEATURES, room, |request| put(request, features::COUNT, features::MOST))?;
+        let room = features::length(features::MAX_BLOCKS);
+        let answer = self
+            .request(link, GFEATURES, room, |request| put(request, features::COUNT, features::MAX_BLOCKS))?;
         Ok(answer.map(|bytes| bytes.to_vec()))
     }
 
@@ -181,9 +182,9 @@ impl EthtoolSocket {
 
     /// How packets are spread over the queues: the table, the key and the function.
     fn spread(&self, link: &LinkName) -> Result<Option<Vec<u8>>, Error> {
-        let Some(sizes) = self.ask(link, GRSSH, spread::DATA, |_| {})? else { return Ok(None) };
+        let Some(sizes) = self.request(link, GRSSH, spread::DATA, |_| {})? else { return Ok(None) };
         let (table, key) = (number(&sizes, spread::TABLE), number(&sizes, spread::KEY));
-        let answer = self.ask(link, GRSSH, spread::length(table, key), |request| {
+        let answer = self.request(link, GRSSH, spread::length(table, key), |request| {
             put(request, spread::TABLE, table);
             put(request, spread::KEY, key);
         })?;
@@ -210,13 +211,15 @@ impl EthtoolSocket {
 
     /// Where the driver has rules for flows.
     fn rules(&self, link: &LinkName) -> Result<Option<Vec<u32>>, Error> {
-        let Some(count) = self.ask(link, GRXCLSRLCNT, rules::LOCATIONS + 4, |_| {})? else { return Ok(None) };
+        let Some(count) = self.request(link, GRXCLSRLCNT, rules::LOCATIONS + 4, |_| {})? else {
+            return Ok(None);
+        };
         let count = number(&count, rules::COUNT);
         if count == 0 {
             return Ok(Some(Vec::new()));
         }
         let room = rules::LOCATIONS + 4 * (count as usize).next_multiple_of(2) + 4;
-        let all = self.ask(link, GRXCLSRLALL, room, |request| put(request, rules::COUNT, count))?;
+        let all = self.request(link, GRXCLSRLALL, room, |request| put(request, rules::COUNT, count))?;
         Ok(all.map(|all| rules::parse(&all[rules::LOCATIONS..][..4 * count as usize])))
     }
 
@@ -227,7 +230,8 @@ impl EthtoolSocket {
         };
         now.iter().filter(|location| !former.contains(location)).try_for_each(|location| {
             let room = rules::LOCATIONS + 4;
-            self.ask(link, SRXCLSRLDEL, room, |request| put(request, rules::LOCATION, *location)).map(drop)
+            self.request(link, SRXCLSRLDEL, room, |request| put(request, rules::LOCATION, *location))
+                .map(drop)
         })
     }
 }

@@ -10,7 +10,7 @@ use nix::{
 
 use crate::{
     Error,
-    kernel::{IoctlBuffer, ask},
+    kernel::{IoctlBuffer, ioctl},
 };
 
 /// A socket to ask links of one network namespace: that of the thread that opened it.
@@ -42,7 +42,7 @@ impl EthtoolSocket {
     /// Asks a link. `room` is the length of request and answer; `fill` writes what is behind the command's number.
     ///
     /// The answer is `None` if it does not fit.
-    pub(crate) fn ask(
+    pub(crate) fn request(
         &self,
         link: &LinkName,
         command: EthtoolCommand,
@@ -56,7 +56,7 @@ impl EthtoolSocket {
         let mut request = IoctlBuffer::zeroed(room).map_err(refused)?;
         put(&mut request, 0, command.number);
         fill(&mut request);
-        match ask(self.fd.as_fd(), link, &mut request) {
+        match ioctl(self.fd.as_fd(), link, &mut request) {
             Ok(()) => Ok(Some(request)),
             Err(Errno::EFAULT) => Ok(None),
             Err(errno) => Err(refused(errno)),

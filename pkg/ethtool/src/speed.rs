@@ -46,21 +46,22 @@ impl EthtoolSocket {
 
     /// Whether it has a carrier. A driver that cannot tell counts as one that has.
     fn is_up(&self, link: &LinkName) -> Result<bool, Error> {
-        let answer = unless_unsupported(self.ask(link, GLINK, 8, |_| ()))?.flatten();
+        let answer = unless_unsupported(self.request(link, GLINK, 8, |_| ()))?.flatten();
         Ok(answer.is_none_or(|value| number(&value, 4) != 0))
     }
 
     fn link_settings(&self, link: &LinkName) -> Result<u32, Error> {
         // The kernel answers the first time with the masks' length only, and that as a negative number.
-        let first = self.ask(link, GLINKSETTINGS, settings::LENGTH, |_| ())?;
+        let first = self.request(link, GLINKSETTINGS, settings::LENGTH, |_| ())?;
         let words = first.map_or(0, |first| mask_words(&first));
         let room = settings::LENGTH + 3 * 4 * usize::from(words);
-        let answer = self.ask(link, GLINKSETTINGS, room, |request| request[settings::MASK_WORDS] = words)?;
+        let answer =
+            self.request(link, GLINKSETTINGS, room, |request| request[settings::MASK_WORDS] = words)?;
         Ok(answer.map_or(0, |answer| number(&answer, settings::SPEED)))
     }
 
     fn settings(&self, link: &LinkName) -> Result<u32, Error> {
-        let answer = self.ask(link, GSET, cmd::LENGTH, |_| ())?;
+        let answer = self.request(link, GSET, cmd::LENGTH, |_| ())?;
         Ok(answer.map_or(0, |answer| split_speed(&answer)))
     }
 }

@@ -119,7 +119,7 @@ impl EthtoolSocket {
         // The mask is a u64, of which the first half in memory need not be the lower one.
         let mask = (1u64 << STATISTICS).to_ne_bytes();
         let fill = |request: &mut [u8]| request[sets::MASK..sets::COUNT].copy_from_slice(&mask);
-        let answer = self.ask(link, GSSET_INFO, sets::LENGTH, fill)?;
+        let answer = self.request(link, GSSET_INFO, sets::LENGTH, fill)?;
         // The mask that comes back has no bit of a set that the driver does not have.
         let answer = answer.filter(|answer| answer[sets::MASK..sets::COUNT] == mask);
         Ok(answer.map_or(0, |answer| number(&answer, sets::COUNT)))
@@ -131,7 +131,7 @@ impl EthtoolSocket {
             return Ok(Some(Vec::new()));
         }
         let room = strings::DATA + count as usize * NAME;
-        let answer = self.ask(link, GSTRINGS, room, |request| {
+        let answer = self.request(link, GSTRINGS, room, |request| {
             put(request, strings::SET, STATISTICS);
             put(request, strings::COUNT, count);
         })?;
@@ -146,7 +146,7 @@ impl EthtoolSocket {
             return Ok(Some(Vec::new()));
         }
         let room = stats::DATA + count as usize * VALUE;
-        let answer = self.ask(link, GSTATS, room, |request| put(request, stats::COUNT, count))?;
+        let answer = self.request(link, GSTATS, room, |request| put(request, stats::COUNT, count))?;
         let answer = answer.filter(|answer| number(answer, stats::COUNT) == count);
         Ok(answer.map(|answer| values(&answer[stats::DATA..])))
     }

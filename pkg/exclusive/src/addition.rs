@@ -20,22 +20,22 @@ use tracing::info;
 
 use crate::{
     ExclusiveRdmaRequirement, PLUGIN, RdmaChange,
-    described::{PodMapUpdate, fill},
+    described::{PodMapUpdate, set_rdma_info},
     device_move::DeviceMove,
     error::ExclusiveError,
     ready,
-    renumbered::{RenumberedDevice, gap, put_right, refusal},
+    renumbered::{RenumberedDevice, gap, refusal, restore_numbers},
     turn::MoveGuard,
 };
 
 /// How long a device may be on its way home from its former pod.
-const RETURN: Duration = Duration::from_secs(20);
+const ADD_RETURN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a device may be without its name in sysfs, while the kernel registers it anew.
-const REGISTRATION: Duration = Duration::from_secs(2);
+const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a number may be free because a device is being registered, or is moved by a program that takes no lock.
-const GAP: Duration = Duration::from_millis(200);
+const FREE_NUMBER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// An ADD whose preconditions hold.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct RdmaAdd<'a, 'r> {
     pub pod: &'a NetNs,
     /// Whose RDMA devices.
     pub function: &'a Function,
-    /// The kernel's answer to [`in_exclusive_mode`] came by it.
+    /// The kernel's answer to [`require_exclusive_mode`] came by it.
     pub socket: Socket,
 }
 
@@ -62,7 +62,7 @@ pub struct MovedDevice {
 impl MovedDevice {
     /// Says in the pod map's entry which device the pod has.
     pub fn fill(&self, entry: &mut podmap::RdmaInfo) {
-        fill(entry, &self.device, &self.char_devices);
+        set_rdma_info(entry, &self.device, &self.char_devices);
     }
 }
 
@@ -72,38 +72,44 @@ impl RdmaAdd<'_, '_> {
     /// # Errors
     /// If another attachment has them, there are none, they cannot be moved, or their character devices would not have the
     /// same numbers in the pod.
-    pub fn make<C>(&mut self, journal: &mut Journal<C>) -> Result<Vec<MovedDevice>, Error>
+    pub fn attach<C>(&mut self, journal: &mut Journal<C>) -> Result<Vec<MovedDevice>, Error>
     where
         C: NodeChange + From<RdmaChange>,
     {
         let AddRequest { attachment, netns, .. } = self.request;
         let (node, function) = (self.node, self.function.clone());
         let claim = DeviceClaim::of(ClaimKind::Rdma, function, attachment, netns.clone(), self.pod.id())?;
-        journal.make(RdmaChange::Claim(claim.clone()).into(), |_| {
-            claim.make(&node.state, &|| node.claims_lock().at(), |former| {
-                attachment::take_back::<RdmaChange>(node, PLUGIN, former)
+        journal.record_and_apply(RdmaChange::Claim(claim.clone()).into(), |_| {
+            claim.acquire(&node.state, &|| node.claims_lock().at(), |former| {
+                attachment::revert::<RdmaChange>(node, PLUGIN, former)
             })
         })?;
         let devices = self.devices()?;
-        devices.into_iter().map(|device| self.give(journal, device)).collect()
+        devices.into_iter().map(|device| self.move_device(journal, device)).collect()
     }
 
     /// Has the pod map's entry of the chain's main plugin say which device the pod has.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn describe(&self, journal: &mut Journal<RdmaChange>, given: &[MovedDevice]) -> Result<(), Error> {
+    pub fn update_pod_map(
+        &self,
+        journal: &mut Journal<RdmaChange>,
+        given: &[MovedDevice],
+    ) -> Result<(), Error> {
         let Some(MovedDevice { device, char_devices }) = given.first() else { return Ok(()) };
         let described = PodMapUpdate::of(self.node, &self.request.attachment, device, char_devices);
         let Some((described, entry)) = described else { return Ok(()) };
-        journal.make(RdmaChange::Described(described.clone()), |_| described.write(self.node, &entry))
+        journal.record_and_apply(RdmaChange::Described(described.clone()), |_| {
+            described.write(self.node, &entry)
+        })
     }
 
     /// Waits until the pod can use what it was given, if it is not to start before.
     ///
     /// # Errors
     /// What is missing when the time is over.
-    pub fn wait(
+    pub fn wait_until_ready(
         &self,
         need: ExclusiveRdmaRequirement,
         given: &[MovedDevice],
@@ -115,17 +121,17 @@ impl RdmaAdd<'_, '_> {
         })
     }
 
-    fn give<C>(&mut self, journal: &mut Journal<C>, device: Device) -> Result<MovedDevice, Error>
+    fn move_device<C>(&mut self, journal: &mut Journal<C>, device: Device) -> Result<MovedDevice, Error>
     where
         C: NodeChange + From<RdmaChange>,
     {
-        self.is_no_infiniband(&device)?;
-        let turn = MoveGuard::take(self.node, self.function)?;
-        let char_devices = self.numbers(&device, &turn)?;
+        self.require_not_infiniband(&device)?;
+        let turn = MoveGuard::acquire(self.node, self.function)?;
+        let char_devices = self.char_devices(&device, &turn)?;
         let device_move = DeviceMove::of(self.request, self.function, &device, self.pod, &char_devices);
         let (node, pod) = (self.node, self.pod);
         let socket = &mut self.socket;
-        journal.make(RdmaChange::Move(device_move.clone()).into(), |_| {
+        journal.record_and_apply(RdmaChange::Move(device_move.clone()).into(), |_| {
             device_move.move_to_pod(node, socket, &device, pod, &turn)
         })?;
         info!(device = %device.name, function = %self.function, %char_devices, "moved");
@@ -133,18 +139,18 @@ impl RdmaAdd<'_, '_> {
     }
 
     /// The numbers that a device has and will have in the pod.
-    fn numbers(&mut self, device: &Device, turn: &MoveGuard) -> Result<CharDevices, Error> {
+    fn char_devices(&mut self, device: &Device, turn: &MoveGuard) -> Result<CharDevices, Error> {
         let (node, function) = (self.node, self.function);
         let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
         if let Some(noted) = RenumberedDevice::find(node, function, device)? {
-            now = put_right(node, &mut self.socket, function, device, noted.rightful(), turn)?;
-            if !now.agrees_with(noted.rightful()) {
+            now = restore_numbers(node, &mut self.socket, function, device, noted.rightful(), turn)?;
+            if !now.matches(noted.rightful()) {
                 return Err(refusal(node, function, device, &now, noted.rightful()));
             }
         }
-        let deadline = Instant::now() + GAP;
+        let deadline = Instant::now() + FREE_NUMBER_TIMEOUT;
         loop {
-            let then = now.after_a_move(&node.sysfs)?;
+            let then = now.predict_after_move(&node.sysfs)?;
             if then == now {
                 return Ok(now);
             }
@@ -158,13 +164,13 @@ impl RdmaAdd<'_, '_> {
     /// The RDMA devices of the function that are at home, or about to be.
     fn devices(&mut self) -> Result<Vec<Device>, Error> {
         let (node, function) = (self.node, self.function);
-        if let Some(devices) = rdma::devices_at_home(&mut self.socket, &node.sysfs, function)? {
+        if let Some(devices) = rdma::devices_on_host(&mut self.socket, &node.sysfs, function)? {
             return Ok(devices);
         }
         // User-space access shows in every namespace. With it, a device is on its way home from a pod that is gone, or
         // it could not have been claimed; without it there is none, or it is just being registered.
         let is_somewhere = !node.sysfs.uverbs(function)?.is_empty();
-        let patience = if is_somewhere { RETURN } else { REGISTRATION };
+        let patience = if is_somewhere { ADD_RETURN_TIMEOUT } else { REGISTRATION_TIMEOUT };
         let deadline = node.budget.until("an RDMA device on its way home", patience);
         match rdma::wait_for_return(&mut self.socket, &node.sysfs, function, deadline.at()) {
             Err(rdma::Error::NotReturned { .. }) if !is_somewhere => {
@@ -178,7 +184,7 @@ impl RdmaAdd<'_, '_> {
     /// # Kernel
     /// `ib_ipoib` is a client of the RDMA device: it removes its link when the device moves, and makes another in the
     /// first namespace.
-    fn is_no_infiniband(&self, device: &Device) -> Result<(), Error> {
+    fn require_not_infiniband(&self, device: &Device) -> Result<(), Error> {
         if self.node.sysfs.link_layer(&device.name, 1)? != "InfiniBand" {
             return Ok(());
         }
@@ -196,7 +202,7 @@ impl RdmaAdd<'_, '_> {
 ///
 /// # Errors
 /// How to change that; that there is no RDMA.
-pub fn in_exclusive_mode(node: &Node) -> Result<Socket, Error> {
+pub fn require_exclusive_mode(node: &Node) -> Result<Socket, Error> {
     let mut socket = rdma::open(&node.sysfs)?;
     match rdma::netns_mode(&mut socket)? {
         NetnsMode::Exclusive => Ok(socket),

@@ -27,9 +27,9 @@ impl RdmaChange {
     ///
     /// # Errors
     /// That it is not.
-    pub fn is_in(&self, pod: &NetNs) -> Result<(), Error> {
+    pub fn require_in_netns(&self, pod: &NetNs) -> Result<(), Error> {
         match self {
-            Self::Move(device_move) => device_move.is_in(pod),
+            Self::Move(device_move) => device_move.require_in_netns(pod),
             Self::Claim(_) | Self::Described(_) => Ok(()),
         }
     }
@@ -55,14 +55,14 @@ impl journal::Change for RdmaChange {
         }
     }
 
-    fn outlives_boots(&self) -> bool {
+    fn survives_reboot(&self) -> bool {
         match self {
             Self::Claim(_) | Self::Described(_) => true,
             Self::Move(_) => false,
         }
     }
 
-    fn guards_later_ones(&self) -> bool {
+    fn revert_last(&self) -> bool {
         matches!(self, Self::Claim(_))
     }
 }

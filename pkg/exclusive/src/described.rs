@@ -26,7 +26,7 @@ impl PodMapUpdate {
         // The map is a convenience: one that cannot be read is no reason for a pod not to start.
         let mut entry = entry::read(node, attachment).ok()??;
         let before = entry.rdma.clone();
-        fill(&mut entry.rdma, device, char_devices);
+        set_rdma_info(&mut entry.rdma, device, char_devices);
         Some((Self { attachment: attachment.clone(), before }, entry))
     }
 
@@ -48,7 +48,7 @@ impl PodMapUpdate {
 }
 
 /// Says which device a pod has to itself.
-pub(crate) fn fill(rdma: &mut RdmaInfo, device: &Device, char_devices: &CharDevices) {
+pub(crate) fn set_rdma_info(rdma: &mut RdmaInfo, device: &Device, char_devices: &CharDevices) {
     rdma.mode = AttachMode::Exclusive;
     rdma.ibdev = Some(device.name.clone());
     rdma.port = Some(1);

@@ -19,21 +19,21 @@ use tracing::warn;
 
 use crate::{
     error::ExclusiveError,
-    renumbered::{put_right, refusal},
+    renumbered::{refusal, restore_numbers},
     turn::MoveGuard,
 };
 
 /// How long DEL waits for a device to come home from a namespace that died: the kernel does that in the
 /// background, in a tenth of a second when it is idle.
-const RETURN: Duration = Duration::from_secs(20);
+const DEL_RETURN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How often it is looked whether a device came home under a name that sysfs cannot show, and after how long it is looked for
 /// in other namespaces.
-const ODD_NAME: Duration = Duration::from_secs(2);
+const UNREADABLE_NAME_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How long a device that came home may be without one of its character devices: the kernel gives it back to one client
 /// after another.
-const WHOLE: Duration = Duration::from_secs(2);
+const CHAR_DEVICES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An RDMA device was moved into a pod. It is known again by its name, which no other device of the kernel has,
 /// or by its index, for a pod may rename it; and by its GUID.
@@ -81,7 +81,7 @@ impl DeviceMove {
     }
 
     /// The move that another program made, by what it noted.
-    pub fn noted(owner: &Attachment, function: &Function, device: &str, pod: Option<&NetNs>) -> Self {
+    pub fn from_go_state(owner: &Attachment, function: &Function, device: &str, pod: Option<&NetNs>) -> Self {
         Self {
             owner: owner.clone(),
             function: function.clone(),
@@ -109,7 +109,7 @@ impl DeviceMove {
     ) -> Result<(), Error> {
         rdma::move_device(socket, device, pod).map_err(refused)?;
         let now = CharDevices::of(&node.sysfs, &self.function, &device.name)?;
-        if now.agrees_with(&self.char_devices) {
+        if now.matches(&self.char_devices) {
             return Ok(());
         }
         Err(refusal(node, &self.function, device, &now, &self.char_devices))
@@ -144,7 +144,7 @@ impl DeviceMove {
 
     /// Brings the device home under its name and with its numbers, unless it is another attachment's by now.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
-        if claim::is_anothers(
+        if claim::is_claimed_by_other(
             &node.state,
             node.claims_lock().at(),
             ClaimKind::Rdma,
@@ -154,21 +154,21 @@ impl DeviceMove {
             return Ok(());
         }
         let mut left_restored = false;
-        if !self.shows_at_home(node) {
+        if !self.is_in_host_sysfs(node) {
             match self.pod()? {
-                Some(pod) => left_restored = self.leave(node, &pod)?,
-                None => self.wait_at_home(node)?,
+                Some(pod) => left_restored = self.move_to_host(node, &pod)?,
+                None => self.wait_on_host(node)?,
             }
         }
-        match self.at_home(node)? {
-            Some(name) if name == self.device && left_restored => self.keep_numbers(node),
-            Some(_) => self.restore(node).and_then(|()| self.keep_numbers(node)),
+        match self.name_on_host(node)? {
+            Some(name) if name == self.device && left_restored => self.restore_numbers_or_record(node),
+            Some(_) => self.restore(node).and_then(|()| self.restore_numbers_or_record(node)),
             None => Ok(()),
         }
     }
 
     /// Whether sysfs shows the device at home under its name.
-    fn shows_at_home(&self, node: &Node) -> bool {
+    fn is_in_host_sysfs(&self, node: &Node) -> bool {
         node.sysfs.rdma_devices(&self.function).is_ok_and(|names| names.contains(&self.device))
     }
 
@@ -177,17 +177,17 @@ impl DeviceMove {
     /// # Kernel
     /// A pod may have called it `..` or `a/b`: then sysfs does not show it, or shows no device of the node at all
     /// (`EIO`). So sysfs is believed where it shows the device under its name, and asked for no other.
-    fn at_home(&self, node: &Node) -> Result<Option<String>, Error> {
-        if self.shows_at_home(node) {
+    fn name_on_host(&self, node: &Node) -> Result<Option<String>, Error> {
+        if self.is_in_host_sysfs(node) {
             return Ok(Some(self.device.clone()));
         }
         match rdma::open(&node.sysfs) {
             Err(rdma::Error::NoRdma) => Ok(None),
-            opened => Ok(self.find_at_home(&mut opened?, node)?.map(|device| device.name)),
+            opened => Ok(self.find_on_host(&mut opened?, node)?.map(|device| device.name)),
         }
     }
 
-    fn find_at_home(&self, socket: &mut Socket, node: &Node) -> Result<Option<Device>, Error> {
+    fn find_on_host(&self, socket: &mut Socket, node: &Node) -> Result<Option<Device>, Error> {
         if self.index.is_some()
             && let Some(device) = self.find(socket)?
         {
@@ -199,35 +199,35 @@ impl DeviceMove {
 
     /// Moves the device home, and says whether it did. One that is not in its living pod came home by itself, was
     /// registered anew, or somebody has taken it.
-    fn leave(&self, node: &Node, pod: &NetNs) -> Result<bool, Error> {
+    fn move_to_host(&self, node: &Node, pod: &NetNs) -> Result<bool, Error> {
         if !node.sysfs.has_rdma()? {
             return Ok(false);
         }
-        if self.leave_from(node, pod)? {
+        if self.move_to_host_from(node, pod)? {
             return Ok(true);
         }
-        if self.at_home(node)?.is_some() { Ok(false) } else { self.fetch(node) }
+        if self.name_on_host(node)?.is_some() { Ok(false) } else { self.move_to_host_from_any(node) }
     }
 
     /// Moves the device home from wherever the pod moved it on to, if it is in a namespace that something holds.
-    fn fetch(&self, node: &Node) -> Result<bool, Error> {
+    fn move_to_host_from_any(&self, node: &Node) -> Result<bool, Error> {
         for netns in other_netns()? {
             // One that ends meanwhile gives the device back by itself.
             if self.find_in(&netns).is_ok_and(|device| device.is_some()) {
                 warn!(device = %self.device, netns = %netns.id(), "the pod moved the RDMA device on to another namespace");
-                return self.leave_from(node, &netns);
+                return self.move_to_host_from(node, &netns);
             }
         }
         Ok(false)
     }
 
     /// Moves the device home as it was, if it is in that namespace.
-    fn leave_from(&self, node: &Node, pod: &NetNs) -> Result<bool, Error> {
+    fn move_to_host_from(&self, node: &Node, pod: &NetNs) -> Result<bool, Error> {
         let home = NetNs::current()?;
-        let _turn = MoveGuard::take(node, &self.function)?;
+        let _turn = MoveGuard::acquire(node, &self.function)?;
         let named = |socket: &mut Socket| {
             let found = self.find(socket)?;
-            found.map(|device| self.restored(socket, device)).transpose()
+            found.map(|device| self.restore_name_and_moderation(socket, device)).transpose()
         };
         match rdma::move_device_from(pod, named, &home) {
             Err(MoveError::NoSuchDevice { .. } | MoveError::Other(rdma::Error::NoRdma)) => Ok(false),
@@ -237,7 +237,7 @@ impl DeviceMove {
 
     /// Waits for the function's devices, all of which are on their way: one that was registered anew is not known
     /// again.
-    fn wait_at_home(&self, node: &Node) -> Result<(), Error> {
+    fn wait_on_host(&self, node: &Node) -> Result<(), Error> {
         // Without its function, or its driver, there is no device to wait for.
         if !node.sysfs.has(&self.function)?
             || node.sysfs.driver(&self.function)?.is_none()
@@ -246,20 +246,20 @@ impl DeviceMove {
             return Ok(());
         }
         let mut socket = rdma::open(&node.sysfs)?;
-        let deadline = node.budget.until("an RDMA device on its way home", RETURN);
+        let deadline = node.budget.until("an RDMA device on its way home", DEL_RETURN_TIMEOUT);
         let mut fetched = false;
         let returned = loop {
             // Under an odd name it is at home, and does not show or spoils the list.
             if self.find(&mut socket)?.is_some() {
                 return Ok(());
             }
-            let soon = deadline.at().min(Instant::now() + ODD_NAME);
+            let soon = deadline.at().min(Instant::now() + UNREADABLE_NAME_INTERVAL);
             match rdma::wait_for_return(&mut socket, &node.sysfs, &self.function, soon) {
                 Err(rdma::Error::NotReturned { function, .. }) if deadline.has_passed() => {
                     break Err(rdma::Error::NotReturned { function, within: deadline.waited() });
                 }
                 Err(rdma::Error::NotReturned { .. }) if !fetched => {
-                    self.fetch(node)?;
+                    self.move_to_host_from_any(node)?;
                     fetched = true;
                 }
                 Err(rdma::Error::NotReturned { .. }) => {}
@@ -280,21 +280,25 @@ impl DeviceMove {
 
     fn restore(&self, node: &Node) -> Result<(), Error> {
         let mut socket = rdma::open(&node.sysfs)?;
-        let Some(device) = self.find_at_home(&mut socket, node)? else { return Ok(()) };
-        Ok(self.restored(&mut socket, device).map(drop)?)
+        let Some(device) = self.find_on_host(&mut socket, node)? else { return Ok(()) };
+        Ok(self.restore_name_and_moderation(&mut socket, device).map(drop)?)
     }
 
     /// A device of the socket's namespace with the name and the setting that it had.
-    fn restored(&self, socket: &mut Socket, device: Device) -> Result<Device, rdma::Error> {
+    fn restore_name_and_moderation(
+        &self,
+        socket: &mut Socket,
+        device: Device,
+    ) -> Result<Device, rdma::Error> {
         if let Some(on) = self.adaptive_moderation.filter(|on| device.adaptive_moderation == Some(!on)) {
             rdma::set_adaptive_moderation(socket, &device, on)?;
         }
-        self.with_its_name(socket, device)
+        self.restore_name(socket, device)
     }
 
     /// Gives a device of the socket's namespace the name that it had. One that is taken is no reason to keep a pod from
     /// going, for the device works under any; but it comes home under none that spoils sysfs for all.
-    fn with_its_name(&self, socket: &mut Socket, device: Device) -> Result<Device, rdma::Error> {
+    fn restore_name(&self, socket: &mut Socket, device: Device) -> Result<Device, rdma::Error> {
         if device.name == self.device {
             return Ok(device);
         }
@@ -310,24 +314,24 @@ impl DeviceMove {
 
     /// Sees that the device has the numbers that it had before the ADD. That it cannot have them is no reason to keep a
     /// pod from going; it is remembered for the next one.
-    fn keep_numbers(&self, node: &Node) -> Result<(), Error> {
+    fn restore_numbers_or_record(&self, node: &Node) -> Result<(), Error> {
         if self.char_devices.is_empty() || self.has_its_numbers(node)? {
             return Ok(());
         }
         let mut socket = rdma::open(&node.sysfs)?;
         // One that was registered anew has numbers of its own.
-        let device = self.find_at_home(&mut socket, node)?.filter(|device| self.index == Some(device.index));
+        let device = self.find_on_host(&mut socket, node)?.filter(|device| self.index == Some(device.index));
         let Some(device) = device else { return Ok(()) };
-        let turn = MoveGuard::take(node, &self.function)?;
-        put_right(node, &mut socket, &self.function, &device, &self.char_devices, &turn).map(drop)
+        let turn = MoveGuard::acquire(node, &self.function)?;
+        restore_numbers(node, &mut socket, &self.function, &device, &self.char_devices, &turn).map(drop)
     }
 
     fn has_its_numbers(&self, node: &Node) -> Result<bool, Error> {
-        let deadline = Instant::now() + WHOLE;
+        let deadline = Instant::now() + CHAR_DEVICES_TIMEOUT;
         loop {
             let now = CharDevices::of(&node.sysfs, &self.function, &self.device)?;
-            if now.is_as_whole_as(&self.char_devices, &node.sysfs)? || Instant::now() >= deadline {
-                return Ok(now.agrees_with(&self.char_devices));
+            if now.has_same_kinds_as(&self.char_devices, &node.sysfs)? || Instant::now() >= deadline {
+                return Ok(now.matches(&self.char_devices));
             }
             thread::sleep(Duration::from_millis(2));
         }
@@ -337,7 +341,7 @@ impl DeviceMove {
     ///
     /// # Errors
     /// That it is not.
-    pub(crate) fn is_in(&self, pod: &NetNs) -> Result<(), Error> {
+    pub(crate) fn require_in_netns(&self, pod: &NetNs) -> Result<(), Error> {
         if self.find_in(pod)?.is_some() {
             return Ok(());
         }
@@ -356,7 +360,7 @@ impl DeviceMove {
             );
         };
         let now = CharDevices::of(&node.sysfs, &self.function, &device.name)?;
-        if now.agrees_with(&self.char_devices) {
+        if now.matches(&self.char_devices) {
             return Ok(());
         }
         let (is, was) = (Box::new(now), Box::new(self.char_devices.clone()));

@@ -16,7 +16,7 @@ mod ready;
 mod renumbered;
 mod turn;
 
-pub use addition::{MovedDevice, RdmaAdd, in_exclusive_mode};
+pub use addition::{MovedDevice, RdmaAdd, require_exclusive_mode};
 pub use change::RdmaChange;
 pub use device_move::DeviceMove;
 pub use need::ExclusiveRdmaRequirement;

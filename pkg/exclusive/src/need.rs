@@ -15,7 +15,7 @@ pub enum ExclusiveRdmaRequirement {
 
 /// How long a device may take, unless the configuration says otherwise. A port is active about two seconds after its
 /// link is up, and a card's firmware that is busy may need seconds more.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_READY_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ExclusiveRdmaRequirement {
     /// What a configuration's `rdma` says.
@@ -28,7 +28,7 @@ impl ExclusiveRdmaRequirement {
             return Ok(Self::Device);
         }
         let timeout = match rdma.integer("timeoutMs")? {
-            None => TIMEOUT,
+            None => DEFAULT_READY_TIMEOUT,
             Some(ms) => match u32::try_from(ms) {
                 Ok(ms) if (1..=100_000).contains(&ms) => Duration::from_millis(ms.into()),
                 _ => return Err(rdma.wrong("timeoutMs", "milliseconds from 1 to 100000", ms)),

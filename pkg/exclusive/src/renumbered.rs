@@ -79,7 +79,7 @@ fn path(node: &Node, function: &Function, index: u32) -> PathBuf {
 ///
 /// # Errors
 /// If sysfs or the state directory cannot be read or written.
-pub(crate) fn put_right(
+pub(crate) fn restore_numbers(
     node: &Node,
     socket: &mut Socket,
     function: &Function,
@@ -88,12 +88,12 @@ pub(crate) fn put_right(
     _turn: &MoveGuard,
 ) -> Result<CharDevices, Error> {
     let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
-    if !now.agrees_with(rightful) && now.after_a_move(&node.sysfs)?.agrees_with(rightful) {
-        move_once_more(socket, device)?;
+    if !now.matches(rightful) && now.predict_after_move(&node.sysfs)?.matches(rightful) {
+        move_again(socket, device)?;
         now = CharDevices::of(&node.sysfs, function, &device.name)?;
         info!(device = %device.name, %now, "moved once more for the sake of its numbers");
     }
-    if now.agrees_with(rightful) {
+    if now.matches(rightful) {
         statefile::remove(&path(node, function, device.index))?;
     } else {
         error!(
@@ -107,7 +107,7 @@ pub(crate) fn put_right(
 
 /// Moves a device of this namespace to one that nobody else knows, and home again: it then has the lowest numbers that
 /// are free. If this process is killed in between, the namespace dies, and the kernel brings the device home.
-fn move_once_more(socket: &mut Socket, device: &Device) -> Result<(), Error> {
+fn move_again(socket: &mut Socket, device: &Device) -> Result<(), Error> {
     let (home, aside) = (NetNs::current()?, NetNs::make()?);
     let find = |inside: &mut Socket| rdma::find_device_by_index(inside, device.index);
     let moved = rdma::move_device(socket, device, &aside)

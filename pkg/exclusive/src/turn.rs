@@ -14,17 +14,17 @@ use sysfs::Function;
 use tracing::{info, warn};
 
 /// How long a call waits for its turn. A card's firmware may need a second for a device, and a node may have a hundred.
-const TURN: Duration = Duration::from_secs(60);
+const MOVE_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long it may take until one more device of those that are on their way home is there. A process that still holds
 /// the namespace may hold it for ever: then they come home some other time.
-const NEXT_RETURN: Duration = Duration::from_secs(5);
+const NEXT_RETURN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How much of the time for a turn is kept for the lock, after all that waiting.
-const RESERVE: Duration = Duration::from_secs(10);
+const LOCK_RESERVE: Duration = Duration::from_secs(10);
 
 /// How often it is looked whether one is there.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Nobody moves an RDMA device as long as this value lives: no other call of ours, whatever its state directory; no
 /// program that takes the same lock; and not the kernel.
@@ -45,17 +45,17 @@ impl MoveGuard {
     ///
     /// # Errors
     /// That others have had it all the time, and who has it.
-    pub(crate) fn take(node: &Node, function: &Function) -> Result<Self, Error> {
-        let deadline = node.budget.until("the turn to move an RDMA device", TURN);
-        let last = deadline.at().checked_sub(RESERVE).unwrap_or(deadline.at());
+    pub(crate) fn acquire(node: &Node, function: &Function) -> Result<Self, Error> {
+        let deadline = node.budget.until("the turn to move an RDMA device", MOVE_LOCK_TIMEOUT);
+        let last = deadline.at().checked_sub(LOCK_RESERVE).unwrap_or(deadline.at());
         let mut awaited = HashSet::new();
         let mut until = last;
         loop {
-            let lock = MoveLock::take(&node.sysfs, deadline.at())?;
+            let lock = MoveLock::acquire(&node.sysfs, deadline.at())?;
             let (pods, returning) = pods(node, function);
             let has_one_come = !awaited.is_subset(&returning);
             if awaited.is_empty() || has_one_come {
-                until = last.min(Instant::now() + NEXT_RETURN);
+                until = last.min(Instant::now() + NEXT_RETURN_TIMEOUT);
             }
             if returning.is_empty() || Instant::now() >= until {
                 return Ok(Self { _lock: lock, _pods: pods });
@@ -64,8 +64,8 @@ impl MoveGuard {
             if awaited.is_empty() {
                 info!(functions = ?returning, "waiting for RDMA devices whose pods are gone to come home");
             }
-            while returning.iter().all(|function| is_on_its_way(node, function)) && Instant::now() < until {
-                thread::sleep(LOOK);
+            while returning.iter().all(|function| is_returning(node, function)) && Instant::now() < until {
+                thread::sleep(POLL_INTERVAL);
             }
             awaited = returning;
         }
@@ -84,7 +84,7 @@ fn pods(node: &Node, own: &Function) -> (Vec<NetNs>, HashSet<Function>) {
         let (_, function) = claim.device();
         match claim.namespace() {
             Ok(Some(pod)) => pods.push(pod),
-            Ok(None) if function != own && is_on_its_way(node, function) => {
+            Ok(None) if function != own && is_returning(node, function) => {
                 returning.insert(function.clone());
             }
             _ => {}
@@ -94,6 +94,6 @@ fn pods(node: &Node, own: &Function) -> (Vec<NetNs>, HashSet<Function>) {
 }
 
 /// Whether a device of the function is. Where that cannot be read, it is not waited for.
-fn is_on_its_way(node: &Node, function: &Function) -> bool {
-    rdma::is_between_namespaces(&node.sysfs, function).unwrap_or(false)
+fn is_returning(node: &Node, function: &Function) -> bool {
+    rdma::is_moving(&node.sysfs, function).unwrap_or(false)
 }

@@ -119,11 +119,11 @@ impl StaleFinding {
         format!("{attachment} {} {} {inode}", self.what, self.object)
     }
 
-    pub(crate) fn taken_back(self) -> Self {
+    pub(crate) fn cleaned_up(self) -> Self {
         Self { verdict: FindingState::TakenBack, ..self }
     }
 
-    pub(crate) fn left(&mut self, why: String) {
+    pub(crate) fn mark_left(&mut self, why: String) {
         self.verdict = FindingState::Left;
         self.why_left = Some(why);
     }

@@ -24,8 +24,8 @@ pub(crate) struct GcEvidence<'a> {
 }
 
 impl<'a> GcEvidence<'a> {
-    pub(crate) fn look(node: &'a GcNode) -> Result<Self, Error> {
-        Ok(Self { living: LiveNetns::look(&node.root)?, witnesses: LivenessEvidence::look(&node.state)? })
+    pub(crate) fn scan(node: &'a GcNode) -> Result<Self, Error> {
+        Ok(Self { living: LiveNetns::scan(&node.root)?, witnesses: LivenessEvidence::look(&node.state)? })
     }
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn find(node: &GcNode, evidence: &GcEvidence<'_>) -> Result<Vec<Stale
     for (address, owner) in orphans::addresses(&node.state)? {
         found.push(claimed(Orphan::Address(address, owner), evidence));
     }
-    for derived in orphans::derived(&node.state)? {
+    for derived in orphans::orphaned_files(&node.state)? {
         found.push(match derived {
             Orphan::Store(_) => {
                 StaleFinding::orphan(FindingState::Stale, derived, "it is of another boot".into())
@@ -64,7 +64,7 @@ pub(crate) fn journal(named: JournalFile, living: &LiveNetns) -> Option<StaleFin
         let object = format!("{} of network {network}", named.plugin);
         StaleFinding::new(verdict, FindingKind::Journal, Some(&named.attachment), object, evidence)
     };
-    let record = match JournalStatus::look(&named.path) {
+    let record = match JournalStatus::read_status(&named.path) {
         Ok(record) => record?,
         Err(error) => {
             let evidence =
@@ -84,8 +84,8 @@ fn judge(record: &JournalStatus, living: &LiveNetns) -> Option<(FindingState, St
     } else {
         // Without a known namespace nobody can say that it is dead.
         let life =
-            record.head.netns.map_or(NetnsLiveness::Named, |id| living.life(&record.head.netns_path, id));
-        judge_life(life, record.complete)?
+            record.head.netns.map_or(NetnsLiveness::Named, |id| living.liveness(&record.head.netns_path, id));
+        judge_liveness(life, record.complete)?
     };
     if record.at_work {
         return Some((FindingState::InProgress, "a call is at work on it".to_owned()));
@@ -93,7 +93,7 @@ fn judge(record: &JournalStatus, living: &LiveNetns) -> Option<(FindingState, St
     Some((verdict, evidence))
 }
 
-fn judge_life(life: NetnsLiveness, complete: bool) -> Option<(FindingState, String)> {
+fn judge_liveness(life: NetnsLiveness, complete: bool) -> Option<(FindingState, String)> {
     let killed = "the ADD that wrote it has died before it was completed";
     match (life, complete) {
         (NetnsLiveness::Named, true) => None,
@@ -109,7 +109,7 @@ fn judge_life(life: NetnsLiveness, complete: bool) -> Option<(FindingState, Stri
 
 /// A claim of a device without a journal.
 pub(crate) fn device(claim: DeviceClaim, living: &LiveNetns) -> StaleFinding {
-    match claim.death(Some(living)) {
+    match claim.reason_dead(Some(living)) {
         Some(death) => StaleFinding::orphan(
             FindingState::Stale,
             Orphan::Device(claim),

@@ -1,7 +1,7 @@
 //! What died on a node without a DEL, found and reverted.
 //!
 //! CNI's GC is told by the runtime what is valid. Nobody tells us: what is stale is judged by the evidence on the node
-//! ([`find`]), and reverted as the plugins' own DEL does ([`clean`]).
+//! ([`find`]), and reverted as the plugins' own DEL does ([`clean_up`]).
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,7 @@ const ROUNDS: usize = 5;
 pub fn find(node: &GcNode) -> Result<Vec<StaleFinding>, Error> {
     // Without it nothing is known to be of another boot.
     journal::boot_id()?;
-    judge::find(node, &GcEvidence::look(node)?)
+    judge::find(node, &GcEvidence::scan(node)?)
 }
 
 /// Reverts what is stale, looks again, and says what became of each.
@@ -53,14 +53,14 @@ pub fn find(node: &GcNode) -> Result<Vec<StaleFinding>, Error> {
 /// # Errors
 /// As [`find`]; and if this process is not in the node's network namespace. What could not be reverted is no error, but a
 /// [`FindingState::Left`].
-pub fn clean(node: &GcNode, plugin: FindPlugin) -> Result<Vec<StaleFinding>, Error> {
+pub fn clean_up(node: &GcNode, plugin: FindPlugin) -> Result<Vec<StaleFinding>, Error> {
     netns::require_node_netns(&node.root)?;
     journal::boot_id()?;
     let mut tried = Vec::new();
     // Why a try failed; empty if it did not.
     let mut outcomes = BTreeMap::new();
     for _ in 0..ROUNDS {
-        let evidence = GcEvidence::look(node)?;
+        let evidence = GcEvidence::scan(node)?;
         let mut todo = judge::find(node, &evidence)?;
         todo.retain(|finding| {
             finding.verdict == FindingState::Stale && !outcomes.contains_key(&finding.key())
@@ -68,19 +68,19 @@ pub fn clean(node: &GcNode, plugin: FindPlugin) -> Result<Vec<StaleFinding>, Err
         if todo.is_empty() {
             break;
         }
-        todo.sort_by_cached_key(revert::order);
+        todo.sort_by_cached_key(revert::clean_up_order);
         for finding in todo {
             let why = revert::revert(node, plugin, &finding, &evidence).err().map(|why| why.to_string());
             outcomes.insert(finding.key(), why.unwrap_or_default());
             tried.push(finding);
         }
     }
-    let mut rest = judge::find(node, &GcEvidence::look(node)?)?;
+    let mut rest = judge::find(node, &GcEvidence::scan(node)?)?;
     for finding in rest.iter_mut().filter(|finding| finding.verdict == FindingState::Stale) {
         let why = outcomes.remove(&finding.key()).filter(|why| !why.is_empty());
-        finding.left(why.unwrap_or_else(|| "it is there again, or still".into()));
+        finding.mark_left(why.unwrap_or_else(|| "it is there again, or still".into()));
     }
     // Whatever is not there any more.
     tried.retain(|finding| outcomes.contains_key(&finding.key()));
-    Ok(tried.into_iter().map(StaleFinding::taken_back).chain(rest).collect())
+    Ok(tried.into_iter().map(StaleFinding::cleaned_up).chain(rest).collect())
 }

@@ -15,7 +15,7 @@ use crate::{
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What comes first: an RDMA device leaves before its VF does, an address is free when no link has it any more.
-pub(crate) fn order(finding: &StaleFinding) -> (u8, Option<Attachment>, u8) {
+pub(crate) fn clean_up_order(finding: &StaleFinding) -> (u8, Option<Attachment>, u8) {
     match &finding.thing {
         Some(RevertTarget::Journal { named, .. }) => {
             let rank = match named.plugin.as_str() {
@@ -65,5 +65,5 @@ fn is_still_stale(orphan: &Orphan, evidence: &GcEvidence<'_>) -> bool {
 fn delete(node: &GcNode, plugin: FindPlugin, named: &JournalFile, inode: u64) -> Result<(), Error> {
     let name = &named.plugin;
     let plugin = plugin(name).ok_or_else(|| Error::UnknownPlugin(name.clone()))?;
-    Ok(plugin.take_back(node.state.clone(), vec![node.cni_path.clone()], &named.attachment, inode)?)
+    Ok(plugin.revert_attachment(node.state.clone(), vec![node.cni_path.clone()], &named.attachment, inode)?)
 }

@@ -5,7 +5,7 @@ use std::{
     time::SystemTime,
 };
 
-use super::{boot::is_from_before_boot, living};
+use super::{boot::is_from_earlier_boot, open_if_alive};
 
 /// A VF's entry in the Go sriov plugin's directory of VFs in use.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ impl GoVfAllocation {
     }
 
     /// Whether that pod lives.
-    pub fn lives(&self) -> bool {
-        !is_from_before_boot(self.modified) && living(&self.netns).is_some()
+    pub fn is_alive(&self) -> bool {
+        !is_from_earlier_boot(self.modified) && open_if_alive(&self.netns).is_some()
     }
 
     /// Removes it.

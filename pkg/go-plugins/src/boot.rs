@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Whether a file was written before the kernel was booted. Where the kernel does not tell, none was.
-pub(super) fn is_from_before_boot(modified: SystemTime) -> bool {
+pub(super) fn is_from_earlier_boot(modified: SystemTime) -> bool {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     boot_time(&stat).is_some_and(|boot| modified < boot)
 }

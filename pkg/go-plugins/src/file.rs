@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use tracing::warn;
 
 /// No file of the Go plugins is longer.
-const LIMIT: u64 = 1 << 20;
+const MAX_GO_FILE_BYTES: u64 = 1 << 20;
 
 /// What a Go plugin noted of one attachment. While this value lives, no other call of ours works on it.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl GoStateFile {
             return Ok(None);
         }
         let mut bytes = Vec::new();
-        Read::take(&mut file, LIMIT).read_to_end(&mut bytes)?;
+        Read::take(&mut file, MAX_GO_FILE_BYTES).read_to_end(&mut bytes)?;
         let object = serde_json::from_slice(&bytes)?;
         Ok(Some(Self { path, modified: meta.modified()?, object, _locked: file }))
     }
@@ -52,7 +52,7 @@ impl GoStateFile {
     }
 
     /// Says that the file cannot be understood and stays where it is.
-    pub fn leave(&self, why: &cni::Error) {
+    pub fn warn_and_keep(&self, why: &cni::Error) {
         warn!(file = %self.path.display(), %why, "a Go plugin's file is left alone");
     }
 

@@ -20,7 +20,7 @@ use netns::NetNs;
 pub use self::{allocation::GoVfAllocation, file::GoStateFile, state::GoStateDir};
 
 /// The namespace that a path names now, unless it is the node's own: then the path has come to mean another.
-pub fn living(path: &Path) -> Option<NetNs> {
+pub fn open_if_alive(path: &Path) -> Option<NetNs> {
     let netns = NetNs::open(path).ok().filter(|_| path.is_absolute())?;
     let own = NetNs::current().ok()?;
     (netns.id() != own.id()).then_some(netns)

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::{
     GoStateFile, GoVfAllocation,
-    boot::is_from_before_boot,
+    boot::is_from_earlier_boot,
     file::{files, names},
 };
 
@@ -52,7 +52,7 @@ impl GoStateDir {
         };
         statefile::lock(&file, &path, deadline)?;
         match GoStateFile::read(path.clone(), file) {
-            Ok(Some(found)) if is_from_before_boot(found.modified) => {
+            Ok(Some(found)) if is_from_earlier_boot(found.modified) => {
                 info!(file = %path.display(), "removing a Go plugin's file from before the last boot");
                 found.remove()?;
                 Ok(None)
@@ -76,7 +76,7 @@ impl GoStateDir {
         deadline: Instant,
     ) -> Result<Option<GoStateFile>, statefile::Error> {
         let mut files = files(&self.root.join(plugin));
-        files.retain(|(path, modified)| !is_from_before_boot(*modified) && names(path, device));
+        files.retain(|(path, modified)| !is_from_earlier_boot(*modified) && names(path, device));
         let newest = files.into_iter().max_by_key(|(_, modified)| *modified);
         match newest.as_ref().and_then(|(path, _)| path.file_name()?.to_str()) {
             Some(name) => self.find(plugin, name, deadline),

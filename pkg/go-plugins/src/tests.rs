@@ -109,7 +109,7 @@ fn an_allocation_lives_with_its_namespace() {
     assert!(dir.state.allocation(vf).is_none());
     for dead in ["/nonexistent/ns", "", "/proc/self/status", "/proc/self/ns/net"] {
         dir.write("sriov/pci/0000:af:00.2", dead, NOW);
-        assert!(!dir.state.allocation(vf).unwrap().lives(), "{dead:?}");
+        assert!(!dir.state.allocation(vf).unwrap().is_alive(), "{dead:?}");
     }
 }
 

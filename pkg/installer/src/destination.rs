@@ -14,7 +14,7 @@ use nix::{
 use crate::Error;
 
 /// Where else runtimes look for plugins.
-const ELSEWHERE: &str = "create it, or name the one where this node's runtime looks for plugins (bin_dir of containerd, \
+const OTHER_DIRS_HINT: &str = "create it, or name the one where this node's runtime looks for plugins (bin_dir of containerd, \
                          plugin_dirs of CRI-O; k3s: /var/lib/rancher/k3s/data/cni, OpenShift: /var/lib/cni/bin)";
 
 /// The directory, if files can be put there; with every symbolic link before its last part resolved.
@@ -27,7 +27,7 @@ pub(crate) fn check(dir: &Path) -> Result<PathBuf, Error> {
     let refuse = |why: String| Error::Destination { path: dir.clone(), why };
     let meta = match fs::symlink_metadata(&dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => {
-            return Err(refuse(format!("does not exist: {ELSEWHERE}")));
+            return Err(refuse(format!("does not exist: {OTHER_DIRS_HINT}")));
         }
         other => other.map_err(Error::io("look at", &dir))?,
     };

@@ -22,7 +22,7 @@ impl ExistingFile {
     ///
     /// # Errors
     /// [`Error::Strange`] if it is neither a file nor a link.
-    pub(crate) fn look(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let meta = match fs::symlink_metadata(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::Nothing),
             other => other.map_err(Error::io("look at", path))?,
@@ -80,7 +80,7 @@ mod tests {
             (dir.path().join("macvlan"), dir.path().join("bridge"), dir.path().join("ran"));
         plugins(&ours, "0.3.0");
         program(&other, &format!("touch {}", ran.display()));
-        let of = |path| ExistingFile::look(path).unwrap().release(path, "silkrail-cni");
+        let of = |path| ExistingFile::read(path).unwrap().release(path, "silkrail-cni");
         assert_eq!(of(&ours), Some(ReleaseVersion::new("0.3.0")));
         assert_eq!(of(&other), None);
         assert!(!ran.exists());
@@ -89,11 +89,11 @@ mod tests {
     #[test]
     fn a_directory_is_strange_and_a_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(matches!(ExistingFile::look(dir.path()), Err(Error::Strange { .. })));
+        assert!(matches!(ExistingFile::read(dir.path()), Err(Error::Strange { .. })));
         let link = dir.path().join("macvlan");
         std::os::unix::fs::symlink("cni", &link).unwrap();
         assert_eq!(
-            ExistingFile::look(&link).unwrap().origin(),
+            ExistingFile::read(&link).unwrap().origin(),
             Some(ReplacedFile::Link { target: "cni".into() })
         );
     }

@@ -132,16 +132,16 @@ impl Installer {
             self.make(program, steps)?;
         }
         for content in steps.iter().filter_map(InstallStep::content_to_keep) {
-            self.store.keep(content)?;
+            self.store.save_backup(content)?;
         }
-        self.note(&mut record, steps, InstallStep::entry_meanwhile)?;
+        self.save_record(&mut record, steps, InstallStep::entry_meanwhile)?;
         for step in changing(steps) {
             place::publish(&step.target.here)?;
         }
         for dir in self.directories() {
             place::sync(dir)?;
         }
-        self.note(&mut record, steps, |step| step.entry.clone())
+        self.save_record(&mut record, steps, |step| step.entry.clone())
     }
 
     fn steps(&self, noted: &InstallRecord) -> Result<Vec<InstallStep>, Error> {
@@ -176,7 +176,7 @@ impl Installer {
     }
 
     /// Writes what is to be noted, if it is not noted already.
-    fn note(
+    fn save_record(
         &self,
         record: &mut InstallRecord,
         steps: &[InstallStep],

@@ -13,7 +13,7 @@ use rustix::fs::{XattrFlags, fsetxattr, lgetxattr};
 const NAME: &str = "security.selinux";
 
 /// No label is longer.
-const LONGEST: usize = 4096;
+const MAX_LABEL_BYTES: usize = 4096;
 
 /// The label that a new file should have: that of the file whose place it takes, or else of its neighbours.
 ///
@@ -31,7 +31,7 @@ pub(crate) fn set(file: &File, label: Option<&[u8]>) {
 
 fn of(path: &Path) -> Option<Vec<u8>> {
     let is_file = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
-    let mut label = vec![0; LONGEST];
+    let mut label = vec![0; MAX_LABEL_BYTES];
     let length = is_file.then(|| lgetxattr(path, NAME, &mut label).ok()).flatten()?;
     label.truncate(length);
     Some(label)

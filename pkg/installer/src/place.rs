@@ -16,7 +16,7 @@ use nix::libc;
 use crate::{Error, label};
 
 /// Ends the names of files that are not whole yet. No runtime takes such a name for a plugin or a configuration.
-const SUFFIX: &str = ".silkrail-new";
+const TEMPORARY_SUFFIX: &str = ".silkrail-new";
 
 /// What a file is beside its content.
 #[derive(Debug, Clone, Copy)]
@@ -31,14 +31,14 @@ pub(crate) struct FileAttributes {
 pub(crate) fn temporary(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    name.push(SUFFIX);
+    name.push(TEMPORARY_SUFFIX);
     path.with_file_name(name)
 }
 
 /// Writes a file that [`publish`] then names `path`, and returns its name until then.
 pub(crate) fn write(path: &Path, content: &[u8], attributes: FileAttributes) -> Result<PathBuf, Error> {
     let temporary = temporary(path);
-    discard(path)?;
+    remove_temporary(path)?;
     let label = label::for_file(path);
     let written = OpenOptions::new()
         .write(true)
@@ -73,7 +73,7 @@ pub(crate) fn link(
     content: &[u8],
     attributes: FileAttributes,
 ) -> Result<(), Error> {
-    discard(path)?;
+    remove_temporary(path)?;
     match fs::hard_link(file, temporary(path)) {
         Ok(()) => Ok(()),
         Err(_) => write(path, content, attributes).map(drop),
@@ -82,7 +82,7 @@ pub(crate) fn link(
 
 /// A symbolic link that [`publish`] then names `path`.
 pub(crate) fn point(path: &Path, target: &Path) -> Result<(), Error> {
-    discard(path)?;
+    remove_temporary(path)?;
     symlink(target, temporary(path)).map_err(Error::io("make symbolic link", path))
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn publish(path: &Path) -> Result<(), Error> {
 }
 
 /// Removes what was made and not published.
-pub(crate) fn discard(path: &Path) -> Result<(), Error> {
+pub(crate) fn remove_temporary(path: &Path) -> Result<(), Error> {
     remove(&temporary(path))
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn discard_all(dir: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(dir).map_err(Error::io("list", dir))? {
         let path = entry.map_err(Error::io("list", dir))?.path();
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        if name.starts_with(b".") && name.ends_with(SUFFIX.as_bytes()) {
+        if name.starts_with(b".") && name.ends_with(TEMPORARY_SUFFIX.as_bytes()) {
             remove(&path)?;
         }
     }

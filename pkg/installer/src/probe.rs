@@ -12,10 +12,10 @@ use std::{
 use crate::ReleaseVersion;
 
 /// How long it may take: they need milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// No answer is longer.
-const LONGEST: u64 = 1 << 16;
+const MAX_OUTPUT_BYTES: u64 = 1 << 16;
 
 /// What it says to `--version`: its name and its release.
 ///
@@ -53,14 +53,14 @@ fn run(mut command: Command, input: &str) -> Result<String, String> {
         command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
     command.env_clear().envs(set.into_iter().filter_map(|(name, value)| Some((name, value?))));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PROBE_TIMEOUT;
     let mut child = spawn(&mut command, deadline).map_err(|e| format!("it cannot be executed: {e}"))?;
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(input.as_bytes()); // whoever does not read it needs it not
     }
     let status = wait(&mut child, deadline)?;
     let mut text = String::new();
-    let read = child.stdout.take().map(|out| out.take(LONGEST).read_to_string(&mut text));
+    let read = child.stdout.take().map(|out| out.take(MAX_OUTPUT_BYTES).read_to_string(&mut text));
     match read {
         _ if !status.success() => Err(format!("it ended with {status}")),
         Some(Ok(_)) => Ok(text),
@@ -88,7 +88,7 @@ fn wait(child: &mut Child, deadline: Instant) -> Result<std::process::ExitStatus
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("it did not end within {} s", PATIENCE.as_secs()));
+                return Err(format!("it did not end within {} s", PROBE_TIMEOUT.as_secs()));
             }
             Err(e) => return Err(format!("it cannot be waited for: {e}")),
         }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// How long another installation may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const INSTALL_LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where it is below that directory.
 const BACKUPS: &str = "backup";
@@ -40,7 +40,7 @@ impl InstallStore {
     }
 
     /// Where a content is kept, as the node names it.
-    pub fn kept_as(sha256: &Sha256) -> PathBuf {
+    pub fn backup_path(sha256: &Sha256) -> PathBuf {
         Path::new("/").join(Self::DIR).join(BACKUPS).join(sha256.to_string())
     }
 
@@ -68,7 +68,7 @@ impl InstallStore {
             made.map_err(Error::io("create directory", dir))?;
         }
         let lock = File::open(&self.dir).map_err(Error::io("open", &self.dir))?;
-        statefile::lock(&lock, &self.dir, Instant::now() + PATIENCE).map_err(Error::Busy)?;
+        statefile::lock(&lock, &self.dir, Instant::now() + INSTALL_LOCK_TIMEOUT).map_err(Error::Busy)?;
         place::discard_all(&self.dir)?;
         place::discard_all(&dir)?;
         Ok(lock)
@@ -92,9 +92,9 @@ impl InstallStore {
     }
 
     /// Keeps a content.
-    pub(crate) fn keep(&self, content: &[u8]) -> Result<(), Error> {
+    pub(crate) fn save_backup(&self, content: &[u8]) -> Result<(), Error> {
         let sha256 = Sha256::of(content);
-        if self.kept(&sha256).is_ok() {
+        if self.read_backup(&sha256).is_ok() {
             return Ok(());
         }
         let path = self.backup(&sha256);
@@ -107,7 +107,7 @@ impl InstallStore {
     ///
     /// # Errors
     /// Why it is not there as it was.
-    pub(crate) fn kept(&self, sha256: &Sha256) -> Result<Vec<u8>, String> {
+    pub(crate) fn read_backup(&self, sha256: &Sha256) -> Result<Vec<u8>, String> {
         let path = self.backup(sha256);
         let content = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         if Sha256::of(&content) == *sha256 {
@@ -149,13 +149,13 @@ mod tests {
         let store = InstallStore::of(root.path());
         let _lock = store.lock().unwrap();
         let hash = Sha256::of(b"go");
-        assert!(store.kept(&hash).is_err());
-        store.keep(b"go").unwrap();
-        assert_eq!(store.kept(&hash).unwrap(), b"go");
+        assert!(store.read_backup(&hash).is_err());
+        store.save_backup(b"go").unwrap();
+        assert_eq!(store.read_backup(&hash).unwrap(), b"go");
         fs::write(store.backup(&hash), "gone").unwrap();
-        assert!(store.kept(&hash).unwrap_err().contains("is damaged"));
-        store.keep(b"go").unwrap();
-        assert_eq!(store.kept(&hash).unwrap(), b"go");
+        assert!(store.read_backup(&hash).unwrap_err().contains("is damaged"));
+        store.save_backup(b"go").unwrap();
+        assert_eq!(store.read_backup(&hash).unwrap(), b"go");
     }
 
     #[test]

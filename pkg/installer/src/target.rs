@@ -49,7 +49,7 @@ impl InstallTarget {
         noted: Option<&InstalledFile>,
         force: bool,
     ) -> Result<InstallStep, Error> {
-        let existing = ExistingFile::look(&self.here)?;
+        let existing = ExistingFile::read(&self.here)?;
         let was = self.release_of(&existing, program, noted);
         if let Some(installed) = was.as_ref().filter(|was| program.release.is_older_than(was) && !force) {
             let (path, installed, offered) =

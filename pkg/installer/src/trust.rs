@@ -15,7 +15,7 @@ const STICKY: u32 = 0o1000;
 ///
 /// # Errors
 /// What is wrong with which of them, as the end of a sentence.
-pub(crate) fn look(path: &Path) -> Result<PathBuf, String> {
+pub(crate) fn require_trusted(path: &Path) -> Result<PathBuf, String> {
     let path = path.canonicalize().map_err(|error| error.to_string())?;
     let trusted = TrustedOwners::of_this_process();
     for place in path.ancestors() {
@@ -69,10 +69,10 @@ mod tests {
         let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         mode(&sub, 0o755);
         mode(&file, 0o755);
-        look(&file).unwrap();
+        require_trusted(&file).unwrap();
         for (path, bad, good) in [(&file, 0o757, 0o755), (&sub, 0o777, 0o755), (&sub, 0o1777, 0o755)] {
             mode(path, bad);
-            let found = look(&file);
+            let found = require_trusted(&file);
             mode(path, good);
             assert_eq!(found.is_ok(), bad == 0o1777, "{bad:o} {found:?}");
             if let Err(why) = found {
@@ -88,13 +88,16 @@ mod tests {
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o775)).unwrap();
         chown(&file, None, Some(65534)).unwrap();
-        assert!(look(&file).unwrap_err().contains("by group 65534"));
+        assert!(require_trusted(&file).unwrap_err().contains("by group 65534"));
         chown(&file, Some(65534), None).unwrap();
-        assert!(look(&file).unwrap_err().contains("belongs to user 65534"));
+        assert!(require_trusted(&file).unwrap_err().contains("belongs to user 65534"));
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        assert!(look(&link).unwrap_err().contains("silkrail-cni belongs"), "it is the file that runs");
+        assert!(
+            require_trusted(&link).unwrap_err().contains("silkrail-cni belongs"),
+            "it is the file that runs"
+        );
         chown(&file, Some(0), Some(0)).unwrap();
-        assert_eq!(look(&link).unwrap(), file.canonicalize().unwrap(), "and not the link");
+        assert_eq!(require_trusted(&link).unwrap(), file.canonicalize().unwrap(), "and not the link");
     }
 }

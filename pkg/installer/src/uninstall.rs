@@ -61,18 +61,18 @@ pub fn uninstall(
     let mut removals = Vec::new();
     for (path, entry) in &record.files {
         let removal = removal(store, path, entry)?;
-        take_off(store, &removal, entry)?;
+        remove_link(store, &removal, entry)?;
         if matches!(removal.outcome, RemovalOutcome::Left(_)) {
             left.insert(path.clone(), entry.clone());
         }
         removals.push(removal);
     }
-    forget(store, record, left)?;
+    drop_from_record(store, record, left)?;
     Ok(removals)
 }
 
 /// Notes what is left; without anything left, no note and no backup is.
-fn forget(
+fn drop_from_record(
     store: &InstallStore,
     mut record: crate::record::InstallRecord,
     left: BTreeMap<PathBuf, InstalledFile>,
@@ -95,7 +95,7 @@ fn backup(entry: &InstalledFile) -> Option<Sha256> {
 /// What is to become of a file.
 fn removal(store: &InstallStore, path: &Path, entry: &InstalledFile) -> Result<RemovedFile, Error> {
     let here = store.here(path);
-    let outcome = match ExistingFile::look(&here) {
+    let outcome = match ExistingFile::read(&here) {
         Ok(existing) => judge(store, &here, &existing, entry),
         Err(Error::Strange { .. }) => RemovalOutcome::Left("something else than a file has its name".into()),
         Err(other) => return Err(other),
@@ -126,14 +126,14 @@ fn judge(
         }
         (_, None) => RemovalOutcome::Removed,
         (_, Some(ReplacedFile::Link { .. })) => RemovalOutcome::Restored,
-        (_, Some(ReplacedFile::File { sha256, .. })) => match store.kept(sha256) {
+        (_, Some(ReplacedFile::File { sha256, .. })) => match store.read_backup(sha256) {
             Ok(_) => RemovalOutcome::Restored,
             Err(why) => RemovalOutcome::Left(format!("what was there before is lost: {why}")),
         },
     }
 }
 
-fn take_off(store: &InstallStore, removal: &RemovedFile, entry: &InstalledFile) -> Result<(), Error> {
+fn remove_link(store: &InstallStore, removal: &RemovedFile, entry: &InstalledFile) -> Result<(), Error> {
     let here = store.here(&removal.path);
     match (&removal.outcome, &entry.origin) {
         (RemovalOutcome::Removed, _) => place::remove(&here)?,
@@ -151,7 +151,7 @@ fn restore(store: &InstallStore, here: &Path, origin: &ReplacedFile) -> Result<(
         ReplacedFile::Link { target } => place::point(here, target),
         ReplacedFile::File { sha256, mode, uid, gid } => {
             let path = store.backup(sha256);
-            let content = store.kept(sha256).map_err(|why| Error::Record { path, why })?;
+            let content = store.read_backup(sha256).map_err(|why| Error::Record { path, why })?;
             place::write(here, &content, FileAttributes { mode: *mode, owner: Some((*uid, *gid)) }).map(drop)
         }
     }

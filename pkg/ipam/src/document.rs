@@ -101,7 +101,7 @@ fn manifest_pool(object: SpecReader<'_>) -> Result<Box<Pool>, InvalidPool> {
     keys::check(spec.0, &[&keys::POOL]).map_err(|error| below("spec", error))?;
     let mut pool = Pool::from_spec(name, spec).map_err(|error| below("spec", error))?;
     pool.terminating = metadata.value("deletionTimestamp").is_some();
-    pool.leave_to_others(status::allocated(object)?);
+    pool.exclude_allocated(status::allocated(object)?);
     Ok(Box::new(pool))
 }
 

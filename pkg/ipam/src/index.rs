@@ -34,11 +34,11 @@ const MAGIC: &[u8; 8] = b"silkidx2";
 const HEAD: usize = 28;
 /// A file that was changed less than this ago may change again and keep its time. The coarsest clock of a file system
 /// that is met ticks every two seconds.
-const UNSETTLED: Duration = Duration::from_secs(3);
+const MTIME_GRANULARITY: Duration = Duration::from_secs(3);
 /// Files that are together shorter than this have no index.
-const WORTHWHILE: u64 = 32 << 10;
+const MIN_INDEXED_BYTES: u64 = 32 << 10;
 /// No index is longer; what would be is not kept.
-const LIMIT: u64 = 64 << 20;
+const MAX_INDEX_BYTES: u64 = 64 << 20;
 
 /// Which pools of a directory are asked for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -87,8 +87,8 @@ impl PoolDirListing {
         Some(Self { key: hash.key(), settled, bytes })
     }
 
-    fn is_worthwhile(&self) -> bool {
-        self.bytes >= WORTHWHILE
+    fn is_large_enough(&self) -> bool {
+        self.bytes >= MIN_INDEXED_BYTES
     }
 }
 
@@ -151,7 +151,7 @@ fn is_settled(stat: &FileStat, now: SystemTime) -> bool {
     let changed = u64::try_from(stat.st_ctime.max(stat.st_mtime)).unwrap_or(u64::MAX);
     let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(changed));
     // In the future, after a clock was set back: then no time says anything.
-    changed.is_some_and(|changed| now.duration_since(changed).is_ok_and(|age| age > UNSETTLED))
+    changed.is_some_and(|changed| now.duration_since(changed).is_ok_and(|age| age > MTIME_GRANULARITY))
 }
 
 /// Where the index of a directory is.
@@ -170,7 +170,7 @@ pub(crate) fn find(
     listing: &PoolDirListing,
     wanted: PoolQuery<'_>,
 ) -> Option<Pools> {
-    if !listing.is_worthwhile() {
+    if !listing.is_large_enough() {
         return None;
     }
     let mut options = fs::OpenOptions::new();
@@ -180,7 +180,7 @@ pub(crate) fn find(
     let (magic, rest) = head.split_at(MAGIC.len());
     let (key, table) = rest.split_at(listing.key.len());
     let table = length(table)?;
-    if magic != MAGIC || key != listing.key || table as u64 > LIMIT {
+    if magic != MAGIC || key != listing.key || table as u64 > MAX_INDEX_BYTES {
         return None;
     }
     let mut bytes = vec![0; table];
@@ -236,10 +236,10 @@ impl<'a> PoolFilter<'a> {
 }
 
 /// Keeps what was read of a directory that had these files before and has them still. That it cannot be kept is no error.
-pub(crate) fn keep(state: &Path, directory: &Path, listing: &PoolDirListing, pools: &Pools) {
+pub(crate) fn write_index(state: &Path, directory: &Path, listing: &PoolDirListing, pools: &Pools) {
     let unchanged = || PoolDirListing::of(directory).is_some_and(|now| now.key == listing.key);
     if listing.settled
-        && listing.is_worthwhile()
+        && listing.is_large_enough()
         && unchanged()
         && let Some(bytes) = bytes(listing, pools)
     {
@@ -272,7 +272,7 @@ fn bytes(listing: &PoolDirListing, pools: &Pools) -> Option<Vec<u8>> {
     bytes.extend(listing.key);
     bytes.extend(u32::try_from(table.len()).ok()?.to_le_bytes());
     bytes.extend([table, records].concat());
-    (bytes.len() as u64 <= LIMIT).then_some(bytes)
+    (bytes.len() as u64 <= MAX_INDEX_BYTES).then_some(bytes)
 }
 
 /// Puts an index in place whole. Several processes may do so at once; each has a file of its own until then.
@@ -311,7 +311,7 @@ impl IndexEntry<'_> {
     const RESERVED: u8 = 3;
 
     fn record(&self, file: &File, records: u64) -> Option<Value> {
-        if self.length as u64 > LIMIT {
+        if self.length as u64 > MAX_INDEX_BYTES {
             return None;
         }
         let mut bytes = vec![0; self.length];
@@ -419,7 +419,7 @@ disable: true
         /// Makes the index, as if the files had been there for long.
         fn index(&self) {
             let listing = PoolDirListing { settled: true, ..PoolDirListing::of(&self.pools()).unwrap() };
-            keep(&self.state(), &self.pools(), &listing, &Pools::read_dir(&self.pools()).unwrap());
+            write_index(&self.state(), &self.pools(), &listing, &Pools::read_dir(&self.pools()).unwrap());
             assert!(self.path().exists());
         }
 
@@ -507,7 +507,7 @@ disable: true
         let node = PoolDirFixture::new();
         fs::remove_file(node.pools().join("long.yaml")).unwrap();
         let listing = PoolDirListing { settled: true, ..PoolDirListing::of(&node.pools()).unwrap() };
-        keep(&node.state(), &node.pools(), &listing, &Pools::read_dir(&node.pools()).unwrap());
+        write_index(&node.state(), &node.pools(), &listing, &Pools::read_dir(&node.pools()).unwrap());
         assert!(!node.state().exists());
     }
 
@@ -525,7 +525,7 @@ disable: true
         let listing = PoolDirListing { settled: true, ..PoolDirListing::of(&node.pools()).unwrap() };
         let pools = Pools::read_dir(&node.pools()).unwrap();
         node.write("c.yaml", "name: c\nsubnet: 10.2.0.0/24\n");
-        keep(&node.state(), &node.pools(), &listing, &pools);
+        write_index(&node.state(), &node.pools(), &listing, &pools);
         assert!(!node.path().exists());
     }
 

@@ -33,7 +33,7 @@ pub(crate) const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", 
 pub(crate) const BARE: [&str; 2] = ["name", "metadata"];
 
 /// How far a key may be from a known one to be taken for it.
-const FAR: usize = 3;
+const MAX_EDIT_DISTANCE: usize = 3;
 
 /// Refuses an object with a key that is in none of the lists.
 pub(crate) fn check(object: &Map<String, Value>, known: &[&[&'static str]]) -> Result<(), InvalidPool> {
@@ -50,7 +50,7 @@ pub(crate) fn nearest(key: &str, known: impl Iterator<Item = &'static str>) -> O
     let distance = |known: &str| distance(lower.as_bytes(), known.to_ascii_lowercase().as_bytes());
     let (nearest, far) = known.map(|known| (known, distance(known))).min_by_key(|(_, far)| *far)?;
     // A short key that is changed wholly is another word.
-    (far <= FAR && far * 2 <= lower.len().max(nearest.len())).then_some(nearest)
+    (far <= MAX_EDIT_DISTANCE && far * 2 <= lower.len().max(nearest.len())).then_some(nearest)
 }
 
 /// How many letters have to be put in, taken out, changed or swapped with the next one.

@@ -102,7 +102,7 @@ impl Pool {
     }
 
     /// Gives nobody what another allocator has given.
-    pub(crate) fn leave_to_others(&mut self, given: BTreeMap<IpAddr, String>) {
+    pub(crate) fn exclude_allocated(&mut self, given: BTreeMap<IpAddr, String>) {
         if !given.is_empty() {
             let taken: Vec<_> = given.keys().map(|address| IpRange::from(*address)).collect();
             self.ranges = self.ranges.without(&taken);

@@ -165,7 +165,7 @@ impl Pools {
         }
         let pools = Self::read_dir(path)?;
         if let Some(listing) = listing.filter(|_| keep && !pools.passing) {
-            index::keep(state, path, &listing, &pools);
+            index::write_index(state, path, &listing, &pools);
         }
         Ok(pools)
     }
@@ -183,7 +183,7 @@ impl Pools {
 
     /// These and then the others'. Addresses reserved in either are reserved in both.
     #[must_use]
-    pub fn join(mut self, other: Self) -> Self {
+    pub fn merge(mut self, other: Self) -> Self {
         self.take(other);
         self.subtract_reserved();
         self
@@ -342,12 +342,12 @@ fn pools_of_file(path: &Path) -> Result<Pools, UnusableFile> {
     };
     match read {
         Ok(()) => Ok(pools),
-        Err(error) => Err(UnusableFile { error, may_reserve: speaks_of_reservations(&bytes) }),
+        Err(error) => Err(UnusableFile { error, may_reserve: may_contain_reservations(&bytes) }),
     }
 }
 
 /// Whether a file that cannot be understood may be meant to reserve addresses.
-fn speaks_of_reservations(bytes: &[u8]) -> bool {
+fn may_contain_reservations(bytes: &[u8]) -> bool {
     let says = |word: &[u8]| bytes.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
     // Half of it is enough: the other half may be what is wrong.
     says(b"SpiderR") || says(b"ReservedIP")
@@ -498,7 +498,7 @@ spec:
         );
         let inline = Pools::from_inline(&json!([{"name": "a", "subnet": "10.0.0.0/24"}])).unwrap();
         let read = Pools::read_dir(directory(&[("1.yaml", pool)]).path()).unwrap();
-        let [text] = contested(&inline.join(read)).try_into().unwrap();
+        let [text] = contested(&inline.merge(read)).try_into().unwrap();
         assert!(text.contains("in pools[0] and in /"), "{text}");
     }
 
@@ -596,7 +596,7 @@ spec:
     fn ipam_case_072_reservations_hold_for_joined_pools() {
         let inline = json!([{"name": "x", "subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.4"]}]);
         let read = Pools::read_dir(directory(&[("a.yaml", MANIFESTS)]).path()).unwrap();
-        let pools = Pools::from_inline(&inline).unwrap().join(read);
+        let pools = Pools::from_inline(&inline).unwrap().merge(read);
         assert_eq!(pools.get("x").unwrap().ranges.nth(0), Some("10.0.0.4".parse().unwrap()));
     }
 }

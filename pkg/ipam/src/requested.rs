@@ -64,7 +64,7 @@ impl<'a> PoolSelection<'a> {
     }
 
     /// Why an address that [no pool](Self::pool_of) gives is not to be had. `pools` are those that were selected from.
-    pub fn why_not(&self, address: IpAddr, pools: &Pools) -> AddressUnavailable {
+    pub fn reason_unavailable(&self, address: IpAddr, pools: &Pools) -> AddressUnavailable {
         let why = self.obstacle(address, pools);
         let unusable = match why {
             UnavailableReason::Outside(_) | UnavailableReason::NoFamily(_) => pools.unusable(),
@@ -148,7 +148,7 @@ mod tests {
         let selection = pools.select(&request).unwrap();
         let address = address.parse().unwrap();
         let found = selection.pool_of(address).map(|pool| pool.name.to_string());
-        found.ok_or_else(|| selection.why_not(address, &pools).why.to_string())
+        found.ok_or_else(|| selection.reason_unavailable(address, &pools).why.to_string())
     }
 
     #[test]

@@ -374,9 +374,9 @@ mod tests {
         std::fs::write(directory.path().join("a.yaml"), default).unwrap();
         let read = || Pools::read_dir(directory.path()).unwrap();
         assert_eq!(select(&read(), &[], &[]).unwrap().0, ["cluster"]);
-        let plain = inline(vec![pool("a", json!({})), pool("b", json!({}))]).join(read());
+        let plain = inline(vec![pool("a", json!({})), pool("b", json!({}))]).merge(read());
         assert_eq!(select(&plain, &[], &[]).unwrap().0, ["a", "b"]);
-        let chosen = inline(vec![pool("a", json!({})), pool("b", json!({"default": true}))]).join(read());
+        let chosen = inline(vec![pool("a", json!({})), pool("b", json!({"default": true}))]).merge(read());
         assert_eq!(select(&chosen, &[], &[]).unwrap().0, ["b"]);
         assert_eq!(select(&chosen, &["other"], &[]).unwrap().0, ["other"]);
     }

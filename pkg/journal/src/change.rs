@@ -27,13 +27,13 @@ pub trait Change: Serialize + DeserializeOwned + Display + Debug {
     fn verify(&self, node: &Self::Node) -> Result<(), Self::Error>;
 
     /// Whether the change is in a file of state and so outlives a boot, unlike links, namespaces and devices.
-    fn outlives_boots(&self) -> bool {
+    fn survives_reboot(&self) -> bool {
         false
     }
 
     /// Whether this change protects the ones noted after it, like the claim of a device: it is not taken
     /// back as long as one of them is left.
-    fn guards_later_ones(&self) -> bool {
+    fn revert_last(&self) -> bool {
         false
     }
 }

@@ -49,7 +49,7 @@ impl<C: Change> Journal<C> {
                 Ok(Some(file)) => file,
                 Ok(None) => return Ok(None),
                 Err(error @ statefile::Error::Strange { .. }) => {
-                    return Err(set_aside(path, error.to_string()));
+                    return Err(quarantine(path, error.to_string()));
                 }
                 Err(error) => return Err(error.into()),
             };
@@ -69,7 +69,7 @@ impl<C: Change> Journal<C> {
                     }
                     Ok(Some(Self { path: path.to_owned(), file, length: whole as u64, content }))
                 }
-                Err(why) => Err(set_aside(path, format!("{}: {why}", path.display()))),
+                Err(why) => Err(quarantine(path, format!("{}: {why}", path.display()))),
             };
         }
     }
@@ -93,7 +93,7 @@ impl<C: Change> Journal<C> {
     ///
     /// # Errors
     /// If the kernel does not tell which boot this is.
-    pub fn is_from_another_boot(&self) -> Result<bool, Error> {
+    pub fn is_from_earlier_boot(&self) -> Result<bool, Error> {
         Ok(self.content.head.boot_id != boot_id()?)
     }
 
@@ -110,12 +110,12 @@ impl<C: Change> Journal<C> {
     ///
     /// # Errors
     /// What `make` failed with; or that the change could not be noted, and so was not made.
-    pub fn make<T, E: From<Error>>(
+    pub fn record_and_apply<T, E: From<Error>>(
         &mut self,
         change: C,
         make: impl FnOnce(&C) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.note(change)?;
+        self.record(change)?;
         let made = self.content.changes.last().map(make).transpose()?;
         fault::point()?;
         made.ok_or(Error::Injected).map_err(E::from)
@@ -125,7 +125,7 @@ impl<C: Change> Journal<C> {
     ///
     /// # Errors
     /// If it cannot be written down.
-    pub fn note(&mut self, change: C) -> Result<(), Error> {
+    pub fn record(&mut self, change: C) -> Result<(), Error> {
         self.append(&JournalLine::Change(&change))?;
         self.content.changes.push(change);
         fault::point()
@@ -158,7 +158,7 @@ impl<C: Change> Journal<C> {
     ///
     /// # Errors
     /// What `body` failed with, and what could not be taken back.
-    pub fn all_or_nothing<T, E: From<Error>>(
+    pub fn run_or_revert<T, E: From<Error>>(
         mut self,
         node: &C::Node,
         body: impl FnOnce(&mut Self) -> Result<T, E>,
@@ -182,10 +182,10 @@ impl<C: Change> Journal<C> {
     pub fn revert(self, node: &C::Node) -> Result<(), Vec<RevertFailure>> {
         let unknown =
             |why: Error| vec![RevertFailure { change: "the attachment".into(), why: why.to_string() }];
-        let is_old = self.is_from_another_boot().map_err(unknown)?;
+        let is_old = self.is_from_earlier_boot().map_err(unknown)?;
         let mut left = Vec::new();
-        for change in self.content.changes.iter().rev().filter(|change| !is_old || change.outlives_boots()) {
-            if change.guards_later_ones() && !left.is_empty() {
+        for change in self.content.changes.iter().rev().filter(|change| !is_old || change.survives_reboot()) {
+            if change.revert_last() && !left.is_empty() {
                 continue;
             }
             let reverted = change.revert(node).map_err(|why| why.to_string());
@@ -193,14 +193,14 @@ impl<C: Change> Journal<C> {
                 left.push(RevertFailure { change: change.to_string(), why });
             }
         }
-        if left.is_empty() { self.forget() } else { Err(left) }
+        if left.is_empty() { self.remove() } else { Err(left) }
     }
 
     /// Removes the journal without taking anything back.
     ///
     /// # Errors
     /// If the file cannot be removed.
-    pub fn forget(self) -> Result<(), Vec<RevertFailure>> {
+    pub fn remove(self) -> Result<(), Vec<RevertFailure>> {
         statefile::remove(&self.path).map_err(|why| {
             vec![RevertFailure { change: "the attachment's journal".into(), why: why.to_string() }]
         })
@@ -216,8 +216,8 @@ impl<C: Change> Journal<C> {
 }
 
 /// Moves a journal that cannot be understood out of the way.
-fn set_aside(path: &Path, why: String) -> Error {
-    match statefile::set_aside(path) {
+fn quarantine(path: &Path, why: String) -> Error {
+    match statefile::quarantine(path) {
         Ok(aside) => Error::SetAside { aside, why },
         Err(error) => error.into(),
     }

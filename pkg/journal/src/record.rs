@@ -40,7 +40,7 @@ impl JournalStatus {
     ///
     /// # Errors
     /// [`JournalReadError`].
-    pub fn look(path: &Path) -> Result<Option<Self>, JournalReadError> {
+    pub fn read_status(path: &Path) -> Result<Option<Self>, JournalReadError> {
         let Some(mut file) = statefile::open(path)? else { return Ok(None) };
         let io = |source| statefile::Error::Io { operation: "read", path: path.to_owned(), source };
         let at_work = is_locked(&file).map_err(io)?;

@@ -12,7 +12,7 @@ use nix::libc;
 use crate::{Error, PodMembership, membership};
 
 /// No `/proc/<pid>/cgroup` is longer: a path has 4096 bytes at most, and there are not more than 16 hierarchies.
-const LONGEST: u64 = 128 * 1024;
+const MAX_CGROUP_FILE_BYTES: u64 = 128 * 1024;
 
 /// The processes of a node.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ impl Processes {
         // A thread's directory is not listed, but there.
         let path = self.root.join(format!("proc/{pid}/cgroup"));
         let mut bytes = Vec::new();
-        match File::open(&path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes)) {
+        match File::open(&path).and_then(|file| file.take(MAX_CGROUP_FILE_BYTES).read_to_end(&mut bytes)) {
             Ok(_) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
             Err(error) if has_ended(&error) => Ok(None),
             Err(source) => Err(Error::Unreadable { path, source }),

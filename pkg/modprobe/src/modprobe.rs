@@ -19,14 +19,15 @@ use serde::Serialize;
 const DIR: &str = "etc/modprobe.d";
 const FILE: &str = "ib_core.conf";
 const KEY: &str = "netns_mode=";
-const MARK: &str = "# RDMA devices are 0: exclusive, 1: shared. Managed by silkrail: silkrail mode set\n";
+const FILE_HEADER: &str =
+    "# RDMA devices are 0: exclusive, 1: shared. Managed by silkrail: silkrail mode set\n";
 
 /// Where modprobe looks; a file hides those of the same name in later directories.
 const DIRS: [&str; 5] =
     [DIR, "run/modprobe.d", "usr/local/lib/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d"];
 
 /// How long another `silkrail` may take for the same file.
-const PATIENCE: Duration = Duration::from_secs(5);
+const FILE_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The configuration could not be read or written. The mode is then not changed either.
 #[derive(Debug, thiserror::Error)]
@@ -134,7 +135,7 @@ impl ModprobeConfig {
         }
         fs::create_dir_all(&dir).map_err(failed("create directory", &dir))?;
         let lock = File::open(&dir).map_err(failed("open", &dir))?;
-        statefile::lock(&lock, &dir, Instant::now() + PATIENCE)?;
+        statefile::lock(&lock, &dir, Instant::now() + FILE_LOCK_TIMEOUT)?;
         let text = edited(&own(&file)?, mode); // as it is now that nobody else writes
         statefile::replace_durably(&file, 0o644, text.as_bytes()).map_err(failed("write", &file))?;
         Ok(true)
@@ -151,7 +152,7 @@ pub fn command_line(text: &str) -> Option<NetnsMode> {
 fn edited(text: &str, mode: NetnsMode) -> String {
     let setting = format!("{KEY}{}", number(mode));
     if text.trim().is_empty() {
-        return format!("{MARK}options ib_core {setting}\n");
+        return format!("{FILE_HEADER}options ib_core {setting}\n");
     }
     let mut result = String::with_capacity(text.len() + 40);
     let mut done = false;

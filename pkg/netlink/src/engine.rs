@@ -32,7 +32,7 @@ pub trait NetlinkFamily {
     type RtnlMessage: NetlinkSerializable + NetlinkDeserializable + Debug;
     /// How many datagrams an answer may have. A kernel whose next object fits into no datagram may send empty
     /// ones for ever; a list of a million routes has 10,000.
-    const DATAGRAMS: usize = 65_536;
+    const MAX_DATAGRAMS: usize = 65_536;
 }
 
 /// A socket of one netlink family, in the namespace of the thread that opened it.
@@ -48,7 +48,7 @@ pub struct Socket<F> {
 
 /// How long is waited for an answer. The kernel does most of a change, and waits for RTNL, within the call that
 /// sends the request: that time cannot be bounded from here.
-const PATIENCE: Duration = Duration::from_secs(15);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// An answer's datagram is at most this long, except for a PF with many VFs: see [`Socket::get`]. The kernel fills 32 KiB
 /// with several objects of a list, but one object may need more: a link may have 64 KiB of altnames, and a pod may give
@@ -83,13 +83,13 @@ impl<F: NetlinkFamily> Socket<F> {
         let socket = netlink_sys::Socket::new(F::PROTOCOL).map_err(failed)?;
         // Kernels before 4.12 have neither; their refusals then simply carry no text.
         let _ = socket.set_cap_ack(true).and_then(|()| socket.set_ext_ack(true));
-        let timeout = TimeVal::new(PATIENCE.as_secs().cast_signed(), 0);
+        let timeout = TimeVal::new(REPLY_TIMEOUT.as_secs().cast_signed(), 0);
         setsockopt(&socket, ReceiveTimeout, &timeout).map_err(|errno| failed(errno.into()))?;
         let buffer = Vec::with_capacity(BUFFER);
         Ok(Self {
             socket,
             sequence: 0,
-            patience: PATIENCE,
+            patience: REPLY_TIMEOUT,
             buffer,
             filters_lists: false,
             family: PhantomData,
@@ -211,7 +211,7 @@ impl<F: NetlinkFamily> Socket<F> {
             let mut found = T::default();
             socket.exchange(message.clone(), NLM_F_DUMP, |m| visit(&mut found, m)).map(|()| found)
         };
-        let found = until_it_keeps_still(self.patience, || read(self));
+        let found = retry_until_stable(self.patience, || read(self));
         found.map_err(|stop| self.error(operation, object, stop))
     }
 
@@ -223,7 +223,7 @@ impl<F: NetlinkFamily> Socket<F> {
     ) -> Result<(), ReceiveEnd> {
         self.send(message, NLM_F_REQUEST | flags).map_err(ReceiveEnd::Socket)?;
         let deadline = Instant::now() + self.patience;
-        gather(F::DATAGRAMS, || self.receive(deadline), &mut visit)
+        receive_all(F::MAX_DATAGRAMS, || self.receive(deadline), &mut visit)
     }
 
     fn send(&mut self, message: F::RtnlMessage, flags: u16) -> io::Result<()> {
@@ -290,7 +290,7 @@ impl<F: NetlinkFamily> Socket<F> {
 }
 
 /// Reads a list again until it does not change meanwhile.
-fn until_it_keeps_still<T>(
+fn retry_until_stable<T>(
     patience: Duration,
     mut read: impl FnMut() -> Result<T, ReceiveEnd>,
 ) -> Result<T, ReceiveEnd> {
@@ -304,18 +304,18 @@ fn until_it_keeps_still<T>(
         if Instant::now() >= deadline {
             return Err(ReceiveEnd::Interrupted(readings));
         }
-        thread::sleep(pause(readings));
+        thread::sleep(backoff(readings));
     }
 }
 
 /// How long is waited after so many readings.
-fn pause(readings: u32) -> Duration {
+fn backoff(readings: u32) -> Duration {
     let Some(pauses) = readings.checked_sub(DUMP_TRIES) else { return Duration::ZERO };
     Duration::from_millis(1).saturating_mul(2_u32.saturating_pow(pauses)).min(LONGEST_PAUSE)
 }
 
 /// Takes datagrams until the kernel says that these are all, but no more than `limit` of them.
-fn gather<M>(
+fn receive_all<M>(
     limit: usize,
     mut receive: impl FnMut() -> Result<Option<Replies<M>>, ReceiveEnd>,
     mut visit: impl FnMut(M),
@@ -348,7 +348,7 @@ mod tests {
                 received += 1;
                 Ok(Some(answers(datagram, false)))
             };
-            let stop = gather(100, endless, |_| seen += 1);
+            let stop = receive_all(100, endless, |_| seen += 1);
             assert!(matches!(stop, Err(ReceiveEnd::Endless(100))));
             assert_eq!((received, seen), (100, 100 * datagram.len()));
         }
@@ -362,18 +362,18 @@ mod tests {
             Ok(Some(answers(&[left], left == 0)))
         };
         let mut seen = Vec::new();
-        assert!(gather(3, list, |message| seen.push(message)).is_ok());
+        assert!(receive_all(3, list, |message| seen.push(message)).is_ok());
         assert_eq!(seen, [2, 1, 0]);
     }
 
     #[test]
     fn what_others_send_does_not_keep_a_request_alive() {
-        assert!(matches!(gather::<u8>(9, || Ok(None), |_| {}), Err(ReceiveEnd::Endless(9))));
+        assert!(matches!(receive_all::<u8>(9, || Ok(None), |_| {}), Err(ReceiveEnd::Endless(9))));
     }
     /// Reads a list that changes while it is read the first so many times, and counts the readings.
     fn readings(changes: u32, patience: Duration) -> (u32, Result<(), ReceiveEnd>) {
         let mut readings = 0;
-        let read = until_it_keeps_still(patience, || {
+        let read = retry_until_stable(patience, || {
             readings += 1;
             if readings <= changes { Err(ReceiveEnd::Interrupted(1)) } else { Ok(()) }
         });
@@ -383,11 +383,11 @@ mod tests {
     #[test]
     fn a_list_that_changes_all_the_time_is_given_time() {
         let began = Instant::now();
-        assert!(matches!(readings(12, PATIENCE), (13, Ok(()))));
+        assert!(matches!(readings(12, REPLY_TIMEOUT), (13, Ok(()))));
         assert!(began.elapsed() > Duration::from_millis(500), "it was not waited: {:?}", began.elapsed());
         let short = Duration::from_millis(30);
         assert!(matches!(readings(u32::MAX, short), (1..20, Err(ReceiveEnd::Interrupted(1..20)))));
-        assert_eq!(pause(DUMP_TRIES - 1), Duration::ZERO);
-        assert_eq!(pause(u32::MAX), LONGEST_PAUSE);
+        assert_eq!(backoff(DUMP_TRIES - 1), Duration::ZERO);
+        assert_eq!(backoff(u32::MAX), LONGEST_PAUSE);
     }
 }

@@ -8,16 +8,16 @@ use std::{fs::File, io::Read};
 
 /// One row of the file, and its heading. The kernel makes no more rows than are asked for, and the first are those of
 /// the protocol that is looked for; the file shows this namespace's sockets, but the kernel walks over every one's.
-const PART: usize = 256;
+const PROC_NET_ROW: usize = 256;
 
 /// No namespace has so many sockets that the kernel's own one is not among these.
-const LIMIT: usize = 1 << 20;
+const MAX_PROC_NET_ROWS: usize = 1 << 20;
 
 /// The cookie of the calling thread's namespace; `None` if `/proc` does not show it.
 pub(crate) fn read() -> Option<u64> {
     let mut file = File::open("/proc/thread-self/net/netlink").ok()?;
-    let (mut text, mut part) = (Vec::new(), [0; PART]);
-    while text.len() < LIMIT {
+    let (mut text, mut part) = (Vec::new(), [0; PROC_NET_ROW]);
+    while text.len() < MAX_PROC_NET_ROWS {
         let length = file.read(&mut part).ok().filter(|length| *length > 0)?;
         text.extend_from_slice(&part[..length]);
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);

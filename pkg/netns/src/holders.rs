@@ -8,7 +8,7 @@ use std::{
 };
 
 /// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: the PID namespace in which every process is seen.
-pub(crate) const INITIAL: &str = "pid:[4026531836]";
+pub(crate) const INIT_PID_NS: &str = "pid:[4026531836]";
 
 /// What keeps a namespace alive, by a path that leads to it.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub enum NotOnNode {
     /// Not every process of the node is seen.
     #[error(
         "cannot judge which pods live: this process is in the PID namespace {is}, and only in the node's own \
-         ({INITIAL}) every process is seen; run it on the node, not in a container"
+         ({INIT_PID_NS}) every process is seen; run it on the node, not in a container"
     )]
     NotOnTheNode {
         /// Where it is.
@@ -62,8 +62,8 @@ pub enum NotOnNode {
 }
 
 /// Notes the network namespaces that a process's threads are in.
-pub(crate) fn entered_by(process: &Path, note: NoteHolder<'_>) -> Result<(), NotOnNode> {
-    for thread in numbered(&process.join("task"))? {
+pub(crate) fn add_process_netns(process: &Path, note: NoteHolder<'_>) -> Result<(), NotOnNode> {
+    for thread in numeric_entries(&process.join("task"))? {
         let path = thread.join("ns/net");
         if let Some(ino) = text_of_link(&path)?.as_deref().and_then(inode) {
             note(ino, NetnsHolder::Thread(path));
@@ -74,7 +74,7 @@ pub(crate) fn entered_by(process: &Path, note: NoteHolder<'_>) -> Result<(), Not
 
 /// Notes the network namespaces that are mounted where a process sees them, unless one that sees the same was `seen`:
 /// that is decided by the mount namespace and the root directory.
-pub(crate) fn mounted_for(
+pub(crate) fn add_mounts_of(
     process: &Path,
     seen: &mut BTreeSet<(String, String)>,
     note: NoteHolder<'_>,
@@ -89,7 +89,7 @@ pub(crate) fn mounted_for(
     match fs::read(&path) {
         Ok(text) => {
             seen.insert(view);
-            mounted(&text, &process.join("root"), note);
+            add_mountinfo(&text, &process.join("root"), note);
             Ok(())
         }
         // A zombie has no mounts.
@@ -108,7 +108,7 @@ pub(crate) fn text_of_link(path: &Path) -> Result<Option<String>, NotOnNode> {
 }
 
 /// The entries that are named by a number: processes, or a process's threads; none if it has ended.
-pub(crate) fn numbered(dir: &Path) -> Result<Vec<PathBuf>, NotOnNode> {
+pub(crate) fn numeric_entries(dir: &Path) -> Result<Vec<PathBuf>, NotOnNode> {
     let failed = |source| NotOnNode::Unreadable { path: dir.to_owned(), source };
     let entries = match fs::read_dir(dir) {
         Err(error) if has_ended(&error) => return Ok(Vec::new()),
@@ -134,7 +134,7 @@ fn has_ended(error: &io::Error) -> bool {
 
 /// Notes the network namespaces in a mountinfo text, whose paths begin at `root`. A line is
 /// `29 25 0:4 net:[4026532210] /run/netns/a rw - nsfs nsfs rw`.
-pub(crate) fn mounted(mountinfo: &[u8], root: &Path, note: NoteHolder<'_>) {
+pub(crate) fn add_mountinfo(mountinfo: &[u8], root: &Path, note: NoteHolder<'_>) {
     // A mount point's name may be any bytes; one that is odd leads nowhere, and so holds what it may hold.
     let text = String::from_utf8_lossy(mountinfo);
     for line in text.lines() {
@@ -152,20 +152,20 @@ fn inode(name: &str) -> Option<u64> {
 
 /// `PROC_DYNAMIC_FIRST` of the kernel's `fs/proc/generic.c`: no namespace has a lower number, and few files have as high a
 /// one.
-const LOWEST: u64 = 0xf000_0000;
+const MIN_NETNS_INODE: u64 = 0xf000_0000;
 
 /// Looks at the open files of every process. A thread that shares them with no other thread of its process is not seen,
 /// and neither is a socket, which keeps its namespace alive too and tells nobody which.
 pub(crate) fn open_in_processes(proc: &Path, note: NoteHolder<'_>) -> Result<(), NotOnNode> {
-    for process in numbered(proc)? {
-        for descriptor in numbered(&process.join("fd"))? {
+    for process in numeric_entries(proc)? {
+        for descriptor in numeric_entries(&process.join("fd"))? {
             let Some(text) = text_of_link(&descriptor)? else { continue };
             // What was opened by a path of its own, as `/run/netns/a`, is told by that path.
             let ino = match inode(&text) {
                 None if text.starts_with('/') => number(&process, &descriptor)?,
                 found => found,
             };
-            if let Some(ino) = ino.filter(|ino| *ino >= LOWEST) {
+            if let Some(ino) = ino.filter(|ino| *ino >= MIN_NETNS_INODE) {
                 note(ino, NetnsHolder::File(descriptor));
             }
         }

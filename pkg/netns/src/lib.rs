@@ -47,7 +47,7 @@ pub use others::{OtherNetNs, Process};
 const NSFS: FsType = FsType(0x6e73_6673);
 
 /// The calling thread's own namespace. `/proc/self` would be the main thread's.
-const OWN: &str = "/proc/thread-self/ns/net";
+const THREAD_NETNS_PATH: &str = "/proc/thread-self/ns/net";
 
 /// An open network namespace. It lives at least as long as this value.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl NetNs {
     /// # Errors
     /// As [`NetNs::open`]; `/proc` must be mounted.
     pub fn current() -> Result<Self, Error> {
-        Self::open(Path::new(OWN))
+        Self::open(Path::new(THREAD_NETNS_PATH))
     }
 
     /// A new namespace, which ends with this value.
@@ -130,12 +130,13 @@ impl NetNs {
     /// [`Error::Enter`] if it cannot be made (it needs `CAP_SYS_ADMIN`).
     pub fn make() -> Result<Self, Error> {
         let make = || {
-            let refused = |errno: nix::Error| Error::Enter { path: OWN.into(), source: errno.into() };
+            let refused =
+                |errno: nix::Error| Error::Enter { path: THREAD_NETNS_PATH.into(), source: errno.into() };
             #[expect(clippy::disallowed_methods, reason = "the thread is of this line, and ends here")]
             unshare(CloneFlags::CLONE_NEWNET).map_err(refused)?;
             Self::current()
         };
-        let refused = || Error::Enter { path: OWN.into(), source: io::ErrorKind::Other.into() };
+        let refused = || Error::Enter { path: THREAD_NETNS_PATH.into(), source: io::ErrorKind::Other.into() };
         thread::scope(|scope| scope.spawn(make).join()).map_err(|_| refused())?
     }
 
@@ -244,7 +245,7 @@ mod tests {
     #[test]
     fn the_own_namespace_has_the_inode_the_kernel_shows() {
         let own = NetNs::current().unwrap();
-        let shown = std::fs::read_link(OWN).unwrap();
+        let shown = std::fs::read_link(THREAD_NETNS_PATH).unwrap();
         assert_eq!(shown.to_str().unwrap(), own.id().to_string());
     }
 
@@ -258,8 +259,8 @@ mod tests {
     #[test]
     fn a_path_that_cannot_be_opened_may_name_what_it_did() {
         let own = NetNs::current().unwrap().id();
-        assert!(NetNs::is_still_at(Path::new(OWN), own).unwrap());
-        assert!(!NetNs::is_still_at(Path::new(OWN), NetNsId::new(own.dev, 1)).unwrap());
+        assert!(NetNs::is_still_at(Path::new(THREAD_NETNS_PATH), own).unwrap());
+        assert!(!NetNs::is_still_at(Path::new(THREAD_NETNS_PATH), NetNsId::new(own.dev, 1)).unwrap());
         for gone in ["/nonexistent/ns", "/proc/self/status"] {
             assert!(!NetNs::is_still_at(Path::new(gone), own).unwrap());
         }

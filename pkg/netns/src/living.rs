@@ -18,8 +18,8 @@ use std::{
 use crate::{
     Error, NetNs, NetNsId, NotOnNode,
     holders::{
-        INITIAL, NetnsHolder, NoteHolder, entered_by, mounted, mounted_for, numbered, open_in_processes,
-        text_of_link,
+        INIT_PID_NS, NetnsHolder, NoteHolder, add_mountinfo, add_mounts_of, add_process_netns,
+        numeric_entries, open_in_processes, text_of_link,
     },
 };
 
@@ -62,7 +62,7 @@ impl LiveNetns {
     ///
     /// # Errors
     /// [`NotOnNode`].
-    pub fn look(root: &Path) -> Result<Self, NotOnNode> {
+    pub fn scan(root: &Path) -> Result<Self, NotOnNode> {
         let mut held = HolderPaths::new();
         threads_and_mounts(root, &mut |ino, holder| hold(&mut held, ino, holder))?;
         Ok(Self { root: root.to_owned(), held, open: OnceLock::new() })
@@ -72,7 +72,7 @@ impl LiveNetns {
     ///
     /// The kernel gives a number to a new namespace as soon as it is free, so one that is held under another name may be
     /// another pod's by now. Where nobody can tell, it counts as living.
-    pub fn life(&self, path: &Path, id: NetNsId) -> NetnsLiveness {
+    pub fn liveness(&self, path: &Path, id: NetNsId) -> NetnsLiveness {
         let below = path.strip_prefix("/").unwrap_or(path);
         let shown = path.display();
         let named = match NetNs::open(&self.root.join(below)) {
@@ -130,7 +130,7 @@ impl LiveNetns {
     ///
     /// # Errors
     /// That a process's open files could not be looked at.
-    pub fn all(&self) -> Result<Vec<NetNs>, NotOnNode> {
+    pub fn open_all(&self) -> Result<Vec<NetNs>, NotOnNode> {
         let mut ids = BTreeSet::new();
         let open = self.open_files()?;
         let held = self.held.values().chain(open.values());
@@ -139,8 +139,8 @@ impl LiveNetns {
     }
 
     /// Why the namespace that `path` named once is dead; `None` if it lives, or may.
-    pub fn death(&self, path: &Path, id: NetNsId) -> Option<String> {
-        match self.life(path, id) {
+    pub fn reason_dead(&self, path: &Path, id: NetNsId) -> Option<String> {
+        match self.liveness(path, id) {
             NetnsLiveness::Dead(why) => Some(why),
             NetnsLiveness::Named | NetnsLiveness::Held(_) => None,
         }
@@ -151,18 +151,18 @@ impl LiveNetns {
 pub(crate) fn threads_and_mounts(root: &Path, note: NoteHolder<'_>) -> Result<(), NotOnNode> {
     let proc = root.join("proc");
     let is = pid_namespace(&proc)?;
-    if is != INITIAL {
+    if is != INIT_PID_NS {
         return Err(NotOnNode::NotOnTheNode { is });
     }
     for (of, its_root) in [("1", proc.join("1/root")), ("self", root.to_owned())] {
         let path = proc.join(of).join("mountinfo");
         let text = fs::read(&path).map_err(|source| NotOnNode::Unreadable { path, source })?;
-        mounted(&text, &its_root, note);
+        add_mountinfo(&text, &its_root, note);
     }
     let mut seen = BTreeSet::new();
-    for process in numbered(&proc)? {
-        mounted_for(&process, &mut seen, note)?;
-        entered_by(&process, note)?;
+    for process in numeric_entries(&proc)? {
+        add_mounts_of(&process, &mut seen, note)?;
+        add_process_netns(&process, note)?;
     }
     Ok(())
 }
@@ -173,7 +173,7 @@ pub(crate) fn threads_and_mounts(root: &Path, note: NoteHolder<'_>) -> Result<()
 /// # Errors
 /// [`NotOnNode::Unreadable`].
 pub fn sees_every_process(root: &Path) -> Result<bool, NotOnNode> {
-    Ok(pid_namespace(&root.join("proc"))? == INITIAL)
+    Ok(pid_namespace(&root.join("proc"))? == INIT_PID_NS)
 }
 
 /// This process's PID namespace, like `pid:[4026531836]`; empty if `/proc` does not show this process.
@@ -209,13 +209,13 @@ mod tests {
             fs::write(proc.join(process).join("mountinfo"), "1 0 0:4 mnt:[7] /x rw - nsfs nsfs rw\n")
                 .unwrap();
         }
-        symlink(INITIAL, proc.join("self/ns/pid")).unwrap();
+        symlink(INIT_PID_NS, proc.join("self/ns/pid")).unwrap();
         symlink("net:[4026531840]", proc.join("1/task/1/ns/net")).unwrap();
         root
     }
 
     fn death(root: &TempDir, path: &str) -> Option<String> {
-        LiveNetns::look(root.path()).unwrap().death(Path::new(path), POD)
+        LiveNetns::scan(root.path()).unwrap().reason_dead(Path::new(path), POD)
     }
 
     #[test]
@@ -237,14 +237,14 @@ mod tests {
         let own = NetNs::current().unwrap().id();
         symlink("/proc/thread-self/ns/net", root.path().join("netns")).unwrap();
         assert_eq!(
-            LiveNetns::look(root.path()).unwrap().life(Path::new("/netns"), own),
+            LiveNetns::scan(root.path()).unwrap().liveness(Path::new("/netns"), own),
             NetnsLiveness::Named
         );
 
         fs::create_dir_all(root.path().join("proc/77/task/77/ns")).unwrap();
         symlink("net:[4026532999]", root.path().join("proc/77/task/77/ns/net")).unwrap();
         assert_eq!(death(&root, "/gone"), None);
-        let life = LiveNetns::look(root.path()).unwrap().life(Path::new("/gone"), POD);
+        let life = LiveNetns::scan(root.path()).unwrap().liveness(Path::new("/gone"), POD);
         assert!(matches!(&life, NetnsLiveness::Held(how) if how.contains("/gone is gone, but")), "{life:?}");
         fs::remove_dir_all(root.path().join("proc/77")).unwrap();
         assert!(death(&root, "/gone").is_some());
@@ -322,22 +322,22 @@ mod tests {
             fs::remove_file(&pid).unwrap();
             symlink(if is.is_empty() { "x" } else { is }, &pid).unwrap();
             assert!(!sees_every_process(root.path()).unwrap());
-            let error = LiveNetns::look(root.path()).unwrap_err();
+            let error = LiveNetns::scan(root.path()).unwrap_err();
             assert!(matches!(error, NotOnNode::NotOnTheNode { .. }), "{error}");
             assert!(error.to_string().contains("run it on the node, not in a container"), "{error}");
         }
         fs::remove_file(&pid).unwrap();
-        assert!(LiveNetns::look(root.path()).is_err(), "without /proc");
+        assert!(LiveNetns::scan(root.path()).is_err(), "without /proc");
     }
 
     #[test]
     fn what_cannot_be_read_is_no_evidence() {
         let root = node();
         fs::remove_file(root.path().join("proc/1/mountinfo")).unwrap();
-        let error = LiveNetns::look(root.path()).unwrap_err();
+        let error = LiveNetns::scan(root.path()).unwrap_err();
         assert!(error.to_string().contains("proc/1/mountinfo"), "{error}");
         let root = node();
         fs::create_dir_all(root.path().join("proc/79/task/79/ns/net")).unwrap();
-        assert!(matches!(LiveNetns::look(root.path()), Err(NotOnNode::Unreadable { .. })));
+        assert!(matches!(LiveNetns::scan(root.path()), Err(NotOnNode::Unreadable { .. })));
     }
 }

@@ -124,7 +124,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::holders::INITIAL;
+    use crate::holders::INIT_PID_NS;
 
     /// A node with these processes and the namespaces that their threads are in, the first of them the node's own.
     fn node(processes: &[(u32, u64, &str)], mountinfo: &str) -> tempfile::TempDir {
@@ -139,7 +139,7 @@ mod tests {
             fs::write(process.join("mountinfo"), mountinfo).unwrap();
         }
         fs::create_dir_all(proc.join("self/ns")).unwrap();
-        symlink(INITIAL, proc.join("self/ns/pid")).unwrap();
+        symlink(INIT_PID_NS, proc.join("self/ns/pid")).unwrap();
         fs::write(proc.join("self/mountinfo"), mountinfo).unwrap();
         root
     }

@@ -82,7 +82,7 @@ impl<P: JournaledPlugin> Adapter<P> {
 
     fn collect(&self, node: &Node, request: &GcRequest<'_>) -> Result<(), Error> {
         let network = &request.common.conf.name;
-        let collected = attachment::collect::<P::Change>(node, P::NAME, network, &request.valid);
+        let collected = attachment::gc::<P::Change>(node, P::NAME, network, &request.valid);
         collected.and(self.plugin.gc_without_journal(node, &request.valid))
     }
 }
@@ -111,7 +111,7 @@ impl<P: JournaledPlugin> Plugin for Adapter<P> {
         // A DEL never fails because of how it should log.
         let _ = log::configure(&request.common, log::about(&request.attachment, request.netns.as_deref()));
         let node = self.node(&request.common)?;
-        if attachment::take_back::<P::Change>(&node, P::NAME, &request.attachment)? {
+        if attachment::revert::<P::Change>(&node, P::NAME, &request.attachment)? {
             return Ok(());
         }
         self.plugin.del_without_journal(&node, request)
@@ -141,7 +141,7 @@ impl<P: JournaledPlugin> Plugin for Adapter<P> {
 }
 
 impl<P: JournaledPlugin> RevertByJournal for Adapter<P> {
-    fn take_back(
+    fn revert_attachment(
         &self,
         state: StateDir,
         cni_path: Vec<PathBuf>,
@@ -149,7 +149,7 @@ impl<P: JournaledPlugin> RevertByJournal for Adapter<P> {
         inode: u64,
     ) -> Result<(), Error> {
         let node = Node::new(state, cni_path, self.builtin_ipam);
-        attachment::take_back_judged::<P::Change>(&node, P::NAME, attachment, inode)
+        attachment::revert_if_inode::<P::Change>(&node, P::NAME, attachment, inode)
     }
 }
 

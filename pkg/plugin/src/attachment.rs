@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use crate::{Error, Node, PodNetns, error::left_behind};
 
 /// How long a call waits for another one that is at work on the same attachment.
-const PATIENCE: Duration = Duration::from_secs(60);
+const JOURNAL_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A change that any of our plugins makes: on a node, failing as plugins fail.
 pub trait NodeChange: Change<Node = Node, Error = Error> {}
@@ -71,25 +71,27 @@ pub fn begin<C: NodeChange>(node: &Node, beginning: &JournalSpec<'_>) -> Result<
     loop {
         match Journal::create(&path, head.clone()) {
             Ok(journal) => return Ok(journal),
-            Err(journal::Error::File(statefile::Error::Exists { .. })) => make_room::<C>(node, &path, &head)?,
+            Err(journal::Error::File(statefile::Error::Exists { .. })) => {
+                revert_former::<C>(node, &path, &head)?
+            }
             Err(error) => return Err(error.into()),
         }
         // What was in the way is gone.
     }
 }
 
-fn make_room<C: NodeChange>(node: &Node, path: &Path, new: &JournalHeader) -> Result<(), Error> {
+fn revert_former<C: NodeChange>(node: &Node, path: &Path, new: &JournalHeader) -> Result<(), Error> {
     let Some(old) = open::<C>(node, path)? else { return Ok(()) };
-    if old.is_complete() && !old.is_from_another_boot()? && lives(old.head(), new)? {
+    if old.is_complete() && !old.is_from_earlier_boot()? && is_alive(old.head(), new)? {
         let head = Box::new(old.head().clone());
         return Err(journal::Error::Exists { path: path.to_owned(), head }.into());
     }
     info!(attachment = %new.attachment, "taking back what an earlier ADD left");
-    take_back_journal(node, old)
+    revert_journal(node, old)
 }
 
 /// Whether an attachment of this boot is the one that is to be made, or its namespace is where it was.
-fn lives(old: &JournalHeader, new: &JournalHeader) -> Result<bool, Error> {
+fn is_alive(old: &JournalHeader, new: &JournalHeader) -> Result<bool, Error> {
     let is_there = |id| NetNs::is_still_at(&old.netns_path, id);
     let is_new = match (old.netns, new.netns) {
         (Some(old), Some(new)) => old.is(new),
@@ -103,7 +105,7 @@ fn lives(old: &JournalHeader, new: &JournalHeader) -> Result<bool, Error> {
 ///
 /// # Errors
 /// If a journal cannot be read.
-pub fn holder(
+pub fn find_holder(
     node: &Node,
     plugin: &str,
     ifname: &LinkName,
@@ -126,10 +128,10 @@ pub fn holder(
 ///
 /// # Errors
 /// What is left.
-pub fn take_back<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
+pub fn revert<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
     let Some(journal) = open::<C>(node, &node.state.journal(attachment, plugin))? else { return Ok(false) };
     let told_everything = journal.is_complete();
-    take_back_journal(node, journal)?;
+    revert_journal(node, journal)?;
     Ok(told_everything)
 }
 
@@ -138,14 +140,14 @@ pub fn take_back<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachme
 ///
 /// # Errors
 /// What is left.
-pub fn take_back_judged<C: NodeChange>(
+pub fn revert_if_inode<C: NodeChange>(
     node: &Node,
     plugin: &str,
     attachment: &Attachment,
     inode: u64,
 ) -> Result<(), Error> {
     match open::<C>(node, &node.state.journal(attachment, plugin))? {
-        Some(journal) if journal.inode()? == inode => take_back_journal(node, journal),
+        Some(journal) if journal.inode()? == inode => revert_journal(node, journal),
         _ => Ok(()),
     }
 }
@@ -166,19 +168,19 @@ pub fn find<C: NodeChange>(
 ///
 /// # Errors
 /// What failed, with what is left of it.
-pub fn all_or_nothing<C: NodeChange, T>(
+pub fn run_or_revert<C: NodeChange, T>(
     journal: Journal<C>,
     node: &Node,
     body: impl FnOnce(&mut Journal<C>) -> Result<T, Error>,
 ) -> Result<T, cni::Error> {
-    journal.all_or_nothing(node, body, || node.budget.turn_back()).map_err(crate::error::failed)
+    journal.run_or_revert(node, body, || node.budget.begin_revert()).map_err(crate::error::failed)
 }
 
 /// Takes back every attachment of a network that is not listed as valid, and goes on past failures.
 ///
 /// # Errors
 /// What is left.
-pub fn collect<C: NodeChange>(
+pub fn gc<C: NodeChange>(
     node: &Node,
     plugin: &str,
     network: &str,
@@ -195,7 +197,7 @@ pub fn collect<C: NodeChange>(
     for (done, attachment) in present.iter().enumerate() {
         // One share is for what comes after: what has no journal, and the IPAM plugin.
         let _share = node.budget.share(present.len() - done + 1);
-        if let Err(error) = collect_one::<C>(node, plugin, network, attachment) {
+        if let Err(error) = gc_one::<C>(node, plugin, network, attachment) {
             failures.push(format!("{attachment}: {error}"));
         }
     }
@@ -221,7 +223,7 @@ pub fn of_network(node: &Node, plugin: &str, network: &str) -> Result<Vec<Attach
     Ok(found)
 }
 
-fn collect_one<C: NodeChange>(
+fn gc_one<C: NodeChange>(
     node: &Node,
     plugin: &str,
     network: &str,
@@ -232,13 +234,13 @@ fn collect_one<C: NodeChange>(
         return Ok(());
     }
     info!(%attachment, "taking back an attachment that is not valid any more");
-    take_back_journal(node, journal)
+    revert_journal(node, journal)
 }
 
 /// Opens a journal. One that cannot be understood is moved out of the way and counts as none: DEL must not
 /// fail for ever because of it.
 fn open<C: NodeChange>(node: &Node, path: &Path) -> Result<Option<Journal<C>>, Error> {
-    let deadline = node.budget.until("another call about the attachment", PATIENCE);
+    let deadline = node.budget.until("another call about the attachment", JOURNAL_LOCK_TIMEOUT);
     match Journal::open(path, deadline.at()) {
         Err(error @ journal::Error::SetAside { .. }) => {
             warn!(%error, "a journal cannot be read");
@@ -262,7 +264,7 @@ pub fn revert_all<C: NodeChange>(node: &Node, changes: &[C]) -> Result<(), Error
     if left.is_empty() { Ok(()) } else { Err(left_behind(&left)) }
 }
 
-fn take_back_journal<C: NodeChange>(node: &Node, journal: Journal<C>) -> Result<(), Error> {
+fn revert_journal<C: NodeChange>(node: &Node, journal: Journal<C>) -> Result<(), Error> {
     journal.revert(node).map_err(|left| left_behind(&left))
 }
 

@@ -36,7 +36,7 @@ impl CallLimits {
 
     /// A kubelet gives `StopPodSandbox` two minutes. containerd gives the DEL after a failed ADD one, and calls again
     /// with the next `StopPodSandbox`; the journal keeps what is left until then.
-    const TAKING_BACK: Self = Self {
+    const DEL: Self = Self {
         verb: "a DEL",
         work: Duration::from_secs(110),
         take_back: Duration::ZERO,
@@ -44,14 +44,11 @@ impl CallLimits {
     };
 
     /// By the specification no ADD begins before a GC is over, and that ADD's pod has four minutes.
-    const GC: Self = Self {
-        verb: "a GC",
-        because: "every ADD waits for it, and has 240 s of the kubelet's",
-        ..Self::TAKING_BACK
-    };
+    const GC: Self =
+        Self { verb: "a GC", because: "every ADD waits for it, and has 240 s of the kubelet's", ..Self::DEL };
 
     /// Nobody calls it with a deadline.
-    const CHECK: Self = Self { verb: "a CHECK", because: "so has a DEL", ..Self::TAKING_BACK };
+    const CHECK: Self = Self { verb: "a CHECK", because: "so has a DEL", ..Self::DEL };
 
     /// A kubelet takes a runtime for dead that does not tell its status for thirty seconds.
     const STATUS: Self = Self {
@@ -67,7 +64,7 @@ impl CallLimits {
             Operation::Check => Self::CHECK,
             Operation::Gc => Self::GC,
             Operation::Status | Operation::Version => Self::STATUS,
-            Operation::Del => Self::TAKING_BACK,
+            Operation::Del => Self::DEL,
         }
     }
 
@@ -163,7 +160,7 @@ impl Budget {
     }
 
     /// From now on there is also the time that was kept for taking back what was made.
-    pub fn turn_back(&self) {
+    pub fn begin_revert(&self) {
         let mut state = self.state();
         (state.end, state.turned_back) = (state.last, true);
     }
@@ -216,7 +213,7 @@ impl Budget {
 impl BudgetState {
     /// What was waited for, the longest first.
     fn spent(&self, taking_back: bool) -> String {
-        let told = |spent: &&WaitTime| spent.taking_back == taking_back && spent.time >= NOTEWORTHY;
+        let told = |spent: &&WaitTime| spent.taking_back == taking_back && spent.time >= MIN_REPORTED_WAIT;
         let mut spent: Vec<&WaitTime> = self.spent.iter().filter(told).collect();
         spent.sort_by_key(|spent| std::cmp::Reverse(spent.time));
         let spent: Vec<String> = spent.into_iter().map(WaitTime::to_string).collect();
@@ -237,7 +234,7 @@ enum BudgetExceeded {
 const LEAST_SHARE: u32 = 5;
 
 /// What is shorter is not worth a word.
-const NOTEWORTHY: Duration = Duration::from_millis(50);
+const MIN_REPORTED_WAIT: Duration = Duration::from_millis(50);
 
 /// When a wait ends.
 #[derive(Debug)]

@@ -17,15 +17,15 @@ use crate::{Error, Node};
 ///
 /// # Errors
 /// What is left.
-pub fn devices(node: &Node, part: ClaimKind, valid: &[Attachment]) -> Result<(), Error> {
+pub fn gc_devices(node: &Node, part: ClaimKind, valid: &[Attachment]) -> Result<(), Error> {
     let mut claims = orphans::devices(&node.state, part)?;
     claims.retain(|claim| !valid.contains(claim.owner()));
     if claims.is_empty() {
         return Ok(());
     }
-    let living = LiveNetns::look(Path::new("/"))
+    let living = LiveNetns::scan(Path::new("/"))
         .inspect_err(|why| info!(%why, "claims without a journal are left alone"));
-    let dead = claims.into_iter().filter(|claim| claim.death(living.as_ref().ok()).is_some());
+    let dead = claims.into_iter().filter(|claim| claim.reason_dead(living.as_ref().ok()).is_some());
     release(node, dead.map(Orphan::Device))
 }
 
@@ -34,13 +34,13 @@ pub fn devices(node: &Node, part: ClaimKind, valid: &[Attachment]) -> Result<(),
 ///
 /// # Errors
 /// What is left.
-pub fn addresses(node: &Node, valid: &[Attachment]) -> Result<(), Error> {
+pub fn gc_addresses(node: &Node, valid: &[Attachment]) -> Result<(), Error> {
     let mut claims = orphans::addresses(&node.state)?;
     claims.retain(|(_, owner)| !valid.contains(owner));
     if claims.is_empty() {
         return Ok(());
     }
-    let living = LiveNetns::look(Path::new("/")).ok();
+    let living = LiveNetns::scan(Path::new("/")).ok();
     let mut dead = Vec::new();
     let witnesses = LivenessEvidence::look(&node.state)?;
     for (address, owner) in claims {

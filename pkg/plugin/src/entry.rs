@@ -64,7 +64,7 @@ pub fn read(node: &Node, attachment: &Attachment) -> Result<Option<Entry>, Error
         Err(
             error @ (podmap::Error::Malformed { .. } | podmap::Error::File(statefile::Error::Strange { .. })),
         ) => {
-            let aside = map.set_aside(attachment)?;
+            let aside = map.quarantine(attachment)?;
             warn!(%error, file = %aside.display(), "an entry of the pod map could not be read and was set aside");
             Ok(None)
         }
@@ -76,7 +76,7 @@ pub fn read(node: &Node, attachment: &Attachment) -> Result<Option<Entry>, Error
 ///
 /// # Errors
 /// If the kernel does not tell which boot this is.
-pub fn describe(
+pub fn new_entry(
     plugin: &str,
     request: &AddRequest<'_>,
     pod: &PodNetns,

@@ -7,13 +7,13 @@ use nix::errno::Errno;
 use rtnl::{Link, RouteKey, RoutePosition, RouteScopeId};
 use tracing::info;
 
-use crate::{Budget, Error, PodNetns, patiently, seconds};
+use crate::{Budget, Error, PodNetns, retry_while_busy, seconds};
 
 /// How long duplicate address detection may take. By RFC 4862 it takes one to two seconds.
-const DAD: Duration = Duration::from_secs(10);
+const DAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the carrier may take.
-const CARRIER: Duration = Duration::from_secs(1);
+const CARRIER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Gives the pod's link the result's addresses, sets it up, and adds the routes. The result keeps those that were
 /// added: see [`add_routes`].
@@ -27,7 +27,7 @@ pub fn configure(pod: &PodNetns, link: &Link, result: &mut AddResult) -> Result<
     for ip in &result.ips {
         pod.links.add_address(link.index, ip.address)?;
     }
-    patiently(|| pod.links.set_up(link.index, true)).map_err(|error| explain(link, error))?;
+    retry_while_busy(|| pod.links.set_up(link.index, true)).map_err(|error| explain(link, error))?;
     if gateway(result, true).is_some() {
         wait_for_dad(pod, link)?;
     }
@@ -127,7 +127,7 @@ fn prepare(pod: &PodNetns, ifname: &str, v6: bool) -> Result<(), Error> {
         // Without it the kernel would drop the addresses whenever the link goes down.
         wishes.push((format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1"));
         let needs = ["lo", ifname].map(|name| (format!("net/ipv6/conf/{name}/disable_ipv6"), "0"));
-        pod.have_sysctls(&needs)?.map_err(|source| Error::Ipv6 { ifname: ifname.to_owned(), source })?;
+        pod.ensure_sysctls(&needs)?.map_err(|source| Error::Ipv6 { ifname: ifname.to_owned(), source })?;
     }
     let _ = pod.write_sysctls(&wishes)?;
     Ok(())
@@ -138,7 +138,7 @@ fn wait_for_dad(pod: &PodNetns, link: &Link) -> Result<(), Error> {
     let wait = |source| Error::Wait { what: "duplicate address detection", source };
     let events = pod.run(|| rtnl::events(true))?.map_err(wait)?;
     let budget = Budget::of_call();
-    let deadline = budget.until("duplicate address detection", DAD);
+    let deadline = budget.until("duplicate address detection", DAD_TIMEOUT);
     loop {
         let (tentative, duplicate) = pod.links.unchecked_addresses(link.index)?;
         if let Some(address) = duplicate.first() {
@@ -148,7 +148,7 @@ fn wait_for_dad(pod: &PodNetns, link: &Link) -> Result<(), Error> {
             return Ok(());
         }
         // Without carrier there is nobody to ask, and the kernel does not begin.
-        if deadline.waited() > CARRIER && !pod.links.link_by_index(link.index)?.running {
+        if deadline.waited() > CARRIER_TIMEOUT && !pod.links.link_by_index(link.index)?.running {
             return Ok(());
         }
         if deadline.has_passed() {

@@ -15,7 +15,7 @@ pub trait RevertByJournal: Plugin {
     ///
     /// # Errors
     /// What is left.
-    fn take_back(
+    fn revert_attachment(
         &self,
         state: StateDir,
         cni_path: Vec<PathBuf>,

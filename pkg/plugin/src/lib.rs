@@ -3,7 +3,7 @@
 //! [`Node`] and [`PodNetns`] are the two sides of an attachment: where it is made and where it goes; [`Budget`] is how
 //! long that may take.
 //! [`attachment`] begins, takes back and collects journals; [`delegate`] calls the IPAM plugin;
-//! [`patiently`] waits for drivers that are busy; [`collect`] releases what no journal tells of; [`interface`] gives a pod's link
+//! [`retry_while_busy`] waits for drivers that are busy; [`collect`] releases what no journal tells of; [`interface`] gives a pod's link
 //! its addresses and routes; [`entry`] fills the pod map; [`Error`] is where a failure gets its code.
 //!
 //! A plugin is a [`JournaledPlugin`]: its own configuration, changes, ADD and CHECK. [`Adapter`] makes a CNI plugin of it, and
@@ -34,6 +34,6 @@ pub use condition::{Condition, PluginError};
 pub use error::{Error, not_available};
 pub use journaled::RevertByJournal;
 pub use node::Node;
-pub use patience::patiently;
+pub use patience::retry_while_busy;
 pub use pod::{PodNetns, find_netns, netns_of, other_netns};
 pub use run::run;

@@ -11,20 +11,20 @@ use nix::errno::Errno;
 use crate::Budget;
 
 /// How long a driver may be resetting a function.
-const RESET: Duration = Duration::from_secs(10);
+const DRIVER_RESET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long after a refusal a driver is asked again.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Asks a driver for a change until it is not busy any more, or has been for too long.
 ///
 /// # Errors
 /// Its last answer.
-pub fn patiently(change: impl FnMut() -> Result<(), rtnl::Error>) -> Result<(), rtnl::Error> {
-    patiently_within(RESET, change)
+pub fn retry_while_busy(change: impl FnMut() -> Result<(), rtnl::Error>) -> Result<(), rtnl::Error> {
+    retry_while_busy_within(DRIVER_RESET_TIMEOUT, change)
 }
 
-fn patiently_within(
+fn retry_while_busy_within(
     patience: Duration,
     mut change: impl FnMut() -> Result<(), rtnl::Error>,
 ) -> Result<(), rtnl::Error> {
@@ -39,7 +39,7 @@ fn patiently_within(
         if !is_busy || deadline.has_passed() {
             return Err(error.into());
         }
-        thread::sleep(PAUSE);
+        thread::sleep(RETRY_DELAY);
     }
 }
 
@@ -50,7 +50,7 @@ mod tests {
     /// Tries against a driver that answers with these errors in turn, and then does what it is told.
     fn tries(answers: &[Errno], patience: Duration) -> (usize, bool) {
         let mut tries = 0;
-        let done = patiently_within(patience, || {
+        let done = retry_while_busy_within(patience, || {
             tries += 1;
             let Some(errno) = answers.get(tries - 1) else { return Ok(()) };
             let (object, extack) = ("VF 0".to_owned(), netlink::Extack::default());
@@ -61,8 +61,8 @@ mod tests {
 
     #[test]
     fn a_driver_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
-        assert_eq!(tries(&[Errno::EAGAIN, Errno::EBUSY], RESET), (3, true));
-        assert_eq!(tries(&[Errno::EOPNOTSUPP], RESET), (1, false));
+        assert_eq!(tries(&[Errno::EAGAIN, Errno::EBUSY], DRIVER_RESET_TIMEOUT), (3, true));
+        assert_eq!(tries(&[Errno::EOPNOTSUPP], DRIVER_RESET_TIMEOUT), (1, false));
         assert_eq!(tries(&[Errno::EBUSY; 9], Duration::from_millis(75)), (3, false), "not for ever");
     }
 }

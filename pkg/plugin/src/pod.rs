@@ -52,7 +52,7 @@ pub fn find_netns(path: &Path, id: NetNsId) -> Result<Option<NetNs>, Error> {
 /// If the thread's own namespace cannot be opened.
 pub fn other_netns() -> Result<Vec<NetNs>, Error> {
     let own = NetNs::current()?.id();
-    let all = LiveNetns::look(Path::new("/")).and_then(|living| living.all());
+    let all = LiveNetns::scan(Path::new("/")).and_then(|living| living.open_all());
     let mut all = all.unwrap_or_else(|error| {
         warn!(%error, "namespaces that pods made cannot be looked into");
         Vec::new()
@@ -67,7 +67,7 @@ impl PodNetns {
     /// # Errors
     /// If it cannot be entered.
     pub fn of(netns: NetNs) -> Result<Self, Error> {
-        Self::enter(netns, NetNs::current()?)
+        Self::open_links(netns, NetNs::current()?)
     }
 
     /// Opens the namespace `CNI_NETNS` names. It is looked at before anything is touched: a stale path like
@@ -81,10 +81,10 @@ impl PodNetns {
         if !own_allowed && netns.id() == home.id() {
             return Err(Error::OwnNetNs { path: path.to_owned() });
         }
-        Self::enter(netns, home)
+        Self::open_links(netns, home)
     }
 
-    fn enter(netns: NetNs, home: NetNs) -> Result<Self, Error> {
+    fn open_links(netns: NetNs, home: NetNs) -> Result<Self, Error> {
         let (netns, links) = netns.identified_with(&home, Handle::open)?;
         Ok(Self { netns, links: links?, home })
     }
@@ -96,7 +96,7 @@ impl PodNetns {
     pub fn find(path: &Path, id: NetNsId) -> Result<Option<Self>, Error> {
         match NetNs::open(path) {
             Ok(netns) if netns.id() == id => {
-                let pod = Self::enter(netns, NetNs::current()?)?;
+                let pod = Self::open_links(netns, NetNs::current()?)?;
                 Ok(Some(pod).filter(|pod| pod.id().is(id)))
             }
             // A path that names something else, or nothing, names no pod of ours.
@@ -114,7 +114,7 @@ impl PodNetns {
     ///
     /// # Errors
     /// That it is taken, and by what.
-    pub fn name_is_free(&self, ifname: &LinkName) -> Result<u32, Error> {
+    pub fn require_name_free(&self, ifname: &LinkName) -> Result<u32, Error> {
         let links = self.links.links()?;
         let has_it = |link: &&Link| {
             link.name == ifname.as_str() || link.altnames.iter().any(|name| name == ifname.as_str())
@@ -131,7 +131,7 @@ impl PodNetns {
     ///
     /// # Errors
     /// As [`PodNetns::write_sysctls`].
-    pub fn have_sysctls(&self, sysctls: &[(String, &str)]) -> Result<io::Result<()>, Error> {
+    pub fn ensure_sysctls(&self, sysctls: &[(String, &str)]) -> Result<io::Result<()>, Error> {
         let is_so = |(name, value): &(String, &str)| {
             fs::read_to_string(format!("/proc/sys/{name}")).is_ok_and(|text| text.trim() == *value)
         };

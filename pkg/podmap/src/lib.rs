@@ -87,8 +87,8 @@ impl PodMap {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn set_aside(&self, attachment: &Attachment) -> Result<PathBuf, Error> {
-        Ok(statefile::set_aside(&self.path(attachment))?)
+    pub fn quarantine(&self, attachment: &Attachment) -> Result<PathBuf, Error> {
+        Ok(statefile::quarantine(&self.path(attachment))?)
     }
 
     /// Every entry, by file name. One that cannot be read does not hide the others.
@@ -158,7 +158,7 @@ mod tests {
         map.write(&attachment, &entry()).unwrap();
         fs::write(map.path(&attachment), "garbage").unwrap();
         assert!(map.read(&attachment).is_err());
-        let aside = map.set_aside(&attachment).unwrap();
+        let aside = map.quarantine(&attachment).unwrap();
         assert_eq!(fs::read_to_string(aside).unwrap(), "garbage");
         assert!(map.read(&attachment).unwrap().is_none());
         assert!(map.read_all().unwrap().is_empty());

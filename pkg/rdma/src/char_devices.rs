@@ -41,7 +41,7 @@ impl CharDevices {
     ///
     /// # Errors
     /// [`Error::Sysfs`].
-    pub fn after_a_move(&self, sysfs: &Sysfs) -> Result<Self, Error> {
+    pub fn predict_after_move(&self, sysfs: &Sysfs) -> Result<Self, Error> {
         let uverbs = lowest_free(&sysfs.all_uverbs()?.unwrap_or_default(), &self.0, UVERBS);
         let umads = lowest_free(&sysfs.all_umads()?, &self.0, UMAD);
         // A port's two have one number.
@@ -56,7 +56,7 @@ impl CharDevices {
     /// Whether no number is another. Of a kind that one of the two has not at all nothing can be said: its module
     /// (`ib_umad`) was loaded or removed in between.
     #[must_use]
-    pub fn agrees_with(&self, other: &Self) -> bool {
+    pub fn matches(&self, other: &Self) -> bool {
         KINDS.iter().all(|kind| {
             let (ours, theirs) = (self.numbers(kind), other.numbers(kind));
             ours.is_empty() || theirs.is_empty() || ours == theirs
@@ -68,7 +68,7 @@ impl CharDevices {
     ///
     /// # Errors
     /// [`Error::Sysfs`].
-    pub fn is_as_whole_as(&self, former: &Self, sysfs: &Sysfs) -> Result<bool, Error> {
+    pub fn has_same_kinds_as(&self, former: &Self, sysfs: &Sysfs) -> Result<bool, Error> {
         let has_umad = sysfs.has_umad()?;
         Ok(KINDS.iter().all(|kind| {
             let is_made = *kind == UVERBS || has_umad;
@@ -139,14 +139,14 @@ mod tests {
         let (_tree, sysfs) = sysfs(&["uverbs0", "uverbs1", "uverbs2", "umad0", "umad1", "issm1"]);
         for own in [["umad1", "uverbs2"].as_slice(), &["issm1", "umad1", "uverbs1"], &["uverbs0"], &[]] {
             let own = devices(own);
-            assert_eq!(own.after_a_move(&sysfs).unwrap(), own);
+            assert_eq!(own.predict_after_move(&sysfs).unwrap(), own);
         }
     }
 
     #[test]
     fn a_device_with_a_gap_below_it_takes_the_gaps_numbers() {
         let (_tree, sysfs) = sysfs(&["uverbs0", "uverbs2", "uverbs10", "umad1", "umad2", "issm2", "umad3"]);
-        let moved = |own: &[&str]| devices(own).after_a_move(&sysfs).unwrap();
+        let moved = |own: &[&str]| devices(own).predict_after_move(&sysfs).unwrap();
         assert_eq!(moved(&["umad1", "uverbs2"]), devices(&["umad0", "uverbs1"]));
         assert_eq!(moved(&["uverbs0"]), devices(&["uverbs0"]));
         assert_eq!(
@@ -159,16 +159,16 @@ mod tests {
     fn what_a_module_brought_or_took_along_is_no_disagreement() {
         let before = devices(&["uverbs3"]);
         let after = devices(&["issm3", "umad3", "uverbs3"]);
-        assert!(before.agrees_with(&after) && after.agrees_with(&before) && after.agrees_with(&after));
+        assert!(before.matches(&after) && after.matches(&before) && after.matches(&after));
         for other in [["uverbs4"].as_slice(), &["umad4", "uverbs3"], &["issm4", "umad3", "uverbs3"]] {
-            assert!(!devices(other).agrees_with(&after) && !after.agrees_with(&devices(other)), "{other:?}");
+            assert!(!devices(other).matches(&after) && !after.matches(&devices(other)), "{other:?}");
         }
         let (tree, sysfs) = sysfs(&["uverbs3"]);
-        assert!(before.is_as_whole_as(&after, &sysfs).unwrap(), "ib_umad is not there");
-        assert!(!devices(&[]).is_as_whole_as(&before, &sysfs).unwrap());
+        assert!(before.has_same_kinds_as(&after, &sysfs).unwrap(), "ib_umad is not there");
+        assert!(!devices(&[]).has_same_kinds_as(&before, &sysfs).unwrap());
         fs::create_dir_all(tree.path().join("class/infiniband_mad")).unwrap();
-        assert!(!before.is_as_whole_as(&after, &sysfs).unwrap(), "they are about to come");
-        assert!(after.is_as_whole_as(&before, &sysfs).unwrap());
+        assert!(!before.has_same_kinds_as(&after, &sysfs).unwrap(), "they are about to come");
+        assert!(after.has_same_kinds_as(&before, &sysfs).unwrap());
     }
 
     #[test]
@@ -177,6 +177,6 @@ mod tests {
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         let (_tree, sysfs) = sysfs(&names);
         let last = devices(&["uverbs11"]);
-        assert_eq!(last.after_a_move(&sysfs).unwrap(), last);
+        assert_eq!(last.predict_after_move(&sysfs).unwrap(), last);
     }
 }

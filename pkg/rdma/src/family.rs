@@ -17,7 +17,7 @@ impl NetlinkFamily for RdmaFamily {
     type RtnlMessage = RdmaMessage;
     /// A set of counters with more than some 2,600 queue pairs fits into no datagram, and each attempt may cost
     /// the card's firmware commands. A million queue pairs have 2,500 datagrams.
-    const DATAGRAMS: usize = 4096;
+    const MAX_DATAGRAMS: usize = 4096;
 }
 
 /// A socket that sees the RDMA devices of the namespace it was opened in.

@@ -47,4 +47,4 @@ pub use move_lock::MoveLock;
 pub use moving::{MoveError, move_device, move_device_from};
 pub use netlink_packet_rdma::{HwCounter, HwCounterTable, NodeType, PhysState, PortState};
 pub use port::{LinkLayer, Port, all_ports, ports, ports_on};
-pub use wait::{devices_at_home, is_between_namespaces, wait_for_return};
+pub use wait::{devices_on_host, is_moving, wait_for_return};

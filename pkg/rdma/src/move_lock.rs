@@ -18,22 +18,22 @@ use crate::Error;
 
 /// What `ib-sriov-cni` locks for the time of each of its calls, and for the same reason: see its pull request 30. Where
 /// it is not in use there is no such file.
-const IB_SRIOV_CNI: &str = "/var/run/cni/ib-sriov/cni.lock";
+const IB_SRIOV_CNI_LOCK: &str = "/var/run/cni/ib-sriov/cni.lock";
 
 /// What only root can open (mode 0200), below sysfs: no other user of the node can lock it.
-const ROOTS: &str = "bus/pci/drivers_probe";
+const ROOT_LOCK_FILE: &str = "bus/pci/drivers_probe";
 
 /// The directory of RDMA devices below sysfs, which everybody can open.
-const EVERYBODYS: &str = "class/infiniband";
+const SHARED_LOCK_DIR: &str = "class/infiniband";
 
 /// How long is waited for a lock that any user of the node may hold: as long as moving one device takes, as a rule.
-const COURTESY: Duration = Duration::from_secs(1);
+const SHARED_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long is waited for it once all others wait for us: until one of them that has looked at it has let it go.
-const GLANCE: Duration = Duration::from_millis(20);
+const LAST_LOCK_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// How often the kernel's list of locks is read for one that must be in it.
-const LOOKS: usize = 5;
+const PROC_LOCKS_READS: usize = 5;
 
 /// Whose turn it is to move an RDMA device. It ends with this value, and with the process.
 ///
@@ -56,13 +56,13 @@ impl MoveLock {
     ///
     /// # Errors
     /// [`Error::MovesHeld`] says who has it; [`Error::NoRdma`].
-    pub fn take(sysfs: &Sysfs, deadline: Instant) -> Result<Self, Error> {
-        Self::take_also(&[Path::new(IB_SRIOV_CNI)], sysfs, deadline)
+    pub fn acquire(sysfs: &Sysfs, deadline: Instant) -> Result<Self, Error> {
+        Self::acquire_with(&[Path::new(IB_SRIOV_CNI_LOCK)], sysfs, deadline)
     }
 
     /// That of `others` first: who waits for one of them must not keep the node's own from everybody meanwhile.
-    fn take_also(others: &[&Path], sysfs: &Sysfs, deadline: Instant) -> Result<Self, Error> {
-        let (roots, everybodys) = (sysfs.root().join(ROOTS), sysfs.root().join(EVERYBODYS));
+    fn acquire_with(others: &[&Path], sysfs: &Sysfs, deadline: Instant) -> Result<Self, Error> {
+        let (roots, everybodys) = (sysfs.root().join(ROOT_LOCK_FILE), sysfs.root().join(SHARED_LOCK_DIR));
         let directory = open(&everybodys, LockAccess::Read)?.ok_or(Error::NoRdma)?;
         let mut files = Vec::new();
         for path in others {
@@ -73,10 +73,10 @@ impl MoveLock {
             return Ok(Self { _files: files });
         };
         // Everybody waits for that at the same time: nobody has the node's own meanwhile.
-        drop(wait_shortly(directory, &everybodys, COURTESY)?);
+        drop(try_lock_within(directory, &everybodys, SHARED_LOCK_TIMEOUT)?);
         files.push(wait(file, &roots, deadline)?);
         let directory = open(&everybodys, LockAccess::Read)?.ok_or(Error::NoRdma)?;
-        match wait_shortly(directory, &everybodys, GLANCE)? {
+        match try_lock_within(directory, &everybodys, LAST_LOCK_TIMEOUT)? {
             Ok(directory) => files.push(directory),
             Err(held) => warn!(%held, "moving all the same, for anybody may keep that locked"),
         }
@@ -103,7 +103,7 @@ fn open(path: &Path, access: LockAccess) -> Result<Option<File>, Error> {
 }
 
 /// Locks a file that anybody may keep locked, if it is free soon; else who has it.
-fn wait_shortly(file: File, path: &Path, within: Duration) -> Result<Result<File, Error>, Error> {
+fn try_lock_within(file: File, path: &Path, within: Duration) -> Result<Result<File, Error>, Error> {
     match wait(file, path, Instant::now() + within) {
         Err(held @ Error::MovesHeld { .. }) => Ok(Err(held)),
         locked => locked.map(Ok),
@@ -143,7 +143,7 @@ fn failed(path: &Path, source: io::Error) -> Error {
 /// the lock says nothing yet.
 fn holder(inode: u64) -> Option<String> {
     let look = || fs::read("/proc/locks").ok().and_then(|list| holder_in(&list, inode));
-    let pid = iter::repeat_with(look).take(LOOKS).flatten().next()?;
+    let pid = iter::repeat_with(look).take(PROC_LOCKS_READS).flatten().next()?;
     let name = fs::read_to_string(PathBuf::from(format!("/proc/{pid}/comm"))).unwrap_or_default();
     Some(format!("process {pid} ({})", name.trim()))
 }
@@ -166,9 +166,9 @@ mod tests {
 
     fn node() -> (tempfile::TempDir, Sysfs) {
         let tree = tempfile::tempdir().unwrap();
-        fs::create_dir_all(tree.path().join(EVERYBODYS)).unwrap();
-        fs::create_dir_all(tree.path().join(ROOTS).parent().unwrap()).unwrap();
-        File::create(tree.path().join(ROOTS)).unwrap();
+        fs::create_dir_all(tree.path().join(SHARED_LOCK_DIR)).unwrap();
+        fs::create_dir_all(tree.path().join(ROOT_LOCK_FILE).parent().unwrap()).unwrap();
+        File::create(tree.path().join(ROOT_LOCK_FILE)).unwrap();
         let sysfs = Sysfs::at(tree.path());
         (tree, sysfs)
     }
@@ -180,75 +180,79 @@ mod tests {
     #[test]
     fn the_second_waits_for_the_first_and_not_longer() {
         let (_tree, sysfs) = node();
-        let first = MoveLock::take_also(&[], &sysfs, soon()).unwrap();
-        let in_vain = MoveLock::take_also(&[], &sysfs, soon()).unwrap_err().to_string();
+        let first = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap();
+        let in_vain = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap_err().to_string();
         let me = std::process::id().to_string();
-        assert!(in_vain.contains(ROOTS) && in_vain.contains(&me), "{in_vain}");
+        assert!(in_vain.contains(ROOT_LOCK_FILE) && in_vain.contains(&me), "{in_vain}");
         let (later, began) = (Instant::now() + Duration::from_secs(20), Instant::now());
         thread::scope(|scope| {
-            let second = scope.spawn(|| MoveLock::take_also(&[], &sysfs, later).map(drop));
+            let second = scope.spawn(|| MoveLock::acquire_with(&[], &sysfs, later).map(drop));
             thread::sleep(Duration::from_millis(20));
             assert!(!second.is_finished());
             drop(first);
             second.join().unwrap().unwrap();
         });
         assert!(began.elapsed() < Duration::from_secs(10));
-        let _after = MoveLock::take_also(&[], &sysfs, soon()).unwrap();
+        let _after = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap();
     }
 
     #[test]
     fn what_another_program_locks_is_waited_for_where_it_is_in_use() {
         let (tree, sysfs) = node();
         let theirs = tree.path().join("cni.lock");
-        drop(MoveLock::take_also(&[&theirs], &sysfs, soon()).unwrap());
+        drop(MoveLock::acquire_with(&[&theirs], &sysfs, soon()).unwrap());
         assert!(!theirs.exists(), "it is not ours to make");
         let held = File::create(&theirs).unwrap();
         held.lock().unwrap();
-        let in_vain = MoveLock::take_also(&[&theirs], &sysfs, soon()).unwrap_err().to_string();
+        let in_vain = MoveLock::acquire_with(&[&theirs], &sysfs, soon()).unwrap_err().to_string();
         assert!(in_vain.contains("cni.lock"), "{in_vain}");
         // Nobody else was kept waiting for that.
-        drop(MoveLock::take_also(&[], &sysfs, soon()).unwrap());
+        drop(MoveLock::acquire_with(&[], &sysfs, soon()).unwrap());
         drop(held);
-        drop(MoveLock::take_also(&[&theirs], &sysfs, soon()).unwrap());
+        drop(MoveLock::acquire_with(&[&theirs], &sysfs, soon()).unwrap());
     }
 
     #[test]
     fn what_anybody_may_keep_locked_is_not_waited_for_to_the_end() {
         let (tree, sysfs) = node();
-        let held = File::open(tree.path().join(EVERYBODYS)).unwrap();
+        let held = File::open(tree.path().join(SHARED_LOCK_DIR)).unwrap();
         held.lock().unwrap();
         let began = Instant::now();
-        let lock = MoveLock::take_also(&[], &sysfs, began + Duration::from_secs(60)).unwrap();
-        assert!((COURTESY..Duration::from_secs(30)).contains(&began.elapsed()), "{:?}", began.elapsed());
-        assert!(MoveLock::take_also(&[], &sysfs, soon()).is_err(), "it is a lock all the same");
+        let lock = MoveLock::acquire_with(&[], &sysfs, began + Duration::from_secs(60)).unwrap();
+        assert!(
+            (SHARED_LOCK_TIMEOUT..Duration::from_secs(30)).contains(&began.elapsed()),
+            "{:?}",
+            began.elapsed()
+        );
+        assert!(MoveLock::acquire_with(&[], &sysfs, soon()).is_err(), "it is a lock all the same");
         drop(lock);
     }
 
     #[test]
     fn what_anybody_may_keep_locked_is_waited_for_by_all_at_the_same_time() {
         let (tree, sysfs) = node();
-        let held = File::open(tree.path().join(EVERYBODYS)).unwrap();
+        let held = File::open(tree.path().join(SHARED_LOCK_DIR)).unwrap();
         held.lock().unwrap();
         let (began, calls) = (Instant::now(), 10);
         thread::scope(|scope| {
             for _ in 0..calls {
                 scope.spawn(|| {
-                    drop(MoveLock::take_also(&[], &sysfs, began + Duration::from_secs(60)).unwrap())
+                    drop(MoveLock::acquire_with(&[], &sysfs, began + Duration::from_secs(60)).unwrap())
                 });
             }
         });
-        assert!(began.elapsed() < COURTESY * calls / 2, "{:?}", began.elapsed());
+        assert!(began.elapsed() < SHARED_LOCK_TIMEOUT * calls / 2, "{:?}", began.elapsed());
     }
 
     #[test]
     fn without_a_file_of_roots_the_directory_is_the_lock() {
         let (tree, sysfs) = node();
-        fs::remove_file(tree.path().join(ROOTS)).unwrap();
-        let first = MoveLock::take_also(&[], &sysfs, soon()).unwrap();
-        let in_vain = MoveLock::take_also(&[], &sysfs, soon()).unwrap_err().to_string();
-        assert!(in_vain.contains(EVERYBODYS), "{in_vain}");
+        fs::remove_file(tree.path().join(ROOT_LOCK_FILE)).unwrap();
+        let first = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap();
+        let in_vain = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap_err().to_string();
+        assert!(in_vain.contains(SHARED_LOCK_DIR), "{in_vain}");
         drop(first);
-        drop(MoveLock::take_also(&[], &sysfs, soon()).unwrap());
+        drop(MoveLock::acquire_with(&[], &sysfs, soon()).unwrap());
     }
 
     #[test]
@@ -263,7 +267,7 @@ mod tests {
     #[test]
     fn a_node_without_rdma_has_nothing_to_lock() {
         let tree = tempfile::tempdir().unwrap();
-        let none = MoveLock::take_also(&[], &Sysfs::at(tree.path()), soon());
+        let none = MoveLock::acquire_with(&[], &Sysfs::at(tree.path()), soon());
         assert!(matches!(none, Err(Error::NoRdma)));
     }
 }

@@ -18,7 +18,7 @@ const KERNEL: u32 = 1;
 const USER_SPACE: &str = "vfio-pci";
 
 /// Look again at least this often: an event may be lost, and the socket for them refused.
-const TICK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits until every RDMA device of `function` is in the calling thread's namespace, and returns them. At once if they
 /// are there already.
@@ -39,21 +39,21 @@ pub fn wait_for_return(
     function: &Function,
     deadline: Instant,
 ) -> Result<Vec<Device>, Error> {
-    if let Some(devices) = devices_at_home(socket, sysfs, function)? {
+    if let Some(devices) = devices_on_host(socket, sysfs, function)? {
         return Ok(devices);
     }
     let begin = Instant::now();
     // Listen before the next look, or an event in between is lost.
     let events = Notifications::open(UEVENT, KERNEL).ok();
     loop {
-        if let Some(devices) = devices_at_home(socket, sysfs, function)? {
+        if let Some(devices) = devices_on_host(socket, sysfs, function)? {
             return Ok(devices);
         }
         if Instant::now() >= deadline {
             let within = deadline.saturating_duration_since(begin);
             return Err(Error::NotReturned { function: function.clone(), within });
         }
-        pause(events.as_ref(), deadline);
+        wait_for_event(events.as_ref(), deadline);
     }
 }
 
@@ -65,7 +65,7 @@ pub fn wait_for_return(
 /// # Kernel
 /// Sysfs names a returning device before netlink knows it; only what both know can be used. Its character device is
 /// seen here wherever the device is, and appears here only after the device, and after netlink knows it.
-pub fn devices_at_home(
+pub fn devices_on_host(
     socket: &mut Socket,
     sysfs: &Sysfs,
     function: &Function,
@@ -88,7 +88,7 @@ pub fn devices_at_home(
 /// # Kernel
 /// `rdma_dev_change_netns` first takes the device from its clients, each of which removes its character devices; then the
 /// device is elsewhere; then the clients get it again, one after another.
-pub fn is_between_namespaces(sysfs: &Sysfs, function: &Function) -> Result<bool, Error> {
+pub fn is_moving(sysfs: &Sysfs, function: &Function) -> Result<bool, Error> {
     let here = sysfs.rdma_devices(function)?;
     if here.is_empty() {
         return Ok(sysfs.driver(function)?.is_some_and(|driver| driver != USER_SPACE));
@@ -106,10 +106,10 @@ pub fn is_between_namespaces(sysfs: &Sysfs, function: &Function) -> Result<bool,
     Ok(lack_uverbs || lack_umads)
 }
 
-fn pause(events: Option<&Notifications>, deadline: Instant) {
-    let heard = events.is_some_and(|events| events.wait(deadline, TICK).is_ok());
+fn wait_for_event(events: Option<&Notifications>, deadline: Instant) {
+    let heard = events.is_some_and(|events| events.wait(deadline, POLL_INTERVAL).is_ok());
     if !heard {
-        std::thread::sleep(TICK.min(deadline.saturating_duration_since(Instant::now())));
+        std::thread::sleep(POLL_INTERVAL.min(deadline.saturating_duration_since(Instant::now())));
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
         }
 
         fn is_between(&self) -> bool {
-            is_between_namespaces(&Sysfs::at(self.tree.path()), &self.function).unwrap()
+            is_moving(&Sysfs::at(self.tree.path()), &self.function).unwrap()
         }
     }
 

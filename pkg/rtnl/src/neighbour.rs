@@ -24,7 +24,7 @@ impl Handle {
     ///
     /// # Errors
     /// Any of [`Error`].
-    pub fn announce(&self, index: u32, address: Ipv4Addr) -> Result<(), Error> {
+    pub fn request_announcement(&self, index: u32, address: Ipv4Addr) -> Result<(), Error> {
         let object = format!("address {address}");
         let entry = |flags| {
             let mut entry = NeighbourMessage::default();

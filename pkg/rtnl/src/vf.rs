@@ -160,7 +160,7 @@ impl Handle {
     /// # Kernel
     /// As of [`Handle::vf_settings`].
     pub fn vfs(&self, pf: u32) -> Result<Vec<(VfIndex, VfSettings)>, Error> {
-        Ok(all(&self.ask_with_vfs(&LinkIndexText(pf), LinkUnspec::new_with_index(pf))?))
+        Ok(all(&self.get_link_with_vfs(&LinkIndexText(pf), LinkUnspec::new_with_index(pf))?))
     }
 
     /// The link of a PF, and the settings of its VFs as of [`Handle::vfs`], by one question.
@@ -168,11 +168,12 @@ impl Handle {
     /// # Errors
     /// Not found; or any other of [`Error`].
     pub fn pf(&self, name: &LinkName) -> Result<(Link, Vec<(VfIndex, VfSettings)>), Error> {
-        let answer = self.ask_with_vfs(&format!("link {name}"), LinkUnspec::new_with_name(name.as_str()))?;
+        let answer =
+            self.get_link_with_vfs(&format!("link {name}"), LinkUnspec::new_with_name(name.as_str()))?;
         Ok((link::read(&answer), all(&answer)))
     }
 
-    fn ask_with_vfs(
+    fn get_link_with_vfs(
         &self,
         object: &dyn fmt::Display,
         link: LinkMessageBuilder<LinkUnspec>,
@@ -200,7 +201,7 @@ impl Handle {
     ///
     /// # Errors
     /// As of [`Handle::set_vf`].
-    pub fn set_vf_at_once(&self, pf: u32, vf: VfIndex, changes: &[VfSetting]) -> Result<(), Error> {
+    pub fn set_vf_in_one_message(&self, pf: u32, vf: VfIndex, changes: &[VfSetting]) -> Result<(), Error> {
         self.change_vf("configure", pf, vf, changes)
     }
 

@@ -71,7 +71,7 @@ impl DeviceClaim {
     ///
     /// # Errors
     /// That a living attachment has it.
-    pub fn make<E: From<Error>>(
+    pub fn acquire<E: From<Error>>(
         &self,
         state: &StateDir,
         deadline: &dyn Fn() -> Instant,
@@ -82,7 +82,7 @@ impl DeviceClaim {
         for _ in 0..8 {
             match statefile::create(&path(state, self.part, &self.function), 0o600, &content, |_| Ok(())) {
                 Ok(_) => return Ok(()),
-                Err(statefile::Error::Exists { .. }) => self.make_room(state, deadline, &take_back)?,
+                Err(statefile::Error::Exists { .. }) => self.release_former(state, deadline, &take_back)?,
                 Err(error) => return Err(Error::from(error).into()),
             }
         }
@@ -100,7 +100,7 @@ impl DeviceClaim {
         Ok(serde_json::to_vec(self).map_err(io)?)
     }
 
-    fn make_room<E: From<Error>>(
+    fn release_former<E: From<Error>>(
         &self,
         state: &StateDir,
         deadline: &dyn Fn() -> Instant,
@@ -128,7 +128,7 @@ impl DeviceClaim {
     ///
     /// # Errors
     /// If the claim cannot be read or removed, or what `may` failed with.
-    pub(crate) fn remove_if(
+    pub(crate) fn remove_when(
         &self,
         state: &StateDir,
         deadline: Instant,
@@ -136,7 +136,7 @@ impl DeviceClaim {
     ) -> Result<bool, Error> {
         let Some(_lock) = lock(state, deadline, self.part)? else { return Ok(true) };
         let path = path(state, self.part, &self.function);
-        match look(&path)? {
+        match read_claim(&path)? {
             Some(Ok(present)) if present == *self => {}
             _ => return Ok(true),
         }
@@ -152,7 +152,8 @@ impl DeviceClaim {
     /// # Errors
     /// If it cannot be read.
     pub(crate) fn is_there(&self, state: &StateDir) -> Result<bool, Error> {
-        Ok(look(&path(state, self.part, &self.function))?.is_some_and(|present| present.as_ref() == Ok(self)))
+        Ok(read_claim(&path(state, self.part, &self.function))?
+            .is_some_and(|present| present.as_ref() == Ok(self)))
     }
 
     /// Who has the device.
@@ -179,11 +180,11 @@ impl DeviceClaim {
 
     /// Why the owner is gone for certain; `None` if it may be there. Without a look at what lives, only a reboot is
     /// certain.
-    pub fn death(&self, living: Option<&LiveNetns>) -> Option<String> {
+    pub fn reason_dead(&self, living: Option<&LiveNetns>) -> Option<String> {
         if boot_id().is_ok_and(|now| now != self.boot_id) {
             return Some("it was claimed before the last boot".into());
         }
-        living?.death(&self.netns, self.netns_id)
+        living?.reason_dead(&self.netns, self.netns_id)
     }
 
     /// Releases the device, if it is still this attachment's. The directory's lock, which is waited for until `deadline`, keeps
@@ -192,7 +193,7 @@ impl DeviceClaim {
     /// # Errors
     /// If the claim cannot be read or removed.
     pub fn revert(&self, state: &StateDir, deadline: Instant) -> Result<(), Error> {
-        self.remove_if(state, deadline, || Ok(true)).map(drop)
+        self.remove_when(state, deadline, || Ok(true)).map(drop)
     }
 
     /// Looks whether the device is still this attachment's.
@@ -212,7 +213,7 @@ impl DeviceClaim {
 ///
 /// # Errors
 /// If the claim cannot be read.
-pub fn is_anothers(
+pub fn is_claimed_by_other(
     state: &StateDir,
     deadline: Instant,
     part: ClaimKind,
@@ -227,7 +228,7 @@ pub fn is_anothers(
 ///
 /// # Errors
 /// If the claim cannot be read.
-pub fn is_owners(
+pub fn is_claimed_by(
     state: &StateDir,
     deadline: Instant,
     part: ClaimKind,
@@ -245,7 +246,7 @@ pub fn is_owners(
 pub fn list(state: &StateDir, part: ClaimKind) -> Result<(Vec<DeviceClaim>, Vec<PathBuf>), Error> {
     let (mut claims, mut others) = (Vec::new(), Vec::new());
     for file in paths(state.root().join(part.dir()))? {
-        match look(&file)? {
+        match read_claim(&file)? {
             Some(Ok(claim)) if file == path(state, part, &claim.function) => claims.push(claim),
             Some(_) => others.push(file),
             None => {}
@@ -262,16 +263,16 @@ fn read(
     function: &Function,
 ) -> Result<Option<DeviceClaim>, Error> {
     let path = path(state, part, function);
-    match look(&path)? {
+    match read_claim(&path)? {
         None => return Ok(None),
         Some(Ok(claim)) => return Ok(Some(claim)),
         Some(Err(_)) => {}
     }
     let Some(_lock) = lock(state, deadline, part)? else { return Ok(None) };
     // Another process may have been faster, and a new claim be in its place.
-    match look(&path)? {
+    match read_claim(&path)? {
         Some(Err(error)) => {
-            let aside = statefile::set_aside(&path)?;
+            let aside = statefile::quarantine(&path)?;
             warn!(%error, file = %aside.display(), "a device's claim could not be read and was set aside");
             Ok(None)
         }
@@ -280,7 +281,7 @@ fn read(
 }
 
 /// The claim in a file, or why it is none; `None` if there is no file.
-fn look(path: &Path) -> Result<Option<Result<DeviceClaim, String>>, Error> {
+fn read_claim(path: &Path) -> Result<Option<Result<DeviceClaim, String>>, Error> {
     match statefile::read(path) {
         Ok(bytes) => Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))),
         Err(error @ statefile::Error::Strange { .. }) => Ok(Some(Err(error.to_string()))),

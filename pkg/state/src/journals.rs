@@ -22,7 +22,7 @@ pub struct JournalFile {
 impl JournalFile {
     fn of(path: PathBuf) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
-        let former = statefile::former_name(name);
+        let former = statefile::original_name(name);
         let (attachment, plugin) = former.unwrap_or(name).strip_suffix(".journal")?.rsplit_once('.')?;
         let (attachment, plugin) = (attachment.parse().ok()?, plugin.to_owned());
         let set_aside = former.is_some();
@@ -44,7 +44,7 @@ pub fn list(state: &StateDir) -> Result<Vec<JournalFile>, Error> {
 ///
 /// # Errors
 /// As [`list`].
-pub fn tell_of(state: &StateDir, attachment: &Attachment) -> Result<bool, Error> {
+pub fn has_journal(state: &StateDir, attachment: &Attachment) -> Result<bool, Error> {
     // Most are others': to read their names whole would take longest, where thousands are asked about one by one.
     let prefix = format!("{attachment}.");
     let may = |path: &PathBuf| {
@@ -59,8 +59,8 @@ pub fn tell_of(state: &StateDir, attachment: &Attachment) -> Result<bool, Error>
 ///
 /// # Errors
 /// If the directory cannot be listed.
-pub fn may_be_lost(state: &StateDir, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
-    if statefile::was_set_aside(&state.journal(attachment, plugin)) {
+pub fn may_be_orphaned(state: &StateDir, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
+    if statefile::is_quarantined(&state.journal(attachment, plugin)) {
         return Ok(true);
     }
     let suffix = format!(".{plugin}.journal");
@@ -112,7 +112,7 @@ mod tests {
     fn a_journal_may_be_lost_if_it_was_set_aside_or_all_are_gone() {
         let dir = tempfile::tempdir().unwrap();
         let (state, attachment) = (StateDir::at(dir.path()), "c@n".parse().unwrap());
-        let lost = || may_be_lost(&state, "sriov", &attachment).unwrap();
+        let lost = || may_be_orphaned(&state, "sriov", &attachment).unwrap();
         assert!(lost(), "there is no directory");
         fs::create_dir(state.attachments()).unwrap();
         fs::write(state.attachments().join("d@n.rdma.journal"), "").unwrap();

@@ -45,7 +45,7 @@ pub enum Orphan {
 /// If state cannot be read.
 pub fn devices(state: &StateDir, part: ClaimKind) -> Result<Vec<DeviceClaim>, Error> {
     let (claims, _) = claim::list(state, part)?;
-    without_journal(state, claims, DeviceClaim::owner, |claim| claim.is_there(state))
+    retain_orphaned(state, claims, DeviceClaim::owner, |claim| claim.is_there(state))
 }
 
 /// The addresses that are claimed by attachments without a journal.
@@ -60,14 +60,14 @@ pub fn addresses(state: &StateDir) -> Result<Vec<(IpAddr, Attachment)>, Error> {
         ClaimOwner::Unknown(_) => None,
     });
     let is_there = |(address, owner): &(IpAddr, Attachment)| is_claimed(&store, *address, owner);
-    without_journal(state, owned.collect(), second, is_there)
+    retain_orphaned(state, owned.collect(), owner_of_pair, is_there)
 }
 
 /// What of these no journal tells of: of thousands, it is found out by two looks at the journals.
 ///
 /// Between a list of things and one of journals a DEL may have taken both back, so each must still be there after that;
 /// and no journal may tell of it then, for an ADD may have made it anew: that writes the journal first.
-fn without_journal<T>(
+fn retain_orphaned<T>(
     state: &StateDir,
     mut things: Vec<T>,
     owner: impl Fn(&T) -> &Attachment,
@@ -76,7 +76,7 @@ fn without_journal<T>(
     if things.is_empty() {
         return Ok(things);
     }
-    let known = known(state)?;
+    let known = journaled_attachments(state)?;
     things.retain(|thing| !known.contains(owner(thing)));
     let mut still = Vec::new();
     for thing in things {
@@ -85,7 +85,7 @@ fn without_journal<T>(
         }
     }
     if !still.is_empty() {
-        let known = self::known(state)?;
+        let known = self::journaled_attachments(state)?;
         still.retain(|thing| !known.contains(owner(thing)));
     }
     Ok(still)
@@ -117,11 +117,11 @@ impl<'a> LivenessEvidence<'a> {
     /// or cannot be understood. `None` if nothing says so.
     pub fn of(&self, owner: &Attachment, living: Option<&LiveNetns>) -> Option<String> {
         let mut claims = self.claims.get(owner).into_iter().flatten();
-        if let Some(claim) = claims.find(|claim| claim.death(living).is_none()) {
+        if let Some(claim) = claims.find(|claim| claim.reason_dead(living).is_none()) {
             return Some(format!("{claim} names its namespace, which is not known to be dead"));
         }
         match self.state.podmap().read(owner) {
-            Ok(entry) => lives(&entry?, living),
+            Ok(entry) => reason_alive(&entry?, living),
             // Of another version, it may be. Nobody else remembers the pod.
             Err(error) => Some(format!("the pod map's entry cannot be understood ({error})")),
         }
@@ -129,12 +129,12 @@ impl<'a> LivenessEvidence<'a> {
 }
 
 /// Why the pod of an entry may live; `None` if it is known to be dead.
-fn lives(entry: &Entry, living: Option<&LiveNetns>) -> Option<String> {
+fn reason_alive(entry: &Entry, living: Option<&LiveNetns>) -> Option<String> {
     let ContainerRef { netns_path, netns_dev: dev, netns_ino: ino, netns_cookie: cookie, .. } =
         &entry.container;
     let id = NetNsId { cookie: *cookie, ..NetNsId::new(*dev, *ino) };
     let dead = boot_id().is_ok_and(|now| now != entry.boot_id)
-        || living.is_some_and(|living| living.death(netns_path, id).is_some());
+        || living.is_some_and(|living| living.reason_dead(netns_path, id).is_some());
     (!dead).then(|| format!("the pod map names its namespace {id}, which is not known to be dead"))
 }
 
@@ -146,7 +146,7 @@ fn lives(entry: &Entry, living: Option<&LiveNetns>) -> Option<String> {
 pub fn unreadable(state: &StateDir) -> Result<Vec<PathBuf>, Error> {
     let aside = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| statefile::former_name(name).is_some())
+        name.is_some_and(|name| statefile::original_name(name).is_some())
     };
     let mut found = journals::paths(state.attachments())?;
     found.extend(journals::paths(state.podmap().dir().to_owned())?);
@@ -162,9 +162,9 @@ pub fn unreadable(state: &StateDir) -> Result<Vec<PathBuf>, Error> {
 ///
 /// # Errors
 /// If state cannot be read.
-pub fn derived(state: &StateDir) -> Result<Vec<Orphan>, Error> {
-    let entries = without_journal(state, entries(state)?, second, |(path, _)| Ok(is_entry(path)))?;
-    let notes = without_journal(state, notes(state)?, second, |(path, of)| Ok(is_note(path, of)))?;
+pub fn orphaned_files(state: &StateDir) -> Result<Vec<Orphan>, Error> {
+    let entries = retain_orphaned(state, entries(state)?, owner_of_pair, |(path, _)| Ok(is_entry(path)))?;
+    let notes = retain_orphaned(state, notes(state)?, owner_of_pair, |(path, of)| Ok(is_note(path, of)))?;
     let stores = LocalStore::other_boots(state.root(), boot_id()?)?;
     let mut orphans: Vec<_> = entries.into_iter().map(|(path, of)| Orphan::Entry(path, of)).collect();
     orphans.extend(notes.into_iter().map(|(path, of)| Orphan::Note(path, of)));
@@ -199,7 +199,7 @@ impl Orphan {
 }
 
 /// The attachments that a journal tells of.
-fn known(state: &StateDir) -> Result<BTreeSet<Attachment>, Error> {
+fn journaled_attachments(state: &StateDir) -> Result<BTreeSet<Attachment>, Error> {
     Ok(journals::list(state)?.into_iter().map(|journal| journal.attachment).collect())
 }
 
@@ -208,13 +208,13 @@ fn store(state: &StateDir) -> Result<Option<LocalStore>, Error> {
 }
 
 fn release_device(state: &StateDir, deadline: Instant, claim: &DeviceClaim) -> Result<bool, Error> {
-    claim.remove_if(state, deadline, || Ok(!journals::tell_of(state, claim.owner())?))
+    claim.remove_when(state, deadline, || Ok(!journals::has_journal(state, claim.owner())?))
 }
 
 fn release_address(state: &StateDir, address: IpAddr, owner: &Attachment) -> Result<bool, Error> {
     let Some(store) = store(state)? else { return Ok(true) };
-    let orphan = || Ok::<_, Error>(!journals::tell_of(state, owner)?);
-    Ok(store.release_if(address, owner, orphan)? != ReleaseOutcome::Kept)
+    let orphan = || Ok::<_, Error>(!journals::has_journal(state, owner)?);
+    Ok(store.release_when(address, owner, orphan)? != ReleaseOutcome::Kept)
 }
 
 /// The files of the pod map, and of entries that a killed process was writing.
@@ -240,7 +240,7 @@ fn attachment_in(path: &Path) -> Option<Attachment> {
     fs::read_link(path).ok()?.to_str()?.parse().ok()
 }
 
-fn second<T>(pair: &(T, Attachment)) -> &Attachment {
+fn owner_of_pair<T>(pair: &(T, Attachment)) -> &Attachment {
     &pair.1
 }
 
@@ -259,7 +259,7 @@ fn is_note(path: &Path, of: &Attachment) -> bool {
 /// Removes a file that is there, unless a journal tells of its owner. In this order: a DEL removes the journal last, an
 /// ADD writes it first.
 fn remove_if(path: &Path, is_there: bool, state: &StateDir, owner: &Attachment) -> Result<bool, Error> {
-    let is_orphan = is_there && !journals::tell_of(state, owner)?;
+    let is_orphan = is_there && !journals::has_journal(state, owner)?;
     if is_orphan {
         remove(path)?;
     }
@@ -301,7 +301,7 @@ mod tests {
         fs::create_dir_all(state.notes()).unwrap();
         let path = state.notes().join("91ab@net1");
         symlink("former@net1", &path).unwrap();
-        let [orphan] = <[Orphan; 1]>::try_from(derived(&state).unwrap()).unwrap();
+        let [orphan] = <[Orphan; 1]>::try_from(orphaned_files(&state).unwrap()).unwrap();
 
         fs::remove_file(&path).unwrap();
         symlink("next@net1", &path).unwrap();

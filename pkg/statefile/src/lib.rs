@@ -15,7 +15,7 @@ mod read;
 pub use create::{create, make_dir, replace};
 pub use durable::replace_durably;
 pub use lock::lock;
-pub use read::{StateFileContent, former_name, open, read, remove, set_aside, was_set_aside, whole};
+pub use read::{StateFileContent, is_quarantined, open, original_name, quarantine, read, remove, whole};
 
 use std::{io, path::PathBuf, time::Duration};
 

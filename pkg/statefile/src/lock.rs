@@ -12,7 +12,7 @@ use tracing::info;
 use crate::Error;
 
 /// Who waits longer than this says so.
-const NOTEWORTHY: Duration = Duration::from_millis(100);
+const LOG_LOCK_WAIT_THRESHOLD: Duration = Duration::from_millis(100);
 
 /// Takes the exclusive lock of `file` (`flock(2)`), waiting until `deadline` at the latest. The lock goes
 /// with the file, and so with the process.
@@ -46,7 +46,7 @@ pub fn lock(file: &File, path: &Path, deadline: Instant) -> Result<(), Error> {
 }
 
 fn report(path: &Path, waited: Duration) {
-    if waited > NOTEWORTHY {
+    if waited > LOG_LOCK_WAIT_THRESHOLD {
         info!(file = %path.display(), ?waited, "waited for a lock");
     }
 }

@@ -13,10 +13,10 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use crate::{Error, create::temporary};
 
 /// No file of ours is longer; one that is was not written by us.
-const LIMIT: u64 = 1 << 20;
+const MAX_STATE_FILE_BYTES: u64 = 1 << 20;
 
 /// What a file is called besides once it is set aside.
-const ASIDE: &str = ".bad";
+const QUARANTINE_SUFFIX: &str = ".bad";
 
 /// A file of state with what it holds.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 pub fn whole(file: &File) -> io::Result<Vec<u8>> {
     // Room for nearly all of ours: the library would begin with 32 bytes, or ask how many there are.
     let mut bytes = Vec::with_capacity(4096);
-    file.take(LIMIT).read_to_end(&mut bytes)?;
+    file.take(MAX_STATE_FILE_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -93,10 +93,10 @@ pub fn remove(path: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Io`].
-pub fn set_aside(path: &Path) -> Result<PathBuf, Error> {
+pub fn quarantine(path: &Path) -> Result<PathBuf, Error> {
     let mut number = 0;
     loop {
-        let aside = aside(path, number);
+        let aside = quarantine_path(path, number);
         match renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(aside),
             Err(rustix::io::Errno::EXIST) => number += 1,
@@ -108,9 +108,9 @@ pub fn set_aside(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-fn aside(path: &Path, number: u32) -> PathBuf {
+fn quarantine_path(path: &Path, number: u32) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(ASIDE);
+    name.push(QUARANTINE_SUFFIX);
     if number > 0 {
         name.push(format!(".{number}"));
     }
@@ -118,13 +118,13 @@ fn aside(path: &Path, number: u32) -> PathBuf {
 }
 
 /// Whether a file of that name was set aside and is still there.
-pub fn was_set_aside(path: &Path) -> bool {
-    aside(path, 0).symlink_metadata().is_ok()
+pub fn is_quarantined(path: &Path) -> bool {
+    quarantine_path(path, 0).symlink_metadata().is_ok()
 }
 
-/// The former name of a file that was set aside; `None` if this name is none that [`set_aside`] gives.
-pub fn former_name(name: &str) -> Option<&str> {
-    let (former, number) = name.rsplit_once(ASIDE)?;
+/// The former name of a file that was set aside; `None` if this name is none that [`quarantine`] gives.
+pub fn original_name(name: &str) -> Option<&str> {
+    let (former, number) = name.rsplit_once(QUARANTINE_SUFFIX)?;
     let numbered = |rest: &str| rest.strip_prefix('.').is_some_and(|n| n.parse::<u32>().is_ok());
     (!former.is_empty() && (number.is_empty() || numbered(number))).then_some(former)
 }
@@ -153,7 +153,7 @@ mod tests {
             make(&path);
             assert!(matches!(read(&path), Err(Error::Strange { .. })), "{number}");
             assert!(matches!(open(&path), Err(Error::Strange { .. })), "{number}");
-            set_aside(&path).unwrap();
+            quarantine(&path).unwrap();
             assert!(path.symlink_metadata().is_err(), "{number}");
             assert_eq!(fs::read(&precious).unwrap(), b"precious");
         }
@@ -181,11 +181,11 @@ mod tests {
         let (path, precious) = (dir.path().join("a"), dir.path().join("precious"));
         fs::write(&precious, b"precious").unwrap();
         fs::write(&path, b"garbage").unwrap();
-        let aside = set_aside(&path).unwrap();
+        let aside = quarantine(&path).unwrap();
         fs::remove_file(&aside).unwrap();
         symlink(&precious, &aside).unwrap();
         fs::write(&path, b"garbage").unwrap();
-        assert_eq!(fs::read(set_aside(&path).unwrap()).unwrap(), b"garbage");
+        assert_eq!(fs::read(quarantine(&path).unwrap()).unwrap(), b"garbage");
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
     }
 
@@ -195,12 +195,12 @@ mod tests {
         let path = dir.path().join("a");
         for (content, name) in [("first", "a.bad"), ("second", "a.bad.1"), ("third", "a.bad.2")] {
             fs::write(&path, content).unwrap();
-            assert_eq!(set_aside(&path).unwrap(), dir.path().join(name));
-            assert!(!path.exists() && was_set_aside(&path));
+            assert_eq!(quarantine(&path).unwrap(), dir.path().join(name));
+            assert!(!path.exists() && is_quarantined(&path));
         }
         for (content, name) in [("first", "a.bad"), ("second", "a.bad.1"), ("third", "a.bad.2")] {
             assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), content);
-            assert_eq!(former_name(name), Some("a"));
+            assert_eq!(original_name(name), Some("a"));
         }
     }
 
@@ -211,7 +211,7 @@ mod tests {
         fs::write(dir.path().join("a.bad.1"), "kept").unwrap();
         for name in ["a.bad", "a.bad.2"] {
             fs::write(&path, "new").unwrap();
-            assert_eq!(set_aside(&path).unwrap(), dir.path().join(name));
+            assert_eq!(quarantine(&path).unwrap(), dir.path().join(name));
         }
         assert_eq!(fs::read_to_string(dir.path().join("a.bad.1")).unwrap(), "kept");
     }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn what_is_not_there_cannot_be_set_aside() {
         let dir = tempfile::tempdir().unwrap();
-        let error = set_aside(&dir.path().join("a")).unwrap_err().to_string();
+        let error = quarantine(&dir.path().join("a")).unwrap_err().to_string();
         assert!(error.starts_with("set aside "), "{error}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
@@ -227,8 +227,8 @@ mod tests {
     #[test]
     fn names_that_nothing_was_given_are_none() {
         for name in ["a", ".bad", "a.bad.", "a.bad.x", "a.bad.1.2", "a.badly"] {
-            assert_eq!(former_name(name), None, "{name}");
+            assert_eq!(original_name(name), None, "{name}");
         }
-        assert_eq!(former_name("a.bad.bad.7"), Some("a.bad"));
+        assert_eq!(original_name("a.bad.bad.7"), Some("a.bad"));
     }
 }

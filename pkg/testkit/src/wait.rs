@@ -6,16 +6,16 @@ use std::{
 };
 
 /// How long the kernel may take for something it does by itself.
-const PATIENCE: Duration = Duration::from_secs(10);
+const KERNEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits until something is true.
 ///
 /// # Panics
 /// If it is not after ten seconds.
 pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + KERNEL_TIMEOUT;
     while !is() {
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain until {what}");
+        assert!(Instant::now() < deadline, "waited {KERNEL_TIMEOUT:?} in vain until {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }

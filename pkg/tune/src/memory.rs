@@ -13,7 +13,7 @@ use crate::{Error, SettingChange};
 const DIR: &str = "var/lib/silkrail";
 
 /// How long another `silkrail tune` may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TUNE_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What was changed, the oldest first. It outlives boots: files do, and who sets the rest again at each boot does not want
 /// to forget what it was.
@@ -40,7 +40,7 @@ impl SavedSettings {
     }
 
     /// Remembers a change that is about to be made. What a setting was before the first of several stays.
-    pub(crate) fn note(&mut self, change: &SettingChange) {
+    pub(crate) fn record(&mut self, change: &SettingChange) {
         match self.changes.iter_mut().find(|known| known.knob == change.knob) {
             Some(known) if known.to == change.from || known.to == change.to => {
                 known.to.clone_from(&change.to)
@@ -56,7 +56,7 @@ impl SavedSettings {
         let dir = root.join(DIR);
         statefile::make_dir(&dir, 0o755)?;
         let file = File::open(&dir).map_err(|source| Error::Io { path: dir.clone(), source })?;
-        statefile::lock(&file, &dir, Instant::now() + PATIENCE)?;
+        statefile::lock(&file, &dir, Instant::now() + TUNE_LOCK_TIMEOUT)?;
         Ok(file)
     }
 

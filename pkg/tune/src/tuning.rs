@@ -75,17 +75,17 @@ impl Tuner {
     ///
     /// # Errors
     /// If what was changed cannot be remembered; then it is not changed.
-    pub fn make(&self, changes: Vec<SettingChange>) -> Result<Vec<SettingOutcome>, Error> {
+    pub fn apply(&self, changes: Vec<SettingChange>) -> Result<Vec<SettingOutcome>, Error> {
         let _alone = SavedSettings::lock(&self.root)?;
         let mut memory = SavedSettings::read(&self.root)?;
         let mut outcomes = Vec::new();
         for change in changes {
-            memory.note(&change);
+            memory.record(&change);
             memory.write(&self.root)?;
             let error = change.knob.write(&self.root, &change.to).err().map(|error| error.to_string());
             outcomes.push(SettingOutcome { change, error });
         }
-        self.keep(&memory)?;
+        self.write_sysctl_file(&memory)?;
         Ok(outcomes)
     }
 
@@ -93,12 +93,12 @@ impl Tuner {
     ///
     /// # Errors
     /// If it is not known what was changed, or cannot be forgotten.
-    pub fn take_back(&self) -> Result<Vec<SettingOutcome>, Error> {
+    pub fn revert(&self) -> Result<Vec<SettingOutcome>, Error> {
         let _alone = SavedSettings::lock(&self.root)?;
         let mut memory = SavedSettings::read(&self.root)?;
         let mut outcomes = Vec::new();
         for change in std::mem::take(&mut memory.changes).into_iter().rev() {
-            let error = self.take_back_one(&change);
+            let error = self.revert_one(&change);
             let is_left = error.is_some();
             outcomes.push(SettingOutcome { change: change.clone(), error });
             if is_left {
@@ -106,12 +106,12 @@ impl Tuner {
             }
         }
         memory.write(&self.root)?;
-        self.keep(&memory)?;
+        self.write_sysctl_file(&memory)?;
         Ok(outcomes.into_iter().filter(|outcome| outcome.change.from != outcome.change.to).collect())
     }
 
     /// Why a change could not be taken back. A setting that is gone, or that somebody set otherwise, needs nothing.
-    fn take_back_one(&self, change: &SettingChange) -> Option<String> {
+    fn revert_one(&self, change: &SettingChange) -> Option<String> {
         match change.knob.read(&self.root) {
             Ok(Some(now)) if now == change.to => {
                 change.knob.write(&self.root, &change.from).err().map(|error| error.to_string())
@@ -122,7 +122,7 @@ impl Tuner {
     }
 
     /// Keeps the sysctls for the next boot.
-    fn keep(&self, memory: &SavedSettings) -> Result<(), Error> {
+    fn write_sysctl_file(&self, memory: &SavedSettings) -> Result<(), Error> {
         let path = self.root.join(SYSCTLS);
         let failed = |source| Error::Io { path: path.clone(), source };
         let lines: Vec<String> = memory
@@ -195,13 +195,13 @@ mod tests {
         fn apply(&self, profile: &TuneProfile) -> Vec<String> {
             let tuning = Tuner::of(self.root());
             let (changes, _) = tuning.compare(profile).unwrap();
-            let outcomes = tuning.make(changes).unwrap();
+            let outcomes = tuning.apply(changes).unwrap();
             assert!(outcomes.iter().all(|outcome| outcome.error.is_none()), "{outcomes:?}");
             outcomes.into_iter().map(|outcome| outcome.change.knob.to_string()).collect()
         }
 
         fn revert(&self) -> Vec<SettingOutcome> {
-            Tuner::of(self.root()).take_back().unwrap()
+            Tuner::of(self.root()).revert().unwrap()
         }
     }
 
@@ -288,7 +288,7 @@ mod tests {
         let (changes, _) = tuning.compare(&TuneProfile::default()).unwrap();
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        let outcomes = tuning.make(changes).unwrap();
+        let outcomes = tuning.apply(changes).unwrap();
         let failed: Vec<_> = outcomes.iter().filter(|outcome| outcome.error.is_some()).collect();
         assert_eq!(failed.len(), 1, "{failed:?}");
         assert!(node.read(DROP_IN).is_some());

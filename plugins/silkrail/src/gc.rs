@@ -54,12 +54,12 @@ Exit status:
 impl Args {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
         let node = node(root, &self.state_dir, &self.cni_path);
-        let findings = if self.yes { ::gc::clean(&node, silkrail_cni::find)? } else { ::gc::find(&node)? };
+        let findings = if self.yes { ::gc::clean_up(&node, silkrail_cni::find)? } else { ::gc::find(&node)? };
         if self.json {
             json::print(&findings, out)?;
         } else {
             print(&findings, out)?;
-            host::tell_if_missing(&self.state_dir, out)?;
+            host::warn_if_missing(&self.state_dir, out)?;
         }
         let left = findings.iter().any(|finding| finding.verdict == FindingState::Left);
         Ok(if left { Exit::Refused } else { Exit::Done })
@@ -73,7 +73,7 @@ fn node(root: &Path, state_dir: &Path, cni_path: &Path) -> GcNode {
 }
 
 /// What is stale, and what is only told of: for `silkrail doctor`.
-pub(crate) fn leftovers(root: &Path, state_dir: &Path) -> Result<Vec<::doctor::Leftover>, Failure> {
+pub(crate) fn stale_resources(root: &Path, state_dir: &Path) -> Result<Vec<::doctor::Leftover>, Failure> {
     let findings = ::gc::find(&node(root, state_dir, Path::new("")))?;
     Ok(findings.into_iter().filter_map(leftover).collect())
 }

@@ -7,7 +7,7 @@ use state::StateDir;
 use crate::exit::Failure;
 
 /// Says that there is no state directory: nothing was made on this node since its boot, or another one is meant.
-pub(crate) fn tell_if_missing(state: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn warn_if_missing(state: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     if !state.exists() {
         let (state, usual) = (state.display(), StateDir::DEFAULT);
         writeln!(

@@ -70,7 +70,7 @@ Exit status:
   5   another installation does not end";
 
 /// Names of ours under which another project's program may be at work.
-const SPARED: [&str; 1] = ["spiderpool"];
+const PROTECTED_NAMES: [&str; 1] = ["spiderpool"];
 
 const HEAD: [&str; 4] = ["FILE", "ACTION", "WAS", "KEPT"];
 
@@ -132,7 +132,7 @@ impl Args {
             bin_dir: self.bin_dir.clone(),
             plugins: plugins().into_iter().map(str::to_owned).collect(),
             names: self.names.0.clone(),
-            spared: SPARED
+            spared: PROTECTED_NAMES
                 .iter()
                 .filter(|name| !self.replace.iter().any(|told| told == *name))
                 .map(|name| (*name).to_owned())
@@ -197,7 +197,7 @@ impl Report {
 impl Row {
     fn of(file: &PlannedFile) -> Self {
         let kept = file.origin.as_ref().map(|origin| match origin {
-            ReplacedFile::File { sha256, .. } => InstallStore::kept_as(sha256).display().to_string(),
+            ReplacedFile::File { sha256, .. } => InstallStore::backup_path(sha256).display().to_string(),
             ReplacedFile::Link { target } => format!("symbolic link to {}", target.display()),
         });
         Self {

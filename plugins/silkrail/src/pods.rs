@@ -88,7 +88,7 @@ fn list(root: &Path, state: &Path, as_json: bool, out: &mut dyn Write) -> Result
         json::print(&rows, out)?;
     } else {
         table::print(out, HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())?;
-        host::tell_if_missing(state, out)?;
+        host::warn_if_missing(state, out)?;
     }
     Ok(Exit::Done)
 }

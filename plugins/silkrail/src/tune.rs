@@ -103,22 +103,22 @@ impl Command {
         let tuning = Tuner::of(root);
         match self {
             Self::Check { profile, json } => {
-                let report = look(&tuning, &profile.read()?)?;
+                let report = compare(&tuning, &profile.read()?)?;
                 report.print(*json, "silkrail tune apply --yes sets it", out)?;
                 Ok(if report.changes.is_empty() { Exit::Done } else { Exit::Found })
             }
             Self::Apply { profile, yes, json } => {
-                let mut report = look(&tuning, &profile.read()?)?;
+                let mut report = compare(&tuning, &profile.read()?)?;
                 if *yes {
                     let changes = report.changes.into_iter().map(|outcome| outcome.change).collect();
-                    report.changes = tuning.make(changes)?;
+                    report.changes = tuning.apply(changes)?;
                     report.done = true;
                 }
                 report.print(*json, "nothing was done; run it again with --yes", out)?;
                 Ok(report.exit())
             }
             Self::Revert { yes, json } => {
-                let report = if *yes { Report::done(tuning.take_back()?) } else { remembered(root)? };
+                let report = if *yes { Report::done(tuning.revert()?) } else { saved_changes(root)? };
                 report.print(*json, "nothing was done; run it again with --yes", out)?;
                 Ok(report.exit())
             }
@@ -138,7 +138,7 @@ impl ProfileFile {
     }
 }
 
-fn look(tuning: &Tuner, profile: &TuneProfile) -> Result<Report, Failure> {
+fn compare(tuning: &Tuner, profile: &TuneProfile) -> Result<Report, Failure> {
     let (changes, absent) = tuning.compare(profile)?;
     let changes: Vec<_> = changes.into_iter().map(|change| SettingOutcome { change, error: None }).collect();
     let to_do = changes.iter().filter_map(|outcome| outcome.change.knob.remedy()).collect();
@@ -146,7 +146,7 @@ fn look(tuning: &Tuner, profile: &TuneProfile) -> Result<Report, Failure> {
 }
 
 /// What a revert would do.
-fn remembered(root: &Path) -> Result<Report, Failure> {
+fn saved_changes(root: &Path) -> Result<Report, Failure> {
     let memory = ::tune::SavedSettings::read(root)?;
     let back = |change: SettingChange| SettingChange { from: change.to, to: change.from, ..change };
     let changes =

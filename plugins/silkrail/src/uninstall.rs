@@ -50,7 +50,7 @@ Exit status:
 const HEAD: [&str; 3] = ["FILE", "OUTCOME", "WHY"];
 
 /// What is the operator's, and stays.
-const SETTINGS: [&str; 4] =
+const KEPT_PATHS: [&str; 4] =
     ["/etc/silkrail", "/etc/modprobe.d/ib_core.conf", "/var/lib/silkrail", StateDir::DEFAULT];
 
 /// What is printed for scripts.
@@ -78,7 +78,7 @@ impl Args {
         let removals =
             installer::uninstall(&InstallStore::of(root), &below(&self.state_dir), self.force, self.dry_run)?;
         let left = removals.iter().any(|removal| matches!(removal.outcome, RemovalOutcome::Left(_)));
-        let stays = SETTINGS.map(PathBuf::from).into_iter().filter(|path| below(path).exists()).collect();
+        let stays = KEPT_PATHS.map(PathBuf::from).into_iter().filter(|path| below(path).exists()).collect();
         let report =
             Report { dry_run: self.dry_run, files: removals.into_iter().map(Row::of).collect(), stays };
         if self.json {

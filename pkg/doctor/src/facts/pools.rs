@@ -45,7 +45,7 @@ impl Pools {
             pools.count += found.len();
             let ignored = found.ignored().iter();
             pools.ignored.extend(ignored.map(|ignored| format!("{}: {}", ignored.origin, ignored.reason)));
-            all = all.join(found);
+            all = all.merge(found);
         }
         // What each file alone does not show.
         let contested = all.contested();

@@ -109,7 +109,7 @@ fn what_is_somebody_elses_is_kept_with_its_mode() {
     let Some(ReplacedFile::File { sha256, mode: 0o711, .. }) = origin("macvlan") else {
         panic!("{record:?}")
     };
-    assert_eq!(InstallStore::of(&node.options().root).kept(&sha256).unwrap(), go);
+    assert_eq!(InstallStore::of(&node.options().root).read_backup(&sha256).unwrap(), go);
     assert_eq!(origin("ipvlan"), Some(ReplacedFile::Link { target: "../multicall".into() }));
 }
 
@@ -175,7 +175,7 @@ fn what_a_killed_run_left_is_removed_and_the_rest_is_done() {
     let installation = Installer::new(&node.options()).unwrap();
     let lock = installation.store.lock().unwrap();
     let steps = installation.steps(&InstallRecord::default()).unwrap();
-    installation.note(&mut InstallRecord::default(), &steps, InstallStep::entry_meanwhile).unwrap();
+    installation.save_record(&mut InstallRecord::default(), &steps, InstallStep::entry_meanwhile).unwrap();
     assert_eq!(node.record().files[Path::new("/opt/cni/bin/macvlan")].sha256.len(), 2);
     drop(lock);
     fs::copy(node.dir.path().join("from/silkrail-cni"), node.path("ipvlan")).unwrap();

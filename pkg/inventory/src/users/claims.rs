@@ -27,9 +27,9 @@ impl ClaimIndex {
         let entries: Vec<Entry> =
             node.state.podmap().read_all().map_err(state::Error::from)?.into_iter().flatten().collect();
         let is_nobody = claims.is_empty() && entries.is_empty();
-        let living = if is_nobody { None } else { LiveNetns::look(&node.root).ok() };
+        let living = if is_nobody { None } else { LiveNetns::scan(&node.root).ok() };
         let entries = entries.into_iter().filter(|entry| !is_dead(entry, living.as_ref())).collect();
-        let claims = claims.iter().filter(|claim| claim.death(living.as_ref()).is_none());
+        let claims = claims.iter().filter(|claim| claim.reason_dead(living.as_ref()).is_none());
         let ours = claims.filter_map(|claim| Some((claim.device().1.pci()?, claim.owner().clone())));
         Ok(Self { ours: ours.collect(), entries, go: GoStateDir::below(&node.root) })
     }
@@ -41,7 +41,7 @@ impl ClaimIndex {
         ours.sort();
         ours.dedup();
         let ours = ours.into_iter().map(|attachment| VfUser::Attachment { attachment });
-        let theirs = self.go.allocation(seen.pci).filter(|allocation| allocation.lives());
+        let theirs = self.go.allocation(seen.pci).filter(|allocation| allocation.is_alive());
         let theirs = theirs.map(|allocation| VfUser::GoPlugin { netns: allocation.netns().to_owned() });
         ours.chain(theirs).collect()
     }
@@ -51,7 +51,7 @@ fn is_dead(entry: &Entry, living: Option<&LiveNetns>) -> bool {
     let container = &entry.container;
     let id =
         NetNsId { cookie: container.netns_cookie, ..NetNsId::new(container.netns_dev, container.netns_ino) };
-    living.is_some_and(|living| living.death(&container.netns_path, id).is_some())
+    living.is_some_and(|living| living.reason_dead(&container.netns_path, id).is_some())
 }
 
 /// Whether a pod has the function, or an interface on its link: a macvlan in a pod shows nowhere on the node.

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// How long a removal waits for another one before it gives up.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REMOVAL_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The kernel stamps directories by a clock that ticks this often, or more often.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
 /// Under this name a link is made that will replace another. It is no address.
@@ -244,7 +244,7 @@ impl ClaimDir {
     /// Holds off every other removal: who looks at an owner and acts upon it must not be overtaken.
     fn lock(&self) -> Result<File, StoreError> {
         let directory = self.reopen()?;
-        lock(&directory, &self.path, Instant::now() + PATIENCE)?;
+        lock(&directory, &self.path, Instant::now() + REMOVAL_LOCK_TIMEOUT)?;
         Ok(directory)
     }
 

@@ -14,7 +14,7 @@ use crate::StoreError;
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 /// Who waits longer than this says so.
-const NOTEWORTHY: Duration = Duration::from_millis(100);
+const LOG_WAIT_THRESHOLD: Duration = Duration::from_millis(100);
 
 /// Locks the file until it is closed.
 ///
@@ -42,7 +42,7 @@ pub(crate) fn lock(file: &File, path: &Path, deadline: Instant) -> Result<(), St
 }
 
 fn report(path: &Path, waited: Duration) {
-    if waited > NOTEWORTHY {
+    if waited > LOG_WAIT_THRESHOLD {
         info!(file = %path.display(), ?waited, "waited for a lock");
     }
 }

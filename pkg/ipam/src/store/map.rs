@@ -78,7 +78,7 @@ impl MapDir {
             Err(StoreError::Io { source, .. })
                 if matches!(source.raw_os_error(), Some(libc::ELOOP | libc::EISDIR | libc::ENXIO)) =>
             {
-                self.rename_aside(pool)?;
+                self.rename_quarantined(pool)?;
                 self.open(pool, OFlag::O_CREAT)?
             }
             opened => opened?,
@@ -91,18 +91,18 @@ impl MapDir {
     }
 
     /// Moves a locked file that is no map out of the way, unless another process has done so.
-    pub(crate) fn set_aside(&self, pool: &PoolName, file: &File) -> Result<(), StoreError> {
+    pub(crate) fn quarantine(&self, pool: &PoolName, file: &File) -> Result<(), StoreError> {
         let path = self.path.join(pool.as_str());
         let ours = file.metadata().map_err(StoreError::io("stat map", &path))?.ino();
         match fstatat(&self.directory, pool.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
-            Ok(there) if there.st_ino == ours => self.rename_aside(pool),
+            Ok(there) if there.st_ino == ours => self.rename_quarantined(pool),
             Ok(_) | Err(Errno::ENOENT) => Ok(()),
             Err(errno) => Err(StoreError::io("stat map", path)(errno)),
         }
     }
 
     /// No pool has such a name.
-    fn rename_aside(&self, pool: &PoolName) -> Result<(), StoreError> {
+    fn rename_quarantined(&self, pool: &PoolName) -> Result<(), StoreError> {
         let (path, aside) = (self.path.join(pool.as_str()), format!("{pool}@bad"));
         kill::point();
         renameat(&self.directory, pool.as_str(), &self.directory, aside.as_str())
@@ -242,7 +242,7 @@ impl AddressMap {
     }
 
     /// Lets the next search begin behind that ordinal.
-    pub(crate) fn advance(&mut self, ordinal: u32) -> io::Result<()> {
+    pub(crate) fn set_rotor(&mut self, ordinal: u32) -> io::Result<()> {
         self.header.rotor = (ordinal + 1) % self.header.bits;
         kill::point();
         self.file.write_all_at(&self.header.rotor.to_le_bytes(), ROTOR_AT)

@@ -44,7 +44,7 @@ use map::{AddressMap, MapDir, MapFileContent};
 use search::Search;
 
 /// How long a release waits for a pool's map. Without it the release still succeeds, only the hint is stale.
-const MAP_PATIENCE: Duration = Duration::from_secs(1);
+const MAP_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The claims of one node since its last boot.
 #[derive(Debug)]
@@ -211,7 +211,7 @@ impl LocalStore {
         address: IpAddr,
         owner: &Attachment,
     ) -> Result<ReleaseOutcome, StoreError> {
-        let deadline = Instant::now() + MAP_PATIENCE;
+        let deadline = Instant::now() + MAP_LOCK_TIMEOUT;
         let name: Option<PoolName> = pool.and_then(|name| name.parse().ok());
         // A map that cannot be had is no reason to keep the address.
         let found = name.and_then(|name| self.maps.find(&name, address, deadline).ok().flatten());
@@ -229,7 +229,7 @@ impl LocalStore {
     ///
     /// # Errors
     /// [`StoreError::Busy`] and [`StoreError::Io`], or what `may` failed with; the address is then still claimed.
-    pub fn release_if<E: From<StoreError>>(
+    pub fn release_when<E: From<StoreError>>(
         &self,
         address: IpAddr,
         owner: &Attachment,
@@ -287,7 +287,7 @@ impl LocalStore {
                 MapFileContent::Map(map) => return Ok((map, false)),
                 MapFileContent::Old(file) => return Ok((self.new_map(file, pool)?, true)),
                 // Then it is out of the way.
-                MapFileContent::Damaged(file) => self.maps.set_aside(&pool.name, &file)?,
+                MapFileContent::Damaged(file) => self.maps.quarantine(&pool.name, &file)?,
             }
         }
     }
@@ -315,7 +315,7 @@ impl LocalStore {
             // The claim is made or refused; if the hint cannot be written (a full disk), it heals later.
             let _ = search.set(ordinal);
             if attempt == ClaimAttempt::Ours {
-                let _ = map.advance(ordinal);
+                let _ = map.set_rotor(ordinal);
                 return Ok(Some(address));
             }
         }

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// How many clear bits of a map may turn out to be wrong before the claims themselves are looked at.
-const TRIES: usize = 16;
+const MAX_STALE_BITS: usize = 16;
 
 impl LocalStore {
     /// Looks whether any of these pools of one family has a free address. Nothing is written and no lock is waited for.
@@ -39,7 +39,7 @@ impl LocalStore {
     fn map_shows_room(&self, pool: &Pool) -> Result<bool, StoreError> {
         let Some(map) = self.maps.peek(&pool.name, &pool.ranges)? else { return Ok(false) };
         let mut search = Search::new(&map);
-        for _ in 0..TRIES {
+        for _ in 0..MAX_STALE_BITS {
             let Some(ordinal) = search.next().map_err(self.map_failed(pool))? else { break };
             if let Some(address) = pool.ranges.nth(ordinal.into())
                 && self.claims.owner(address)?.is_none()

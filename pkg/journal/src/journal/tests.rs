@@ -46,7 +46,7 @@ impl Change for PutChange {
         if present { Ok(()) } else { Err(format!("{} is missing", self.0)) }
     }
 
-    fn guards_later_ones(&self) -> bool {
+    fn revert_last(&self) -> bool {
         self.0 == "guard"
     }
 }
@@ -68,7 +68,7 @@ fn soon() -> Instant {
 }
 
 fn put(journal: &mut Journal<PutChange>, node: &JournalFixture, name: &str) -> Result<(), Error> {
-    journal.make(PutChange(name.into()), |change| {
+    journal.record_and_apply(PutChange(name.into()), |change| {
         node.present.borrow_mut().insert(change.0.clone());
         Ok(())
     })
@@ -89,7 +89,7 @@ fn a_failing_add_leaves_nothing() {
         Err(Error::Injected)
     };
     let mut turned_back = false;
-    let failed = journal.all_or_nothing::<(), Error>(&node, body, || {
+    let failed = journal.run_or_revert::<(), Error>(&node, body, || {
         turned_back = true;
         assert_eq!(node.present.borrow().len(), 2);
     });
@@ -105,7 +105,7 @@ fn a_killed_add_is_taken_back_by_the_next_call() {
     let path = dir.path().join("j");
     let mut journal = Journal::create(&path, head()).unwrap();
     put(&mut journal, &node, "a").unwrap();
-    journal.note(PutChange("never made".into())).unwrap();
+    journal.record(PutChange("never made".into())).unwrap();
     drop(journal);
     let journal = open(&path);
     assert!(!journal.is_complete());
@@ -231,15 +231,15 @@ fn invariant_10_another_boot_is_recognised() {
     let path = dir.path().join("j");
     let old = JournalHeader { boot_id: "00000000-0000-0000-0000-000000000000".into(), ..head() };
     drop(Journal::<PutChange>::create(&path, old).unwrap());
-    assert!(open(&path).is_from_another_boot().unwrap());
+    assert!(open(&path).is_from_earlier_boot().unwrap());
 }
 
 #[test]
 fn a_record_says_who_is_at_work_and_leaves_the_file_as_it_is() {
     let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let path = dir.path().join("j");
-    let look = || JournalStatus::look(&path).unwrap().unwrap();
-    assert!(JournalStatus::look(&path).unwrap().is_none());
+    let look = || JournalStatus::read_status(&path).unwrap().unwrap();
+    assert!(JournalStatus::read_status(&path).unwrap().is_none());
     let mut journal = Journal::create(&path, head()).unwrap();
     put(&mut journal, &node, "a").unwrap();
     assert_eq!((look().complete, look().at_work, look().inode), (false, true, journal.inode().unwrap()));
@@ -262,7 +262,7 @@ fn a_record_of_nonsense_is_an_error_and_the_file_stays() {
     for (content, why) in [("", "no whole line"), ("x\n", "header"), ("{\"version\":9}\n", "newer Silkrail")]
     {
         fs::write(&path, content).unwrap();
-        let error = JournalStatus::look(&path).unwrap_err().to_string();
+        let error = JournalStatus::read_status(&path).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), content);
     }

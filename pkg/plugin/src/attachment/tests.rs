@@ -43,11 +43,11 @@ fn only_the_journal_that_was_judged_is_taken_back() {
         netns: None,
     };
     let mut journal = begin::<NeverReverted>(&node, &beginning).unwrap();
-    journal.note(NeverReverted).unwrap();
+    journal.record(NeverReverted).unwrap();
     let inode = journal.inode().unwrap();
     drop(journal);
-    take_back_judged::<NeverReverted>(&node, "test", &attachment, inode + 1).unwrap();
-    let tried = take_back_judged::<NeverReverted>(&node, "test", &attachment, inode).unwrap_err();
+    revert_if_inode::<NeverReverted>(&node, "test", &attachment, inode + 1).unwrap();
+    let tried = revert_if_inode::<NeverReverted>(&node, "test", &attachment, inode).unwrap_err();
     assert!(tried.to_string().contains("it was tried"), "{tried}");
 }
 
@@ -66,7 +66,7 @@ fn an_attachment_whose_namespace_cannot_be_opened_is_not_taken_back() {
         netns: Some(NetNsId::new(4, ino)),
     };
     let mut journal = begin::<NeverReverted>(&node, &in_netns(1)).unwrap();
-    journal.note(NeverReverted).unwrap();
+    journal.record(NeverReverted).unwrap();
     journal.complete().unwrap();
     drop(journal);
     let refused = begin::<NeverReverted>(&node, &in_netns(2)).unwrap_err();

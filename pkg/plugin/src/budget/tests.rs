@@ -57,7 +57,7 @@ fn a_wait_that_ended_in_time_is_not_why_a_call_failed() {
 fn taking_back_has_time_of_its_own() {
     let budget = budget(0, 10_000);
     assert!(budget.until("a device", Duration::from_secs(9)).has_passed());
-    budget.turn_back();
+    budget.begin_revert();
     assert!(budget.until("a device", Duration::from_secs(9)).left() > Duration::from_secs(8));
     let deadline = budget.until("a lock", Duration::from_secs(9));
     sleep(MOMENT);

@@ -24,15 +24,15 @@ use crate::{Budget, Deadline, seconds};
 
 /// How long a delegate may take. whereabouts allows itself two minutes for an ADD and one for a DEL, Spiderpool's agent
 /// is given 100 s; what is less would kill them before they have given up by themselves.
-fn patience(verb: Operation) -> Duration {
+fn timeout(verb: Operation) -> Duration {
     Duration::from_secs(if verb == Operation::Add { 110 } else { 60 })
 }
 
 /// No result is longer.
-const LIMIT: u64 = 1 << 20;
+const MAX_RESULT_BYTES: u64 = 1 << 20;
 
 /// How long an executable that is being replaced is tried again.
-const BUSY: Duration = Duration::from_secs(6);
+const EXEC_ETXTBSY_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// What a delegate is called with.
 pub(super) struct DelegateCall<'a> {
@@ -66,7 +66,7 @@ impl<'a> DelegateCall<'a> {
 /// The delegate's error object; or that it could not be run, printed none, or took too long.
 pub(super) fn run(path: &Path, call: &DelegateCall<'_>, budget: &Budget) -> Result<Vec<u8>, Error> {
     let failed = |operation, source| crate::Error::Delegate { operation, program: path.to_owned(), source };
-    let deadline = budget.until("the IPAM plugin", patience(call.verb));
+    let deadline = budget.until("the IPAM plugin", timeout(call.verb));
     let mut child = spawn(path, call, &deadline).map_err(|e| failed("run", e))?;
     let (status, printed) = feed(&mut child, call, path, &deadline)?.map_err(|e| failed("talk to", e))?;
     if status.success() { Ok(printed) } else { Err(refusal(path, status, &printed)) }
@@ -85,7 +85,7 @@ fn spawn(path: &Path, call: &DelegateCall<'_>, deadline: &Deadline<'_>) -> io::R
             // The file is open for writing: somebody is installing a new version.
             Err(e)
                 if e.kind() == io::ErrorKind::ExecutableFileBusy
-                    && deadline.waited() < BUSY
+                    && deadline.waited() < EXEC_ETXTBSY_TIMEOUT
                     && !deadline.has_passed() =>
             {
                 thread::sleep(Duration::from_millis(50));
@@ -142,7 +142,7 @@ fn feed(
 }
 
 fn read_all(output: Option<ChildStdout>, sender: &mpsc::Sender<Vec<u8>>) {
-    let Some(mut output) = output.map(|output| output.take(LIMIT)) else { return };
+    let Some(mut output) = output.map(|output| output.take(MAX_RESULT_BYTES)) else { return };
     let mut part = [0; 4096];
     while let Ok(length @ 1..) = output.read(&mut part) {
         if sender.send(part[..length].to_vec()).is_err() {

@@ -77,7 +77,7 @@ impl ResourceCounts {
                 NldevAttribute::DevIndex(v) => device = Some(v),
                 NldevAttribute::DevName(v) => device_name = Some(v),
                 NldevAttribute::ResSummary(v) => {
-                    v.into_iter().for_each(|entry| counts.note(entry.name, entry.count));
+                    v.into_iter().for_each(|entry| counts.set_count(entry.name, entry.count));
                 }
                 _ => {}
             }
@@ -85,7 +85,7 @@ impl ResourceCounts {
         Some(Self { device: device?, device_name: device_name?, ..counts })
     }
 
-    fn note(&mut self, name: String, count: u64) {
+    fn set_count(&mut self, name: String, count: u64) {
         let place = match name.as_str() {
             "qp" => &mut self.qp,
             "cq" => &mut self.cq,

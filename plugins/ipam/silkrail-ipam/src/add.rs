@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// How long another process may hold a pool's lock. It normally does for microseconds.
-const PATIENCE: Duration = Duration::from_secs(20);
+const POOL_LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, cni::Error> {
     let conf = IpamConf::of(&request.common, true)?;
@@ -40,13 +40,13 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, cn
     let journal = match attachment::begin(node, &beginning) {
         Ok(journal) => journal,
         // A main plugin that was killed and asks again gets what it got.
-        Err(Error::Journal(journal::Error::Exists { .. })) => return again(node, request, &conf),
+        Err(Error::Journal(journal::Error::Exists { .. })) => return repeat_result(node, request, &conf),
         Err(error) => return Err(error.into()),
     };
-    attachment::all_or_nothing(journal, node, |journal| fresh(journal, node, request, &conf))
+    attachment::run_or_revert(journal, node, |journal| allocate(journal, node, request, &conf))
 }
 
-fn fresh(
+fn allocate(
     journal: &mut Journal<Change>,
     node: &Node,
     request: &AddRequest<'_>,
@@ -56,18 +56,18 @@ fn fresh(
     let selection = conf.select(&request.common, request.attachment.ifname.as_str())?;
     let store = LocalStore::open(node.state.root(), boot_id()?)?;
     let note = PodInterfaceNote::of(&request.attachment, request.common.args.get("K8S_POD_UID"));
-    let may_stay = |claim: &ClaimedAddress| may_stay(claim, &selection, &requested);
-    let kept = restart::take_over(journal, node, &store, request, note.as_ref(), may_stay)?;
+    let may_stay = |claim: &ClaimedAddress| can_keep(claim, &selection, &requested);
+    let kept = restart::take_over_addresses(journal, node, &store, request, note.as_ref(), may_stay)?;
     let mut giving = AddressAllocation { journal, node, store: &store, request, conf };
     let claims = giving.claims(&selection, &requested, kept)?;
     if let Some(note) = note {
-        journal.make(Change::Note(note.clone()), |_| note.write(node))?;
+        journal.record_and_apply(Change::Note(note.clone()), |_| note.write(node))?;
     }
     result(&claims, conf)
 }
 
 /// Whether an ADD of now could give an address of the pod's former sandbox.
-fn may_stay(claim: &ClaimedAddress, selection: &PoolSelection<'_>, requested: &[IpAddr]) -> bool {
+fn can_keep(claim: &ClaimedAddress, selection: &PoolSelection<'_>, requested: &[IpAddr]) -> bool {
     let family = IpFamily::of(claim.address);
     let pools = selection.of(family).iter();
     let mut asked = requested.iter().filter(|address| IpFamily::of(**address) == family).peekable();
@@ -95,7 +95,9 @@ impl AddressAllocation<'_> {
         // Before anything is given it is known whether all that was asked for can be.
         let requested: Vec<(&Pool, IpAddr)> = requested
             .iter()
-            .map(|address| Ok((selection.pool_of(*address).ok_or_else(|| self.why_not(*address))?, *address)))
+            .map(|address| {
+                Ok((selection.pool_of(*address).ok_or_else(|| self.unavailable_error(*address))?, *address))
+            })
             .collect::<Result<_, Error>>()?;
         let mut claims = Vec::new();
         for family in IpFamily::ALL {
@@ -105,19 +107,19 @@ impl AddressAllocation<'_> {
             claims.extend(kept.iter().filter(|claim| of_family(&claim.address)).cloned());
             for (pool, address) in &asked {
                 if !claims.iter().any(|claim: &ClaimedAddress| claim.address == *address) {
-                    claims.push(self.certain(pool, *address)?);
+                    claims.push(self.claim_requested(pool, *address)?);
                 }
             }
             let pools = selection.of(family);
             if claims.len() == before && !pools.is_empty() {
-                claims.push(self.any(pools)?);
+                claims.push(self.claim_any(pools)?);
             }
         }
         Ok(claims)
     }
 
     /// Any address of the pools. Before they are called full, what the dead hold is taken back.
-    fn any(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
+    fn claim_any(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
         match self.first_free(pools) {
             Err(Error::Address(StoreError::Exhausted { .. } | StoreError::AllExhausted { .. })) => {}
             claimed => return claimed,
@@ -128,19 +130,19 @@ impl AddressAllocation<'_> {
                 claimed => return claimed,
             }
         }
-        Err(self.full(pools))
+        Err(self.pools_full(pools))
     }
 
-    fn why_not(&self, address: IpAddr) -> Error {
+    fn unavailable_error(&self, address: IpAddr) -> Error {
         match self.conf.select_knowing_all(&self.request.common, self.request.attachment.ifname.as_str()) {
             Ok((selection, pools)) => {
-                IpamError::Refused(selection.why_not(address, pools).to_string()).into()
+                IpamError::Refused(selection.reason_unavailable(address, pools).to_string()).into()
             }
             Err(error) => error,
         }
     }
 
-    fn full(&self, pools: &[&Pool]) -> Error {
+    fn pools_full(&self, pools: &[&Pool]) -> Error {
         let ifname = self.request.attachment.ifname.as_str();
         let family = pools.first().map_or(IpFamily::V4, |pool| pool.family());
         match self.conf.select_knowing_all(&self.request.common, ifname) {
@@ -153,19 +155,19 @@ impl AddressAllocation<'_> {
 
     fn first_free(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
         let (journal, owner) = (&mut *self.journal, &self.request.attachment);
-        let deadline = self.node.budget.until("the lock of a pool", PATIENCE);
+        let deadline = self.node.budget.until("the lock of a pool", POOL_LOCK_TIMEOUT);
         let (pool, address) = self.store.claim_first(pools, owner, deadline.at(), |pool, address| {
             let claim = ClaimedAddress { owner: owner.clone(), pool: pool.to_string(), address };
-            journal.note(Change::Claim(claim)).map_err(Error::from)
+            journal.record(Change::Claim(claim)).map_err(Error::from)
         })?;
         Ok(ClaimedAddress { owner: owner.clone(), pool: pool.name.to_string(), address })
     }
 
     /// A certain address, unless somebody who may live has it.
-    fn certain(&mut self, pool: &Pool, address: IpAddr) -> Result<ClaimedAddress, Error> {
+    fn claim_requested(&mut self, pool: &Pool, address: IpAddr) -> Result<ClaimedAddress, Error> {
         let owner = &self.request.attachment;
         let claim = ClaimedAddress { owner: owner.clone(), pool: pool.name.to_string(), address };
-        self.journal.note(Change::Claim(claim.clone()))?;
+        self.journal.record(Change::Claim(claim.clone()))?;
         match self.store.claim_address(address, owner) {
             Err(StoreError::Taken { .. }) if reclaim::address(self.node, self.store, address)? > 0 => {
                 self.store.claim_address(address, owner)?;
@@ -177,7 +179,7 @@ impl AddressAllocation<'_> {
 }
 
 /// The result of an attachment that has its addresses.
-fn again(node: &Node, request: &AddRequest<'_>, conf: &IpamConf) -> Result<AddResult, cni::Error> {
+fn repeat_result(node: &Node, request: &AddRequest<'_>, conf: &IpamConf) -> Result<AddResult, cni::Error> {
     let journal = attachment::find::<Change>(node, NAME, &request.attachment)?;
     let changes = journal.as_ref().map(|journal| journal.changes()).unwrap_or_default();
     // An address that was noted and taken by another in the same moment is not ours.

@@ -68,7 +68,7 @@ impl journal::Change for Change {
         }
     }
 
-    fn outlives_boots(&self) -> bool {
+    fn survives_reboot(&self) -> bool {
         match self {
             // Each boot has a store of its own.
             Self::Claim(_) => false,

@@ -45,7 +45,7 @@ impl IpamConf {
         }
         let listed = [ipam.texts("default_ipv4_ippool")?, ipam.texts("default_ipv6_ippool")?];
         let source = PoolSource::of(&ipam)?;
-        let pools = source.wanted(&listed, &conf::state_dir(common)?, keep)?;
+        let pools = source.candidate_pools(&listed, &conf::state_dir(common)?, keep)?;
         let [ipv4, ipv6] = listed;
         Ok(Self {
             source,
@@ -114,7 +114,7 @@ impl IpamConf {
         if let Some(all) = self.whole.get() {
             return Ok(all);
         }
-        let all = self.source.whole()?;
+        let all = self.source.from_directory()?;
         Ok(self.whole.get_or_init(|| all))
     }
 
@@ -159,17 +159,22 @@ impl PoolSource {
     }
 
     /// The pools that these lists may mean.
-    fn wanted(&self, [ipv4, ipv6]: &[Vec<String>; 2], state: &StateDir, keep: bool) -> Result<Pools, Error> {
+    fn candidate_pools(
+        &self,
+        [ipv4, ipv6]: &[Vec<String>; 2],
+        state: &StateDir,
+        keep: bool,
+    ) -> Result<Pools, Error> {
         let Some(dir) = &self.dir else { return Ok(self.inline.clone()) };
         // A pool of the directory that has the name of one that is written in the configuration.
         let also: Vec<_> = self.inline.iter().map(|pool| pool.name.to_string()).collect();
         let wanted = PoolQuery { listed: [ipv4, ipv6], also: &also };
-        Ok(self.inline.clone().join(Pools::read_wanted(dir, wanted, state.root(), keep)?))
+        Ok(self.inline.clone().merge(Pools::read_wanted(dir, wanted, state.root(), keep)?))
     }
 
-    fn whole(&self) -> Result<Pools, Error> {
+    fn from_directory(&self) -> Result<Pools, Error> {
         match &self.dir {
-            Some(dir) => Ok(self.inline.clone().join(Pools::read_dir(dir)?)),
+            Some(dir) => Ok(self.inline.clone().merge(Pools::read_dir(dir)?)),
             None => Ok(self.inline.clone()),
         }
     }

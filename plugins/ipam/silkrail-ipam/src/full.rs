@@ -8,7 +8,7 @@ use plugin::{Error, Node};
 use crate::error::IpamError;
 
 /// How many holders are named.
-const NAMED: usize = 3;
+const MAX_NAMED_HOLDERS: usize = 3;
 
 /// That no pool has a free address: which ones, how many they have, who holds them, what to do.
 ///
@@ -40,7 +40,7 @@ fn state(node: &Node, pool: &Pool, owners: &BTreeMap<std::net::IpAddr, ClaimOwne
         .collect();
     let mut text =
         format!("IPPool {} ({}): {} of {all} given on this node", pool.name, pool.ranges, holders.len());
-    let named: Vec<_> = holders.iter().take(NAMED).map(|owner| name(node, owner)).collect();
+    let named: Vec<_> = holders.iter().take(MAX_NAMED_HOLDERS).map(|owner| name(node, owner)).collect();
     if !named.is_empty() {
         text += &format!(", to {}", named.join(", "));
     }

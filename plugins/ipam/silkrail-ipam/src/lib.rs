@@ -40,7 +40,7 @@ impl JournaledPlugin for IpamPlugin {
     }
 
     fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
-        Ok(release_unknown(node, &request.attachment)?)
+        Ok(release_unjournaled(node, &request.attachment)?)
     }
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
@@ -51,7 +51,7 @@ impl JournaledPlugin for IpamPlugin {
     }
 
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin::Error> {
-        collect::addresses(node, valid)
+        collect::gc_addresses(node, valid)
     }
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
@@ -64,11 +64,11 @@ impl JournaledPlugin for IpamPlugin {
 /// Only then every claim is looked at: runtimes repeat a DEL, and each would cost a look at each address in use. A
 /// journal that is there no more was taken back whole, unless it was set aside, or all of them are gone. One that
 /// somebody has removed among others is for GC, which finds claims without a journal.
-fn release_unknown(node: &Node, attachment: &Attachment) -> Result<(), plugin::Error> {
+fn release_unjournaled(node: &Node, attachment: &Attachment) -> Result<(), plugin::Error> {
     let Some(store) = LocalStore::open_existing(node.state.root(), journal::boot_id()?)? else {
         return Ok(());
     };
-    if !journals::may_be_lost(&node.state, NAME, attachment)? {
+    if !journals::may_be_orphaned(&node.state, NAME, attachment)? {
         return Ok(());
     }
     for address in store.owned_by(attachment)? {

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use crate::{NAME, change::Change, error::IpamError};
 
 /// How long another call may hold the journal of a dead attachment. Who does is taking it back already.
-const PATIENCE: Duration = Duration::from_millis(200);
+const DEAD_JOURNAL_LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Gives back what attachments whose namespace is provably dead hold of these pools, and says how many addresses that
 /// were. What may live is left alone, and so is everything where nobody can judge.
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// # Errors
 /// If the claims cannot be read.
 pub(crate) fn from_pools(node: &Node, store: &LocalStore, pools: &[&Pool]) -> Result<usize, Error> {
-    from_dead(node, store, |address| pools.iter().any(|pool| pool.ranges.contains(address)))
+    reclaim_from_dead_pods(node, store, |address| pools.iter().any(|pool| pool.ranges.contains(address)))
 }
 
 /// As [`from_pools`], of one address.
@@ -29,16 +29,20 @@ pub(crate) fn from_pools(node: &Node, store: &LocalStore, pools: &[&Pool]) -> Re
 /// # Errors
 /// If the claims cannot be read.
 pub(crate) fn address(node: &Node, store: &LocalStore, wanted: IpAddr) -> Result<usize, Error> {
-    from_dead(node, store, |address| address == wanted)
+    reclaim_from_dead_pods(node, store, |address| address == wanted)
 }
 
-fn from_dead(node: &Node, store: &LocalStore, wanted: impl Fn(IpAddr) -> bool) -> Result<usize, Error> {
+fn reclaim_from_dead_pods(
+    node: &Node,
+    store: &LocalStore,
+    wanted: impl Fn(IpAddr) -> bool,
+) -> Result<usize, Error> {
     let mut claims = store.claims()?;
     claims.retain(|claim| wanted(claim.address));
     if claims.is_empty() {
         return Ok(0);
     }
-    let living = match LiveNetns::look(Path::new("/")) {
+    let living = match LiveNetns::scan(Path::new("/")) {
         Ok(living) => living,
         Err(why) => {
             info!(%why, "a full pool is not searched for what the dead hold");
@@ -48,7 +52,7 @@ fn from_dead(node: &Node, store: &LocalStore, wanted: impl Fn(IpAddr) -> bool) -
     let mut freed = 0;
     for AddressClaim { address, owner } in claims {
         let ClaimOwner::Attachment(owner) = owner else { continue };
-        match take_back(node, address, &owner, &living) {
+        match revert_dead(node, address, &owner, &living) {
             Ok(Some(why)) => {
                 info!(%address, %owner, %why, "took back an address of a pod that is gone without a DEL");
                 freed += 1;
@@ -62,19 +66,19 @@ fn from_dead(node: &Node, store: &LocalStore, wanted: impl Fn(IpAddr) -> bool) -
 }
 
 /// Takes an address back if its owner is dead, and says how that shows.
-fn take_back(
+fn revert_dead(
     node: &Node,
     address: IpAddr,
     owner: &Attachment,
     living: &LiveNetns,
 ) -> Result<Option<String>, Error> {
     let path = node.state.journal(owner, NAME);
-    let Some(record) = JournalStatus::look(&path).unwrap_or_default() else {
+    let Some(record) = JournalStatus::read_status(&path).unwrap_or_default() else {
         return orphan(node, address, owner, living);
     };
-    let dead = |id: NetNsId| living.death(&record.head.netns_path, id);
+    let dead = |id: NetNsId| living.reason_dead(&record.head.netns_path, id);
     let Some(why) = record.head.netns.and_then(dead).filter(|_| !record.at_work) else { return Ok(None) };
-    let deadline = node.budget.until("another call about the attachment", PATIENCE);
+    let deadline = node.budget.until("another call about the attachment", DEAD_JOURNAL_LOCK_TIMEOUT);
     match Journal::<Change>::open(&path, deadline.at())? {
         // Whoever was judged, this is the next attachment of its name.
         Some(journal) if journal.inode()? != record.inode => return Ok(None),
@@ -101,7 +105,7 @@ fn orphan(
     let container = &entry.container;
     let id =
         NetNsId { cookie: container.netns_cookie, ..NetNsId::new(container.netns_dev, container.netns_ino) };
-    let Some(why) = living.death(&container.netns_path, id) else { return Ok(None) };
+    let Some(why) = living.reason_dead(&container.netns_path, id) else { return Ok(None) };
     let gone = Orphan::Address(address, owner.clone()).release(&node.state, node.claims_lock().at())?;
     Ok(gone.then_some(why))
 }

@@ -21,7 +21,7 @@ use crate::{
 ///
 /// # Errors
 /// If a claim cannot be taken over.
-pub(crate) fn take_over(
+pub(crate) fn take_over_addresses(
     journal: &mut Journal<Change>,
     node: &Node,
     store: &LocalStore,
@@ -32,7 +32,7 @@ pub(crate) fn take_over(
     let Some(former) = note.and_then(|note| note.former(node)) else { return Ok(Vec::new()) };
     let Some(old) = attachment::find::<Change>(node, NAME, &former)? else { return Ok(Vec::new()) };
     let head = old.head();
-    if lives(head) || head.network != request.common.conf.name || old.is_from_another_boot()? {
+    if may_be_alive(head) || head.network != request.common.conf.name || old.is_from_earlier_boot()? {
         return Ok(Vec::new());
     }
     let (mut claims, mut left) = (Vec::new(), false);
@@ -43,7 +43,7 @@ pub(crate) fn take_over(
             continue;
         }
         let ours = ClaimedAddress { owner: request.attachment.clone(), ..claim.clone() };
-        let reassigned = journal.make(Change::Claim(ours.clone()), |_| {
+        let reassigned = journal.record_and_apply(Change::Claim(ours.clone()), |_| {
             match store.reassign(claim.address, &former, &request.attachment) {
                 Ok(()) => Ok(true),
                 // It was noted and never claimed, or is somebody else's.
@@ -58,12 +58,12 @@ pub(crate) fn take_over(
     info!(former = %former, attachment = %request.attachment, "the pod's new sandbox takes its addresses over");
     // What was taken over is the new owner's, and a late DEL leaves it alone; the rest is for that DEL.
     if !left {
-        let _ = old.forget();
+        let _ = old.remove();
     }
     Ok(claims)
 }
 
 /// Whether the former sandbox may be there: only a namespace that is known to be gone says that it is not.
-fn lives(head: &JournalHeader) -> bool {
+fn may_be_alive(head: &JournalHeader) -> bool {
     head.netns.is_none_or(|id| NetNs::is_still_at(&head.netns_path, id).unwrap_or(true))
 }

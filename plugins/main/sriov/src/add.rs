@@ -9,7 +9,7 @@ use plugin::{
     attachment::{self, JournalSpec},
     delegate::{self, DelegateAdd},
     entry::{self, PodMapWrite},
-    interface, patiently,
+    interface, retry_while_busy,
 };
 use podmap::RdmaInfo;
 use rdma::Socket;
@@ -28,11 +28,11 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
     let conf = SriovConf::of(&request.common)?;
     let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
     HostVf::exists(node, conf.device)?;
-    let rdma = conf.isolation.map(|_| exclusive::in_exclusive_mode(node)).transpose()?;
+    let rdma = conf.isolation.map(|_| exclusive::require_exclusive_mode(node)).transpose()?;
 
     let journal = attachment::begin(node, &JournalSpec::of(NAME, request, &pod))?;
     let addition = PreparedVfAdd { request, conf: &conf, node, pod: &pod };
-    attachment::all_or_nothing(journal, node, |journal| addition.make(journal, rdma))
+    attachment::run_or_revert(journal, node, |journal| addition.attach(journal, rdma))
 }
 
 /// An ADD whose preconditions hold.
@@ -44,12 +44,12 @@ struct PreparedVfAdd<'a, 'r> {
 }
 
 impl PreparedVfAdd<'_, '_> {
-    fn make(&self, journal: &mut Journal<Change>, rdma: Option<Socket>) -> Result<AddResult, Error> {
+    fn attach(&self, journal: &mut Journal<Change>, rdma: Option<Socket>) -> Result<AddResult, Error> {
         self.claim(journal)?;
-        legacy::make_room(self.node, self.conf.device, &self.request.attachment)?;
-        self.pod.name_is_free(&self.request.attachment.ifname)?;
+        legacy::release_go_allocation(self.node, self.conf.device, &self.request.attachment)?;
+        self.pod.require_name_free(&self.request.attachment.ifname)?;
         let vf = HostVf::find(self.node, self.conf.device)?;
-        self.mtu_fits(&vf)?;
+        self.require_mtu_fits(&vf)?;
         // A VF in user space has no link that a dhcp client could need.
         let link_first = vf.link.is_some() && delegate::needs_link(&self.request.common)?;
         let early = if link_first { None } else { Some(self.addresses(journal)?) };
@@ -76,14 +76,14 @@ impl PreparedVfAdd<'_, '_> {
         let AddRequest { attachment, netns, .. } = self.request;
         let vf = Function::Pci(self.conf.device);
         let claim = DeviceClaim::of(ClaimKind::Vf, vf, attachment, netns.clone(), self.pod.id())?;
-        journal.make(Change::Claim(claim.clone()), |_| {
+        journal.record_and_apply(Change::Claim(claim.clone()), |_| {
             let node = self.node;
             let deadline = || node.claims_lock().at();
-            claim.make(&node.state, &deadline, |former| attachment::take_back::<Change>(node, NAME, former))
+            claim.acquire(&node.state, &deadline, |former| attachment::revert::<Change>(node, NAME, former))
         })
     }
 
-    fn mtu_fits(&self, vf: &HostVf) -> Result<(), Error> {
+    fn require_mtu_fits(&self, vf: &HostVf) -> Result<(), Error> {
         let highest = vf.pf.link.mtu;
         match self.conf.mtu {
             Some(mtu) if mtu > highest => {
@@ -98,9 +98,8 @@ impl PreparedVfAdd<'_, '_> {
 
     fn addresses(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
         match DelegateAdd::of(self.request)? {
-            Some(call) => {
-                journal.make(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node)?))
-            }
+            Some(call) => journal
+                .record_and_apply(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node)?)),
             None => Ok(AddResult::default()),
         }
     }
@@ -109,7 +108,7 @@ impl PreparedVfAdd<'_, '_> {
     fn configure_and_move(&self, journal: &mut Journal<Change>, vf: &HostVf) -> Result<Option<Link>, Error> {
         let owner = &self.request.attachment;
         if let Some(former) = SavedAdminMac::of(owner, vf).filter(|_| self.conf.mac.is_some()) {
-            journal.note(Change::Mac(former))?;
+            journal.record(Change::Mac(former))?;
         }
         let link_move = vf
             .link
@@ -117,31 +116,32 @@ impl PreparedVfAdd<'_, '_> {
             .map(|link| LinkMove::of(self.request, self.node, self.pod, vf.pci, link))
             .transpose()?;
         if let Some(link_move) = &link_move {
-            journal.note(Change::Move(link_move.clone()))?;
+            journal.record(Change::Move(link_move.clone()))?;
         }
         if let (Some(link), Some(mac)) = (&vf.link, self.conf.mac) {
             // Some drivers take the address only while no administrative one is set, others only after.
             let _ = self.node.links()?.set_mac(link.index, mac);
         }
         let settings = VfConfigured::of(owner, vf, self.conf);
-        journal.make(Change::Configured(settings.clone()), |_| settings.apply(self.node, &vf.pf))?;
+        journal
+            .record_and_apply(Change::Configured(settings.clone()), |_| settings.apply(self.node, &vf.pf))?;
         let (Some(link_move), Some(link)) = (link_move, &vf.link) else { return Ok(None) };
         let link = link_move.move_to_pod(self.node, self.pod, link)?;
-        if let Some(arrived) = link_move.arrived_as(&link) {
-            journal.note(Change::Move(arrived))?;
+        if let Some(arrived) = link_move.with_actual_index(&link) {
+            journal.record(Change::Move(arrived))?;
         }
-        self.adjust(link).map(Some)
+        self.set_link(link).map(Some)
     }
 
     /// Makes the link itself as the configuration asks, and returns it as it is then.
-    fn adjust(&self, link: Link) -> Result<Link, Error> {
+    fn set_link(&self, link: Link) -> Result<Link, Error> {
         let (links, index) = (&self.pod.links, link.index);
         let (mtu, mac) = (self.conf.mtu.unwrap_or(link.mtu), self.conf.mac.or(link.mac));
         if (mtu, mac) == (link.mtu, link.mac) {
             return Ok(link);
         }
         if mtu != link.mtu {
-            patiently(|| links.set_mtu(index, mtu))?;
+            retry_while_busy(|| links.set_mtu(index, mtu))?;
         }
         if let Some(mac) = self.conf.mac {
             set_mac(links, index, mac)?;
@@ -159,9 +159,13 @@ impl PreparedVfAdd<'_, '_> {
         let (request, node, pod, function) =
             (self.request, self.node, &self.pod.netns, &Function::Pci(self.conf.device));
         let mut addition = exclusive::RdmaAdd { request, node, pod, function, socket };
-        let given = addition.make(journal)?;
+        let given = addition.attach(journal)?;
         let addresses: Vec<_> = result.ips.iter().map(|ip| ip.address.ip()).collect();
-        addition.wait(self.conf.isolation.unwrap_or(ExclusiveRdmaRequirement::Device), &given, &addresses)?;
+        addition.wait_until_ready(
+            self.conf.isolation.unwrap_or(ExclusiveRdmaRequirement::Device),
+            &given,
+            &addresses,
+        )?;
         Ok(given)
     }
 
@@ -189,7 +193,7 @@ impl PreparedVfAdd<'_, '_> {
         result: &AddResult,
         given: &[MovedDevice],
     ) -> Result<(), Error> {
-        let mut entry = entry::describe(NAME, self.request, self.pod, result)?;
+        let mut entry = entry::new_entry(NAME, self.request, self.pod, result)?;
         entry.network.vlan = self.conf.vlan.map(|tag| tag.id.get()).filter(|id| *id != 0);
         entry.rdma = RdmaInfo {
             pci: Some(vf.pci),
@@ -203,6 +207,6 @@ impl PreparedVfAdd<'_, '_> {
             given.fill(&mut entry.rdma);
         }
         let change = PodMapWrite::of(&self.request.attachment);
-        journal.make(Change::Published(change.clone()), |_| change.publish(self.node, &entry))
+        journal.record_and_apply(Change::Published(change.clone()), |_| change.publish(self.node, &entry))
     }
 }

@@ -15,7 +15,7 @@ use tracing::debug;
 use crate::frame;
 
 /// How long the carrier may take. Without it nobody would hear.
-const CARRIER: Duration = Duration::from_millis(200);
+const ANNOUNCE_CARRIER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Announces the result's IPv4 addresses as soon as the link has its carrier. IPv6 does it by itself, when
 /// duplicate address detection ends (`ndisc_notify`).
@@ -37,7 +37,7 @@ pub(crate) fn announce(pod: &PodNetns, link: &Link, result: &AddResult) -> Resul
         debug!(%error, link = %link.name, "the pod's addresses could not be announced");
     };
     for ip in own {
-        let _ = pod.links.announce(link.index, ip).inspect_err(|error| failed(error));
+        let _ = pod.links.request_announcement(link.index, ip).inspect_err(|error| failed(error));
     }
     if let Some(mac) = link.mac.filter(|_| !others.is_empty()) {
         let _ =
@@ -59,7 +59,7 @@ fn wait_for_carrier(pod: &PodNetns, link: &Link) -> Result<bool, Error> {
     let wait = |source| Error::Wait { what: "the carrier of a VF", source };
     let events = pod.netns.run(|| rtnl::events(false))?.map_err(wait)?;
     let budget = Budget::of_call();
-    let deadline = budget.until("the carrier", CARRIER);
+    let deadline = budget.until("the carrier", ANNOUNCE_CARRIER_TIMEOUT);
     loop {
         if is_running()? {
             return Ok(true);
@@ -67,7 +67,7 @@ fn wait_for_carrier(pod: &PodNetns, link: &Link) -> Result<bool, Error> {
         if deadline.has_passed() {
             return Ok(false);
         }
-        events.wait(deadline.at(), CARRIER).map_err(wait)?;
+        events.wait(deadline.at(), ANNOUNCE_CARRIER_TIMEOUT).map_err(wait)?;
     }
 }
 

@@ -63,19 +63,19 @@ impl journal::Change for Change {
         }
     }
 
-    fn outlives_boots(&self) -> bool {
+    fn survives_reboot(&self) -> bool {
         match self {
             Self::Claim(_) | Self::Delegated(_) | Self::Published(_) => true,
             Self::Mac(_) | Self::Move(_) | Self::Configured(_) => false,
-            Self::Rdma(change) => change.outlives_boots(),
+            Self::Rdma(change) => change.survives_reboot(),
         }
     }
 
-    fn guards_later_ones(&self) -> bool {
+    fn revert_last(&self) -> bool {
         // Nobody may have the VF, or its pod's addresses, while something of the pod is left on it.
         match self {
             Self::Claim(_) | Self::Delegated(_) => true,
-            Self::Rdma(change) => change.guards_later_ones(),
+            Self::Rdma(change) => change.revert_last(),
             Self::Mac(_) | Self::Move(_) | Self::Configured(_) | Self::Published(_) => false,
         }
     }

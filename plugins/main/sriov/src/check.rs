@@ -19,7 +19,7 @@ pub(crate) fn check(node: &Node, request: &CheckRequest<'_>) -> Result<(), CniEr
     journal.verify(node)?;
     for change in journal.changes() {
         if let Change::Rdma(change) = change {
-            change.is_in(&pod.netns)?;
+            change.require_in_netns(&pod.netns)?;
         }
     }
     let ifname = request.attachment.ifname.as_str();

@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use addr::{LinkName, MacAddr, PciAddress};
-use plugin::{Budget, Error, Node, patiently};
+use plugin::{Budget, Error, Node, retry_while_busy};
 use rtnl::{Handle, Link};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -11,7 +11,7 @@ use tracing::warn;
 use crate::{error::SriovError, link_settings::VfLinkSettings};
 
 /// How long a driver may take to accept an address. Some do it in the background, or after a reset.
-const MAC_PATIENCE: Duration = Duration::from_secs(10);
+const SET_MAC_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A VF's link as it was at home. What is absent is not known, and not restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl HostLinkState {
     }
 
     /// How a link was by what another program noted. It was down, as free VFs are.
-    pub(crate) fn noted(name: LinkName, mac: Option<MacAddr>, mtu: Option<u32>) -> Self {
+    pub(crate) fn from_go_state(name: LinkName, mac: Option<MacAddr>, mtu: Option<u32>) -> Self {
         Self { name, index: None, mac, permanent_mac: mac, mtu, up: false, altnames: None, settings: None }
     }
 
@@ -79,7 +79,7 @@ impl HostLinkState {
     fn restore_link(&self, links: &Handle, link: &Link) -> Result<Link, Error> {
         // It had none for good, or no pod would have got it: who manages the node's links may have given it some since.
         let addresses = links.permanent_addresses(link.index)?;
-        if addresses.is_empty() && self.is_like(link) {
+        if addresses.is_empty() && self.matches(link) {
             return Ok(link.clone());
         }
         if link.up {
@@ -90,7 +90,7 @@ impl HostLinkState {
         }
         self.restore_names(links, link)?;
         if let Some(mtu) = self.mtu.filter(|mtu| *mtu != link.mtu) {
-            patiently(|| links.set_mtu(link.index, mtu))?;
+            retry_while_busy(|| links.set_mtu(link.index, mtu))?;
         }
         if let Some(mac) = self.mac {
             set_mac(links, link.index, mac)?;
@@ -127,7 +127,7 @@ impl HostLinkState {
         Ok(())
     }
 
-    fn is_like(&self, link: &Link) -> bool {
+    fn matches(&self, link: &Link) -> bool {
         link.name == self.name.as_str()
             && self.mtu.is_none_or(|mtu| link.mtu == mtu)
             && self.mac.is_none_or(|mac| link.mac == Some(mac))
@@ -183,7 +183,7 @@ fn is_writable(name: &str) -> bool {
 /// If it does not have the address in time.
 pub(crate) fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Error> {
     let budget = Budget::of_call();
-    let deadline = budget.until("the address of a VF", MAC_PATIENCE);
+    let deadline = budget.until("the address of a VF", SET_MAC_TIMEOUT);
     let mut cycled = false;
     loop {
         let link = links.link_by_index(index)?;
@@ -214,7 +214,7 @@ pub(crate) fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Er
 }
 
 fn set_up(links: &Handle, index: u32, up: bool) -> Result<(), Error> {
-    Ok(patiently(|| links.set_up(index, up))?)
+    Ok(retry_while_busy(|| links.set_up(index, up))?)
 }
 
 #[cfg(test)]
@@ -230,7 +230,7 @@ mod tests {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let links = Handle::open().unwrap();
             let lo = links.link(&"lo".parse().unwrap()).unwrap();
-            let home = HostLinkState::noted("lo".parse().unwrap(), None, Some(lo.mtu));
+            let home = HostLinkState::from_go_state("lo".parse().unwrap(), None, Some(lo.mtu));
             links.set_up(lo.index, true).unwrap();
             // The second goes with the first, and IPv6's when the link goes down.
             for address in ["10.0.0.1/24", "10.0.0.2/24", "fd00::5/64"] {

@@ -14,14 +14,14 @@ use tracing::info;
 
 use crate::{
     NAME, change::Change, error::SriovError, home::HostLinkState, link_move::LinkMove, mac::SavedAdminMac,
-    settings::VfConfigured, vf::is_anothers,
+    settings::VfConfigured, vf::is_claimed_by_other,
 };
 
 /// Takes back what the Go plugin noted of an attachment, if it noted any.
 ///
 /// # Errors
 /// What is left; the Go plugin's files then stay for the next DEL.
-pub(crate) fn take_back(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
+pub(crate) fn revert_go_attachment(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
     let Attachment { container_id, ifname } = &request.attachment;
     let Some(file) =
         node.go_state.find(NAME, &format!("{container_id}-{ifname}"), node.go_file_lock().at())?
@@ -30,14 +30,15 @@ pub(crate) fn take_back(request: &DelRequest<'_>, node: &Node) -> Result<(), Err
     };
     let Some(noted) = GoSriovState::read(&file) else { return Ok(()) };
     let allocation = node.go_state.allocation(noted.vf);
-    let is_anothers = || is_anothers(node, noted.vf, &request.attachment);
+    let is_anothers = || is_claimed_by_other(node, noted.vf, &request.attachment);
     if file.is_outdated() || (is_anothers()? && allocation.is_none()) {
         info!(vf = %noted.vf, "the VF is another pod's by now and is left alone");
         return Ok(file.remove()?);
     }
     let path = request.netns.as_deref().or_else(|| allocation.as_ref().map(GoVfAllocation::netns));
     // Not held open any longer than this: the pod may be about to end.
-    let changes = noted.changes(node, &request.attachment, path.and_then(go_plugins::living).as_ref())?;
+    let changes =
+        noted.changes(node, &request.attachment, path.and_then(go_plugins::open_if_alive).as_ref())?;
     attachment::revert_all(node, &changes)?;
     if is_anothers()? {
         // An ADD has claimed the VF and waits for this file, to take back what we could not any more.
@@ -53,9 +54,9 @@ pub(crate) fn take_back(request: &DelRequest<'_>, node: &Node) -> Result<(), Err
 ///
 /// # Errors
 /// That such a pod lives; or what is left of one.
-pub(crate) fn make_room(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<(), Error> {
+pub(crate) fn release_go_allocation(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<(), Error> {
     let Some(allocation) = node.go_state.allocation(vf) else { return Ok(()) };
-    if allocation.lives() {
+    if allocation.is_alive() {
         return Err(SriovError::GoPluginHasIt { vf, netns: allocation.netns().to_owned() }.into());
     }
     if let Some(file) = node.go_state.newest_about(NAME, &vf.to_string(), node.go_file_lock().at())?
@@ -83,7 +84,7 @@ pub struct GoSriovState {
 impl GoSriovState {
     /// Reads a file; `None` if it cannot be understood.
     fn read(file: &GoStateFile) -> Option<Self> {
-        Self::of(&file.fields()).inspect_err(|why| file.leave(why)).ok()
+        Self::of(&file.fields()).inspect_err(|why| file.warn_and_keep(why)).ok()
     }
 
     /// Reads what its file says.
@@ -98,7 +99,7 @@ impl GoSriovState {
             vf: vf.parse().map_err(|e| conf.wrong("deviceID", "a PCI address", e))?,
             mac: mac(&former, "AdminMAC")?,
             restore: restore(conf, &former)?,
-            home: home(&former)?,
+            home: host_link_state(&former)?,
         })
     }
 
@@ -110,9 +111,9 @@ impl GoSriovState {
         }
         let Some(pf) = node.sysfs.pf_of(self.vf)? else { return Ok(Vec::new()) };
         let index = node.sysfs.vf_index(self.vf)?;
-        let mac = self.mac.map(|mac| SavedAdminMac::noted(owner, self.vf, pf, index, mac));
-        let link_move = self.home.clone().map(|home| LinkMove::noted(owner, self.vf, pod, home));
-        let settings = VfConfigured::noted(owner, self.vf, pf, index, self.restore.clone());
+        let mac = self.mac.map(|mac| SavedAdminMac::from_go_state(owner, self.vf, pf, index, mac));
+        let link_move = self.home.clone().map(|home| LinkMove::from_go_state(owner, self.vf, pod, home));
+        let settings = VfConfigured::from_go_state(owner, self.vf, pf, index, self.restore.clone());
         Ok(mac
             .map(Change::Mac)
             .into_iter()
@@ -159,12 +160,12 @@ fn vlan(former: &ConfObject<'_>) -> Result<VfVlanTag, CniError> {
     Ok(VfVlanTag { id: id.map_err(invalid("Vlan"))?, qos: qos.map_err(invalid("VlanQoS"))?, proto })
 }
 
-fn home(former: &ConfObject<'_>) -> Result<Option<HostLinkState>, CniError> {
+fn host_link_state(former: &ConfObject<'_>) -> Result<Option<HostLinkState>, CniError> {
     let Some(name) = former.text("HostIFName")? else { return Ok(None) };
     let name: LinkName = name.parse().map_err(|e| former.wrong("HostIFName", "a link's name", e))?;
     // Versions that did not look at the MTU noted 0.
     let mtu = Some(number(former, "MTU")?).filter(|mtu| *mtu != 0);
-    Ok(Some(HostLinkState::noted(name, mac(former, "EffectiveMAC")?, mtu)))
+    Ok(Some(HostLinkState::from_go_state(name, mac(former, "EffectiveMAC")?, mtu)))
 }
 
 fn mac(former: &ConfObject<'_>, key: &str) -> Result<Option<MacAddr>, CniError> {
@@ -209,7 +210,10 @@ mod tests {
         assert_eq!(plain.restore, []);
         assert_eq!(plain.mac, Some(MacAddr::ZERO));
         let mac = "c2:11:22:33:44:55".parse().ok();
-        assert_eq!(plain.home, Some(HostLinkState::noted("ens6f0v1".parse().unwrap(), mac, Some(1500))));
+        assert_eq!(
+            plain.home,
+            Some(HostLinkState::from_go_state("ens6f0v1".parse().unwrap(), mac, Some(1500)))
+        );
 
         let all = noted(&json!({
             "vlan": 5, "MAC": "c2:00:00:00:00:01", "max_tx_rate": 100, "spoofchk": "off", "trust": "on",

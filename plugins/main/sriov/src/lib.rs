@@ -50,7 +50,7 @@ impl JournaledPlugin for SriovPlugin {
     fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
         let needs_link = delegate::needs_link(&request.common).unwrap_or(false);
         let early = needs_link.then(|| delegate::del(request, node));
-        let taken_back = legacy::take_back(request, node);
+        let taken_back = legacy::revert_go_attachment(request, node);
         early.unwrap_or_else(|| delegate::del(request, node))?;
         Ok(taken_back?)
     }
@@ -60,14 +60,14 @@ impl JournaledPlugin for SriovPlugin {
     }
 
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin::Error> {
-        let released = collect::devices(node, ClaimKind::Vf, valid);
-        released.and(collect::devices(node, ClaimKind::Rdma, valid))
+        let released = collect::gc_devices(node, ClaimKind::Vf, valid);
+        released.and(collect::gc_devices(node, ClaimKind::Rdma, valid))
     }
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
         let device = SriovConf::device(&request.common).map_err(not_available)?;
         if SriovConf::isolation(&request.common).map_err(not_available)?.is_some() {
-            exclusive::in_exclusive_mode(node).map_err(not_available)?;
+            exclusive::require_exclusive_mode(node).map_err(not_available)?;
         }
         delegate::status(request, node)?;
         // Which VF is the device plugin's decision; without a fixed one there must be any.

@@ -16,18 +16,18 @@ use tracing::warn;
 use crate::{
     error::SriovError,
     home::HostLinkState,
-    vf::{is_anothers, link_at_home, may_have_link, wait_at_home},
+    vf::{host_link, is_claimed_by_other, may_have_link, wait_for_host_link},
 };
 
 /// How long DEL waits for a VF to come home from a namespace that died: the kernel does that in the
 /// background, in a tenth of a second when it is idle.
-const RETURN: Duration = Duration::from_secs(20);
+const LINK_RETURN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Most of them are home by then.
-const SOON: Duration = Duration::from_secs(1);
+const QUICK_RETURN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often a pod may give its VF new names while it is to go home. As a rule nothing of it runs any more.
-const RENAMINGS: usize = 20;
+const MAX_RENAME_ATTEMPTS: usize = 20;
 
 /// A VF's link was moved into a pod. It is known again by its PCI address, wherever it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ impl LinkMove {
     }
 
     /// The move that another program made, by what it noted.
-    pub(crate) fn noted(
+    pub(crate) fn from_go_state(
         owner: &Attachment,
         vf: PciAddress,
         pod: Option<&NetNs>,
@@ -113,43 +113,45 @@ impl LinkMove {
 
     /// The move as it was made, if the link has another index in the pod than it was to have: kernels before 5.13
     /// choose it themselves.
-    pub(crate) fn arrived_as(&self, link: &Link) -> Option<Self> {
+    pub(crate) fn with_actual_index(&self, link: &Link) -> Option<Self> {
         let arrived = Self { pod_index: Some(link.index), ..self.clone() };
         (arrived != *self).then_some(arrived)
     }
 
     /// Brings the link home and makes it as it was, unless the VF is another attachment's by now.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
-        if is_anothers(node, self.vf, &self.owner)? {
+        if is_claimed_by_other(node, self.vf, &self.owner)? {
             return Ok(());
         }
         let pod = self.pod()?;
         if let Some(pod) = &pod
-            && link_at_home(node, self.vf)?.is_none()
+            && host_link(node, self.vf)?.is_none()
             && let Some(link) = self.find(&pod.links)?
         {
-            self.move_home(pod, &link)?;
+            self.move_to_host(pod, &link)?;
         }
-        if let Some(link) = link_at_home(node, self.vf)? {
+        if let Some(link) = host_link(node, self.vf)? {
             return self.home.restore(node, &link);
         }
         // The VF itself is gone, or a user-space driver or none has it now: there is no link to restore.
         if !may_have_link(node, self.vf)? {
             return Ok(());
         }
-        let returned = match wait_at_home(node, self.vf, SOON)? {
-            None => self.fetch(node).and_then(|()| wait_at_home(node, self.vf, RETURN))?,
+        let returned = match wait_for_host_link(node, self.vf, QUICK_RETURN_TIMEOUT)? {
+            None => self
+                .move_to_host_from_any(node)
+                .and_then(|()| wait_for_host_link(node, self.vf, LINK_RETURN_TIMEOUT))?,
             link => link,
         };
         match returned {
             Some(link) => self.home.restore(node, &link),
             None if !node.sysfs.has(&Function::Pci(self.vf))? => Ok(()),
-            None => Err(SriovError::NotReturned { vf: self.vf, waited: RETURN }.into()),
+            None => Err(SriovError::NotReturned { vf: self.vf, waited: LINK_RETURN_TIMEOUT }.into()),
         }
     }
 
     /// Brings the link home from wherever the pod moved it on to, if it is in a namespace that something holds.
-    fn fetch(&self, node: &Node) -> Result<(), Error> {
+    fn move_to_host_from_any(&self, node: &Node) -> Result<(), Error> {
         for netns in other_netns()? {
             // One that ends meanwhile gives the link back by itself.
             let Ok(pod) = PodNetns::of(netns) else { continue };
@@ -159,8 +161,8 @@ impl LinkMove {
                 continue;
             };
             warn!(vf = %self.vf, netns = %pod.id(), "the pod moved the VF on to another namespace");
-            return match self.move_home(&pod, &link) {
-                Err(_) if link_at_home(node, self.vf)?.is_some() => Ok(()),
+            return match self.move_to_host(&pod, &link) {
+                Err(_) if host_link(node, self.vf)?.is_some() => Ok(()),
                 moved => moved,
             };
         }
@@ -193,7 +195,7 @@ impl LinkMove {
         Ok(links.links()?.into_iter().find(|link| link.device.as_ref() == Some(&device)))
     }
 
-    fn move_home(&self, pod: &PodNetns, link: &Link) -> Result<(), Error> {
+    fn move_to_host(&self, pod: &PodNetns, link: &Link) -> Result<(), Error> {
         let home = NetNs::current()?;
         if let Err(error) = self.home.restore_mac(&pod.links, link) {
             // At home it is tried again; here it must not keep the link from going.
@@ -206,11 +208,11 @@ impl LinkMove {
     /// taken where it goes, and older ones make two links of one name.
     fn move_named(&self, pod: &PodNetns, home: &NetNs, link: &Link) -> Result<(), Error> {
         let mut altnames = !link.altnames.is_empty();
-        for _ in 0..RENAMINGS {
+        for _ in 0..MAX_RENAME_ATTEMPTS {
             if altnames && let Err(error) = pod.links.remove_altnames(link.index) {
                 warn!(%error, vf = %self.vf, "the names that the pod gave the VF could not be taken away");
             }
-            let taken = match self.move_under_its_name(pod, home, link) {
+            let taken = match self.move_with_former_name(pod, home, link) {
                 Err(error) if error.is_exists() => error,
                 moved => return Ok(moved?),
             };
@@ -219,13 +221,13 @@ impl LinkMove {
             altnames = !link.altnames.is_empty();
             if !altnames {
                 warn!(error = %taken, vf = %self.vf, "both its names are taken at home; it gets another");
-                return self.move_under_any_name(pod, home, &link);
+                return self.move_with_temporary_name(pod, home, &link);
             }
         }
         Err(SriovError::RenamedFaster(self.vf).into())
     }
 
-    fn move_under_its_name(&self, pod: &PodNetns, home: &NetNs, link: &Link) -> Result<(), rtnl::Error> {
+    fn move_with_former_name(&self, pod: &PodNetns, home: &NetNs, link: &Link) -> Result<(), rtnl::Error> {
         let name = &self.home.name;
         match pod.links.move_link(link.index, home, name, self.home.index()) {
             Err(rtnl::Error::Netlink(e)) if e.errno() == Some(Errno::EBUSY) => {
@@ -235,7 +237,7 @@ impl LinkMove {
         }
     }
 
-    fn move_under_any_name(&self, pod: &PodNetns, home: &NetNs, link: &Link) -> Result<(), Error> {
+    fn move_with_temporary_name(&self, pod: &PodNetns, home: &NetNs, link: &Link) -> Result<(), Error> {
         let any = "dev%d".parse().map_err(|source| SriovError::Nameless { vf: self.vf, source })?;
         Ok(pod.links.move_link(link.index, home, &any, None)?)
     }

@@ -8,12 +8,12 @@
 use std::fmt;
 
 use addr::{Attachment, MacAddr, PciAddress};
-use plugin::{Error, Node, patiently};
+use plugin::{Error, Node, retry_while_busy};
 use rtnl::{VfIndex, VfSetting};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 
-use crate::vf::{HostVf, VfParent, is_anothers};
+use crate::vf::{HostVf, VfParent, is_claimed_by_other};
 
 /// The address that a PF showed for a VF before its settings were changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ impl SavedAdminMac {
     }
 
     /// What another program noted.
-    pub(crate) fn noted(
+    pub(crate) fn from_go_state(
         owner: &Attachment,
         vf: PciAddress,
         pf: PciAddress,
@@ -45,7 +45,7 @@ impl SavedAdminMac {
 
     /// Has the PF show it again.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
-        if !node.sysfs.has(&Function::Pci(self.vf))? || is_anothers(node, self.vf, &self.owner)? {
+        if !node.sysfs.has(&Function::Pci(self.vf))? || is_claimed_by_other(node, self.vf, &self.owner)? {
             return Ok(());
         }
         let (pf, now) = VfParent::find(node, self.pf, self.index)?;
@@ -54,7 +54,7 @@ impl SavedAdminMac {
         }
         let (links, mac) = (node.links()?, VfSetting::Mac(self.mac));
         // The link has just got its address back, and some drivers reset the VF for that.
-        Ok(patiently(|| links.set_vf(pf.link.index, self.index, mac))?)
+        Ok(retry_while_busy(|| links.set_vf(pf.link.index, self.index, mac))?)
     }
 }
 

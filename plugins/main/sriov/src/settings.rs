@@ -4,7 +4,7 @@ use std::fmt;
 
 use addr::{Attachment, PciAddress};
 use nix::errno::Errno;
-use plugin::{Error, Node, patiently};
+use plugin::{Error, Node, retry_while_busy};
 use rtnl::{VfIndex, VfSetting, VfSettings, VfVlanTag};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
@@ -12,7 +12,7 @@ use sysfs::Function;
 use crate::{
     conf::SriovConf,
     error::SriovError,
-    vf::{HostVf, VfParent, is_anothers},
+    vf::{HostVf, VfParent, is_claimed_by_other},
 };
 
 /// A VF was configured through its PF.
@@ -49,7 +49,7 @@ impl VfConfigured {
     }
 
     /// The changes that another program made, by what brings the former settings back.
-    pub(crate) fn noted(
+    pub(crate) fn from_go_state(
         owner: &Attachment,
         vf: PciAddress,
         pf: PciAddress,
@@ -64,18 +64,23 @@ impl VfConfigured {
     /// # Errors
     /// The first that the driver refused, by name.
     pub(crate) fn apply(&self, node: &Node, pf: &VfParent) -> Result<(), Error> {
-        let apart = self.at_once(node, pf, &self.set)?;
+        let apart = self.set_in_one_message(node, pf, &self.set)?;
         apart.iter().try_for_each(|change| self.set_one(node, pf, *change))
     }
 
     /// Makes changes by one message, and returns those that are to be made one by one: a refusal does not name its
     /// setting, and a driver that resets the VF for the first refuses the next.
-    fn at_once(&self, node: &Node, pf: &VfParent, changes: &[VfSetting]) -> Result<Vec<VfSetting>, Error> {
+    fn set_in_one_message(
+        &self,
+        node: &Node,
+        pf: &VfParent,
+        changes: &[VfSetting],
+    ) -> Result<Vec<VfSetting>, Error> {
         if changes.len() < 2 {
             return Ok(changes.to_vec());
         }
         let links = node.links()?;
-        if links.set_vf_at_once(pf.link.index, self.index, changes).is_ok() {
+        if links.set_vf_in_one_message(pf.link.index, self.index, changes).is_ok() {
             return Ok(Vec::new());
         }
         let now = links.vf_settings(pf.link.index, self.index)?;
@@ -83,7 +88,7 @@ impl VfConfigured {
     }
 
     fn set_one(&self, node: &Node, pf: &VfParent, change: VfSetting) -> Result<(), Error> {
-        let Err(error) = self.set_patiently(node, pf, change) else { return Ok(()) };
+        let Err(error) = self.set_with_retry(node, pf, change) else { return Ok(()) };
         let unsupported = matches!(
             &error,
             Error::Link(rtnl::Error::Netlink(e)) if matches!(e.errno(), Some(Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT))
@@ -96,14 +101,14 @@ impl VfConfigured {
         Err(SriovError::UnsupportedSetting { key, driver, pf, vf: self.vf, source: error }.into())
     }
 
-    fn set_patiently(&self, node: &Node, pf: &VfParent, change: VfSetting) -> Result<(), Error> {
+    fn set_with_retry(&self, node: &Node, pf: &VfParent, change: VfSetting) -> Result<(), Error> {
         let links = node.links()?;
-        Ok(patiently(|| links.set_vf(pf.link.index, self.index, change))?)
+        Ok(retry_while_busy(|| links.set_vf(pf.link.index, self.index, change))?)
     }
 
     /// Brings the former settings back, unless the VF is another attachment's by now.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
-        if self.restore.is_empty() || is_anothers(node, self.vf, &self.owner)? {
+        if self.restore.is_empty() || is_claimed_by_other(node, self.vf, &self.owner)? {
             return Ok(());
         }
         // With the PF's VFs, or the PF itself, the settings are gone.
@@ -113,7 +118,7 @@ impl VfConfigured {
         let (pf, now) = VfParent::find(node, self.pf, self.index)?;
         let changed: Vec<_> = self.restore.iter().filter(|it| !it.is_in_place(&now)).copied().collect();
         let mut result = Ok(());
-        for change in self.at_once(node, &pf, &changed)? {
+        for change in self.set_in_one_message(node, &pf, &changed)? {
             // Kept going: one setting that cannot be restored must not keep the others from it.
             result = result.and(self.restore_one(node, &pf, change));
         }

@@ -12,7 +12,7 @@ use sysfs::Function;
 use crate::error::SriovError;
 
 /// How long a VF may be on its way home from a namespace that died. The kernel does it in the background.
-const RETURN: Duration = Duration::from_secs(20);
+const VF_RETURN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Drivers that give a VF to user space: it has no link.
 const USER_SPACE_DRIVERS: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
@@ -90,21 +90,21 @@ impl HostVf {
         let index = node.sysfs.vf_index(pci)?;
         let link = Self::link(node, pci)?;
         if let Some(link) = &link {
-            is_ethernet(pci, link)?;
-            is_free(node, pci, link)?;
+            require_ethernet(pci, link)?;
+            require_unused(node, pci, link)?;
         }
         let (pf, settings) = VfParent::find(node, pf, index)?;
         Ok(Self { pci, pf, index, link, settings })
     }
 
     fn link(node: &Node, pci: PciAddress) -> Result<Option<Link>, Error> {
-        if let Some(link) = link_at_home(node, pci)? {
+        if let Some(link) = host_link(node, pci)? {
             return Ok(Some(link));
         }
         let driver = node.sysfs.driver(&Function::Pci(pci))?;
         match driver.as_deref() {
             Some(driver) if USER_SPACE_DRIVERS.contains(&driver) => Ok(None),
-            Some(driver) => wait_at_home(node, pci, RETURN)?
+            Some(driver) => wait_for_host_link(node, pci, VF_RETURN_TIMEOUT)?
                 .map(Some)
                 .ok_or_else(|| SriovError::NoLink { vf: pci, driver: driver.to_owned() }.into()),
             None => Err(SriovError::NoDriver(pci).into()),
@@ -114,7 +114,7 @@ impl HostVf {
 
 /// Refuses an InfiniBand VF. Its network device is IP over InfiniBand, which belongs to its RDMA device: the kernel removes
 /// it when that moves to another namespace, and makes it anew in the first one.
-fn is_ethernet(pci: PciAddress, link: &Link) -> Result<(), Error> {
+fn require_ethernet(pci: PciAddress, link: &Link) -> Result<(), Error> {
     if link.hardware != rtnl::INFINIBAND {
         return Ok(());
     }
@@ -123,7 +123,7 @@ fn is_ethernet(pci: PciAddress, link: &Link) -> Result<(), Error> {
 
 /// Refuses a VF that the node itself uses: moving it would take its addresses, or its place in a bond. What DHCP or a router
 /// gave it for a time is nobody's use of it: NetworkManager, or the kernel by itself, asks for some on every link that is up.
-fn is_free(node: &Node, pci: PciAddress, link: &Link) -> Result<(), Error> {
+fn require_unused(node: &Node, pci: PciAddress, link: &Link) -> Result<(), Error> {
     let links = node.links()?;
     let used = match link.controller.map(|index| links.link_by_index(index)).transpose()? {
         Some(controller) => Some(format!("belongs to {}", controller.name)),
@@ -137,8 +137,14 @@ fn is_free(node: &Node, pci: PciAddress, link: &Link) -> Result<(), Error> {
 }
 
 /// Whether another attachment has a VF: then nothing of it may be touched.
-pub(crate) fn is_anothers(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<bool, Error> {
-    Ok(claim::is_anothers(&node.state, node.claims_lock().at(), ClaimKind::Vf, &Function::Pci(vf), owner)?)
+pub(crate) fn is_claimed_by_other(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<bool, Error> {
+    Ok(claim::is_claimed_by_other(
+        &node.state,
+        node.claims_lock().at(),
+        ClaimKind::Vf,
+        &Function::Pci(vf),
+        owner,
+    )?)
 }
 
 /// Whether a VF is there and bound to a driver that gives it a link.
@@ -152,7 +158,7 @@ pub(crate) fn may_have_link(node: &Node, vf: PciAddress) -> Result<bool, Error> 
 }
 
 /// The link of a VF, if it is in the node's namespace.
-pub(crate) fn link_at_home(node: &Node, pci: PciAddress) -> Result<Option<Link>, Error> {
+pub(crate) fn host_link(node: &Node, pci: PciAddress) -> Result<Option<Link>, Error> {
     let function = Function::Pci(pci);
     if !node.sysfs.has(&function)? {
         return Ok(None);
@@ -163,12 +169,16 @@ pub(crate) fn link_at_home(node: &Node, pci: PciAddress) -> Result<Option<Link>,
 }
 
 /// Waits for a VF that is on its way home; `None` if it does not come within `patience`.
-pub(crate) fn wait_at_home(node: &Node, pci: PciAddress, patience: Duration) -> Result<Option<Link>, Error> {
+pub(crate) fn wait_for_host_link(
+    node: &Node,
+    pci: PciAddress,
+    patience: Duration,
+) -> Result<Option<Link>, Error> {
     let wait = |source| Error::Wait { what: "a VF to come home", source };
     let events = rtnl::events(false).map_err(wait)?;
     let deadline = node.budget.until("a VF to come home", patience);
     loop {
-        let link = link_at_home(node, pci)?;
+        let link = host_link(node, pci)?;
         if link.is_some() || deadline.has_passed() || !node.sysfs.has(&Function::Pci(pci))? {
             return Ok(link);
         }
@@ -200,8 +210,8 @@ mod tests {
             device: None,
             settings: rtnl::LinkSettings::default(),
         };
-        is_ethernet(pci, &link(rtnl::ETHERNET)).unwrap();
-        let error = CniError::from(is_ethernet(pci, &link(rtnl::INFINIBAND)).unwrap_err());
+        require_ethernet(pci, &link(rtnl::ETHERNET)).unwrap();
+        let error = CniError::from(require_ethernet(pci, &link(rtnl::INFINIBAND)).unwrap_err());
         assert_eq!(error.code, cni::ErrorCode::UNSUPPORTED_FIELD);
         assert!(error.msg.contains("0000:af:00.2") && error.msg.contains("InfiniBand"), "{error:?}");
         assert!(error.details.contains("ib-sriov"), "{error:?}");

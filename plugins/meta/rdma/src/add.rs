@@ -19,9 +19,9 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
     };
     let need = ExclusiveRdmaRequirement::of(&request.common)?;
     let pod = plugin::netns_of(&request.netns, request.own_netns_allowed)?;
-    let socket = exclusive::in_exclusive_mode(node)?;
+    let socket = exclusive::require_exclusive_mode(node)?;
     let function = conf::function(request, &pod, &prev)?;
-    may_be_moved(node, request, &function)?;
+    require_movable(node, request, &function)?;
     let beginning = JournalSpec {
         plugin: NAME,
         attachment: &request.attachment,
@@ -32,26 +32,36 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
     let journal = attachment::begin(node, &beginning)?;
     let mut addition = RdmaAdd { request, node, pod: &pod, function: &function, socket };
     let addresses: Vec<_> = prev.ips.iter().map(|ip| ip.address.ip()).collect();
-    attachment::all_or_nothing(journal, node, |journal| {
-        let given = addition.make(journal)?;
-        addition.wait(need, &given, &addresses)?;
-        addition.describe(journal, &given)
+    attachment::run_or_revert(journal, node, |journal| {
+        let given = addition.attach(journal)?;
+        addition.wait_until_ready(need, &given, &addresses)?;
+        addition.update_pod_map(journal, &given)
     })?;
     Ok(prev)
 }
 
 /// Refuses a function that is not there, or whose VF another attachment has.
-fn may_be_moved(node: &Node, request: &AddRequest<'_>, function: &Function) -> Result<(), Error> {
+fn require_movable(node: &Node, request: &AddRequest<'_>, function: &Function) -> Result<(), Error> {
     if !node.sysfs.has(function)? {
         return Err(CniError::config(format!("deviceID: there is no device {function} on this node")).into());
     }
-    if claim::is_anothers(&node.state, node.claims_lock().at(), ClaimKind::Vf, function, &request.attachment)?
-    {
+    if claim::is_claimed_by_other(
+        &node.state,
+        node.claims_lock().at(),
+        ClaimKind::Vf,
+        function,
+        &request.attachment,
+    )? {
         return Err(RdmaError::InUse(function.clone()).into());
     }
     // What a killed ADD of this plugin left has a journal of this plugin.
-    if claim::is_owners(&node.state, node.claims_lock().at(), ClaimKind::Rdma, function, &request.attachment)?
-        && attachment::find::<RdmaChange>(node, NAME, &request.attachment)?.is_none()
+    if claim::is_claimed_by(
+        &node.state,
+        node.claims_lock().at(),
+        ClaimKind::Rdma,
+        function,
+        &request.attachment,
+    )? && attachment::find::<RdmaChange>(node, NAME, &request.attachment)?.is_none()
     {
         let msg = format!("the pod has the RDMA device of {function} already: sriov has rdmaIsolation");
         let details = "take rdma out of the chain, or rdmaIsolation out of sriov; nothing was changed";

@@ -19,15 +19,15 @@ const VERSION: &str = "1.0";
 ///
 /// # Errors
 /// What is left; the Go plugin's file then stays for the next DEL.
-pub(crate) fn take_back(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
+pub(crate) fn revert_go_attachment(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
     let Attachment { container_id, ifname } = &request.attachment;
     let name = format!("{}-{container_id}-{ifname}", request.common.conf.name);
     let Some(file) = node.go_state.find(NAME, &name, node.go_file_lock().at())? else { return Ok(()) };
-    let noted = GoRdmaState::of(&file.fields()).inspect_err(|why| file.leave(why));
+    let noted = GoRdmaState::of(&file.fields()).inspect_err(|why| file.warn_and_keep(why));
     let Ok(noted) = noted else { return Ok(()) };
     let GoRdmaState { function, device } = &noted;
     if file.is_outdated()
-        || claim::is_anothers(
+        || claim::is_claimed_by_other(
             &node.state,
             node.claims_lock().at(),
             ClaimKind::Rdma,
@@ -80,8 +80,13 @@ impl GoRdmaState {
         };
         let path = request.netns.as_deref().or_else(|| Some(allocation.as_ref()?.netns()));
         // Not held open any longer than this: the pod may be about to end.
-        let pod = path.and_then(go_plugins::living);
-        RdmaChange::Move(DeviceMove::noted(&request.attachment, &self.function, &self.device, pod.as_ref()))
+        let pod = path.and_then(go_plugins::open_if_alive);
+        RdmaChange::Move(DeviceMove::from_go_state(
+            &request.attachment,
+            &self.function,
+            &self.device,
+            pod.as_ref(),
+        ))
     }
 }
 

@@ -34,7 +34,7 @@ impl JournaledPlugin for RdmaPlugin {
     }
 
     fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
-        Ok(legacy::take_back(request, node)?)
+        Ok(legacy::revert_go_attachment(request, node)?)
     }
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
@@ -43,14 +43,14 @@ impl JournaledPlugin for RdmaPlugin {
             return Err(plugin::Error::from(RdmaError::NoAttachment(request.attachment.clone())).into());
         };
         journal.verify(node)?;
-        journal.changes().iter().try_for_each(|change| change.is_in(&pod)).map_err(Into::into)
+        journal.changes().iter().try_for_each(|change| change.require_in_netns(&pod)).map_err(Into::into)
     }
 
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin::Error> {
-        collect::devices(node, ClaimKind::Rdma, valid)
+        collect::gc_devices(node, ClaimKind::Rdma, valid)
     }
 
     fn status(&self, node: &Node, _: &StatusRequest<'_>) -> Result<(), Error> {
-        exclusive::in_exclusive_mode(node).map(drop).map_err(not_available)
+        exclusive::require_exclusive_mode(node).map(drop).map_err(not_available)
     }
 }

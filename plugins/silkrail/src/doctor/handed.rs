@@ -13,7 +13,7 @@ const NODE_FILE: &str = "/etc/silkrail/node.yaml";
 
 /// What `silkrail gc` would show.
 pub(super) fn leftovers(root: &Path, state_dir: &Path) -> Result<Vec<Leftover>, String> {
-    gc::leftovers(root, &below(root, state_dir)).map_err(|why| why.to_string())
+    gc::stale_resources(root, &below(root, state_dir)).map_err(|why| why.to_string())
 }
 
 /// What `silkrail apply` would make of the node; nothing if it has no node file.

@@ -78,7 +78,7 @@ fn an_address_goes_only_if_it_may_and_is_its_owners() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1"]));
     let address = node.claim(&pool, "c@net1").unwrap();
     let release = |owner: &str, may: bool| {
-        node.store.release_if::<StoreError>(address, &attachment(owner), || Ok(may)).unwrap()
+        node.store.release_when::<StoreError>(address, &attachment(owner), || Ok(may)).unwrap()
     };
     assert_eq!(release("c@net1", false), crate::ReleaseOutcome::Kept);
     assert!(matches!(release("x@net1", true), crate::ReleaseOutcome::NotOurs(_)));
@@ -100,7 +100,7 @@ fn a_claim_that_is_being_removed_is_not_taken_for_ones_own() {
                 std::thread::sleep(Duration::from_millis(100));
                 Ok::<_, StoreError>(true)
             };
-            store.release_if(address, &attachment("c@net1"), slow).unwrap()
+            store.release_when(address, &attachment("c@net1"), slow).unwrap()
         });
         is_inside.recv().unwrap();
         node.store.claims.take(address, "c@net1").unwrap();

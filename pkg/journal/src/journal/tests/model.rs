@@ -110,18 +110,19 @@ impl JournalModel {
             }
             JournalStep::MakeFails { name } => {
                 self.noted.push(NAMES[*name].into());
-                let refused = journal.make::<(), _>(PutChange(NAMES[*name].into()), |_| Err(Error::Injected));
+                let refused = journal
+                    .record_and_apply::<(), _>(PutChange(NAMES[*name].into()), |_| Err(Error::Injected));
                 assert!(matches!(refused, Err(Error::Injected)));
                 self.journal = Some(journal);
             }
             JournalStep::Note { name } => {
-                journal.note(PutChange(NAMES[*name].into())).unwrap();
+                journal.record(PutChange(NAMES[*name].into())).unwrap();
                 self.noted.push(NAMES[*name].into());
                 self.journal = Some(journal);
             }
             JournalStep::TornNote { name, missing } => {
                 let before = self.length();
-                journal.note(PutChange(NAMES[*name].into())).unwrap();
+                journal.record(PutChange(NAMES[*name].into())).unwrap();
                 self.tear(before, *missing);
             }
             JournalStep::Complete => {
@@ -196,7 +197,7 @@ impl JournalModel {
 
 /// Makes a change, and is killed before or after it.
 fn make(journal: &mut Journal<PutChange>, node: &JournalFixture, name: &str, kill: Option<KillPoint>) {
-    let made = journal.make(PutChange(name.into()), |change| {
+    let made = journal.record_and_apply(PutChange(name.into()), |change| {
         kill_at(kill == Some(KillPoint::Before));
         node.present.borrow_mut().insert(change.0.clone());
         kill_at(kill == Some(KillPoint::After));
