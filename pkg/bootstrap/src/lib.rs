@@ -18,39 +18,39 @@
 #![forbid(unsafe_code)]
 
 mod apply;
-mod broken;
+mod broken_function;
+mod execute;
 mod guid_file;
-mod hardware;
-mod identity;
-mod make;
-mod memory;
 mod node_file;
-mod plain;
+mod pci_backend;
+mod pf_record;
+mod pf_refusal;
 mod plan;
-mod policy;
-mod ready;
+mod ready_marker;
 mod recover;
-mod refusal;
 mod report;
+mod serde_errors;
+mod stable_address;
 mod step;
-mod system;
+mod sysfs_backend;
 #[cfg(test)]
 mod tests;
+mod vf_policy;
 
 pub use apply::{Apply, ApplyError, lock};
-pub use broken::{RecoverMethod, RecoverStep};
+pub use broken_function::{RecoverMethod, RecoverStep};
+pub use execute::{PfFailure, PfFailureCause, ProgressCallback, execute};
 pub use guid_file::GuidFile;
-pub use hardware::{PciBackend, PciBackendError};
-pub use identity::{stable_guid, stable_mac};
-pub use make::{PfFailure, PfFailureCause, ProgressCallback, execute};
-pub use memory::PfRecord;
 pub use node_file::{
     GuidPolicy, InvalidNodeFile, LinkState, MacPolicy, NodeFile, PfSelector, PfSpec, VfSpec,
 };
+pub use pci_backend::{PciBackend, PciBackendError};
+pub use pf_record::PfRecord;
+pub use pf_refusal::PfRefusal;
 pub use plan::{ApplyPermissions, PfPlan, ProvisionPlan, plan};
-pub use ready::ReadyMarker;
+pub use ready_marker::ReadyMarker;
 pub use recover::{Recover, RecoverError, RecoverReport};
-pub use refusal::PfRefusal;
 pub use report::{ApplyReport, ModeReport};
+pub use stable_address::{stable_guid, stable_mac};
 pub use step::{PfStep, vfs};
-pub use system::{SysfsBackend, write_attribute};
+pub use sysfs_backend::{SysfsBackend, write_attribute};

@@ -8,7 +8,7 @@ use rdma::NetnsMode;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{GuidFile, plain};
+use crate::{GuidFile, serde_errors};
 
 /// The content of a node file, `/etc/silkrail/node.yaml`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -171,7 +171,7 @@ impl NodeFile {
         };
         has_shape(&document)?;
         let file: Self = serde_path_to_error::deserialize(document).map_err(|error| {
-            let what = plain::text(&error.inner().to_string());
+            let what = serde_errors::text(&error.inner().to_string());
             InvalidNodeFile::Content { path: error.path().to_string(), what }
         })?;
         for (number, pf) in file.pfs.iter().enumerate() {
@@ -190,10 +190,12 @@ impl NodeFile {
 
 /// Where keys are expected, serde would take a list of their values too.
 fn has_shape(document: &Value) -> Result<(), InvalidNodeFile> {
-    let Some(keys) = document.as_object() else { return Err(InvalidNodeFile::Shape(plain::kind(document))) };
+    let Some(keys) = document.as_object() else {
+        return Err(InvalidNodeFile::Shape(serde_errors::kind(document)));
+    };
     let wrong = |path: String, is: &Value| InvalidNodeFile::Content {
         path,
-        what: format!("expected keys and values, found {}", plain::kind(is)),
+        what: format!("expected keys and values, found {}", serde_errors::kind(is)),
     };
     for (number, pf) in keys.get("pfs").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let Some(settings) = pf.as_object() else { return Err(wrong(format!("pfs[{number}]"), pf)) };

@@ -6,7 +6,7 @@ use addr::PciAddress;
 use inventory::{Inventory, Pf};
 use serde::Serialize;
 
-use crate::{InvalidNodeFile, NodeFile, PfRecord, PfRefusal, PfSpec, PfStep, policy::VfPolicy};
+use crate::{InvalidNodeFile, NodeFile, PfRecord, PfRefusal, PfSpec, PfStep, vf_policy::VfPolicy};
 
 /// What the caller agrees to.
 #[derive(Debug, Clone, Copy, Default)]

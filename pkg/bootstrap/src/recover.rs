@@ -10,7 +10,7 @@ use rtnl::Handle;
 use serde::Serialize;
 
 use crate::{
-    PciBackendError, RecoverMethod, RecoverStep as Step, SysfsBackend, broken::BrokenFunction, lock,
+    PciBackendError, RecoverMethod, RecoverStep as Step, SysfsBackend, broken_function::BrokenFunction, lock,
 };
 
 /// How long a link may take to have its carrier.

@@ -9,8 +9,8 @@ use plugin::{
     Error, Node, PodNetns,
     attachment::{self, JournalSpec},
     delegate::{self, DelegateAdd},
-    entry::{self, PodMapWrite},
     interface,
+    pod_map_entry::{self, PodMapWrite},
 };
 use rtnl::{Handle, Link, NewLink, indexes_above};
 use tracing::info;
@@ -155,7 +155,7 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
         sharing: Option<&SharedPorts>,
         result: &AddResult,
     ) -> Result<(), Error> {
-        let mut entry = entry::new_entry(K::NAME, self.request, self.pod, result)?;
+        let mut entry = pod_map_entry::new_entry(K::NAME, self.request, self.pod, result)?;
         entry.rdma.master = Some(self.parent.link.name.clone());
         if let Some(sharing) = sharing {
             sharing.wait_and_describe(self.node, result, &mut entry.rdma)?;

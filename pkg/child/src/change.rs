@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use plugin::{Error, Node, delegate::DelegateAdd, entry::PodMapWrite};
+use plugin::{Error, Node, delegate::DelegateAdd, pod_map_entry::PodMapWrite};
 use serde::{Deserialize, Serialize};
 
 use crate::link::ChildLink;

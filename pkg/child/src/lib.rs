@@ -14,8 +14,8 @@ mod change;
 mod check;
 mod conf;
 mod error;
-mod kind;
 mod link;
+mod link_kind;
 mod parent;
 mod ports;
 mod sharing;
@@ -24,7 +24,7 @@ use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest}
 use plugin::{JournaledPlugin, Node, delegate, not_available};
 
 pub use conf::ParentConf;
-pub use kind::ChildLinkKind;
+pub use link_kind::ChildLinkKind;
 
 use self::{change::Change, conf::ChildLinkConf, parent::Parent, sharing::SharedPorts};
 

@@ -10,25 +10,25 @@
 
 mod args;
 mod conf;
+mod conf_object;
 mod environment;
 mod error;
-mod fields;
+mod operation;
 mod plugin;
 mod request;
 mod result;
 mod serve;
-mod verb;
 mod version;
 
 pub use args::CniArgs;
 pub use conf::NetConf;
+pub use conf_object::ConfObject;
 pub use error::{Error, ErrorCode};
-pub use fields::ConfObject;
+pub use operation::Operation;
 pub use plugin::Plugin;
 pub use request::{
     AddRequest, AttachmentRequest, CallContext, CheckRequest, DelRequest, GcRequest, StatusRequest,
 };
 pub use result::{AddResult, Dns, IpConfig, ResultInterface, ResultRoute};
 pub use serve::{CallIo, CallOutcome, serve};
-pub use verb::Operation;
 pub use version::Version;

@@ -8,7 +8,7 @@ use plugin::{Error, Node};
 use serde::{Deserialize, Serialize};
 use state::claim::DeviceClaim;
 
-use crate::{described::PodMapUpdate, device_move::DeviceMove};
+use crate::{device_move::DeviceMove, pod_map_update::PodMapUpdate};
 
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]

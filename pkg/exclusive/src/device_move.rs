@@ -18,9 +18,9 @@ use sysfs::Function;
 use tracing::warn;
 
 use crate::{
+    char_device_numbers::{refusal, restore_numbers},
     error::ExclusiveError,
-    renumbered::{refusal, restore_numbers},
-    turn::MoveGuard,
+    move_guard::MoveGuard,
 };
 
 /// How long DEL waits for a device to come home from a namespace that died: the kernel does that in the

@@ -2,24 +2,24 @@
 //!
 //! In exclusive mode an RDMA device is in one network namespace. Read [`RdmaAdd`] first; what it changes on the node is
 //! [`RdmaChange`]. The kernel gives a device that moves new numbers for its character devices, which a container has been
-//! given by then: [`turn`] sees to it that they are the same again, and [`renumbered`] remembers those that are not.
+//! given by then: [`move_guard`] sees to it that they are the same again, and [`char_device_numbers`] remembers those that are not.
 
 #![forbid(unsafe_code)]
 
-mod addition;
 mod change;
-mod described;
+mod char_device_numbers;
 mod device_move;
+mod device_ready;
 mod error;
-mod need;
-mod ready;
-mod renumbered;
-mod turn;
+mod move_guard;
+mod pod_map_update;
+mod rdma_add;
+mod requirement;
 
-pub use addition::{MovedDevice, RdmaAdd, require_exclusive_mode};
 pub use change::RdmaChange;
 pub use device_move::DeviceMove;
-pub use need::ExclusiveRdmaRequirement;
+pub use rdma_add::{MovedDevice, RdmaAdd, require_exclusive_mode};
+pub use requirement::ExclusiveRdmaRequirement;
 
 /// The plugin whose only changes these are.
 pub const PLUGIN: &str = "rdma";

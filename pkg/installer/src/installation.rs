@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Error, InstallStore, ReleaseVersion, ReplacedFile, Sha256, destination,
-    place::{self, FileAttributes},
+    Error, InstallStore, ReleaseVersion, ReplacedFile, Sha256,
+    atomic_install::{self, FileAttributes},
+    destination,
+    install_record::InstallRecord,
     probe,
-    record::InstallRecord,
     source::SourceProgram,
     target::{InstallStep, InstallTarget, MODE},
 };
@@ -115,14 +116,14 @@ impl Installer {
     pub fn apply(&self) -> Result<Vec<PlannedFile>, Error> {
         let _lock = self.store.lock()?;
         for dir in self.directories() {
-            place::discard_all(dir)?;
+            atomic_install::discard_all(dir)?;
         }
         let noted = self.store.load()?;
         let steps = self.steps(&noted)?;
         let done = self.carry_out(&steps, noted);
         if done.is_err() {
             // What is left of it was not published; the next run would remove it too.
-            let _ = self.directories().into_iter().try_for_each(place::discard_all);
+            let _ = self.directories().into_iter().try_for_each(atomic_install::discard_all);
         }
         done.map(|()| steps.iter().map(PlannedFile::of).collect())
     }
@@ -136,10 +137,10 @@ impl Installer {
         }
         self.save_record(&mut record, steps, InstallStep::entry_meanwhile)?;
         for step in changing(steps) {
-            place::publish(&step.target.here)?;
+            atomic_install::publish(&step.target.here)?;
         }
         for dir in self.directories() {
-            place::sync(dir)?;
+            atomic_install::sync(dir)?;
         }
         self.save_record(&mut record, steps, |step| step.entry.clone())
     }
@@ -164,9 +165,9 @@ impl Installer {
         for step in changing(steps).filter(of_program) {
             let path = &step.target.here;
             match &file {
-                Some(file) => place::link(file, path, &program.content, EXECUTABLE)?,
+                Some(file) => atomic_install::link(file, path, &program.content, EXECUTABLE)?,
                 None => {
-                    let made = place::write(path, &program.content, EXECUTABLE)?;
+                    let made = atomic_install::write(path, &program.content, EXECUTABLE)?;
                     runs_there(&made, program, path)?;
                     file = Some(made);
                 }
@@ -180,7 +181,7 @@ impl Installer {
         &self,
         record: &mut InstallRecord,
         steps: &[InstallStep],
-        entry: fn(&InstallStep) -> crate::record::InstalledFile,
+        entry: fn(&InstallStep) -> crate::install_record::InstalledFile,
     ) -> Result<(), Error> {
         let mut new = record.clone();
         let ours = steps.iter().filter(|step| step.action != InstallAction::LeftAlone);

@@ -12,33 +12,33 @@
 
 #![forbid(unsafe_code)]
 
+mod atomic_install;
 mod attachments;
 mod destination;
 mod elf;
 mod error;
-mod existing;
+mod existing_file;
+mod install_record;
 mod installation;
 mod label;
-mod names;
-mod place;
+mod name_selection;
 mod probe;
-mod record;
-mod release;
 mod sha256;
 mod source;
 mod store;
 mod target;
-mod trust;
+mod trusted_owners;
 mod uninstall;
+mod version;
 
 #[cfg(test)]
 mod testing;
 
 pub use error::Error;
+pub use install_record::ReplacedFile;
 pub use installation::{InstallAction, InstallOptions, Installer, PlannedFile};
-pub use names::{NameSelection, UnknownName};
-pub use record::ReplacedFile;
-pub use release::ReleaseVersion;
+pub use name_selection::{NameSelection, UnknownName};
 pub use sha256::Sha256;
 pub use store::InstallStore;
 pub use uninstall::{RemovalOutcome, RemovedFile, uninstall};
+pub use version::ReleaseVersion;

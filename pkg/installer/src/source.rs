@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, ReleaseVersion, Sha256, elf, probe, trust};
+use crate::{Error, ReleaseVersion, Sha256, elf, probe, trusted_owners};
 
 /// What the file of all CNI plugins calls itself.
 pub(crate) const PLUGINS: &str = "silkrail-cni";
@@ -44,7 +44,7 @@ impl SourceProgram {
         let paths = PLACES.iter().flat_map(|place| files.iter().map(move |file| from.join(place).join(file)));
         let found = paths.into_iter().find(|path| path.is_file());
         let path = found.ok_or_else(|| Error::NoSource { name: name.to_owned(), dir: from.to_owned() })?;
-        let path = trust::require_trusted(&path).map_err(|why| Error::Untrusted { path, why })?;
+        let path = trusted_owners::require_trusted(&path).map_err(|why| Error::Untrusted { path, why })?;
         let content = fs::read(&path).map_err(Error::io("read", &path))?;
         if let Some(is) = elf::machine(&content).filter(|is| is != std::env::consts::ARCH) {
             return Err(Error::WrongMachine { path, is });

@@ -10,8 +10,8 @@ use std::{
 
 use crate::{
     Error, Sha256,
-    place::{self, FileAttributes},
-    record::InstallRecord,
+    atomic_install::{self, FileAttributes},
+    install_record::InstallRecord,
 };
 
 /// How long another installation may take.
@@ -69,8 +69,8 @@ impl InstallStore {
         }
         let lock = File::open(&self.dir).map_err(Error::io("open", &self.dir))?;
         statefile::lock(&lock, &self.dir, Instant::now() + INSTALL_LOCK_TIMEOUT).map_err(Error::Busy)?;
-        place::discard_all(&self.dir)?;
-        place::discard_all(&dir)?;
+        atomic_install::discard_all(&self.dir)?;
+        atomic_install::discard_all(&dir)?;
         Ok(lock)
     }
 
@@ -86,9 +86,9 @@ impl InstallStore {
     pub(crate) fn save(&self, record: &InstallRecord) -> Result<(), Error> {
         let path = self.record();
         let text = record.text().map_err(|e| Error::io("write", &path)(e.into()))?;
-        place::write(&path, &text, FileAttributes { mode: 0o644, owner: None })?;
-        place::publish(&path)?;
-        place::sync(&self.dir)
+        atomic_install::write(&path, &text, FileAttributes { mode: 0o644, owner: None })?;
+        atomic_install::publish(&path)?;
+        atomic_install::sync(&self.dir)
     }
 
     /// Keeps a content.
@@ -98,9 +98,9 @@ impl InstallStore {
             return Ok(());
         }
         let path = self.backup(&sha256);
-        place::write(&path, content, KEPT)?;
-        place::publish(&path)?;
-        place::sync(&self.backups())
+        atomic_install::write(&path, content, KEPT)?;
+        atomic_install::publish(&path)?;
+        atomic_install::sync(&self.backups())
     }
 
     /// A content that was kept.
@@ -120,10 +120,10 @@ impl InstallStore {
     /// Removes the record and every backup, and the directories if nothing else is in them.
     pub(crate) fn clear(&self, backups: &[Sha256]) -> Result<(), Error> {
         for sha256 in backups {
-            place::remove(&self.backup(sha256))?;
+            atomic_install::remove(&self.backup(sha256))?;
         }
         // Last: without it, nothing tells whose the backups are.
-        place::remove(&self.record())?;
+        atomic_install::remove(&self.record())?;
         for dir in [&self.backups(), &self.dir, self.dir.parent().unwrap_or(&self.dir)] {
             let _ = fs::remove_dir(dir); // a backup that nothing refers to is for people to judge
         }

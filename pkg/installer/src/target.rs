@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use crate::{
     Error, InstallAction, ReleaseVersion, Sha256,
-    existing::ExistingFile,
-    record::{InstalledFile, ReplacedFile},
+    existing_file::ExistingFile,
+    install_record::{InstalledFile, ReplacedFile},
     source::SourceProgram,
 };
 

@@ -6,10 +6,11 @@ use std::{
 };
 
 use crate::{
-    Error, InstallStore, ReplacedFile, Sha256, attachments,
-    existing::ExistingFile,
-    place::{self, FileAttributes},
-    record::InstalledFile,
+    Error, InstallStore, ReplacedFile, Sha256,
+    atomic_install::{self, FileAttributes},
+    attachments,
+    existing_file::ExistingFile,
+    install_record::InstalledFile,
 };
 
 /// What becomes of one file.
@@ -74,7 +75,7 @@ pub fn uninstall(
 /// Notes what is left; without anything left, no note and no backup is.
 fn drop_from_record(
     store: &InstallStore,
-    mut record: crate::record::InstallRecord,
+    mut record: crate::install_record::InstallRecord,
     left: BTreeMap<PathBuf, InstalledFile>,
 ) -> Result<(), Error> {
     let backups: Vec<_> = record.files.values().filter_map(backup).collect();
@@ -136,23 +137,24 @@ fn judge(
 fn remove_link(store: &InstallStore, removal: &RemovedFile, entry: &InstalledFile) -> Result<(), Error> {
     let here = store.here(&removal.path);
     match (&removal.outcome, &entry.origin) {
-        (RemovalOutcome::Removed, _) => place::remove(&here)?,
+        (RemovalOutcome::Removed, _) => atomic_install::remove(&here)?,
         (RemovalOutcome::Restored, Some(origin)) => {
             restore(store, &here, origin)?;
-            place::publish(&here)?;
+            atomic_install::publish(&here)?;
         }
         _ => return Ok(()),
     }
-    place::sync(here.parent().unwrap_or(Path::new("/")))
+    atomic_install::sync(here.parent().unwrap_or(Path::new("/")))
 }
 
 fn restore(store: &InstallStore, here: &Path, origin: &ReplacedFile) -> Result<(), Error> {
     match origin {
-        ReplacedFile::Link { target } => place::point(here, target),
+        ReplacedFile::Link { target } => atomic_install::point(here, target),
         ReplacedFile::File { sha256, mode, uid, gid } => {
             let path = store.backup(sha256);
             let content = store.read_backup(sha256).map_err(|why| Error::Record { path, why })?;
-            place::write(here, &content, FileAttributes { mode: *mode, owner: Some((*uid, *gid)) }).map(drop)
+            atomic_install::write(here, &content, FileAttributes { mode: *mode, owner: Some((*uid, *gid)) })
+                .map(drop)
         }
     }
 }
@@ -271,9 +273,9 @@ mod tests {
         // It had put one back, removed one, and written half of the third.
         let path = Path::new("/opt/cni/bin/macvlan");
         restore(&store, &store.here(path), record.files[path].origin.as_ref().unwrap()).unwrap();
-        place::publish(&store.here(path)).unwrap();
+        atomic_install::publish(&store.here(path)).unwrap();
         fs::remove_file(bin(&dir, "sriov")).unwrap();
-        fs::write(place::temporary(&bin(&dir, "ipvlan")), "half").unwrap();
+        fs::write(atomic_install::temporary(&bin(&dir, "ipvlan")), "half").unwrap();
         assert_eq!(
             run(&dir, false, false).unwrap(),
             [RemovalOutcome::Restored, RemovalOutcome::Gone, RemovalOutcome::Gone]

@@ -11,7 +11,7 @@ use sysfs::{Function, Sysfs};
 use crate::{
     Error, PciIds, Pf, PfLink, ProtectionReason, Vf,
     links::HostLinks,
-    users::{FunctionView, UsageEvidence, kernel_users},
+    vf_users::{FunctionView, UsageEvidence, kernel_users},
 };
 
 /// Where a node's files are.
@@ -187,7 +187,7 @@ mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     use super::*;
-    use crate::{VfUser, tree::InventoryFixture};
+    use crate::{VfUser, test_fixture::InventoryFixture};
 
     fn read(tree: &InventoryFixture) -> Pf {
         let node =

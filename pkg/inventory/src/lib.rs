@@ -10,12 +10,12 @@ mod inventory;
 mod links;
 mod pf;
 #[cfg(test)]
-mod tree;
-mod users;
+mod test_fixture;
 mod vf;
+mod vf_users;
 
 pub use error::Error;
 pub use inventory::{Inventory, NodePaths};
 pub use pf::{PciIds, Pf, PfLink, ProtectionReason};
-pub use users::VfUser;
 pub use vf::Vf;
+pub use vf_users::VfUser;

@@ -7,38 +7,38 @@
 #![forbid(unsafe_code)]
 
 mod document;
-mod family;
-mod index;
+mod index_record;
+mod invalid_value;
+mod ip_family;
+mod ip_range;
+mod ip_ranges;
 mod keys;
 mod name;
 mod pattern;
 mod pool;
+mod pool_index;
+mod pool_selection;
+mod pool_warnings;
 mod pools;
-mod problem;
-mod range;
-mod ranges;
-mod record;
-mod remarks;
-mod requested;
-mod select;
-mod selection;
+mod requested_address;
+mod select_pools;
 mod spec;
 mod status;
 mod store;
 
-pub use family::IpFamily;
-pub use index::PoolQuery;
+pub use invalid_value::{InvalidPool, InvalidValue};
+pub use ip_family::IpFamily;
+pub use ip_range::{InvalidIpRange, IpRange};
+pub use ip_ranges::IpRanges;
 pub use name::{InvalidPoolName, PoolName};
 pub use pool::{Pool, PoolAffinity, PoolRoute};
-pub use pools::{IgnoredDocument, PoolReadError, Pools};
-pub use problem::{InvalidPool, InvalidValue};
-pub use range::{InvalidIpRange, IpRange};
-pub use ranges::IpRanges;
-pub use remarks::PoolWarnings;
-pub use requested::{AddressUnavailable, UnavailableReason};
-pub use selection::{
+pub use pool_index::PoolQuery;
+pub use pool_selection::{
     NameList, PodNamespace, PoolRequest, PoolSelection, SelectError, SkipReason, SkipReasons, SkippedPool,
 };
+pub use pool_warnings::PoolWarnings;
+pub use pools::{IgnoredDocument, PoolReadError, Pools};
+pub use requested_address::{AddressUnavailable, UnavailableReason};
 pub use store::{
     AddressClaim, ClaimOwner, LocalStore, MAX_ADDRESSES, MapHeader, PoolUsage, ReleaseOutcome, StoreError,
 };

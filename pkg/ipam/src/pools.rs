@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     InvalidPool, InvalidValue, InvalidYaml, IpRange, Pool, PoolWarnings, SkipReason, SkippedPool,
     document::{self, PoolDocument},
-    index::{self, PoolDirListing, PoolQuery},
+    pool_index::{self, PoolDirListing, PoolQuery},
 };
 
 /// Pools in the order they were read, each name once.
@@ -160,12 +160,14 @@ impl Pools {
         keep: bool,
     ) -> Result<Self, PoolReadError> {
         let listing = PoolDirListing::of(path);
-        if let Some(found) = listing.as_ref().and_then(|listing| index::find(state, path, listing, wanted)) {
+        if let Some(found) =
+            listing.as_ref().and_then(|listing| pool_index::find(state, path, listing, wanted))
+        {
             return Ok(found);
         }
         let pools = Self::read_dir(path)?;
         if let Some(listing) = listing.filter(|_| keep && !pools.passing) {
-            index::write_index(state, path, &listing, &pools);
+            pool_index::write_index(state, path, &listing, &pools);
         }
         Ok(pools)
     }

@@ -11,8 +11,8 @@ use std::{
 use crate::{
     AbortError, Change, Error, JournalContent, JournalHeader, RevertFailure,
     content::{JournalLine, terminated, whole_lines},
-    fault,
-    head::boot_id,
+    fault_injection,
+    header::boot_id,
 };
 
 /// The journal of one attachment. While this value lives, nobody else works on the attachment.
@@ -117,7 +117,7 @@ impl<C: Change> Journal<C> {
     ) -> Result<T, E> {
         self.record(change)?;
         let made = self.content.changes.last().map(make).transpose()?;
-        fault::point()?;
+        fault_injection::point()?;
         made.ok_or(Error::Injected).map_err(E::from)
     }
 
@@ -128,7 +128,7 @@ impl<C: Change> Journal<C> {
     pub fn record(&mut self, change: C) -> Result<(), Error> {
         self.append(&JournalLine::Change(&change))?;
         self.content.changes.push(change);
-        fault::point()
+        fault_injection::point()
     }
 
     /// Says that the attachment is as it should be.
@@ -136,7 +136,7 @@ impl<C: Change> Journal<C> {
     /// # Errors
     /// If that cannot be written down.
     pub fn complete(&mut self) -> Result<(), Error> {
-        fault::point()?;
+        fault_injection::point()?;
         self.append(&JournalLine::<&C>::Complete(true))?;
         self.content.complete = true;
         Ok(())
@@ -189,7 +189,9 @@ impl<C: Change> Journal<C> {
                 continue;
             }
             let reverted = change.revert(node).map_err(|why| why.to_string());
-            if let Err(why) = reverted.and_then(|()| fault::point().map_err(|fault| fault.to_string())) {
+            if let Err(why) =
+                reverted.and_then(|()| fault_injection::point().map_err(|fault| fault.to_string()))
+            {
                 left.push(RevertFailure { change: change.to_string(), why });
             }
         }

@@ -14,14 +14,14 @@
 mod change;
 mod content;
 mod error;
-mod fault;
-mod head;
+mod fault_injection;
+mod header;
 mod journal;
-mod record;
+mod journal_status;
 
 pub use change::Change;
 pub use content::JournalContent;
 pub use error::{AbortError, Error, RevertFailure};
-pub use head::{JournalHeader, boot_id};
+pub use header::{JournalHeader, boot_id};
 pub use journal::Journal;
-pub use record::{JournalReadError, JournalStatus};
+pub use journal_status::{JournalReadError, JournalStatus};

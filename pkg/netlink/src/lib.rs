@@ -9,14 +9,14 @@
 
 #![forbid(unsafe_code)]
 
-mod answers;
 mod engine;
 mod error;
-mod events;
 mod extack;
+mod notifications;
+mod replies;
 
-pub use answers::{Replies, ReplyError};
 pub use engine::{NetlinkFamily, Socket};
 pub use error::Error;
-pub use events::Notifications;
 pub use extack::Extack;
+pub use notifications::Notifications;
+pub use replies::{Replies, ReplyError};

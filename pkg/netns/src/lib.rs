@@ -17,7 +17,7 @@
 mod cookie;
 mod holders;
 mod id;
-mod living;
+mod liveness;
 mod node;
 mod others;
 
@@ -34,7 +34,7 @@ use std::{
 
 pub use holders::NotOnNode;
 pub use id::NetNsId;
-pub use living::{LiveNetns, NetnsLiveness, sees_every_process};
+pub use liveness::{LiveNetns, NetnsLiveness, sees_every_process};
 use nix::{
     libc,
     sched::{CloneFlags, setns, unshare},

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::{
     NetNsId, NotOnNode,
     holders::{NetnsHolder, open_in_processes},
-    living::threads_and_mounts,
+    liveness::threads_and_mounts,
 };
 
 /// A network namespace and what holds it.

@@ -6,21 +6,21 @@
 #![forbid(unsafe_code)]
 
 mod address;
-mod answer;
 mod attributes;
 mod handle;
 mod link;
 mod link_settings;
 mod message;
 mod neighbour;
+mod object;
 mod old_kernel;
 mod route;
 mod vf;
 
-pub use answer::RtnlObject;
 pub use handle::{Error, Handle};
 pub use link::{ETHERNET, INFINIBAND, Link, LinkKind, NewLink, indexes_above};
 pub use link_settings::LinkSettings;
+pub use object::RtnlObject;
 pub use route::{Route, RouteKey, RoutePosition, RouteScopeId};
 pub use vf::{VfIndex, VfSetting, VfSettings, VfVlanTag};
 

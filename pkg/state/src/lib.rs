@@ -8,10 +8,10 @@
 #![forbid(unsafe_code)]
 
 pub mod claim;
-mod dir;
 mod error;
 pub mod journals;
 pub mod orphans;
+mod state_dir;
 
-pub use dir::StateDir;
 pub use error::Error;
+pub use state_dir::StateDir;

@@ -196,7 +196,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::tree::SysfsFixture;
+    use crate::test_fixture::SysfsFixture;
 
     #[test]
     fn the_table_is_read_past_its_holes() {

@@ -22,7 +22,7 @@ mod pci;
 mod rdma;
 mod root;
 #[cfg(test)]
-mod tree;
+mod test_fixture;
 
 pub use error::Error;
 pub use function::{AuxiliaryName, Function, InvalidFunction};

@@ -125,7 +125,7 @@ mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     use super::*;
-    use crate::tree::SysfsFixture;
+    use crate::test_fixture::SysfsFixture;
 
     const PF: &str = "0000:af:00.0";
 

@@ -213,7 +213,7 @@ fn links_in(path: &Path) -> Result<Vec<LinkName>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::SysfsFixture;
+    use crate::test_fixture::SysfsFixture;
 
     fn pci(text: &str) -> PciAddress {
         text.parse().unwrap()

@@ -187,7 +187,7 @@ impl Sysfs {
 mod tests {
     use std::fs;
 
-    use crate::{Error, Function, tree::SysfsFixture};
+    use crate::{Error, Function, test_fixture::SysfsFixture};
 
     fn function(text: &str) -> Function {
         text.parse().unwrap()

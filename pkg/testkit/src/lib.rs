@@ -27,22 +27,22 @@
     reason = "it is part of tests: a panic is how they fail"
 )]
 
-mod answer;
 mod binaries;
-mod call;
 mod fake_ipam;
+mod netns_view;
 mod node;
-mod observe;
+mod plugin_call;
+mod plugin_output;
 mod pod;
 mod snapshot;
 mod wait;
 
-pub use answer::{Answer, Refusal};
 pub use binaries::Binaries;
-pub use call::Call;
 pub use fake_ipam::{FakeIpam, Recorded};
+pub use netns_view::Observe;
 pub use node::TestNode;
-pub use observe::Observe;
+pub use plugin_call::Call;
+pub use plugin_output::{Answer, Refusal};
 pub use pod::Pod;
 pub use snapshot::Snapshot;
 pub use wait::wait_until;

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Observe, TestNode, observe::Inside};
+use crate::{Observe, TestNode, netns_view::Inside};
 
 /// Keys of the tools' output that change by themselves, or that a new link gets anew.
 const VOLATILE: [&str; 8] = [

@@ -8,14 +8,14 @@
 #![forbid(unsafe_code)]
 
 mod change;
-mod knob;
-mod memory;
+mod desired_value;
 mod profile;
-mod tuning;
-mod wanted;
+mod saved_settings;
+mod setting;
+mod tuner;
 
 pub use change::{SettingChange, SettingOutcome};
-pub use knob::Setting;
-pub use memory::SavedSettings;
 pub use profile::{InvalidProfile, TuneProfile};
-pub use tuning::{Error, Tuner};
+pub use saved_settings::SavedSettings;
+pub use setting::Setting;
+pub use tuner::{Error, Tuner};

@@ -169,8 +169,8 @@ fn a_newer_release_is_not_replaced_unless_forced() {
 fn what_a_killed_run_left_is_removed_and_the_rest_is_done() {
     let node = InstallerFixture::new();
     plugins(&node.path("macvlan"), "0.1.0");
-    fs::write(place::temporary(&node.path("macvlan")), "half").unwrap();
-    fs::write(place::temporary(&node.path("bridge")), "half").unwrap();
+    fs::write(atomic_install::temporary(&node.path("macvlan")), "half").unwrap();
+    fs::write(atomic_install::temporary(&node.path("bridge")), "half").unwrap();
     // It had noted both and renamed one.
     let installation = Installer::new(&node.options()).unwrap();
     let lock = installation.store.lock().unwrap();

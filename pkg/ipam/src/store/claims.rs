@@ -25,7 +25,7 @@ use nix::{
 
 use crate::{
     StoreError,
-    store::{kill, lock::lock},
+    store::{kill_point, lock::lock},
 };
 
 /// How long a removal waits for another one before it gives up.
@@ -112,7 +112,7 @@ impl ClaimDir {
         let name = address.to_string();
         // The link may go between the two calls; then it is tried again. Twice is bad luck enough.
         for _ in 0..3 {
-            kill::point();
+            kill_point::point();
             match symlinkat(owner, &self.directory, name.as_str()) {
                 Ok(()) => return Ok(ClaimAttempt::Ours),
                 Err(Errno::EEXIST) => {}
@@ -158,7 +158,7 @@ impl ClaimDir {
         if !before()? {
             return Ok(ReleaseOutcome::Kept);
         }
-        kill::point();
+        kill_point::point();
         unlinkat(&self.directory, name.as_str(), UnlinkatFlags::NoRemoveDir)
             .map_err(StoreError::io("remove claim", self.path.join(name)))?;
         Ok(ReleaseOutcome::Released)
@@ -177,15 +177,15 @@ impl ClaimDir {
             }
         }
         let failed = || StoreError::io("replace claim", self.path.join(&name));
-        kill::point();
+        kill_point::point();
         // A killed process may have left one; under the lock it is nobody's.
         match unlinkat(&self.directory, REPLACEMENT, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(errno) => return Err(failed()(errno)),
         }
-        kill::point();
+        kill_point::point();
         symlinkat(to, &self.directory, REPLACEMENT).map_err(failed())?;
-        kill::point();
+        kill_point::point();
         renameat(&self.directory, REPLACEMENT, &self.directory, name.as_str()).map_err(failed())
     }
 

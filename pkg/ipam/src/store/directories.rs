@@ -13,7 +13,7 @@ use nix::{
     sys::stat::Mode,
 };
 
-use crate::{StoreError, store::kill};
+use crate::{StoreError, store::kill_point};
 
 /// The boot ID, if it is one: it becomes a directory's name.
 pub(crate) fn checked(boot_id: &str) -> Result<&str, StoreError> {
@@ -41,7 +41,7 @@ pub(crate) fn open(path: &Path) -> Result<Option<OwnedFd>, StoreError> {
 pub(crate) fn make(state: &Path, boot_id: &str) -> Result<bool, StoreError> {
     let root = root(state, checked(boot_id)?);
     let above = state.join("ipam");
-    kill::point();
+    kill_point::point();
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&above);
     made.map_err(StoreError::io("make directory", above))?;
     let first = make_one(&root)?;
@@ -51,7 +51,7 @@ pub(crate) fn make(state: &Path, boot_id: &str) -> Result<bool, StoreError> {
 }
 
 fn make_one(path: &Path) -> Result<bool, StoreError> {
-    kill::point();
+    kill_point::point();
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -79,7 +79,7 @@ pub(crate) fn siblings(root: &Path) -> Result<Vec<String>, StoreError> {
 
 /// Removes a directory with everything in it. It may be gone already.
 pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
-    kill::point();
+    kill_point::point();
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", path)(error)),
         _ => Ok(()),

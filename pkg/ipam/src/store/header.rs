@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::{IpFamily, IpRanges, ranges::NumberedRange};
+use crate::{IpFamily, IpRanges, ip_ranges::NumberedRange};
 
 /// The most addresses of one pool that are given out: its first 2^24. Their map has 2 MiB.
 pub const MAX_ADDRESSES: u32 = 1 << 24;

@@ -39,7 +39,7 @@ use crate::{
     IpRanges, PoolName, StoreError,
     store::{
         header::{MapHeader, ROTOR_AT},
-        kill,
+        kill_point,
         lock::lock,
     },
 };
@@ -72,7 +72,7 @@ pub(crate) struct AddressMap {
 impl MapDir {
     /// Locks a pool's map file, made if need be.
     pub(crate) fn lock(&self, pool: &PoolName, deadline: Instant) -> Result<File, StoreError> {
-        kill::point();
+        kill_point::point();
         let file = match self.open(pool, OFlag::O_CREAT) {
             // A link, a directory or a socket is in its place.
             Err(StoreError::Io { source, .. })
@@ -104,7 +104,7 @@ impl MapDir {
     /// No pool has such a name.
     fn rename_quarantined(&self, pool: &PoolName) -> Result<(), StoreError> {
         let (path, aside) = (self.path.join(pool.as_str()), format!("{pool}@bad"));
-        kill::point();
+        kill_point::point();
         renameat(&self.directory, pool.as_str(), &self.directory, aside.as_str())
             .map_err(StoreError::io("set aside", &path))?;
         warn!(map = %path.display(), %aside, "a map of addresses could not be read, was set aside and is made anew");
@@ -192,21 +192,21 @@ impl AddressMap {
                 *byte |= 1 << (ordinal % 8);
             }
         }
-        kill::point();
+        kill_point::point();
         file.set_len(0)?;
-        kill::point();
+        kill_point::point();
         file.set_len(header.file_len())?;
-        kill::point();
+        kill_point::point();
         file.write_all_at(&table, MapHeader::LEN as u64)?;
         let mut at = header.bitmap_at();
         for chunk in bitmap.chunks(4096) {
             if chunk.iter().any(|byte| *byte != 0) {
-                kill::point();
+                kill_point::point();
                 file.write_all_at(chunk, at)?; // the rest stays a hole
             }
             at += chunk.len() as u64;
         }
-        kill::point();
+        kill_point::point();
         file.write_all_at(&header.to_bytes(), 0)?;
         Ok(Self { file, header })
     }
@@ -229,7 +229,7 @@ impl AddressMap {
 
     /// Writes one byte of the bitmap.
     pub(crate) fn write_bits(&self, at: u64, byte: u8) -> io::Result<()> {
-        kill::point();
+        kill_point::point();
         self.file.write_all_at(&[byte], self.header.bitmap_at() + at)
     }
 
@@ -244,7 +244,7 @@ impl AddressMap {
     /// Lets the next search begin behind that ordinal.
     pub(crate) fn set_rotor(&mut self, ordinal: u32) -> io::Result<()> {
         self.header.rotor = (ordinal + 1) % self.header.bits;
-        kill::point();
+        kill_point::point();
         self.file.write_all_at(&self.header.rotor.to_le_bytes(), ROTOR_AT)
     }
 }

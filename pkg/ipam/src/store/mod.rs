@@ -13,11 +13,11 @@
 mod claims;
 mod directories;
 mod error;
+mod free_address;
 mod header;
-mod kill;
+mod kill_point;
 mod lock;
 mod map;
-mod room;
 mod search;
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,14 @@
 //! Calling the IPAM plugin: in this process if it is this executable, as another process otherwise.
 
 mod change;
-mod collect;
 mod exec;
 mod find;
+mod gc;
 
 use cni::{AddRequest, AddResult, CallContext, CheckRequest, DelRequest, Error, Operation, StatusRequest};
 
 pub use change::DelegateAdd;
-pub use collect::gc;
+pub use gc::gc;
 
 use self::{exec::DelegateCall, find::Delegate};
 use crate::Node;

@@ -20,9 +20,8 @@ use crate::{
     change::{Change, ClaimedAddress},
     conf::IpamConf,
     error::IpamError,
-    full,
-    note::PodInterfaceNote,
-    reclaim, requested, restart,
+    pod_interface_note::PodInterfaceNote,
+    pool_full, reclaim, requested, sandbox_restart,
 };
 
 /// How long another process may hold a pool's lock. It normally does for microseconds.
@@ -57,7 +56,7 @@ fn allocate(
     let store = LocalStore::open(node.state.root(), boot_id()?)?;
     let note = PodInterfaceNote::of(&request.attachment, request.common.args.get("K8S_POD_UID"));
     let may_stay = |claim: &ClaimedAddress| can_keep(claim, &selection, &requested);
-    let kept = restart::take_over_addresses(journal, node, &store, request, note.as_ref(), may_stay)?;
+    let kept = sandbox_restart::take_over_addresses(journal, node, &store, request, note.as_ref(), may_stay)?;
     let mut giving = AddressAllocation { journal, node, store: &store, request, conf };
     let claims = giving.claims(&selection, &requested, kept)?;
     if let Some(note) = note {
@@ -147,9 +146,9 @@ impl AddressAllocation<'_> {
         let family = pools.first().map_or(IpFamily::V4, |pool| pool.family());
         match self.conf.select_knowing_all(&self.request.common, ifname) {
             Ok((selection, all)) => {
-                full::error(self.node, self.store, ifname, selection.of(family), &all.unusable())
+                pool_full::error(self.node, self.store, ifname, selection.of(family), &all.unusable())
             }
-            Err(_) => full::error(self.node, self.store, ifname, pools, ""),
+            Err(_) => pool_full::error(self.node, self.store, ifname, pools, ""),
         }
     }
 

@@ -8,7 +8,7 @@ use ipam::{ClaimOwner, LocalStore};
 use plugin::{Error, Node};
 use serde::{Deserialize, Serialize};
 
-use crate::{error::IpamError, note::PodInterfaceNote};
+use crate::{error::IpamError, pod_interface_note::PodInterfaceNote};
 
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -9,17 +9,17 @@ mod add;
 mod change;
 mod conf;
 mod error;
-mod full;
-mod note;
+mod pod_interface_note;
+mod pool_full;
 mod reclaim;
 mod requested;
-mod restart;
+mod sandbox_restart;
 mod status;
 
 use addr::Attachment;
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
 use ipam::LocalStore;
-use plugin::{JournaledPlugin, Node, attachment, collect, not_available};
+use plugin::{JournaledPlugin, Node, attachment, not_available, orphan_gc};
 use state::journals;
 
 use self::{change::Change, error::IpamError};
@@ -51,7 +51,7 @@ impl JournaledPlugin for IpamPlugin {
     }
 
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin::Error> {
-        collect::gc_addresses(node, valid)
+        orphan_gc::release_addresses(node, valid)
     }
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {

@@ -8,8 +8,9 @@ use plugin::{
     Error, Node, PodNetns,
     attachment::{self, JournalSpec},
     delegate::{self, DelegateAdd},
-    entry::{self, PodMapWrite},
-    interface, retry_while_busy,
+    interface,
+    pod_map_entry::{self, PodMapWrite},
+    retry_while_busy,
 };
 use podmap::RdmaInfo;
 use rdma::Socket;
@@ -19,8 +20,8 @@ use sysfs::Function;
 use tracing::info;
 
 use crate::{
-    NAME, announce, change::Change, conf::SriovConf, home::set_mac, legacy, link_move::LinkMove,
-    mac::SavedAdminMac, settings::VfConfigured, vf::HostVf,
+    NAME, admin_mac::SavedAdminMac, change::Change, conf::SriovConf, go_plugin, gratuitous_arp,
+    host_link_state::set_mac, link_move::LinkMove, vf::HostVf, vf_settings::VfConfigured,
 };
 
 /// Gives a pod its VF.
@@ -46,7 +47,7 @@ struct PreparedVfAdd<'a, 'r> {
 impl PreparedVfAdd<'_, '_> {
     fn attach(&self, journal: &mut Journal<Change>, rdma: Option<Socket>) -> Result<AddResult, Error> {
         self.claim(journal)?;
-        legacy::release_go_allocation(self.node, self.conf.device, &self.request.attachment)?;
+        go_plugin::release_go_allocation(self.node, self.conf.device, &self.request.attachment)?;
         self.pod.require_name_free(&self.request.attachment.ifname)?;
         let vf = HostVf::find(self.node, self.conf.device)?;
         self.require_mtu_fits(&vf)?;
@@ -66,7 +67,7 @@ impl PreparedVfAdd<'_, '_> {
         self.publish(journal, &vf, &result, given.as_deref().unwrap_or_default())?;
         if let Some(link) = &link {
             // Last, for it waits until the link has a carrier, which comes while the rest is done.
-            announce::announce(self.pod, link, &result)?;
+            gratuitous_arp::announce(self.pod, link, &result)?;
         }
         info!(vf = %vf.pci, pf = %vf.pf.link.name, "attached");
         Ok(result)
@@ -193,7 +194,7 @@ impl PreparedVfAdd<'_, '_> {
         result: &AddResult,
         given: &[MovedDevice],
     ) -> Result<(), Error> {
-        let mut entry = entry::new_entry(NAME, self.request, self.pod, result)?;
+        let mut entry = pod_map_entry::new_entry(NAME, self.request, self.pod, result)?;
         entry.network.vlan = self.conf.vlan.map(|tag| tag.id.get()).filter(|id| *id != 0);
         entry.rdma = RdmaInfo {
             pci: Some(vf.pci),

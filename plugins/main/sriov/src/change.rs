@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use plugin::{Error, Node, delegate::DelegateAdd, entry::PodMapWrite};
+use plugin::{Error, Node, delegate::DelegateAdd, pod_map_entry::PodMapWrite};
 use serde::{Deserialize, Serialize};
 use state::claim::DeviceClaim;
 
-use crate::{link_move::LinkMove, mac::SavedAdminMac, settings::VfConfigured};
+use crate::{admin_mac::SavedAdminMac, link_move::LinkMove, vf_settings::VfConfigured};
 
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]

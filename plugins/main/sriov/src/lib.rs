@@ -1,33 +1,33 @@
 //! `sriov`: a VF of a NIC into the pod, configured, and back as it was.
 //!
 //! Read [`add`] first. A VF is claimed ([`state::claim`]), so that nobody else takes it and a late DEL knows that
-//! it is not its own any more; configured through its PF ([`settings`]); and moved into the pod
+//! it is not its own any more; configured through its PF ([`vf_settings`]); and moved into the pod
 //! ([`link_move`]). Each of these is a change that can be taken back, wherever the VF is by then: in the pod,
 //! on its way home from a namespace that died, or at home under a strange name.
 
 #![forbid(unsafe_code)]
 
 mod add;
-mod announce;
+mod admin_mac;
+mod arp_frame;
 mod change;
 mod check;
 mod conf;
 mod error;
-mod frame;
-mod home;
-mod legacy;
+mod go_plugin;
+mod gratuitous_arp;
+mod host_link_state;
 mod link_move;
 mod link_settings;
-mod mac;
-mod settings;
 mod vf;
+mod vf_settings;
 
 use addr::Attachment;
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
-use plugin::{JournaledPlugin, Node, collect, delegate, not_available};
+use plugin::{JournaledPlugin, Node, delegate, not_available, orphan_gc};
 use state::claim::ClaimKind;
 
-pub use legacy::GoSriovState;
+pub use go_plugin::GoSriovState;
 
 use self::{change::Change, conf::SriovConf, vf::HostVf};
 
@@ -50,7 +50,7 @@ impl JournaledPlugin for SriovPlugin {
     fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
         let needs_link = delegate::needs_link(&request.common).unwrap_or(false);
         let early = needs_link.then(|| delegate::del(request, node));
-        let taken_back = legacy::revert_go_attachment(request, node);
+        let taken_back = go_plugin::revert_go_attachment(request, node);
         early.unwrap_or_else(|| delegate::del(request, node))?;
         Ok(taken_back?)
     }
@@ -60,8 +60,8 @@ impl JournaledPlugin for SriovPlugin {
     }
 
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin::Error> {
-        let released = collect::gc_devices(node, ClaimKind::Vf, valid);
-        released.and(collect::gc_devices(node, ClaimKind::Rdma, valid))
+        let released = orphan_gc::release_devices(node, ClaimKind::Vf, valid);
+        released.and(orphan_gc::release_devices(node, ClaimKind::Rdma, valid))
     }
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {

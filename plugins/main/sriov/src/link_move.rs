@@ -15,7 +15,7 @@ use tracing::warn;
 
 use crate::{
     error::SriovError,
-    home::HostLinkState,
+    host_link_state::HostLinkState,
     vf::{host_link, is_claimed_by_other, may_have_link, wait_for_host_link},
 };
 

@@ -8,13 +8,13 @@
 mod add;
 mod conf;
 mod error;
-mod legacy;
+mod go_plugin;
 
 use addr::Attachment;
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
 use exclusive::RdmaChange;
-pub use legacy::GoRdmaState;
-use plugin::{JournaledPlugin, Node, attachment, collect, not_available};
+pub use go_plugin::GoRdmaState;
+use plugin::{JournaledPlugin, Node, attachment, not_available, orphan_gc};
 use state::claim::ClaimKind;
 
 use self::error::RdmaError;
@@ -34,7 +34,7 @@ impl JournaledPlugin for RdmaPlugin {
     }
 
     fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
-        Ok(legacy::revert_go_attachment(request, node)?)
+        Ok(go_plugin::revert_go_attachment(request, node)?)
     }
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
@@ -47,7 +47,7 @@ impl JournaledPlugin for RdmaPlugin {
     }
 
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin::Error> {
-        collect::gc_devices(node, ClaimKind::Rdma, valid)
+        orphan_gc::release_devices(node, ClaimKind::Rdma, valid)
     }
 
     fn status(&self, node: &Node, _: &StatusRequest<'_>) -> Result<(), Error> {

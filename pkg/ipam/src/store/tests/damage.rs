@@ -3,7 +3,7 @@
 use std::{fs, io};
 
 use super::*;
-use crate::{ClaimOwner, ReleaseOutcome, store::kill::killable};
+use crate::{ClaimOwner, ReleaseOutcome, store::kill_point::killable};
 
 /// A pool of ten, five of them claimed.
 fn half_full() -> (StoreFixture, Pool) {

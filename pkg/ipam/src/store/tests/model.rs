@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::BTreeMap, fs, mem};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{ClaimOwner, ReleaseOutcome, store::kill::killable};
+use crate::{ClaimOwner, ReleaseOutcome, store::kill_point::killable};
 
 #[derive(Debug, Clone)]
 enum StoreStep {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use addr::Attachment;
-use plugin::{Error, Node, entry};
+use plugin::{Error, Node, pod_map_entry};
 use podmap::{AttachMode, Entry, RdmaInfo};
 use rdma::{CharDevices, Device};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ impl PodMapUpdate {
         char_devices: &CharDevices,
     ) -> Option<(Self, Entry)> {
         // The map is a convenience: one that cannot be read is no reason for a pod not to start.
-        let mut entry = entry::read(node, attachment).ok()??;
+        let mut entry = pod_map_entry::read(node, attachment).ok()??;
         let before = entry.rdma.clone();
         set_rdma_info(&mut entry.rdma, device, char_devices);
         Some((Self { attachment: attachment.clone(), before }, entry))
@@ -41,7 +41,7 @@ impl PodMapUpdate {
     }
 
     fn restore(&self, node: &Node) -> Result<(), Error> {
-        let Some(mut entry) = entry::read(node, &self.attachment)? else { return Ok(()) };
+        let Some(mut entry) = pod_map_entry::read(node, &self.attachment)? else { return Ok(()) };
         entry.rdma = self.before.clone();
         self.write(node, &entry)
     }

@@ -126,7 +126,7 @@ impl VfConfigured {
     }
 
     /// Not every driver (be2net, qede) knows a zero MAC for "the VF may choose"; then the former one is set
-    /// over the pod's, by [`crate::mac`].
+    /// over the pod's, by [`crate::admin_mac`].
     fn restore_one(&self, node: &Node, pf: &VfParent, change: VfSetting) -> Result<(), Error> {
         let restored = self.set_one(node, pf, change);
         match (&restored, change) {

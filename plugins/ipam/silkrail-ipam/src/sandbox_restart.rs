@@ -14,7 +14,7 @@ use tracing::info;
 use crate::{
     NAME,
     change::{Change, ClaimedAddress},
-    note::PodInterfaceNote,
+    pod_interface_note::PodInterfaceNote,
 };
 
 /// The claims of the pod's former sandbox that `may` be taken over; none if it still lives.

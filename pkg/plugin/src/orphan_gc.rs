@@ -17,7 +17,7 @@ use crate::{Error, Node};
 ///
 /// # Errors
 /// What is left.
-pub fn gc_devices(node: &Node, part: ClaimKind, valid: &[Attachment]) -> Result<(), Error> {
+pub fn release_devices(node: &Node, part: ClaimKind, valid: &[Attachment]) -> Result<(), Error> {
     let mut claims = orphans::devices(&node.state, part)?;
     claims.retain(|claim| !valid.contains(claim.owner()));
     if claims.is_empty() {
@@ -34,7 +34,7 @@ pub fn gc_devices(node: &Node, part: ClaimKind, valid: &[Attachment]) -> Result<
 ///
 /// # Errors
 /// What is left.
-pub fn gc_addresses(node: &Node, valid: &[Attachment]) -> Result<(), Error> {
+pub fn release_addresses(node: &Node, valid: &[Attachment]) -> Result<(), Error> {
     let mut claims = orphans::addresses(&node.state)?;
     claims.retain(|(_, owner)| !valid.contains(owner));
     if claims.is_empty() {

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, ReleaseVersion, Sha256, probe, record::ReplacedFile};
+use crate::{Error, ReleaseVersion, Sha256, install_record::ReplacedFile, probe};
 
 /// What has a name.
 #[derive(Debug)]

@@ -20,12 +20,12 @@ use tracing::info;
 
 use crate::{
     ExclusiveRdmaRequirement, PLUGIN, RdmaChange,
-    described::{PodMapUpdate, set_rdma_info},
+    char_device_numbers::{RenumberedDevice, gap, refusal, restore_numbers},
     device_move::DeviceMove,
+    device_ready,
     error::ExclusiveError,
-    ready,
-    renumbered::{RenumberedDevice, gap, refusal, restore_numbers},
-    turn::MoveGuard,
+    move_guard::MoveGuard,
+    pod_map_update::{PodMapUpdate, set_rdma_info},
 };
 
 /// How long a device may be on its way home from its former pod.
@@ -117,7 +117,7 @@ impl RdmaAdd<'_, '_> {
     ) -> Result<(), Error> {
         let ExclusiveRdmaRequirement::Ready(timeout) = need else { return Ok(()) };
         given.iter().try_for_each(|MovedDevice { device, char_devices }| {
-            ready::wait(self.node, self.pod, device, char_devices, addresses, timeout)
+            device_ready::wait(self.node, self.pod, device, char_devices, addresses, timeout)
         })
     }
 

@@ -26,7 +26,7 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::{Pools, pattern, pools::is_pool_file_name, record};
+use crate::{Pools, index_record, pattern, pools::is_pool_file_name};
 
 /// The first bytes of an index, with the number of its form.
 const MAGIC: &[u8; 8] = b"silkidx2";
@@ -192,10 +192,10 @@ pub(crate) fn find(
     for entry in IndexEntries(&bytes) {
         let entry = entry?;
         match entry.flags {
-            IndexEntry::RESERVED => reserved = record::ranges(&read(&entry)?)?,
+            IndexEntry::RESERVED => reserved = index_record::ranges(&read(&entry)?)?,
             _ if !filter.wants(&entry)? => {}
             IndexEntry::CONTESTED => return None,
-            _ => pools.push(record::pool(&read(&entry)?)?),
+            _ => pools.push(index_record::pool(&read(&entry)?)?),
         }
     }
     Some(Pools::of_index(pools, reserved))
@@ -259,14 +259,14 @@ fn bytes(listing: &PoolDirListing, pools: &Pools) -> Option<Vec<u8>> {
         records.extend(record.as_bytes());
         Some(())
     };
-    add("", IndexEntry::RESERVED, record::of_ranges(pools.reserved()))?;
+    add("", IndexEntry::RESERVED, index_record::of_ranges(pools.reserved()))?;
     for entry in pools.entries() {
         let flags = match (&entry.rival, entry.pool.default) {
             (Some(_), _) => IndexEntry::CONTESTED,
             (None, true) => IndexEntry::DEFAULT,
             (None, false) => IndexEntry::PLAIN,
         };
-        add(entry.pool.name.as_str(), flags, record::of_pool(&entry.pool))?;
+        add(entry.pool.name.as_str(), flags, index_record::of_pool(&entry.pool))?;
     }
     let mut bytes = MAGIC.to_vec();
     bytes.extend(listing.key);

@@ -81,7 +81,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::tree::InventoryFixture;
+    use crate::test_fixture::InventoryFixture;
 
     #[test]
     fn who_has_the_group_open_uses_the_vf() {

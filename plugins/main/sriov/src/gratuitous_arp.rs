@@ -12,7 +12,7 @@ use plugin::{Budget, Error, PodNetns};
 use rtnl::Link;
 use tracing::debug;
 
-use crate::frame;
+use crate::arp_frame;
 
 /// How long the carrier may take. Without it nobody would hear.
 const ANNOUNCE_CARRIER_TIMEOUT: Duration = Duration::from_millis(200);
@@ -40,8 +40,10 @@ pub(crate) fn announce(pod: &PodNetns, link: &Link, result: &AddResult) -> Resul
         let _ = pod.links.request_announcement(link.index, ip).inspect_err(|error| failed(error));
     }
     if let Some(mac) = link.mac.filter(|_| !others.is_empty()) {
-        let _ =
-            pod.netns.run(|| frame::announce(&link.name, mac, &others))?.inspect_err(|error| failed(error));
+        let _ = pod
+            .netns
+            .run(|| arp_frame::announce(&link.name, mac, &others))?
+            .inspect_err(|error| failed(error));
     }
     Ok(())
 }

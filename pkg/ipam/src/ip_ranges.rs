@@ -8,7 +8,7 @@ use std::{fmt, net::IpAddr};
 
 use crate::{
     IpFamily, IpRange,
-    range::{address, number},
+    ip_range::{address, number},
 };
 
 /// Disjoint ranges of one family in list order. Their addresses are numbered from 0: the *ordinals*.

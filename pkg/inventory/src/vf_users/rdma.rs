@@ -8,7 +8,7 @@ use std::{
 use rdma::resource::{self, ResourceOwner};
 
 use super::VfUser;
-use crate::{Error, NodePaths, pf::ProtectionReason, users::user_space::process};
+use crate::{Error, NodePaths, pf::ProtectionReason, vf_users::user_space::process};
 
 /// The processes that have RDMA devices of the node's namespace open.
 #[derive(Debug, Default)]

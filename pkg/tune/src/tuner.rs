@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{SavedSettings, Setting, SettingChange, SettingOutcome, TuneProfile, wanted};
+use crate::{SavedSettings, Setting, SettingChange, SettingOutcome, TuneProfile, desired_value};
 
 /// Where sysctls are kept for the next boot.
 const SYSCTLS: &str = "etc/sysctl.d/90-silkrail.conf";
@@ -60,7 +60,7 @@ impl Tuner {
     /// [`Error::Read`].
     pub fn compare(&self, profile: &TuneProfile) -> Result<(Vec<SettingChange>, Vec<Setting>), Error> {
         let (mut changes, mut absent) = (Vec::new(), Vec::new());
-        for (knob, wanted) in wanted::of(profile, &self.root) {
+        for (knob, wanted) in desired_value::of(profile, &self.root) {
             let from = knob.read(&self.root).map_err(|source| Error::Read { knob: knob.clone(), source })?;
             match from {
                 None => absent.push(knob),

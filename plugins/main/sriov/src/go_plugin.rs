@@ -13,8 +13,8 @@ use sysfs::Function;
 use tracing::info;
 
 use crate::{
-    NAME, change::Change, error::SriovError, home::HostLinkState, link_move::LinkMove, mac::SavedAdminMac,
-    settings::VfConfigured, vf::is_claimed_by_other,
+    NAME, admin_mac::SavedAdminMac, change::Change, error::SriovError, host_link_state::HostLinkState,
+    link_move::LinkMove, vf::is_claimed_by_other, vf_settings::VfConfigured,
 };
 
 /// Takes back what the Go plugin noted of an attachment, if it noted any.

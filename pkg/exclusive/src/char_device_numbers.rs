@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sysfs::Function;
 use tracing::{error, info, warn};
 
-use crate::{error::ExclusiveError, turn::MoveGuard};
+use crate::{error::ExclusiveError, move_guard::MoveGuard};
 
 /// The numbers that a device should have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
