@@ -141,7 +141,7 @@ impl Collector {
     /// `None` for what is not there.
     fn piece(&self, path: &str) -> Option<Piece> {
         let name = format!("node/{path}");
-        if path.starts_with("etc/") && is_private(&self.root.join(path)) {
+        if path.starts_with("etc/") && is_private(&self.root, path) {
             let note = Some("not for everybody to read, and so not for a ticket".to_owned());
             return Some(Piece { name, content: None, note });
         }
@@ -164,9 +164,24 @@ impl Collector {
     }
 }
 
-/// Whether somebody has kept a file from others.
-fn is_private(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o004 == 0)
+/// Whether somebody has kept a file that is there from others: it, or a directory on the way to it, or to where it is if it
+/// is a link. What others cannot pass through they cannot read, whatever the file's own mode is.
+fn is_private(root: &Path, path: &str) -> bool {
+    let path = root.join(path);
+    let Ok(meta) = fs::metadata(&path) else { return false };
+    let real = [root, &path].map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
+    let [real_root, real] = &real;
+    !is_for_others(&meta, 0o004) || is_shut_in(&path, root) || is_shut_in(real, real_root)
+}
+
+/// Whether a directory between a file and the root lets nobody pass.
+fn is_shut_in(path: &Path, root: &Path) -> bool {
+    let mut between = path.ancestors().skip(1).take_while(|dir| *dir != root);
+    between.any(|dir| !fs::metadata(dir).is_ok_and(|meta| is_for_others(&meta, 0o001)))
+}
+
+fn is_for_others(meta: &fs::Metadata, bit: u32) -> bool {
+    meta.permissions().mode() & bit != 0
 }
 
 /// The plain files of a directory whose names end so. A pipe or a device is none.

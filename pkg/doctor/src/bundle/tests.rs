@@ -1,0 +1,185 @@
+use std::{fs::File, io::Read, os::unix::fs::PermissionsExt};
+
+use super::*;
+
+fn asked(root: &Path) -> Asked {
+    Asked {
+        root: root.to_owned(),
+        state_dir: "/run/silkrail".into(),
+        cni_bin: "/opt/cni/bin".into(),
+        plugin_names: vec!["macvlan"],
+        leftovers: Ok(Vec::new()),
+        wanted: Ok(None),
+    }
+}
+
+fn tree() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let put = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    put("proc/sys/kernel/hostname", "gpu-17.example.com\n");
+    put("proc/cmdline", "quiet ip=10.9.8.7 host=gpu-17\n");
+    put("proc/modules", "ib_core 1 0 - Live 0x0\n");
+    put("sys/class/infiniband/mlx5_0/node_guid", "0c42:a103:0065:1234\n");
+    put("sys/class/net/eth0/address", "52:54:00:aa:bb:cc\n");
+    put("sys/class/net/eth0/ifindex", "2\n");
+    put("etc/silkrail/pools.d/a.yaml", "subnet: 10.9.8.0/24\nips: [10.9.8.7]\n");
+    root
+}
+
+/// The files of a tar and what they hold.
+fn read(bytes: &[u8]) -> Vec<(String, String)> {
+    let mut archive = tar::Archive::new(bytes);
+    let entries = archive.entries().unwrap().map(|entry| {
+        let mut entry = entry.unwrap();
+        let mut text = String::new();
+        entry.read_to_string(&mut text).unwrap();
+        (entry.path().unwrap().display().to_string(), text)
+    });
+    entries.collect()
+}
+
+fn written(redact: bool) -> Vec<(String, String)> {
+    of_tree(&tree(), redact)
+}
+
+fn of_tree(root: &tempfile::TempDir, redact: bool) -> Vec<(String, String)> {
+    let asked = asked(root.path());
+    let facts = Facts::read(&asked);
+    let path = root.path().join("out.tar");
+    let options = Options { redact, force: true };
+    write(&path, options, &asked, &facts, &crate::examine(&facts)).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    read(&fs::read(&path).unwrap())
+}
+
+#[test]
+fn a_bundle_has_no_address_and_no_host() {
+    let files = written(true);
+    let all: String = files.iter().map(|(name, text)| format!("{name}\n{text}\n")).collect();
+    for secret in ["10.9.8.7", "10.9.8.0", "gpu-17", "example.com", "0c42:a103", "52:54:00"] {
+        assert!(!all.contains(secret), "{secret} in {all}");
+    }
+    let text = |name: &str| &files.iter().find(|(path, _)| path.ends_with(name)).unwrap().1;
+    let address = text("proc/cmdline").split("ip=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert!(text("pools.d/a.yaml").contains(&format!("[{address}]")), "the same address has the same name");
+    for name in ["report.json", "facts.json", "manifest.json", "proc/modules", "mlx5_0/node_guid"] {
+        assert!(!text(name).is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_bundle_has_no_secret_wherever_it_looks_and_whoever_wrote_it() {
+    let places = [
+        "proc/cmdline",
+        "etc/os-release",
+        "etc/modprobe.d/a.conf",
+        "run/modprobe.d/b.conf",
+        "usr/lib/modprobe.d/c.conf",
+        "etc/modules-load.d/d.conf",
+        "etc/silkrail/node.yaml",
+        "etc/silkrail/check.token",
+        "etc/silkrail/web.yaml",
+        "etc/silkrail/pools.d/a.yaml",
+        "etc/silkrail/pools.d/b.json",
+        "etc/silkrail/pools.d/old.key",
+        "sys/class/net/eth0/phys_port_name",
+        "run/silkrail/attachments/c@net1.macvlan.journal",
+        "run/silkrail/attachments/c@net1.macvlan.journal.bad",
+        "run/silkrail/podmap/v1/c@net1.json",
+        "run/silkrail/vf/0000:af:00.2",
+    ];
+    for (name, text, secret) in secrets::SHAPES {
+        let root = tree();
+        for place in places {
+            let path = root.path().join(place);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("before {text}\n")).unwrap();
+        }
+        // As a journal has the configuration of an IPAM plugin.
+        let noted = serde_json::json!({"delegated": {"configuration": format!("{{\"a\": {:?}}}", text)}});
+        fs::write(root.path().join("run/silkrail/attachments/j@net1.sriov.journal"), format!("{noted}\n"))
+            .unwrap();
+        for redact in [true, false] {
+            let files = of_tree(&root, redact);
+            let has = |(path, text): &&(String, String)| path.contains(secret) || text.contains(secret);
+            let found = files.iter().find(has);
+            assert!(found.is_none(), "{name}: {secret} in {found:?}");
+            for left_out in ["check.token", "web.yaml", "old.key"] {
+                assert!(!files.iter().any(|(path, _)| path.ends_with(left_out)), "{left_out}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_others_may_not_read_is_told_and_left_out() {
+    let root = tree();
+    let path = root.path().join("etc/silkrail/pools.d/a.yaml");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let files = of_tree(&root, true);
+    assert!(!files.iter().any(|(name, _)| name.ends_with("a.yaml")));
+    let manifest = files.iter().find(|(name, _)| name.ends_with("manifest.json")).unwrap();
+    assert!(manifest.1.contains("a.yaml: not for everybody to read"), "{}", manifest.1);
+}
+
+#[test]
+fn what_is_in_a_directory_that_others_may_not_enter_is_told_and_left_out() {
+    let closed = |dir: &str, mode: u32| {
+        let root = tree();
+        let real = root.path().join("srv/pools");
+        fs::create_dir_all(&real).unwrap();
+        fs::write(real.join("b.yaml"), "subnet: 10.9.9.0/24\n").unwrap();
+        std::os::unix::fs::symlink(
+            "../../../srv/pools/b.yaml",
+            root.path().join("etc/silkrail/pools.d/b.yaml"),
+        )
+        .unwrap();
+        fs::set_permissions(root.path().join(dir), fs::Permissions::from_mode(mode)).unwrap();
+        let files = of_tree(&root, true);
+        let manifest = files.iter().find(|(name, _)| name.ends_with("manifest.json")).unwrap().1.clone();
+        ["a.yaml", "b.yaml"].map(|name| {
+            let is_taken = files.iter().any(|(path, _)| path.ends_with(name));
+            assert_ne!(
+                is_taken,
+                manifest.contains(&format!("{name}: not for everybody to read")),
+                "{manifest}"
+            );
+            is_taken
+        })
+    };
+    assert_eq!(closed("etc/silkrail/pools.d", 0o755), [true, true]);
+    assert_eq!(closed("etc/silkrail/pools.d", 0o700), [false, false]);
+    assert_eq!(closed("etc/silkrail", 0o754), [false, false]);
+    assert_eq!(closed("srv", 0o700), [true, false], "where a link leads to counts");
+}
+
+#[test]
+fn without_redaction_it_is_as_it_was() {
+    let files = written(false);
+    let text = |name: &str| &files.iter().find(|(path, _)| path.ends_with(name)).unwrap().1;
+    assert_eq!(text("proc/cmdline"), "quiet ip=10.9.8.7 host=gpu-17\n");
+}
+
+#[test]
+fn nothing_is_replaced_unless_that_is_wanted_and_the_end_says_the_format() {
+    let root = tree();
+    let asked = asked(root.path());
+    let facts = Facts::read(&asked);
+    let report = crate::examine(&facts);
+    let path = root.path().join("out.tgz");
+    fs::write(&path, "mine").unwrap();
+    let write = |path: &Path, force| write(path, Options { redact: true, force }, &asked, &facts, &report);
+    assert!(matches!(write(&path, false), Err(Error::Exists { .. })));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    write(&path, true).unwrap();
+    let mut text = Vec::new();
+    flate2::read::GzDecoder::new(File::open(&path).unwrap()).read_to_end(&mut text).unwrap();
+    assert!(!read(&text).is_empty());
+    assert!(matches!(write(&root.path().join("out.zip"), false), Err(Error::Name { .. })));
+    let names: Vec<_> = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!names.iter().any(|name| name.to_string_lossy().starts_with('.')), "{names:?}");
+}
