@@ -38,6 +38,21 @@ static ODD_MAC: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a pattern")
 });
 
+/// `10.1.2.3`, also within a longer run of numbers: `10.1.2.3.443`, `10.1.2.3..10.1.2.9`.
+static DOTTED: LazyLock<Regex> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "a constant, which tests use")]
+    Regex::new(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}").expect("a pattern")
+});
+
+/// `10-1-2-3`, as names of hosts and pods have it.
+static DASHED: LazyLock<Regex> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "a constant, which tests use")]
+    Regex::new(r"[0-9]{1,3}(?:-[0-9]{1,3}){3}|[0-9]{1,3}(?:_[0-9]{1,3}){3}").expect("a pattern")
+});
+
+/// An IPv6 address has so many groups, and one more if it begins or ends with `::`.
+const GROUPS: usize = 9;
+
 /// Names that tell nothing.
 const PUBLIC: [&str; 6] = ["localhost", "localdomain", "none", "local", "cluster", "svc"];
 
@@ -72,6 +87,7 @@ impl Redactor {
     pub(super) fn text(&mut self, text: &str) -> String {
         let text = self.names(text);
         let text = self.macs(&text);
+        let text = self.numbers(&text, &DASHED);
         let mut result = String::with_capacity(text.len());
         let mut rest = text.as_str();
         while let Some(begin) = rest.find(is_part) {
@@ -136,14 +152,35 @@ impl Redactor {
                 result
                     .push_str(&self.name(Kind::Guid, &groups[at..at + fours].concat().to_ascii_lowercase()));
                 at += fours;
+            } else if let Some((length, v6, port)) = v6_within(&groups[at..]) {
+                result.extend([self.v6(v6).as_str(), port]);
+                at += length;
             } else {
-                match groups[at].trim_matches('.').parse() {
-                    Ok(v4) => result.push_str(&self.v4(v4)),
-                    Err(_) => result.push_str(groups[at]),
-                }
+                result.push_str(&self.numbers(groups[at], &DOTTED));
                 at += 1;
             }
         }
+    }
+
+    /// IPv4 addresses that are written so. Numbers around them, such as a port, stay.
+    fn numbers(&mut self, text: &str, pattern: &Regex) -> String {
+        let (mut result, mut kept, mut at) = (String::with_capacity(text.len()), 0, 0);
+        while let Some(found) = pattern.find_at(text, at) {
+            let is_within = text[..found.start()].ends_with(|c: char| c.is_ascii_digit())
+                || text[found.end()..].starts_with(|c: char| c.is_ascii_digit());
+            let Some(address) = v4_of(found.as_str()).filter(|_| !is_within) else {
+                at = found.start() + 1;
+                continue;
+            };
+            at = found.end();
+            if !is_nobodys(address) {
+                result.push_str(&text[kept..found.start()]);
+                result.push_str(&self.v4(address));
+                kept = at;
+            }
+        }
+        result.push_str(&text[kept..]);
+        result
     }
 
     /// MAC addresses with dashes, also behind the number of the kind of hardware as PXE writes it, and with dots.
@@ -158,7 +195,7 @@ impl Redactor {
     }
 
     fn v4(&mut self, address: Ipv4Addr) -> String {
-        if address.is_loopback() || address.is_unspecified() || address.is_broadcast() {
+        if is_nobodys(address) {
             return address.to_string();
         }
         self.name(Kind::Ip4, &address.to_string())
@@ -222,6 +259,32 @@ impl Kind {
     }
 }
 
+/// Whether an address is the same on every node.
+fn is_nobodys(address: Ipv4Addr) -> bool {
+    address.is_loopback() || address.is_unspecified() || address.is_broadcast()
+}
+
+/// Four numbers between whatever marks, also with zeros before them.
+fn v4_of(text: &str) -> Option<Ipv4Addr> {
+    let octets = text.split(|c: char| !c.is_ascii_digit()).map(|octet| octet.parse::<u8>().ok());
+    let octets: [u8; 4] = octets.collect::<Option<Vec<_>>>()?.try_into().ok()?;
+    Some(octets.into())
+}
+
+/// The IPv6 address that some groups begin with: of how many it is, and the port behind a dot, as `tcpdump` writes it.
+fn v6_within<'a>(groups: &[&'a str]) -> Option<(usize, Ipv6Addr, &'a str)> {
+    let longest = groups.len().min(GROUPS);
+    (3..=longest).rev().find_map(|length| {
+        let (last, before) = groups[..length].split_last()?;
+        let split = |at: usize| last.split_at(at);
+        let ends = last.match_indices('.').map(|(at, _)| split(at)).chain([(*last, "")]);
+        ends.rev().find_map(|(end, port)| {
+            let address: Ipv6Addr = format!("{}:{end}", before.join(":")).parse().ok()?;
+            (!address.is_unspecified()).then_some((length, address, port))
+        })
+    })
+}
+
 fn is_part(c: char) -> bool {
     c.is_ascii_hexdigit() || matches!(c, ':' | '.')
 }
@@ -255,6 +318,17 @@ mod tests {
             ("enx525400aabbcc: 52:54:00:aa:bb:cc", "enxmac-1: mac-1"),
             ("BOOTIF=01-52-54-00-aa-bb-cc mac=52-54-00-AA-BB-CC", "BOOTIF=01-mac-1 mac=mac-1"),
             ("52:54:00:aa:bb:cc is 5254.00aa.bbcc", "mac-1 is mac-1"),
+            ("addr:fd00::1 and addr:::ffff:10.1.2.3", "addr:ip6-1 and addr:::ffff:ip4-1"),
+            ("IP6 fd00::1.443 > fd00::2.53", "IP6 ip6-1.443 > ip6-2.53"),
+            ("10.1.2.3..10.1.2.9", "ip4-1..ip4-2"),
+            ("IP 10.1.2.3.443 > 10.1.2.9.53: Flags", "IP ip4-1.443 > ip4-2.53: Flags"),
+            (
+                "ip-10-1-2-3.ec2 is 10-1-2-3.pod, 10_1_2_3 and 10.1.2.3",
+                "ip-ip4-1.ec2 is ip4-1.pod, ip4-1 and ip4-1",
+            ),
+            ("3.2.1.10.in-addr.arpa 10.1.2.3.default.svc", "ip4-1.in-addr.arpa ip4-2.default.svc"),
+            ("via10.1.2.3dev 010.001.002.003 x=10.1.2.3,10.1.2.9", "viaip4-1dev ip4-1 x=ip4-1,ip4-2"),
+            ("fd00::/64 fd00:1:2:3::/64 64:ff9b::10.1.2.3", "ip6-1/64 ip6-2/64 ip6-3"),
         ] {
             assert_eq!(redacted(text), expected, "{text}");
         }
@@ -277,6 +351,8 @@ mod tests {
             "[5.140900] mlx5_core: deadbeef cafe",
             "net:[4026532210] 231:192 10:122",
             "ib_core 1 2 mlx5_ib, Live 0x0000000000000000 (OE)",
+            "2026-11-20 08:01:02, cpus 0-3,8-11, 6.8.0-45-generic, usb 1-1.2, 300.1.2.3, node-127-0-0-1",
+            "6ba7b810-9dad-11d1-80b4-00c04fd430c8 add:bad",
         ] {
             assert_eq!(redacted(text).replace("0xguid-zero", "0x0000000000000000"), text);
         }
