@@ -9,6 +9,7 @@ mod collect;
 mod kernel_log;
 mod redact;
 mod secrets;
+mod text;
 
 use std::{
     ffi::OsString,
@@ -38,7 +39,7 @@ const TOP: &str = "silkrail-bundle";
 
 /// A file as a bundle has it: without secrets and, if they are asked for, with pseudonyms.
 pub fn redacted(content: &[u8], redactor: Option<&mut Redactor>) -> String {
-    let text = secrets::without(&String::from_utf8_lossy(content));
+    let text = secrets::without(&text::of(content));
     match redactor {
         Some(redactor) => redactor.text(&text),
         None => text,
@@ -244,7 +245,7 @@ impl Pack {
         name: &str,
         content: &[u8],
     ) -> io::Result<()> {
-        let name = self.redactor.as_mut().map_or_else(|| name.to_owned(), |redactor| redactor.text(name));
+        let name = redacted(name.as_bytes(), self.redactor.as_mut());
         if self.bytes + content.len() > MOST {
             self.left_out.push(format!("{name}: the bundle is full"));
             return Ok(());

@@ -158,6 +158,38 @@ fn what_is_in_a_directory_that_others_may_not_enter_is_told_and_left_out() {
 }
 
 #[test]
+fn a_secret_in_utf_16_or_in_a_files_name_is_none_of_a_bundle() {
+    let root = tree();
+    let pools = root.path().join("etc/silkrail/pools.d");
+    let wide: Vec<u8> = "password=hunter2-plain\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::write(pools.join("wide.yaml"), wide).unwrap();
+    fs::write(pools.join("token=hunter2.yaml"), "").unwrap();
+    for redact in [true, false] {
+        let files = of_tree(&root, redact);
+        for (name, text) in &files {
+            let text = text.replace('\0', "");
+            assert!(!name.contains("hunter2") && !text.contains("hunter2"), "{name}: {text}");
+        }
+        assert!(files.iter().any(|(name, text)| name.ends_with("wide.yaml") && text.contains("password=")));
+    }
+}
+
+/// A finding nobody can read helps nobody.
+#[test]
+fn of_a_node_without_secrets_everything_is_as_it_was() {
+    let root = tree();
+    let asked = asked(root.path());
+    let facts = Facts::read(&asked);
+    for before in
+        [serde_json::to_value(&facts).unwrap(), serde_json::to_value(crate::examine(&facts)).unwrap()]
+    {
+        let mut value = before.clone();
+        secrets::clean(&mut value);
+        assert_eq!(value, before);
+    }
+}
+
+#[test]
 fn without_redaction_it_is_as_it_was() {
     let files = written(false);
     let text = |name: &str| &files.iter().find(|(path, _)| path.ends_with(name)).unwrap().1;
