@@ -26,6 +26,9 @@ const KEPT: usize = 4 << 20;
 /// How long a process that was killed may take to end.
 const UNKILLABLE: Duration = Duration::from_secs(10);
 
+/// How long a program may take to say its version.
+const VERSION: Duration = Duration::from_secs(5);
+
 /// How long the pipes of a process that is gone are waited for: somebody else may hold them.
 const PIPES: Duration = Duration::from_millis(500);
 
@@ -84,11 +87,19 @@ impl Program<'_> {
         self.name
     }
 
-    /// What it says its version is, like `6.06`.
+    /// What it says its version is, like `6.06`. `None` if it does not say so, or does not come to an end: that is no
+    /// reason not to try a test, which has a limit of its own.
     pub fn version(&self) -> Option<String> {
-        let output = Command::new(&self.path).arg("--version").stdin(Stdio::null()).output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let version = text.lines().find_map(|line| line.trim().strip_prefix("Version:"))?;
+        let mut running = self.start_with(vec!["--version".into()]).ok()?;
+        let deadline = Instant::now() + VERSION;
+        while !running.has_ended().ok()? {
+            if Instant::now() >= deadline {
+                return None;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let output = running.end().ok()?;
+        let version = output.printed.lines().find_map(|line| line.trim().strip_prefix("Version:"))?;
         Some(version.trim().chars().take(32).collect())
     }
 
@@ -318,6 +329,44 @@ mod tests {
         fs::create_dir(dir.path().join("ib_send_lat")).unwrap();
         assert!(launcher.find(Kind::Bandwidth, Operation::Read).is_err());
         assert!(launcher.find(Kind::Latency, Operation::Send).is_err());
+    }
+
+    /// A perftest that is this script, and what starts it; what it says of its version, and how long that took.
+    fn version(script: &str, wrapper: &[&str]) -> (Option<String>, Duration) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ib_write_bw");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut launcher = launcher(dir.path().to_str().unwrap());
+        launcher.wrapper = wrapper.iter().map(OsString::from).collect();
+        let began = Instant::now();
+        let version = launcher.find(Kind::Bandwidth, Operation::Write).unwrap().version();
+        (version, began.elapsed())
+    }
+
+    #[test]
+    fn a_program_says_its_version_and_is_started_as_for_a_test() {
+        let script = "[ \"$1\" = --version ] && echo && echo ' Version: 6.06'; echo >&2; exit 1";
+        assert_eq!(version(script, &[]).0.as_deref(), Some("6.06"));
+        // The wrapper sees to it that the program dies with us.
+        let wrapper = ["/usr/bin/env", "WRAPPED=6.07"];
+        assert_eq!(version("echo Version: $WRAPPED", &wrapper).0.as_deref(), Some("6.07"));
+        assert_eq!(version("echo unknown option", &[]).0, None);
+    }
+
+    #[test]
+    fn a_program_that_does_not_come_to_its_version_is_not_waited_for() {
+        let (version, took) = version("exec sleep 60", &[]);
+        assert_eq!(version, None);
+        assert!(took < VERSION * 3, "{took:?}");
+    }
+
+    /// It ends by itself when it has had so much of a CPU.
+    #[test]
+    fn a_program_that_prints_its_version_without_end_is_not_heard_out() {
+        let (version, took) = version("ulimit -t 20; while :; do echo Version: 1; done", &[]);
+        assert_eq!(version, None);
+        assert!(took < VERSION * 3, "{took:?}");
     }
 
     #[test]
