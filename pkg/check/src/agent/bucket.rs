@@ -35,6 +35,11 @@ impl Bucket {
         is_there
     }
 
+    /// When nothing will be missing: the later, the more was taken of late.
+    pub(super) fn full_at(&self) -> Instant {
+        self.full
+    }
+
     /// Whether nothing is missing.
     pub(super) fn is_full(&self, now: Instant) -> bool {
         self.full <= now

@@ -69,6 +69,11 @@ fn connect(address: SocketAddr) -> BufReader<TcpStream> {
 
 fn shake_hands(stream: &mut BufReader<TcpStream>) {
     line(stream);
+    introduce(stream);
+}
+
+/// What comes after the agent's line.
+fn introduce(stream: &mut BufReader<TcpStream>) {
     say_line(stream, &json!({"silkrailCheck": 2}).to_string());
     assert_eq!(line(stream), json!({}));
 }

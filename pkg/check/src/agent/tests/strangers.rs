@@ -3,7 +3,15 @@
 //! Those that stay do so for some seconds, and come again when they are sent away; SILKRAIL_CROWD_SECONDS=120 says how long
 //! otherwise.
 
-use std::{collections::VecDeque, env, io::ErrorKind, net::Ipv4Addr, os::fd::AsRawFd, time::Instant};
+use std::{
+    collections::VecDeque,
+    env,
+    io::ErrorKind,
+    net::Ipv4Addr,
+    os::fd::AsRawFd,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Instant,
+};
 
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect as connect_socket, socket,
@@ -134,6 +142,41 @@ fn a_source_that_connects_as_fast_as_it_can_keeps_nobody_out() {
                 }
             });
             is_served_all_the_time(address);
+        });
+    });
+}
+
+#[test]
+fn a_network_that_connects_as_fast_as_it_can_keeps_nobody_out_who_takes_its_time() {
+    serving(|address| {
+        let over = Interrupt::never();
+        let came = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            let _over = Ending(&over);
+            scope.spawn(|| {
+                let mut held = VecDeque::new();
+                for n in (1..=250).cycle().take_while(|_| !over.is_requested()) {
+                    let Ok(mut stream) = connect_from(Ipv4Addr::new(127, 0, 5, n), address) else { continue };
+                    // The agent's first byte: there is a place for it.
+                    if stream.read_exact(&mut [0]).is_ok() {
+                        came.fetch_add(1, Ordering::Relaxed);
+                        held.push_back(stream);
+                        held.drain(..held.len().saturating_sub(200));
+                    }
+                }
+            });
+            let many_come = || {
+                let then = came.load(Ordering::Relaxed);
+                while came.load(Ordering::Relaxed) < then + 300 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            };
+            many_come();
+            let mut slow = BufReader::new(TcpStream::connect(address).unwrap());
+            slow.get_ref().set_read_timeout(Some(HONEST)).unwrap();
+            line(&mut slow);
+            many_come();
+            introduce(&mut slow);
         });
     });
 }
