@@ -1,11 +1,15 @@
 //! Who is connected, and who has to go: so many connections in all and from one address, and so many bytes of answers.
 //!
 //! Nobody waits for a connection to become free. Where there is no room for a newcomer, whoever has most gives way: of
-//! the source with the most connections, the one that has waited longest without asking for anything.
+//! the source with the most connections, the one that has waited longest without asking for anything. Who has many sources
+//! has them in one network, or in a few: if one network has more connections than a source may have, it is one of that
+//! network's. Among sources that have as many chance decides: the one that has waited longest would always be who is slower
+//! than a crowd that connects quickly, with TLS for example.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    net::IpAddr,
+    hash::{BuildHasher, RandomState},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -45,6 +49,8 @@ struct Table {
     limits: Limits,
     next: u64,
     open: BTreeMap<u64, Open>,
+    /// Nobody else can tell who goes.
+    chance: RandomState,
 }
 
 #[derive(Debug)]
@@ -98,7 +104,12 @@ pub(super) struct TooMuchUnread;
 
 impl Connections {
     pub(super) fn within(limits: Limits) -> Self {
-        Self(Arc::new(Mutex::new(Table { limits, next: 0, open: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(Table {
+            limits,
+            next: 0,
+            open: BTreeMap::new(),
+            chance: RandomState::new(),
+        })))
     }
 
     /// A connection from an address, for which another may have to go.
@@ -198,16 +209,11 @@ impl Drop for Taken {
 
 impl Table {
     fn make_room(&mut self, source: IpAddr) {
-        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-        for open in self.open.values() {
-            *counts.entry(open.source).or_default() += 1;
-        }
-        let most = counts.values().max().copied().unwrap_or_default();
-        let has = |of: IpAddr| counts.get(&of).copied().unwrap_or_default();
-        let gives_way = if has(source) >= self.limits.of_source {
+        let of_source = self.open.values().filter(|open| open.source == source).count();
+        let gives_way = if of_source >= self.limits.of_source {
             self.least_busy(|open| open.source == source)
         } else if self.open.len() >= self.limits.all {
-            self.least_busy(|open| has(open.source) == most)
+            self.one_of_a_crowd()
         } else {
             None
         };
@@ -216,10 +222,31 @@ impl Table {
         }
     }
 
-    /// Whose end costs least.
+    /// One of the source that has most: of all, or of the network that has most, if that is more than a source may have.
+    fn one_of_a_crowd(&self) -> Option<u64> {
+        let networks = self.count(|open| Some(network(open.source)));
+        let crowd = networks.into_iter().filter(|(_, count)| *count > self.limits.of_source);
+        let crowd = crowd.max_by_key(|(_, count)| *count).map(|(network, _)| network);
+        let is_one = |open: &Open| crowd.is_none_or(|crowd| network(open.source) == crowd);
+        let sources = self.count(|open| is_one(open).then_some(open.source));
+        let most = sources.values().max();
+        self.least_busy(|open| is_one(open) && sources.get(&open.source) == most)
+    }
+
+    /// How many connections there are of each kind.
+    fn count(&self, kind: impl Fn(&Open) -> Option<IpAddr>) -> HashMap<IpAddr, usize> {
+        let mut counts = HashMap::new();
+        for kind in self.open.values().filter_map(kind) {
+            *counts.entry(kind).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Whose end costs least; if several sources have such, of one of them.
     fn least_busy(&self, of: impl Fn(&Open) -> bool) -> Option<u64> {
         let open = self.open.iter().filter(|(_, open)| of(open));
-        open.min_by_key(|(_, open)| (open.doing.is_busy(), open.since)).map(|(id, _)| *id)
+        let chance = |open: &Open| self.chance.hash_one((self.next, open.source));
+        open.min_by_key(|(_, open)| (open.doing.is_busy(), chance(open), open.since)).map(|(id, _)| *id)
     }
 
     fn send(&mut self, id: u64, sent: Sent) -> Result<(), TooMuchUnread> {
@@ -249,6 +276,14 @@ impl Table {
             let oldest = sent().map(|sent| sent.collection).min();
             self.open.retain(|_, open| open.sent().is_none_or(|sent| Some(sent.collection) != oldest));
         }
+    }
+}
+
+/// Where a source is: 24 bits of IPv4, or 48 of IPv6, which is what a site has.
+fn network(source: IpAddr) -> IpAddr {
+    match source {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() >> 8 << 8).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 80 << 80).into(),
     }
 }
 

@@ -1,5 +1,3 @@
-use std::net::Ipv4Addr;
-
 use super::*;
 
 const LIMITS: Limits = Limits { all: 4, of_source: 3, unread: 100, former: 50 };
@@ -46,6 +44,48 @@ async fn in_a_full_house_the_idlest_of_the_source_with_most_gives_way() {
     let (_newcomer, mut newcomer) = table.enter(source(3));
     assert!(has_ended(&mut first));
     assert!(![&mut alone, &mut asks, &mut second, &mut newcomer].into_iter().any(has_ended));
+}
+
+/// As many as silkraild has.
+const HOUSE: Limits = Limits { all: 128, of_source: 16, ..LIMITS };
+
+/// Of the network of 48 bits with this number, the network of 64 bits with that one.
+fn site(number: u16, network: u16) -> IpAddr {
+    Ipv6Addr::new(0x2001, 0xdb8, number, network, 0, 0, 0, 0).into()
+}
+
+/// Clients that connect, a millisecond after the other, and say nothing.
+async fn crowd(table: &Connections, sources: impl Iterator<Item = IpAddr>) -> Vec<(Arc<Connection>, End)> {
+    let mut open = Vec::new();
+    for source in sources {
+        open.push(table.enter(source));
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    open
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_sources_of_one_network_push_nobody_out_of_another() {
+    let table = Connections::within(HOUSE);
+    let (_slow, mut slow) = table.enter(site(1, 1));
+    let (asking, mut asks) = table.enter(site(1, 2));
+    asking.asks();
+    let mut open = crowd(&table, (0..10_000).map(|n| site(2, n))).await;
+    assert!(!has_ended(&mut slow) && !has_ended(&mut asks));
+    let stay = open.iter_mut().map(|(_, end)| has_ended(end)).filter(|ended| !ended).count();
+    assert_eq!(stay, HOUSE.all - 2);
+    assert!(!has_ended(&mut open.last_mut().unwrap().1), "a newcomer has a place");
+}
+
+/// Of 128 that chance chooses from as often, 47 are left; the longest waiting would all be gone.
+#[tokio::test(start_paused = true)]
+async fn of_as_many_networks_as_sources_one_goes_by_chance_and_nobody_who_is_being_answered() {
+    let table = Connections::within(HOUSE);
+    let (asking, mut asks) = table.enter(site(0, 0));
+    asking.asks();
+    let mut open = crowd(&table, (1..256).map(|n| site(n, 0))).await;
+    let left = open[..HOUSE.all].iter_mut().map(|(_, end)| has_ended(end)).filter(|ended| !ended).count();
+    assert!((16..=96).contains(&left) && !has_ended(&mut asks), "{left}");
 }
 
 #[test]
