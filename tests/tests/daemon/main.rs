@@ -7,6 +7,7 @@ mod bare;
 mod crowd;
 mod ending;
 mod http;
+mod kubeconfig;
 mod labels;
 mod privileges;
 mod textfile;
