@@ -29,8 +29,9 @@ pub struct Login {
 /// Who may ask.
 pub struct Users {
     hashes: BTreeMap<String, String>,
-    /// For who is not known: it takes as long as the slowest.
-    slowest: String,
+    /// One hash of each cost: everybody's login takes as long as all of them, also of who is not known. Else names, and
+    /// whose hash is cheap, could be told by the time.
+    of_each_cost: BTreeMap<u32, String>,
     /// Of this process only: what is remembered is worth nothing elsewhere.
     key: hmac::Key,
     right: Mutex<HashSet<[u8; 32]>>,
@@ -52,17 +53,15 @@ impl Login {
 
 impl Users {
     pub(crate) fn new(written: &BTreeMap<String, Spanned<String>>) -> Result<Self, Wrong> {
-        let mut slowest = (0, String::new());
+        let mut of_each_cost = BTreeMap::new();
         for (user, hash) in written {
             let cost = check(user, &hash.value).map_err(|why| Wrong::at(hash.referenced.line(), why))?;
-            if cost > slowest.0 {
-                slowest = (cost, hash.value.clone());
-            }
+            of_each_cost.insert(cost, hash.value.clone());
         }
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
         let key = key.map_err(|_| Wrong::at(1, "the kernel has no random numbers"))?;
         let hashes = written.iter().map(|(user, hash)| (user.clone(), hash.value.clone())).collect();
-        Ok(Self { hashes, slowest: slowest.1, key, right: Mutex::default() })
+        Ok(Self { hashes, of_each_cost, key, right: Mutex::default() })
     }
 
     /// Whether this login was right before. It takes no time.
@@ -70,17 +69,30 @@ impl Users {
         self.right().contains(&self.tag(login))
     }
 
-    /// Whether a login is right. It takes a tenth of a second, or what the hashes ask for, also if there is no such user.
+    /// Whether a login is right. It takes a tenth of a second, or what the hashes ask for: as much for every user, and for
+    /// who is none.
     pub fn are_right(&self, login: &Login) -> bool {
-        let hash = self.hashes.get(&login.user);
-        let fits = bcrypt::verify(&login.password, hash.unwrap_or(&self.slowest)).unwrap_or(false);
-        let is_right = fits && hash.is_some();
+        let is_right = self.fits(login, |password, hash| bcrypt::verify(password, hash).unwrap_or(false));
         if is_right {
             let mut right = self.right();
             if right.len() == REMEMBERED {
                 right.clear();
             }
             right.insert(self.tag(login));
+        }
+        is_right
+    }
+
+    /// Whether a password fits a user's hash. The user's own takes the place of the one of the same cost, so that the work is
+    /// always the same.
+    fn fits(&self, login: &Login, verify: impl Fn(&[u8], &str) -> bool) -> bool {
+        let own = self.hashes.get(&login.user);
+        let own_cost = own.and_then(|hash| cost(hash));
+        let mut is_right = false;
+        for (cost, any) in &self.of_each_cost {
+            let own = own.filter(|_| own_cost == Some(*cost));
+            let fits = verify(&login.password, own.unwrap_or(any));
+            is_right |= fits && own.is_some();
         }
         is_right
     }
@@ -100,15 +112,19 @@ impl Users {
     }
 }
 
+fn cost(hash: &str) -> Option<u32> {
+    Some(hash.parse::<HashParts>().ok()?.get_cost())
+}
+
 /// The cost of a user's hash. A hash is never shown: others may read logs.
 fn check(user: &str, hash: &str) -> Result<u32, String> {
     if user.contains(':') {
         return Err(format!("user {user:?}: a name with a colon cannot log in"));
     }
-    let parts = hash.parse::<HashParts>().map_err(|_| {
+    let cost = cost(hash).ok_or_else(|| {
         format!("the password of user {user:?} is no bcrypt hash; make one: htpasswd -nBC 10 {user:?}")
     })?;
-    match parts.get_cost() {
+    match cost {
         cost @ 4..=COSTLIEST => Ok(cost),
         cost => Err(format!("the hash of user {user:?} has cost {cost}; expected 4 to {COSTLIEST}, best 10")),
     }
@@ -128,6 +144,8 @@ impl fmt::Debug for Users {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
     use crate::Written;
 
@@ -163,13 +181,32 @@ mod tests {
         }
     }
 
-    /// A user who is not there is looked up by a hash of the same cost: else their names could be told by the time.
+    /// Of which costs hashes are computed for a login.
+    fn work(users: &Users, user: &str, password: &str) -> (bool, Vec<u32>) {
+        let work = RefCell::new(Vec::new());
+        let is_right = users.fits(&login(user, password), |password, hash| {
+            work.borrow_mut().push(cost(hash).unwrap());
+            bcrypt::verify(password, hash).unwrap()
+        });
+        (is_right, work.into_inner())
+    }
+
+    /// Else names could be told by the time, and who has a cheap hash.
     #[test]
-    fn a_user_who_is_not_known_costs_as_much_as_the_slowest() {
-        let users =
-            users(&format!("  a: {}\n  b: {}\n  c: {}\n", hash("x", 4), hash("y", 6), hash("z", 5))).unwrap();
-        assert_eq!(users.slowest, users.hashes["b"]);
-        assert!(!users.are_right(&login("nobody", "y")));
+    fn every_login_costs_the_same_whoever_it_is_of_and_if_there_is_nobody() {
+        let written = [("a", "x", 4), ("b", "y", 6), ("c", "z", 5), ("d", "y", 6), ("e", "x", 4)];
+        let text = written.map(|(user, password, cost)| format!("  {user}: {}\n", hash(password, cost)));
+        let users = users(&text.concat()).unwrap();
+        for (user, password, _) in written {
+            assert_eq!(work(&users, user, password), (true, vec![4, 5, 6]), "{user}");
+        }
+        for user in ["a", "b", "c", "d", "e", "nobody"] {
+            assert_eq!(work(&users, user, "wrong"), (false, vec![4, 5, 6]), "{user}");
+        }
+        for password in ["x", "y", "z"] {
+            assert_eq!(work(&users, "nobody", password), (false, vec![4, 5, 6]), "the hash of somebody else");
+        }
+        assert_eq!(work(&users, "a", "y"), (false, vec![4, 5, 6]), "the password of somebody else");
     }
 
     #[test]
