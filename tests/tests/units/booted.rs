@@ -11,7 +11,7 @@ use std::{
 
 use silkrail_tests::{cli, conf, daemon};
 
-use super::{CHECK, DAEMON, NODE, is_let_in};
+use super::{CHECK, DAEMON, GOVERNOR, NODE, is_let_in};
 
 /// What stands for the targets that the units are ordered by.
 const TARGETS: [&str; 7] = [
@@ -62,9 +62,18 @@ impl Booted {
             unit(target, "[Unit]\nDefaultDependencies=no\n");
         }
         unit("units.target", START);
-        unit("governor.conf", &conf::text("node/silkrail-check-governor.conf"));
+        let governor = conf::text(GOVERNOR);
+        unit("governor.conf", &governor);
+        fs::create_dir(below("units/governor-probe.service.d")).unwrap();
+        unit("governor-probe.service.d/governor.conf", &without_program(&governor));
         unit("look.service", LOOK);
-        for (path, probe) in [(NODE, "node-probe"), (DAEMON, "daemon-probe"), (CHECK, "check-probe")] {
+        let probes = [
+            (NODE, "node-probe"),
+            (DAEMON, "daemon-probe"),
+            (CHECK, "check-probe"),
+            (CHECK, "governor-probe"),
+        ];
+        for (path, probe) in probes {
             let text = conf::text(path);
             unit(path.rsplit('/').next().unwrap(), &text);
             unit(&format!("{probe}.service"), &with_probe(&text, probe));
@@ -107,13 +116,17 @@ impl Drop for Booted {
 
 /// A unit with the probe in place of its program: it writes to `/out`, and that is all it may do more.
 fn with_probe(unit: &str, probe: &str) -> String {
+    let service =
+        format!("[Service]\nType=oneshot\nExecStart=/usr/local/bin/probe {probe}\nReadWritePaths=/out\n");
+    without_program(unit).replace("[Service]\n", &service)
+}
+
+/// What a unit's program may do.
+fn without_program(unit: &str) -> String {
     let kept = |line: &&str| {
         !["ExecStart", "Restart", "Type=", "RemainAfterExit"].iter().any(|key| line.starts_with(key))
     };
-    let text: String = unit.lines().filter(kept).map(|line| format!("{line}\n")).collect();
-    let service =
-        format!("[Service]\nType=oneshot\nExecStart=/usr/local/bin/probe {probe}\nReadWritePaths=/out\n");
-    text.replace("[Service]\n", &service)
+    unit.lines().filter(kept).map(|line| format!("{line}\n")).collect()
 }
 
 #[test]
@@ -153,17 +166,43 @@ fn the_units_programs_do_their_work_and_cannot_do_more() {
     assert!(can("node-probe", enter) && can("daemon-probe", enter) && !can("check-probe", enter));
     assert!(can("daemon-probe", "fsopen") && !can("node-probe", "fsopen") && !can("check-probe", "fsopen"));
     assert!(can("node-probe", "readlink /proc/1/ns/net") && can("node-probe", "ls /usr/lib/modules"));
-    let state = ["/etc/modprobe.d/x.conf", "/run/silkrail/x", "/var/lib/silkrail/x"];
-    for file in state.iter().chain(&["/etc/x", "/usr/x", "/sys/x"]) {
+    let state =
+        ["/etc/modprobe.d/x.conf", "/run/silkrail/x", "/var/lib/silkrail/x", "/var/lib/silkrail/check/x"];
+    for file in state.iter().chain(&["/etc/x", "/usr/x"]) {
         let written = format!("touch {file}");
         assert_eq!(can("node-probe", &written), state.contains(file), "{file}");
         assert!(!can("daemon-probe", &written) && !can("check-probe", &written), "{file}");
+        assert_eq!(can("governor-probe", &written), *file == "/var/lib/silkrail/check/x", "{file}");
     }
     assert!(
         !can("check-probe", "cat /etc/silkrail/check.token")
             && can("check-probe", "cat /run/credentials/check-probe.service/check.token")
     );
-    for probe in ["node-probe", "daemon-probe", "check-probe"] {
+    assert!(can("governor-probe", "cat /etc/silkrail/check.token"), "SECURITY.md says what root reads");
+    for probe in ["node-probe", "daemon-probe", "check-probe", "governor-probe"] {
         assert!(!can(probe, "unshare --user true"), "{probe}");
     }
+    // Root writes these without a capability: by each it is more than the unit lets it be.
+    let kernels = [
+        "touch /dev/x",
+        "opens /proc/sys/kernel/core_pattern",
+        "opens /proc/sysrq-trigger",
+        "opens /sys/bus/pci/drivers_probe",
+    ];
+    for what in kernels {
+        // A kernel without the key has no file for it.
+        assert_eq!(
+            can("anybody", what),
+            what != kernels[2] || Path::new("/proc/sysrq-trigger").exists(),
+            "{what}"
+        );
+        for probe in ["daemon-probe", "check-probe", "governor-probe"] {
+            assert!(!can(probe, what), "{probe}: {what}");
+        }
+    }
+    assert!(can("node-probe", kernels[3]), "VFs are bound by it");
+    let governor = "sets /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+    assert!(can("governor-probe", governor) && can("governor-probe", "opens /dev/null"));
+    assert!(!can("daemon-probe", governor) && !can("check-probe", governor));
+    assert_eq!(booted.out("governor"), "performance\n");
 }

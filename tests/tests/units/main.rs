@@ -17,6 +17,7 @@ use testkit::wait_until;
 
 const NODE: &str = "node/silkrail-node.service";
 const CHECK: &str = "node/silkrail-check.service";
+const GOVERNOR: &str = "node/silkrail-check-governor.conf";
 const DAEMON: &str = "silkraild/silkraild.service";
 
 /// Nobody's user and group.
@@ -62,7 +63,7 @@ fn no_unit_is_more_exposed_than_its_ceiling() {
     fs::copy(conf::path(CHECK), &unit).unwrap();
     let drop_in = with_governor.path().join("silkrail-check.service.d/governor.conf");
     fs::create_dir(drop_in.parent().unwrap()).unwrap();
-    fs::copy(conf::path("node/silkrail-check-governor.conf"), drop_in).unwrap();
+    fs::copy(conf::path(GOVERNOR), drop_in).unwrap();
     is_at_most(&unit, 30);
 }
 
