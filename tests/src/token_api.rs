@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU16, AtomicUsize, Ordering},
     },
     thread,
 };
@@ -21,6 +21,7 @@ pub struct TokenApi {
     directory: TempDir,
     listener: TcpListener,
     asked: Arc<AtomicUsize>,
+    echoes: Arc<AtomicU16>,
 }
 
 impl TokenApi {
@@ -32,11 +33,13 @@ impl TokenApi {
     pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let asked = Arc::new(AtomicUsize::new(0));
-        let (accepting, counter) = (listener.try_clone().unwrap(), asked.clone());
+        let echoes = Arc::new(AtomicU16::new(0));
+        let (accepting, counter, echo) = (listener.try_clone().unwrap(), asked.clone(), echoes.clone());
         thread::spawn(move || {
             for stream in accepting.incoming().map_while(Result::ok) {
                 counter.fetch_add(1, Ordering::SeqCst);
-                thread::spawn(move || answer(stream));
+                let echo = echo.load(Ordering::SeqCst);
+                thread::spawn(move || answer(stream, echo));
             }
         });
         let server = format!("http://{}", listener.local_addr().unwrap());
@@ -50,7 +53,7 @@ impl TokenApi {
             "users": [{"name": "silkraild", "user": {"token": "silkraild"}}],
         });
         fs::write(directory.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
-        Self { directory, listener, asked }
+        Self { directory, listener, asked, echoes }
     }
 
     /// The file for `KUBECONFIG`.
@@ -61,6 +64,11 @@ impl TokenApi {
     /// How many questions it was asked.
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
+    }
+
+    /// From now on every answer has this status, and is the text of the question where a review should be.
+    pub fn echo(&self, status: u16) {
+        self.echoes.store(status, Ordering::SeqCst);
     }
 
     /// From now on nobody is answered.
@@ -76,8 +84,8 @@ impl TokenApi {
     }
 }
 
-/// One request for each connection.
-fn answer(mut stream: TcpStream) {
+/// One request for each connection; `echo` is a status to repeat it with.
+fn answer(mut stream: TcpStream, echo: u16) {
     let mut lines = BufReader::new(stream.try_clone().unwrap());
     let (mut request, mut length) = (String::new(), 0);
     let _ = lines.read_line(&mut request);
@@ -109,10 +117,15 @@ fn answer(mut stream: TcpStream) {
         }
         _ => 404,
     };
-    let body = match status {
-        201 => review,
+    let (status, body) = match status {
+        201 if echo > 0 => (echo, Value::String(String::from_utf8_lossy(&body).into_owned())),
+        201 => (201, review),
         code => {
-            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code})
+            let status = "Failure";
+            (
+                code,
+                json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": status, "code": code}),
+            )
         }
     };
     let body = body.to_string();

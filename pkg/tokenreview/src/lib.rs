@@ -15,6 +15,7 @@ use k8s_openapi::api::{
     authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
+use kubeapi::{quietly, with_causes};
 use tokio::time::timeout;
 
 use crate::memory::Memory;
@@ -37,13 +38,12 @@ pub enum Verdict {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be reached, or does not let us ask.
-    #[error("{what} was not answered: {source}; is this account bound to the role system:auth-delegator?")]
+    #[error("{what} was not answered: {why}; is this account bound to the role system:auth-delegator?")]
     Refused {
         /// What was asked.
         what: &'static str,
-        /// Its answer.
-        #[source]
-        source: Box<kube::Error>,
+        /// What went wrong, without a word of its answer.
+        why: String,
     },
     /// It takes too long.
     #[error("the API server did not answer within {TIMEOUT:?}")]
@@ -78,7 +78,8 @@ impl Reviews {
     /// # Errors
     /// That it did not: nobody is to be let in then.
     pub async fn ask(&self, token: &str, path: &str) -> Result<Verdict, Error> {
-        let verdict = timeout(TIMEOUT, self.decide(token, path)).await.map_err(|_| Error::Timeout)??;
+        let verdict =
+            timeout(TIMEOUT, quietly(self.decide(token, path))).await.map_err(|_| Error::Timeout)??;
         self.memory.note(token, path, verdict);
         Ok(verdict)
     }
@@ -116,7 +117,19 @@ impl Reviews {
 }
 
 fn refused(what: &'static str) -> impl Fn(kube::Error) -> Error {
-    move |source| Error::Refused { what, source: Box::new(source) }
+    move |error| Error::Refused { what, why: why(&error) }
+}
+
+/// What goes into a log. An answer does not: it repeats what was asked, the token too, and so does what is said of it where it
+/// cannot be read.
+fn why(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("the API server answers with status {}, not 201", status.code),
+        kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
+            "the API server's answer is no review".into()
+        }
+        other => with_causes(other),
+    }
 }
 
 impl fmt::Debug for Reviews {

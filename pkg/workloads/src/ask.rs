@@ -6,12 +6,12 @@ use kube::{
     Api, Client,
     api::{DynamicObject, GetParams},
 };
+use kubeapi::quietly;
 use tokio::time::timeout;
 
 use crate::{
     failure::Failure,
     kinds::{Kind, Kinds},
-    quiet::quietly,
     reference::{Claim, Reference},
 };
 

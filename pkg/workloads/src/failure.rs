@@ -1,8 +1,9 @@
 //! Why the API server did not answer.
 
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 
 use exporter::Reason;
+use kubeapi::with_causes;
 
 /// Why the API server did not answer, or how.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,25 +69,11 @@ impl From<kube::Error> for Failure {
                 410 => Self::Expired,
                 code => Self::Refused(format!("{} ({code})", status.message)),
             },
-            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Self::Malformed(chain(&error)),
-            kube::Error::Service(error) => Self::Refused(chain(&*error)),
-            other => Self::Refused(chain(&other)),
+            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Self::Malformed(with_causes(&error)),
+            kube::Error::Service(error) => Self::Refused(with_causes(&*error)),
+            other => Self::Refused(with_causes(&other)),
         }
     }
-}
-
-/// An error with its causes. Many repeat the cause in their own text.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Which workload a pod belongs to: the Deployment, the Job, whatever is at the top. The Kubernetes API tells.
 //!
-//! [`connect`] finds the API server, if there is one. [`Workloads`] then watches the pods of this node (`watch`), only
+//! [`kubeapi::connect`] finds the API server, if there is one. [`Workloads`] then watches the pods of this node (`watch`), only
 //! their metadata, and asks for the owner of each, for that owner's owner, and so on (`climb`). What it learns is kept
 //! in a `register`, from which [`exporter::Owners`] is answered without waiting.
 //!
@@ -13,18 +13,14 @@
 
 #![forbid(unsafe_code)]
 
-mod access;
 mod ask;
 mod climb;
 mod failure;
 mod kinds;
 mod pause;
-mod quiet;
 mod reference;
 mod register;
 mod watch;
 mod workloads;
 
-pub use access::{Error, connect};
-pub use kube::Client;
 pub use workloads::{Patience, Workloads};

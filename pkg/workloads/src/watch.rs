@@ -8,12 +8,10 @@ use kube::{
     api::{ApiResource, DynamicObject, ListParams, ObjectMeta, WatchEvent, WatchParams},
     core::GroupVersionKind,
 };
+use kubeapi::quietly;
 use tokio::time::{sleep, timeout};
 
-use crate::{
-    failure::Failure, pause::Pause, quiet::quietly, reference::Reference, register::SeenPod,
-    workloads::Shared,
-};
+use crate::{failure::Failure, pause::Pause, reference::Reference, register::SeenPod, workloads::Shared};
 
 /// How long the API server may keep a watch open, in seconds.
 const OPEN: u32 = 290;

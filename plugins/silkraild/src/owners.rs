@@ -18,7 +18,7 @@ pub(crate) enum Kubernetes {
 /// The API server, if there is one. Nothing is waited for: it need not answer yet.
 pub(crate) async fn find(kubernetes: Kubernetes, settings: &mut Settings) -> Arc<dyn Owners> {
     if kubernetes == Kubernetes::Auto && settings.collectors.has(Collector::Owners) {
-        match workloads::connect().await {
+        match kubeapi::connect().await {
             Ok(Some(client)) => {
                 let workloads = Workloads::start(client, settings.node.clone(), Patience::default());
                 return Arc::new(workloads);
@@ -27,7 +27,7 @@ pub(crate) async fn find(kubernetes: Kubernetes, settings: &mut Settings) -> Arc
                 tracing::info!("no Kubernetes API: pods are shown without the workloads they belong to")
             }
             // As the DaemonSet comes.
-            Err(workloads::Error::InCluster(_)) => tracing::info!(
+            Err(kubeapi::Error::InCluster(_)) => tracing::info!(
                 "no token for the Kubernetes API: pods are shown without the workloads they belong to"
             ),
             Err(error) => tracing::warn!("pods are shown without the workloads they belong to: {error}"),

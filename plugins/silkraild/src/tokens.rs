@@ -19,7 +19,7 @@ pub(crate) enum Error {
     )]
     NoApi,
     #[error("--web.token-review: {0}")]
-    Access(#[from] workloads::Error),
+    Access(#[from] kubeapi::Error),
     #[error("--web.token-review: {0}")]
     Reviews(#[from] tokenreview::Error),
 }
@@ -35,6 +35,6 @@ pub(crate) async fn find(wanted: bool, address: SocketAddr, web: &Web) -> Result
     if web.now().tls.is_none() && !address.ip().to_canonical().is_loopback() {
         return Err(Error::InClear { address });
     }
-    let client = workloads::connect().await?.ok_or(Error::NoApi)?;
+    let client = kubeapi::connect().await?.ok_or(Error::NoApi)?;
     Ok(Some(Tokens::new(Reviews::new(client)?)))
 }

@@ -1,6 +1,6 @@
 //! Tokens of the Kubernetes API, which decides who may read what.
 
-use std::process::Command;
+use std::{process::Command, time::Instant};
 
 use silkrail_tests::{
     daemon::{self, Daemon},
@@ -21,6 +21,11 @@ fn serve(node: &Node, api: &TokenApi) -> Daemon {
 
 fn status(daemon: &Daemon, request: &str, token: &str) -> u16 {
     daemon.ask(request, &[("Authorization", &format!("Bearer {token}"))]).status
+}
+
+/// How many have gone by.
+fn minutes(since: Instant) -> usize {
+    usize::try_from(since.elapsed().as_secs() / 60).unwrap()
 }
 
 #[test]
@@ -60,6 +65,28 @@ fn the_api_is_asked_once_and_nobody_new_is_let_in_while_it_does_not_answer() {
     }
     assert_eq!(daemon.log().matches("TokenReview was not answered").count(), 1, "{}", daemon.log());
     assert!(!daemon.log().contains("Bearer new") && !answer.text().contains("new\n"), "no token is told");
+}
+
+#[test]
+fn whatever_the_api_answers_is_one_line_a_minute_and_no_token_is_in_it() {
+    let (node, api) = (Node::new(), TokenApi::new());
+    let (daemon, began) = (serve(&node, &api), Instant::now());
+    let refused = |what: &str| {
+        for n in 0..5 {
+            assert_eq!(status(&daemon, "GET /metrics", &format!("secret-{what}-{n}")), 503);
+        }
+    };
+    api.echo(201);
+    refused("echoed");
+    api.echo(500);
+    refused("refused");
+    api.fail();
+    refused("not-answered");
+    wait_until("it has said so", || daemon.log().contains("a TokenReview was not answered"));
+    let log = daemon.log();
+    let lines = log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).count();
+    assert!((1..=1 + minutes(began)).contains(&lines), "{lines} lines: {log}");
+    assert!(!log.contains("secret-"), "{log}");
 }
 
 #[test]
