@@ -42,7 +42,8 @@ impl TokenApi {
                 thread::spawn(move || answer(stream, echo));
             }
         });
-        let server = format!("http://{}", listener.local_addr().unwrap());
+        // By its name, which has to be looked up.
+        let server = format!("http://localhost:{}", listener.local_addr().unwrap().port());
         let directory = tempfile::tempdir().unwrap();
         let kubeconfig = json!({
             "apiVersion": "v1",

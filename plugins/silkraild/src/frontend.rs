@@ -40,6 +40,8 @@ const THREADS: usize = 2;
 pub(crate) enum Error {
     #[error("give up privileges: {0}")]
     Privileges(#[from] privileges::Error),
+    #[error(transparent)]
+    Syscalls(#[from] syscalls::Error),
     #[error("listen on {address}: {source}; choose another address with {option}{}", low(*.address))]
     Listen { address: SocketAddr, option: &'static str, source: io::Error },
     #[error(transparent)]
@@ -88,9 +90,11 @@ fn socket() -> Result<net::UnixStream, Error> {
 async fn serve(cli: &Cli, stream: net::UnixStream) -> Result<(), Error> {
     // It ends with the reader. Who ends the daemon may signal both, and the reader is not to see this one go first.
     let _ignored = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let web = cli.web.as_deref().map(Web::of).transpose()?.unwrap_or_default();
     let listener = listen(cli.listen, "--listen")?;
     let health = listen(cli.health, "--health.listen")?;
+    // Nobody was talked to yet. Later there will be other threads, which this one could not deny anything.
+    syscalls::deny()?;
+    let web = cli.web.as_deref().map(Web::of).transpose()?.unwrap_or_default();
     let tokens = tokens::find(cli.token_review, cli.listen, &web).await?;
     let (tls, logins) = (web.now().tls.is_some(), web.now().users.is_some());
     tracing::info!(tls, logins, tokens = tokens.is_some(), health = %health.address()?, address = %listener.address()?, "serving");

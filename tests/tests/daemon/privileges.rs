@@ -56,6 +56,7 @@ fn whoever_talks_to_the_network_has_no_capability_and_can_get_none() {
     for thread in fs::read_dir(format!("/proc/{frontend}/task")).unwrap().flatten() {
         let status = fs::read_to_string(thread.path().join("status")).unwrap();
         assert!(status.contains("CapPrm:\t0000000000000000"), "{status}");
+        assert!(status.contains("Seccomp:\t2\n"), "{status}");
     }
     let _client = TcpStream::connect(daemon.address()).unwrap();
     assert_eq!(daemon.ask("GET /metrics", &[]).status, 200);

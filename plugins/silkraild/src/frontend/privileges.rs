@@ -5,8 +5,6 @@ use std::ffi::CStr;
 use caps::{CapSet, errors::CapsError};
 use nix::{errno::Errno, sys::prctl};
 
-use super::syscalls;
-
 /// The kernel refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -14,15 +12,13 @@ pub(crate) enum Error {
     NoNewPrivileges(#[from] Errno),
     #[error(transparent)]
     Capabilities(#[from] CapsError),
-    #[error(transparent)]
-    Syscalls(#[from] syscalls::Error),
 }
 
 /// What `ps` calls this process.
 const NAME: &CStr = c"silkraild-http";
 
 /// Gives up every capability of the calling thread, before there are others, and the way to have one again: `execve(2)` gives
-/// root its capabilities back, unless `no_new_privs` is set. And what root can do without any.
+/// root its capabilities back, unless `no_new_privs` is set.
 ///
 /// # Errors
 /// That the kernel refuses: then nothing must be served.
@@ -33,7 +29,7 @@ pub(super) fn give_up() -> Result<(), Error> {
     for set in [CapSet::Ambient, CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
         caps::clear(None, set)?;
     }
-    Ok(syscalls::deny()?)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -41,12 +37,17 @@ mod tests {
     use std::{
         fs::{self, File, Permissions},
         io,
-        os::unix::{
-            fs::PermissionsExt,
-            net::{UnixListener, UnixStream},
+        net::{TcpListener, UdpSocket},
+        os::{
+            fd::AsRawFd,
+            unix::{
+                fs::PermissionsExt,
+                net::{UnixDatagram, UnixListener, UnixStream},
+            },
         },
         process::Command,
         thread,
+        time::Duration,
     };
 
     use nix::{
@@ -55,12 +56,19 @@ mod tests {
         sched::{CloneFlags, setns, unshare},
         sys::{
             signal::{Signal, kill, raise},
+            socket::{UnixAddr, bind},
             stat::Mode,
         },
         unistd::{Pid, mkfifo, unlink},
     };
 
     use super::*;
+    use crate::frontend::syscalls;
+
+    fn give_all_up() {
+        give_up().unwrap();
+        syscalls::deny().unwrap();
+    }
 
     /// In a thread of its own: what it gives up is its own, and that of what it starts.
     #[test]
@@ -72,7 +80,7 @@ mod tests {
         let _listener = UnixListener::bind(&socket).unwrap();
         let netns = File::open("/proc/self/ns/net").unwrap();
         let in_vain = || {
-            give_up().unwrap();
+            give_all_up();
             let errno = |result: nix::Result<()>| result.map_err(io::Error::from);
             [
                 ("run a program", Command::new("/bin/true").spawn().map(drop)),
@@ -81,6 +89,9 @@ mod tests {
                 ("make a user namespace", errno(unshare(CloneFlags::CLONE_NEWUSER))),
                 ("enter a namespace", errno(setns(&netns, CloneFlags::CLONE_NEWNET))),
                 ("reach what trusts root", UnixStream::connect(&socket).map(drop)),
+                ("send datagrams to what trusts root", UnixDatagram::pair().map(drop)),
+                ("make a pair of sockets", UnixStream::pair().map(drop)),
+                ("listen", TcpListener::bind("127.0.0.1:0").map(drop)),
                 ("write to a file", File::options().write(true).open(&file).map(drop)),
                 ("write behind a file", File::options().append(true).open(&file).map(drop)),
                 ("make a file", File::create(dir.path().join("new")).map(drop)),
@@ -98,9 +109,33 @@ mod tests {
     }
 
     #[test]
+    fn no_socket_gets_an_address_and_a_resolver_that_wants_one_gets_its_answer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let (to_reader, _reader) = UnixStream::pair().unwrap();
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let resolve = || {
+            give_all_up();
+            let _ = bind(to_reader.as_raw_fd(), &UnixAddr::new(&path).unwrap());
+            // As musl does.
+            let resolver = UdpSocket::bind("0.0.0.0:0").unwrap();
+            resolver.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            resolver.send_to(b"?", server.local_addr().unwrap()).unwrap();
+            let mut question = [0];
+            let (_, from) = server.recv_from(&mut question).unwrap();
+            server.send_to(b"!", from).unwrap();
+            let mut answer = [0];
+            resolver.recv_from(&mut answer).unwrap();
+            (question, answer)
+        };
+        assert_eq!(thread::scope(|scope| scope.spawn(resolve).join().unwrap()), (*b"?", *b"!"));
+        assert!(!path.exists(), "the socket to the reader has a name");
+    }
+
+    #[test]
     fn it_can_start_threads_read_files_and_abort() {
         let result = thread::spawn(|| {
-            give_up().unwrap();
+            give_all_up();
             let thread = thread::spawn(|| 7).join().unwrap();
             (thread, fs::read("/proc/self/comm").is_ok(), raise(Signal::SIGCONT))
         });
