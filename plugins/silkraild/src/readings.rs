@@ -30,11 +30,16 @@ const TELLING: Duration = Duration::from_secs(2);
 /// How long a reader may say nothing until it counts as hung.
 const SILENCE: Duration = Duration::from_secs(60);
 
+/// How long a reader may say nothing until nobody waits for it who can have a former text. It says something every
+/// [`TELLING`].
+const HANGING: Duration = Duration::from_secs(5);
+
 /// How long who asks for a kind may keep others from doing so. They get the latest reading meanwhile.
 const LONGEST_TURN: Duration = Duration::from_secs(10);
 
-/// How long is waited for a text of a reading that the reader has. After that the last one that is here will do.
-const AT_ONCE: Duration = Duration::from_secs(2);
+/// What a text of a reading that the reader has takes to come, out of a client's time: a fresh one is waited for until then.
+/// After that the last one that is here will do.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Asks for texts. Clones have the same.
 #[derive(Debug, Clone)]
@@ -93,6 +98,10 @@ impl Readings {
         self.heard().elapsed() < SILENCE
     }
 
+    fn are_hanging(&self) -> bool {
+        self.heard().elapsed() > HANGING
+    }
+
     /// Keeps telling, for ever.
     async fn tell(&self) {
         let mut next = interval(TELLING);
@@ -107,16 +116,27 @@ impl Readings {
 
     /// The text of a fresh reading, or of the latest one if none comes in time. `None` before the first.
     pub(crate) async fn text(&self, kind: Kind, within: Duration) -> Option<Arc<Text>> {
+        let slot = self.slot(kind);
+        let held = slot.latest().clone();
+        if held.is_some() && self.are_hanging() {
+            return held;
+        }
+        match timeout(within, self.newest(kind, within)).await {
+            Ok(text) => text,
+            Err(_) => slot.latest().clone(),
+        }
+    }
+
+    /// The text of a fresh reading or, shortly before the time is up, of the latest one that the reader has.
+    async fn newest(&self, kind: Kind, within: Duration) -> Option<Arc<Text>> {
         let (slot, began) = (self.slot(kind), Instant::now());
+        let within = within - AT_ONCE.min(within / 4);
         match timeout(within, slot.fresh.clone().lock_owned()).await {
             Ok(turn) => {
                 let within = within.saturating_sub(began.elapsed()).min(LONGEST_TURN);
                 self.asked(kind, within, turn).await
             }
-            Err(_) => match timeout(AT_ONCE, slot.present.clone().lock_owned()).await {
-                Ok(turn) => self.asked(kind, Duration::ZERO, turn).await,
-                Err(_) => slot.latest().clone(),
-            },
+            Err(_) => self.asked(kind, Duration::ZERO, slot.present.clone().lock_owned().await).await,
         }
     }
 

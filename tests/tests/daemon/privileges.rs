@@ -5,6 +5,7 @@ use std::{
     fs,
     net::TcpStream,
     process::{Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -99,7 +100,7 @@ fn ended_as_a_unit_or_a_terminal_ends_it_it_has_succeeded() {
         let both = [daemon.frontend(), daemon.pid()];
         for pid in both {
             signal(signals, pid);
-            std::thread::sleep(Duration::from_millis(round / 5));
+            thread::sleep(Duration::from_millis(round / 5));
         }
         let log = daemon.log();
         assert_eq!(daemon.ended(), Some(0), "{signals}: {log}");
@@ -118,6 +119,26 @@ fn a_reader_that_hangs_keeps_nobody_from_the_latest_reading() {
         assert_eq!((answer.status, answer.text() == former.text()), (200, true), "round {round}");
     }
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    signal("-CONT", daemon.pid());
+    wait_until("there is a later one", || daemon.ask("GET /metrics", &[]).text() != former.text());
+}
+
+#[test]
+fn a_reader_that_hangs_takes_no_more_of_a_scrapes_time_than_it_has_and_soon_none() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    let former = daemon.ask("GET /metrics", &[]);
+    signal("-STOP", daemon.pid());
+    let scrape = || {
+        let began = Instant::now();
+        let answer = daemon.ask("GET /metrics", &[("X-Prometheus-Scrape-Timeout-Seconds", "3")]);
+        let took = began.elapsed();
+        assert_eq!((answer.status, answer.text() == former.text()), (200, true));
+        assert!(took < Duration::from_secs(3), "{took:?}");
+        took
+    };
+    thread::scope(|scope| [(); 2].map(|()| scope.spawn(scrape)).map(|one| one.join().unwrap()));
+    wait_until("it is not waited for any more", || scrape() < Duration::from_millis(500));
     signal("-CONT", daemon.pid());
     wait_until("there is a later one", || daemon.ask("GET /metrics", &[]).text() != former.text());
 }
