@@ -27,7 +27,6 @@ use crate::{
 };
 
 mod admission;
-mod bucket;
 mod log;
 mod service;
 

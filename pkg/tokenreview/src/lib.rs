@@ -73,6 +73,12 @@ impl Reviews {
         self.memory.find(token, path)
     }
 
+    /// Whether the API let the bearer of a token get a path not long ago, and has not said otherwise since. That lets nobody
+    /// in; but whoever limits how often is asked can tell them from strangers.
+    pub fn has_let_in(&self, token: &str, path: &str) -> bool {
+        self.memory.knows(token, path)
+    }
+
     /// Has the API decide whether the bearer of a token may get a path.
     ///
     /// # Errors

@@ -17,13 +17,33 @@ const ALLOWED: Duration = Duration::from_secs(60);
 /// How long somebody is kept out after they were given a role.
 const OTHERS: Duration = Duration::from_secs(10);
 
+/// How long somebody who was let in is known after that, though not let in any more without a question.
+const KNOWN: Duration = Duration::from_secs(600);
+
 /// So many decisions. Whoever has a token can have one for each path.
 const MOST: usize = 1024;
 
 /// Decisions by a keyed hash of token and path. The key is this process's own.
 pub(crate) struct Memory {
     key: hmac::Key,
-    known: Mutex<HashMap<[u8; 32], (Verdict, Instant)>>,
+    known: Mutex<HashMap<[u8; 32], Decision>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Decision {
+    verdict: Verdict,
+    until: Instant,
+}
+
+impl Decision {
+    fn holds(&self) -> bool {
+        Instant::now() < self.until
+    }
+
+    /// Whether who it is about is known, also after it has held.
+    fn is_known(&self) -> bool {
+        self.verdict == Verdict::Allowed && Instant::now() < self.until + KNOWN
+    }
 }
 
 impl Memory {
@@ -34,22 +54,25 @@ impl Memory {
     }
 
     pub(crate) fn find(&self, token: &str, path: &str) -> Option<Verdict> {
-        let known = self.known();
-        let (verdict, until) = known.get(&self.tag(token, path))?;
-        (Instant::now() < *until).then_some(*verdict)
+        let decision = self.known().get(&self.tag(token, path)).copied()?;
+        decision.holds().then_some(decision.verdict)
+    }
+
+    /// Whether somebody was let in not long ago.
+    pub(crate) fn knows(&self, token: &str, path: &str) -> bool {
+        self.known().get(&self.tag(token, path)).is_some_and(Decision::is_known)
     }
 
     pub(crate) fn note(&self, token: &str, path: &str, verdict: Verdict) {
-        let now = Instant::now();
         let mut known = self.known();
         if known.len() >= MOST {
-            known.retain(|_, (_, until)| now < *until);
+            known.retain(|_, decision| decision.holds() || decision.is_known());
         }
         if known.len() >= MOST {
             known.clear();
         }
         let within = if verdict == Verdict::Allowed { ALLOWED } else { OTHERS };
-        known.insert(self.tag(token, path), (verdict, now + within));
+        known.insert(self.tag(token, path), Decision { verdict, until: Instant::now() + within });
     }
 
     fn tag(&self, token: &str, path: &str) -> [u8; 32] {
@@ -91,6 +114,27 @@ mod tests {
         assert_eq!(memory.find("right", "/metrics"), Some(Verdict::Allowed));
         advance(ALLOWED).await;
         assert_eq!(memory.find("right", "/metrics"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_let_in_is_known_for_a_while_and_nobody_else() {
+        let memory = Memory::new().unwrap();
+        memory.note("right", "/metrics", Verdict::Allowed);
+        memory.note("wrong", "/metrics", Verdict::Unauthenticated);
+        let known = || ["right", "wrong", "new"].map(|token| memory.knows(token, "/metrics"));
+        assert_eq!(known(), [true, false, false]);
+        advance(ALLOWED).await;
+        assert_eq!((memory.find("right", "/metrics"), known()), (None, [true, false, false]));
+        for n in 0..5 * MOST {
+            memory.note(&n.to_string(), "/metrics", Verdict::Unauthenticated);
+            advance(OTHERS / 100).await; // faster than a hundred a second is never asked
+        }
+        assert_eq!(known(), [true, false, false]);
+        memory.note("right", "/metrics", Verdict::Unauthenticated);
+        assert_eq!(known(), [false; 3], "it was taken back");
+        memory.note("right", "/metrics", Verdict::Allowed);
+        advance(ALLOWED + KNOWN).await;
+        assert_eq!(known(), [false; 3]);
     }
 
     #[tokio::test(start_paused = true)]

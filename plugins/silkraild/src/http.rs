@@ -10,6 +10,7 @@ mod listener;
 mod logins;
 mod negotiate;
 mod queue;
+mod rates;
 mod tokens;
 mod watched;
 

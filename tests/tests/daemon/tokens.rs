@@ -90,6 +90,30 @@ fn whatever_the_api_answers_is_one_line_a_minute_and_no_token_is_in_it() {
 }
 
 #[test]
+fn who_tries_tokens_has_the_api_asked_a_few_times_and_keeps_nobody_out_who_is_remembered() {
+    let (node, api) = (Node::new(), TokenApi::new());
+    let daemon = serve(&node, &api);
+    assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200);
+    let (before, began) = (api.asked(), Instant::now());
+    let (mut looked_at, mut sent_away) = (0, 0);
+    for n in 0..1000 {
+        let answer = daemon.ask("GET /metrics", &[("Authorization", &format!("Bearer wrong-{n}"))]);
+        match answer.status {
+            401 => looked_at += 1,
+            429 => sent_away += usize::from(answer.headers.contains_key("retry-after")),
+            other => panic!("{other}"),
+        }
+        if n % 100 == 99 {
+            assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200, "after {n}");
+        }
+    }
+    let asked = api.asked() - before;
+    let seconds = usize::try_from(began.elapsed().as_secs()).unwrap();
+    assert!(asked <= 30 + seconds / 5 + 1, "the API was asked {asked} times in {seconds} s");
+    assert_eq!((looked_at, sent_away), (asked, 1000 - asked));
+}
+
+#[test]
 fn tokens_are_not_taken_in_clear_text_nor_without_an_api() {
     let node = Node::new();
     let refused = |listen: &str, kubeconfig: &str| {

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::bucket::{Bucket, Rate};
+use ratelimit::{Bucket, Rate};
 
 /// So many connections at once that have not shaken hands.
 const STRANGERS: usize = 128;

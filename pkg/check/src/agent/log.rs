@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::bucket::{Bucket, Rate};
+use ratelimit::{Bucket, Rate};
 
 /// Of connections that have not shaken hands: anybody can make them.
 const STRANGERS: Rate = Rate { burst: 10, each: Duration::from_secs(6) };

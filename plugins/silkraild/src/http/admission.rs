@@ -8,7 +8,7 @@ use webconfig::WebConfig;
 
 use super::{
     logins::Logins,
-    tokens::{self, Tokens},
+    tokens::{self, Tokens, Undecided},
 };
 
 /// What is asked of clients.
@@ -31,6 +31,8 @@ pub(super) enum Admitted {
     Forbidden,
     /// Nobody can say now.
     Unknown,
+    /// Nobody asks now.
+    TooOften,
 }
 
 impl Admission {
@@ -52,10 +54,11 @@ impl Admission {
         }
         if let (Some(tokens), Some(token)) = (&self.tokens, header.and_then(tokens::from_header)) {
             match tokens.decide(token, path, source).await {
-                Some(Verdict::Allowed) => return Admitted::Yes,
-                Some(Verdict::Forbidden) => return Admitted::Forbidden,
-                None => return Admitted::Unknown,
-                Some(Verdict::Unauthenticated) => {}
+                Ok(Verdict::Allowed) => return Admitted::Yes,
+                Ok(Verdict::Forbidden) => return Admitted::Forbidden,
+                Ok(Verdict::Unauthenticated) => {}
+                Err(Undecided::Unanswered) => return Admitted::Unknown,
+                Err(Undecided::TooOften) => return Admitted::TooOften,
             }
         } else if login && self.logins.admit(web, header, source).await {
             return Admitted::Yes;

@@ -35,7 +35,10 @@ const FORBIDDEN: &str =
 
 const UNDECIDED: &str = "the Kubernetes API does not say whether you may; silkraild's log says why\n";
 
-/// How long somebody who has not read former answers had better wait, in seconds.
+const TOO_OFTEN: &str =
+    "the Kubernetes API was asked about too many tokens from this address, or from all; try again later\n";
+
+/// How long somebody had better wait who has not read former answers, or of whom nobody says whether they may, in seconds.
 const LATER: &str = "5";
 
 /// Answers a request.
@@ -48,10 +51,8 @@ pub(super) async fn to<B>(request: &Request<B>, service: &Service, connection: &
         Admitted::Yes => admitted(request, service, connection).await,
         Admitted::Unauthenticated { login, token } => unauthenticated(connection, login, token),
         Admitted::Forbidden => plain(connection, StatusCode::FORBIDDEN, FORBIDDEN),
-        Admitted::Unknown => {
-            let answer = plain(connection, StatusCode::SERVICE_UNAVAILABLE, UNDECIDED);
-            with(answer, header::RETRY_AFTER, LATER)
-        }
+        Admitted::Unknown => later(plain(connection, StatusCode::SERVICE_UNAVAILABLE, UNDECIDED)),
+        Admitted::TooOften => later(plain(connection, StatusCode::TOO_MANY_REQUESTS, TOO_OFTEN)),
     };
     for (name, value) in &web.headers {
         answer.headers_mut().entry(name).or_insert_with(|| value.clone());
@@ -138,7 +139,7 @@ fn not_yet(connection: &Arc<Connection>) -> Answer {
 }
 
 fn unread(connection: &Arc<Connection>) -> Answer {
-    with(plain(connection, StatusCode::SERVICE_UNAVAILABLE, UNREAD), header::RETRY_AFTER, LATER)
+    later(plain(connection, StatusCode::SERVICE_UNAVAILABLE, UNREAD))
 }
 
 /// A file of the page. It is asked for anew each time: it may be another version's by now.
@@ -158,6 +159,10 @@ fn plain(connection: &Arc<Connection>, status: StatusCode, text: &'static str) -
     let mut answer = Response::new(Full::from(connection.takes(Bytes::from_static(text.as_bytes()))));
     *answer.status_mut() = status;
     with(answer, header::CONTENT_TYPE, TEXT)
+}
+
+fn later(answer: Answer) -> Answer {
+    with(answer, header::RETRY_AFTER, LATER)
 }
 
 fn with(mut answer: Answer, name: HeaderName, value: &'static str) -> Answer {

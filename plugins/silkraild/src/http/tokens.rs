@@ -8,7 +8,7 @@ use std::{
 
 use tokenreview::{Reviews, Verdict};
 
-use super::queue::Queue;
+use super::{queue::Queue, rates::Rates};
 
 /// Questions to the API server at a time.
 const AT_ONCE: usize = 4;
@@ -20,27 +20,42 @@ const SAYING: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub(crate) struct Tokens {
     reviews: Arc<Reviews>,
+    rates: Arc<Rates>,
     queue: Queue,
     said: Arc<Mutex<Option<Instant>>>,
+}
+
+/// Why nobody knows whether somebody may read something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Undecided {
+    /// The API was asked often enough about tokens from there, or from everywhere.
+    TooOften,
+    /// It does not say.
+    Unanswered,
 }
 
 impl Tokens {
     /// The API decides by these.
     pub(crate) fn new(reviews: Reviews) -> Self {
-        Self { reviews: Arc::new(reviews), queue: Queue::new(AT_ONCE), said: Arc::default() }
+        let (reviews, rates) = (Arc::new(reviews), Arc::new(Rates::new()));
+        Self { reviews, rates, queue: Queue::new(AT_ONCE), said: Arc::default() }
     }
 
-    /// What the API decides; `None` if it does not.
-    pub(super) async fn decide(&self, token: &str, path: &str, source: IpAddr) -> Option<Verdict> {
+    /// What the API decides.
+    pub(super) async fn decide(&self, token: &str, path: &str, source: IpAddr) -> Result<Verdict, Undecided> {
         if let Some(known) = self.reviews.remembered(token, path) {
-            return Some(known);
+            return Ok(known);
         }
-        let _turn = self.queue.turn(source).await?;
+        if !self.rates.take(source, self.reviews.has_let_in(token, path)) {
+            return Err(Undecided::TooOften);
+        }
+        let _turn = self.queue.turn(source).await.ok_or(Undecided::Unanswered)?;
         // Another connection of the same client may have asked meanwhile.
         if let Some(known) = self.reviews.remembered(token, path) {
-            return Some(known);
+            return Ok(known);
         }
-        self.reviews.ask(token, path).await.inspect_err(|error| self.say(error)).ok()
+        let decided = self.reviews.ask(token, path).await.inspect_err(|error| self.say(error));
+        decided.map_err(|_| Undecided::Unanswered)
     }
 
     /// Now and then: anybody can send tokens as fast as they like.

@@ -1,19 +1,19 @@
-//! So many at once, and after them so many per second.
+//! A bucket: what is taken from it comes back with time.
 
 use std::time::{Duration, Instant};
 
 /// How often something may happen.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rate {
+pub struct Rate {
     /// So many at once.
-    pub(super) burst: u32,
+    pub burst: u32,
     /// Each of them comes back after so long.
-    pub(super) each: Duration,
+    pub each: Duration,
 }
 
 /// What is left of a rate.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub struct Bucket {
     rate: Rate,
     /// When all of the burst will be there again.
     full: Instant,
@@ -21,27 +21,35 @@ pub(super) struct Bucket {
 
 impl Bucket {
     /// One of which nothing was taken.
-    pub(super) fn full(rate: Rate, now: Instant) -> Self {
+    pub fn full(rate: Rate, now: Instant) -> Self {
         Self { rate, full: now }
     }
 
+    /// Whether there is one.
+    pub fn has_one(&self, now: Instant) -> bool {
+        self.after_one(now) <= now + self.rate.each * self.rate.burst
+    }
+
     /// Takes one, if there is one.
-    pub(super) fn take(&mut self, now: Instant) -> bool {
-        let after = self.full.max(now) + self.rate.each;
-        let is_there = after <= now + self.rate.each * self.rate.burst;
+    pub fn take(&mut self, now: Instant) -> bool {
+        let is_there = self.has_one(now);
         if is_there {
-            self.full = after;
+            self.full = self.after_one(now);
         }
         is_there
     }
 
     /// When nothing will be missing: the later, the more was taken of late.
-    pub(super) fn full_at(&self) -> Instant {
+    pub fn full_at(&self) -> Instant {
         self.full
     }
 
+    fn after_one(&self, now: Instant) -> Instant {
+        self.full.max(now) + self.rate.each
+    }
+
     /// Whether nothing is missing.
-    pub(super) fn is_full(&self, now: Instant) -> bool {
+    pub fn is_full(&self, now: Instant) -> bool {
         self.full <= now
     }
 }
