@@ -154,6 +154,14 @@ impl Daemon {
         }
     }
 
+    /// Whether it has ended.
+    ///
+    /// # Panics
+    /// If it cannot be waited for.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Its exit status, once it has ended.
     ///
     /// # Panics

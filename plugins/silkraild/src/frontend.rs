@@ -3,6 +3,7 @@
 //! Whoever takes it over sees the metrics, reads what files of its user are shown to it, such as the keys of the web
 //! configuration, and can make connections. It can run, write, signal and enter nothing.
 
+mod parent;
 mod privileges;
 mod syscalls;
 
@@ -38,6 +39,8 @@ const THREADS: usize = 2;
 /// What ends it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
+    #[error(transparent)]
+    Parent(#[from] parent::Error),
     #[error("give up privileges: {0}")]
     Privileges(#[from] privileges::Error),
     #[error(transparent)]
@@ -70,9 +73,13 @@ fn low(address: SocketAddr) -> &'static str {
 pub(crate) fn run(cli: &Cli) -> Result<(), Error> {
     privileges::give_up()?;
     let stream = socket()?;
+    parent::end_with(&stream)?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(THREADS).build()?;
-    runtime.block_on(serve(cli, stream))
+    let end = runtime.block_on(serve(cli, stream));
+    // Not waiting for threads: a file of the web configuration may be on a disk that hangs.
+    runtime.shutdown_background();
+    end
 }
 
 /// The socket to the reader, which is standard input.

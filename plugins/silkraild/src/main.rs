@@ -188,7 +188,10 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     }
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(THREADS).build()?;
-    runtime.block_on(serve(cli, settings))
+    let end = runtime.block_on(serve(cli, settings));
+    // Not waiting for threads: one may be writing to a disk that hangs.
+    runtime.shutdown_background();
+    end
 }
 
 fn print_once(mut exporter: Exporter) -> Result<(), Failure> {

@@ -83,6 +83,17 @@ fn whoever_is_left_alone_ends() {
 }
 
 #[test]
+fn a_frontend_that_hangs_is_not_left_alone() {
+    let node = Node::new();
+    let daemon = node.serve(&[]);
+    let (address, frontend) = (daemon.address(), daemon.frontend());
+    signal("-STOP", frontend);
+    signal("-KILL", daemon.pid());
+    wait_until("the port is free", || TcpStream::connect(address).is_err());
+    wait_until("the frontend is gone", || !fs::exists(format!("/proc/{frontend}")).unwrap());
+}
+
+#[test]
 fn a_frontend_that_hangs_ends_with_its_reader() {
     let node = Node::new();
     let daemon = node.serve(&[]);

@@ -87,6 +87,20 @@ fn the_name_is_never_opened_for_writing_but_given_to_a_whole_file() {
 }
 
 #[test]
+fn terminated_it_ends_with_success_also_while_the_disk_hangs() {
+    let node = Node::new();
+    // A call that does not come back for ten minutes, as of a file server that is away.
+    let hang = ["strace", "-D", "-f", "-o", "/dev/null", "-e", "inject=/^rename:delay_enter=600000000"];
+    let mut daemon = Daemon::spawn(&mut command(&node, &hang));
+    wait_until("a file is written but for its name", || {
+        fs::metadata(node.0.path().join(".rdma.prom.new")).is_ok_and(|file| file.len() > 0)
+    });
+    assert!(Command::new("kill").arg(daemon.pid().to_string()).status().unwrap().success());
+    wait_until("it has ended", || daemon.has_ended());
+    assert_eq!((daemon.ended(), file(&node).exists()), (Some(0), false));
+}
+
+#[test]
 fn killed_at_any_moment_it_leaves_a_whole_file_or_none() {
     let node = Node::new();
     for moment in 0..30_u32 {

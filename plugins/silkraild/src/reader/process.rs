@@ -6,7 +6,7 @@ use std::{
         fd::OwnedFd,
         unix::{net, process::CommandExt},
     },
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -19,7 +19,7 @@ use crate::frontend;
 /// This program, also where its file has been replaced since it was started.
 const THIS: &str = "/proc/self/exe";
 
-/// How long a process that has closed its socket may take to end.
+/// How long a process that has closed its socket, or was killed, may take to end.
 const ENDING: Duration = Duration::from_secs(1);
 
 /// A process that ends with this value. It ends by itself when its socket is closed, whatever happens here.
@@ -42,20 +42,25 @@ impl Process {
         if error.kind() == io::ErrorKind::InvalidData {
             return Error::Talk(error);
         }
+        self.status().map_or(Error::Hangs, Error::Ended)
+    }
+
+    /// How it has ended, or ends soon.
+    fn status(&mut self) -> Option<ExitStatus> {
         let deadline = Instant::now() + ENDING;
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.0.try_wait() {
-                return Error::Ended(status);
+                return Some(status);
             }
             thread::sleep(Duration::from_millis(5));
         }
-        Error::Hangs
+        None
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.status(); // one that a disk keeps in the kernel ends when it can
     }
 }
