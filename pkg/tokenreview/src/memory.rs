@@ -85,7 +85,7 @@ impl Memory {
         tag
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], (Verdict, Instant)>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], Decision>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

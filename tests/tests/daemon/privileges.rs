@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -89,7 +89,7 @@ fn a_frontend_that_hangs_is_not_left_alone() {
     let (address, frontend) = (daemon.address(), daemon.frontend());
     signal("-STOP", frontend);
     signal("-KILL", daemon.pid());
-    wait_until("the port is free", || TcpStream::connect(address).is_err());
+    wait_until("the port is free", || TcpListener::bind(address).is_ok());
     wait_until("the frontend is gone", || !fs::exists(format!("/proc/{frontend}")).unwrap());
 }
 
