@@ -7,13 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use testkit::{Pod, TestNode};
+use testkit::{TestNode, TestPod};
 
 /// The inode number of a pod's namespace.
 ///
 /// # Panics
 /// If it is gone.
-pub fn number(pod: &Pod) -> u64 {
+pub fn number(pod: &TestPod) -> u64 {
     fs::metadata(pod.path()).unwrap().ino()
 }
 
@@ -22,7 +22,7 @@ pub fn number(pod: &Pod) -> u64 {
 ///
 /// # Panics
 /// If it does not come again.
-pub fn with_number(node: &TestNode, wanted: u64) -> Pod {
+pub fn with_number(node: &TestNode, wanted: u64) -> TestPod {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(60) {
         let mut others = Vec::new();

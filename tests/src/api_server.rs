@@ -18,7 +18,7 @@ use crate::kube_pod::KubePod;
 
 /// An object that owns pods, or what owns them.
 #[derive(Debug)]
-pub struct Workload {
+pub struct OwnedObject {
     /// `apps/v1`.
     pub api_version: &'static str,
     /// `Deployment`.
@@ -35,19 +35,19 @@ pub struct Workload {
 
 /// The server. It answers until the test's process ends.
 #[derive(Debug)]
-pub struct ApiServer {
+pub struct TestApiServer {
     directory: TempDir,
 }
 
-impl ApiServer {
+impl TestApiServer {
     /// One that has these pods on this node, and their workloads.
     ///
     /// # Panics
     /// If it cannot listen.
-    pub fn of(node: &str, pods: &[(&KubePod, &'static Workload)]) -> Self {
+    pub fn of(node: &str, pods: &[(&KubePod, &'static OwnedObject)]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap());
-        let answers = Arc::new(Answers::of(node, pods));
+        let answers = Arc::new(ApiReplies::of(node, pods));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let answers = answers.clone();
@@ -75,15 +75,15 @@ impl ApiServer {
 
 /// What it says, by path.
 #[derive(Debug)]
-struct Answers {
+struct ApiReplies {
     node: String,
     objects: BTreeMap<String, Value>,
 }
 
 const PODS: &str = "/api/v1/pods";
 
-impl Answers {
-    fn of(node: &str, pods: &[(&KubePod, &'static Workload)]) -> Self {
+impl ApiReplies {
+    fn of(node: &str, pods: &[(&KubePod, &'static OwnedObject)]) -> Self {
         let items: Vec<_> = pods.iter().map(|(pod, owner)| partial(&metadata(pod, owner))).collect();
         let list = json!({
             "kind": "PartialObjectMetadataList",
@@ -99,14 +99,14 @@ impl Answers {
     }
 
     /// A workload, its kind, and what owns it.
-    fn add(&mut self, workload: &'static Workload) {
-        let Workload { api_version, kind, plural, namespace, name, owner } = workload;
+    fn add(&mut self, workload: &'static OwnedObject) {
+        let OwnedObject { api_version, kind, plural, namespace, name, owner } = workload;
         let group = format!("/apis/{api_version}");
         let metadata = json!({
             "name": name,
             "namespace": namespace,
             "uid": workload.uid(),
-            "ownerReferences": owner.map(Workload::reference).into_iter().collect::<Vec<_>>(),
+            "ownerReferences": owner.map(OwnedObject::reference).into_iter().collect::<Vec<_>>(),
         });
         self.objects.insert(format!("{group}/namespaces/{namespace}/{plural}/{name}"), partial(&metadata));
         let kinds = self.objects.entry(group).or_insert_with(
@@ -144,7 +144,7 @@ impl Answers {
     }
 }
 
-impl Workload {
+impl OwnedObject {
     fn uid(&self) -> String {
         format!("{}-{}", self.kind, self.name)
     }
@@ -155,7 +155,7 @@ impl Workload {
     }
 }
 
-fn metadata(pod: &KubePod, owner: &Workload) -> Value {
+fn metadata(pod: &KubePod, owner: &OwnedObject) -> Value {
     let KubePod { namespace, name, uid, .. } = pod;
     json!({"namespace": namespace, "name": name, "uid": uid, "ownerReferences": [owner.reference()]})
 }

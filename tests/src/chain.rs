@@ -1,9 +1,9 @@
 //! The seed's exclusive chain: `sriov`, then `rdma`.
 
 use serde_json::{Value, json};
-use testkit::{Call, Pod};
+use testkit::{Call, TestPod};
 
-use crate::machine::{Machine, Vf};
+use crate::machine::{LabMachine, LabVf};
 
 /// A pod's attachment by both plugins.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Chain {
 
 impl Chain {
     /// The chain for a VF and a pod whose container is called like the VF.
-    pub fn new(machine: &Machine, vf: &Vf, pod: &Pod, settings: Value) -> Self {
+    pub fn new(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: Value) -> Self {
         let mut sriov = json!({"deviceID": vf.pci});
         sriov.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
         let container = format!("pod-{}-{}", vf.pf, vf.index);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// How a command ended and what it printed.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutput {
     /// Its exit status.
     pub code: Option<i32>,
     /// What it printed.
@@ -30,13 +30,13 @@ pub fn executable() -> PathBuf {
 ///
 /// # Panics
 /// If it cannot be run.
-pub fn silkrail(args: &str) -> Ran {
+pub fn silkrail(args: &str) -> CommandOutput {
     let output = Command::new(executable()).args(args.split_whitespace()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    CommandOutput { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-impl Ran {
+impl CommandOutput {
     /// It ended with this status.
     ///
     /// # Panics

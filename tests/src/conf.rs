@@ -40,7 +40,7 @@ pub fn object(name: &str, kind: &str) -> Value {
 
 /// The configuration of a network.
 #[derive(Debug)]
-pub struct Network {
+pub struct NetworkConf {
     /// The file.
     pub path: PathBuf,
     /// What it says.
@@ -74,13 +74,13 @@ fn collect(dir: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
 ///
 /// # Panics
 /// If one is no JSON.
-pub fn networks() -> Vec<Network> {
+pub fn networks() -> Vec<NetworkConf> {
     let read = |path: &PathBuf| fs::read_to_string(path).unwrap();
     let lists = files(&[".conflist"]).into_iter().map(|path| (read(&path), path));
     let nads = files(&[".nad.yaml"]).into_iter().map(|path| (config_of(&read(&path)), path));
     let parse = |(text, path): (String, PathBuf)| {
         let network = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        Network { path, network }
+        NetworkConf { path, network }
     };
     lists.chain(nads).map(parse).collect()
 }

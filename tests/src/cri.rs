@@ -42,7 +42,7 @@ pub struct Condition {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct StatusRequest {}
+struct CriStatusRequest {}
 
 #[derive(Clone, PartialEq, Message)]
 struct StatusResponse {
@@ -100,7 +100,7 @@ struct SandboxId {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Nothing {}
+struct EmptyReply {}
 
 impl Cri {
     /// Connects to a runtime.
@@ -123,7 +123,7 @@ impl Cri {
     /// # Errors
     /// The runtime's words.
     pub fn conditions(&self) -> Result<Vec<Condition>, Status> {
-        let answer: StatusResponse = self.call("Status", StatusRequest {})?;
+        let answer: StatusResponse = self.call("Status", CriStatusRequest {})?;
         Ok(answer.status.unwrap_or_default().conditions)
     }
 
@@ -163,7 +163,7 @@ impl Cri {
     /// The runtime's words.
     pub fn remove_pod_sandbox(&self, id: &str) -> Result<(), Status> {
         for method in ["StopPodSandbox", "RemovePodSandbox"] {
-            let _: Nothing = self.call(method, SandboxId { id: id.to_owned() })?;
+            let _: EmptyReply = self.call(method, SandboxId { id: id.to_owned() })?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    http::{self, Answer},
+    http::{self, HttpReply},
     scrape::Scrape,
 };
 
@@ -117,7 +117,7 @@ impl Daemon {
     ///
     /// # Panics
     /// If it does not answer.
-    pub fn ask(&self, request: &str, headers: &[(&str, &str)]) -> Answer {
+    pub fn ask(&self, request: &str, headers: &[(&str, &str)]) -> HttpReply {
         http::ask(self.address, &format!("{request} HTTP/1.1"), headers)
     }
 
@@ -125,7 +125,7 @@ impl Daemon {
     ///
     /// # Panics
     /// If it does not answer.
-    pub fn health(&self, path: &str) -> Answer {
+    pub fn health(&self, path: &str) -> HttpReply {
         http::ask(self.health, &format!("GET {path} HTTP/1.1"), &[])
     }
 

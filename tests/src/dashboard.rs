@@ -17,7 +17,7 @@ pub struct Dashboard {
 
 /// What a panel asks.
 #[derive(Debug)]
-pub struct Query {
+pub struct PanelQuery {
     /// Dashboard, panel, letter.
     pub of: String,
     /// In PromQL, with variables.
@@ -72,10 +72,10 @@ impl Dashboard {
     ///
     /// # Panics
     /// If a panel asks nothing.
-    pub fn queries(&self) -> Vec<Query> {
-        let of_panel = |panel: &Value| -> Vec<Query> {
+    pub fn queries(&self) -> Vec<PanelQuery> {
+        let of_panel = |panel: &Value| -> Vec<PanelQuery> {
             let targets = panel["targets"].as_array().unwrap();
-            let query = |target: &Value| Query {
+            let query = |target: &Value| PanelQuery {
                 of: format!("{}: {}: {}", self.name, text(&panel["title"]), text(&target["refId"])),
                 expression: text(&target["expr"]),
                 legend: text(&target["legendFormat"]),

@@ -11,16 +11,16 @@ use std::{
 
 use testkit::TestNode;
 
-use crate::cli::{Ran, silkrail};
+use crate::cli::{CommandOutput, silkrail};
 
 /// A root directory to judge by.
 #[derive(Debug)]
-pub struct Evidence {
+pub struct ProcFixture {
     root: PathBuf,
     state: PathBuf,
 }
 
-impl Evidence {
+impl ProcFixture {
     /// The evidence of a node without processes; its mounts are the test's.
     ///
     /// # Panics
@@ -54,7 +54,7 @@ impl Evidence {
     }
 
     /// Runs `silkrail gc` with further arguments.
-    pub fn gc(&self, args: &str) -> Ran {
+    pub fn gc(&self, args: &str) -> CommandOutput {
         silkrail(&format!("--root {} gc --state-dir {} {args}", self.root.display(), self.state.display()))
     }
 

@@ -9,11 +9,11 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use testkit::{Observe, Pod, wait_until};
+use testkit::{Observe, TestPod, wait_until};
 
 /// Something that a pod does to its link `net1`.
 #[derive(Debug, Clone, Copy)]
-pub struct Trick {
+pub struct HostileAction {
     /// What it is called.
     pub name: &'static str,
     /// What a shell in the pod runs. If its last line is `hold`, it then lives on until the pod's attachment was deleted.
@@ -43,12 +43,12 @@ macro_rules! MODERATION {
     };
 }
 
-const fn trick(name: &'static str, script: &'static str) -> Trick {
-    Trick { name, script }
+const fn trick(name: &'static str, script: &'static str) -> HostileAction {
+    HostileAction { name, script }
 }
 
 /// Against a link of any kind.
-pub const ANY_LINK: &[Trick] = &[
+pub const ANY_LINK: &[HostileAction] = &[
     trick("another name", "ip link set net1 down; ip link set net1 name evil0"),
     trick("an altname", "ip link property add dev net1 altname evil0"),
     trick("an alias", "ip link set net1 alias evil"),
@@ -114,7 +114,7 @@ const SYSCTLS: &str = "cd /proc/sys/net; echo 2 >ipv4/conf/net1/arp_ignore; echo
     echo 1 >ipv6/conf/net1/disable_ipv6; echo 0 >ipv4/conf/net1/rp_filter; echo 1 >ipv4/neigh/net1/gc_stale_time";
 
 /// Against a function of a card.
-pub const FUNCTION: &[Trick] = &[
+pub const FUNCTION: &[HostileAction] = &[
     trick("a unicast address besides", "bridge fdb add 02:66:66:66:66:68 dev net1 self"),
     trick("no checksums", "ethtool -K net1 tx off"),
     trick("no segmentation", "ethtool -K net1 tso off gso off"),
@@ -170,7 +170,7 @@ const XDP: &str = "mount -t bpf none /sys/fs/bpf
     ip link set net1 xdpgeneric pinned /sys/fs/bpf/evil; rm /sys/fs/bpf/evil; umount /sys/fs/bpf";
 
 /// Against the RDMA device that came along.
-pub const RDMA_DEVICE: &[Trick] = &[
+pub const RDMA_DEVICE: &[HostileAction] = &[
     trick("another name for the RDMA device", "rdma dev set $RDMA name evil0"),
     trick("no moderation of completions", MODERATION!("")),
     trick(
@@ -188,7 +188,7 @@ pub const RDMA_DEVICE: &[Trick] = &[
 
 /// Whose a pod's namespaces are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum NetnsOwner {
     /// The machine's root's, with `CAP_NET_ADMIN`.
     Machines,
     /// Those of a user namespace of the pod's own, where it has every capability.
@@ -197,7 +197,7 @@ pub enum Whose {
 
 /// How a pod ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum PodEnd {
     /// A DEL while all its processes live.
     DelFirst,
     /// It dies, and then comes the DEL.
@@ -206,11 +206,11 @@ pub enum End {
 
 /// A trick under way.
 #[derive(Debug)]
-pub struct Played {
+pub struct RunningAction {
     shell: Child,
 }
 
-impl Trick {
+impl HostileAction {
     /// Whether it lives on.
     pub fn holds(&self) -> bool {
         self.script.ends_with("hold")
@@ -220,7 +220,7 @@ impl Trick {
     ///
     /// # Errors
     /// That the kernel does not let it: then the trick proves nothing.
-    pub fn play(&self, pod: &Pod, rdma: &str) -> Result<Played, String> {
+    pub fn play(&self, pod: &TestPod, rdma: &str) -> Result<RunningAction, String> {
         let (script, holds) = match self.script.strip_suffix("hold") {
             Some(script) => (script, true),
             None => (self.script, false),
@@ -244,11 +244,11 @@ impl Trick {
         if !holds {
             shell.wait().unwrap();
         }
-        Ok(Played { shell })
+        Ok(RunningAction { shell })
     }
 }
 
-impl Drop for Played {
+impl Drop for RunningAction {
     fn drop(&mut self) {
         // The whole group: what it started holds the namespaces.
         let _ = Command::new("kill")

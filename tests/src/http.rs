@@ -9,7 +9,7 @@ use std::{
 
 /// An answer to an HTTP request.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpReply {
     /// Its status.
     pub status: u16,
     /// Its headers, in small letters.
@@ -22,7 +22,7 @@ pub struct Answer {
 ///
 /// # Panics
 /// If it does not answer.
-pub fn ask(address: SocketAddr, request: &str, headers: &[(&str, &str)]) -> Answer {
+pub fn ask(address: SocketAddr, request: &str, headers: &[(&str, &str)]) -> HttpReply {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -30,7 +30,7 @@ pub fn ask(address: SocketAddr, request: &str, headers: &[(&str, &str)]) -> Answ
     stream.write_all(head.as_bytes()).unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
-    Answer::parse(&bytes)
+    HttpReply::parse(&bytes)
 }
 
 /// A text as it may stand in a query.
@@ -40,7 +40,7 @@ pub fn escaped(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
-impl Answer {
+impl HttpReply {
     fn parse(bytes: &[u8]) -> Self {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer has a head");
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap();

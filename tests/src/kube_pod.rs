@@ -10,7 +10,7 @@ use std::{
 
 use testkit::wait_until;
 
-use crate::rxe::Program;
+use crate::rxe::RxeProgram;
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
@@ -61,11 +61,11 @@ impl KubePod {
     ///
     /// # Panics
     /// If it cannot be started.
-    pub fn run(&self, program: &str, arguments: &[&str]) -> Program {
+    pub fn run(&self, program: &str, arguments: &[&str]) -> RxeProgram {
         let procs = self.slice.join(container(&self.uid)).join("cgroup.procs");
         let mut command = Command::new("sh");
         command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(&procs).arg(program).args(arguments);
-        let program = Program::spawn(&mut command);
+        let program = RxeProgram::spawn(&mut command);
         let pid = program.pid().to_string();
         wait_until("it is in its cgroup", || {
             fs::read_to_string(&procs).unwrap_or_default().lines().any(|line| line == pid)

@@ -16,7 +16,7 @@ static ONE: Mutex<()> = Mutex::new(());
 
 /// The machine in one of the two RDMA modes.
 #[derive(Debug)]
-pub struct Machine {
+pub struct LabMachine {
     /// The machine.
     pub node: TestNode,
     _one: MutexGuard<'static, ()>,
@@ -24,7 +24,7 @@ pub struct Machine {
 
 /// A VF at home.
 #[derive(Debug, Clone)]
-pub struct Vf {
+pub struct LabVf {
     /// Its PF's link.
     pub pf: &'static str,
     /// Its number on its PF.
@@ -40,7 +40,7 @@ pub struct Vf {
 /// The machine's PFs.
 pub const PFS: [&str; 2] = ["eth0", "eth1"];
 
-impl Machine {
+impl LabMachine {
     /// In exclusive mode: an RDMA device is in one namespace.
     pub fn exclusive() -> Self {
         Self::in_mode("exclusive")
@@ -92,15 +92,15 @@ impl Machine {
     }
 
     /// A VF of a PF.
-    pub fn vf(&self, pf: &'static str, index: usize) -> Vf {
+    pub fn vf(&self, pf: &'static str, index: usize) -> LabVf {
         let link = fs::read_link(format!("/sys/class/net/{pf}/device/virtfn{index}")).unwrap();
         let pci = link.file_name().unwrap().to_str().unwrap().to_owned();
         let below = |dir: &str| first(&Path::new("/sys/bus/pci/devices").join(&pci).join(dir));
-        Vf { pf, index, link: below("net"), rdma: below("infiniband"), pci }
+        LabVf { pf, index, link: below("net"), rdma: below("infiniband"), pci }
     }
 
     /// All VFs.
-    pub fn vfs(&self) -> Vec<Vf> {
+    pub fn vfs(&self) -> Vec<LabVf> {
         PFS.into_iter()
             .flat_map(|pf| (0..7).map(move |index| (pf, index)))
             .map(|(pf, i)| self.vf(pf, i))
@@ -108,7 +108,7 @@ impl Machine {
     }
 
     /// What a VF's PF says about it.
-    pub fn vf_info(&self, vf: &Vf) -> Value {
+    pub fn vf_info(&self, vf: &LabVf) -> Value {
         self.node.link(vf.pf).unwrap()["vfinfo_list"][vf.index].clone()
     }
 
@@ -145,22 +145,22 @@ impl Machine {
     }
 
     /// A setting of the simulated RDMA device of a function.
-    pub fn simulate(&self, pci: &str, setting: &str, value: &str) -> Simulation {
+    pub fn simulate(&self, pci: &str, setting: &str, value: &str) -> SimulatedSetting {
         let path = Path::new("/sys/kernel/debug/rdmasim").join(pci).join(setting);
         let before = fs::read_to_string(&path).unwrap().trim().to_owned();
         fs::write(&path, value).unwrap();
-        Simulation { path, before }
+        SimulatedSetting { path, before }
     }
 }
 
 /// A setting of a simulated device, for as long as this value lives.
 #[derive(Debug)]
-pub struct Simulation {
+pub struct SimulatedSetting {
     path: PathBuf,
     before: String,
 }
 
-impl Simulation {
+impl SimulatedSetting {
     /// Gives it another value.
     ///
     /// # Panics
@@ -170,7 +170,7 @@ impl Simulation {
     }
 }
 
-impl Drop for Simulation {
+impl Drop for SimulatedSetting {
     fn drop(&mut self) {
         let _ = fs::write(&self.path, &self.before);
     }

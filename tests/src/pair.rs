@@ -14,7 +14,7 @@ use std::{
 
 use testkit::wait_until;
 
-use crate::cli::Ran;
+use crate::cli::CommandOutput;
 
 /// The address of the first machine.
 pub const HERE: &str = "192.0.2.1";
@@ -36,11 +36,11 @@ const SETUP: &str = "set -e
 
 /// Both machines, for as long as this value lives; one test at a time has them.
 #[derive(Debug)]
-pub struct Pair {
+pub struct MachinePair {
     _one: MutexGuard<'static, bool>,
 }
 
-impl Pair {
+impl MachinePair {
     /// The machines with their devices and addresses.
     ///
     /// # Panics
@@ -70,22 +70,22 @@ impl Pair {
 ///
 /// # Panics
 /// If it cannot be run.
-pub fn here(script: &str) -> Ran {
+pub fn here(script: &str) -> CommandOutput {
     let output = Command::new("bash").args(["-c", script]).stdin(Stdio::null()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    CommandOutput { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 /// Runs a script in the other machine. Both its streams are in `stdout`.
 ///
 /// # Panics
 /// If that machine does not answer.
-pub fn there(script: &str) -> Ran {
+pub fn there(script: &str) -> CommandOutput {
     let n = NEXT.fetch_add(1, Ordering::SeqCst);
     let file = |name: &str| Path::new("/lab-out").join(format!("{name}.{n}"));
     fs::write(file("new"), script).unwrap();
     fs::rename(file("new"), file("todo")).unwrap();
     wait_until("the other machine has done what it was asked", || file("done").exists());
     let read = |name| fs::read_to_string(file(name)).unwrap();
-    Ran { code: read("done").trim().parse().ok(), stdout: read("out"), stderr: String::new() }
+    CommandOutput { code: read("done").trim().parse().ok(), stdout: read("out"), stderr: String::new() }
 }

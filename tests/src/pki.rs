@@ -11,9 +11,9 @@ use tempfile::TempDir;
 
 /// An authority, and what it has signed: files below one directory.
 #[derive(Debug)]
-pub struct Authority(TempDir);
+pub struct OpensslCa(TempDir);
 
-impl Authority {
+impl OpensslCa {
     /// A new one: its certificate is `ca.crt`.
     ///
     /// # Panics
@@ -84,7 +84,7 @@ impl Authority {
     }
 }
 
-impl Default for Authority {
+impl Default for OpensslCa {
     fn default() -> Self {
         Self::new()
     }

@@ -58,7 +58,7 @@ pub struct Prometheus {
 
 /// A series and its value now.
 #[derive(Debug)]
-pub struct Sample {
+pub struct QueriedSample {
     /// Its labels.
     pub labels: Value,
     /// Its value.
@@ -118,10 +118,10 @@ impl Prometheus {
     ///
     /// # Panics
     /// If the expression cannot be evaluated.
-    pub fn query(&self, expression: &str) -> Vec<Sample> {
+    pub fn query(&self, expression: &str) -> Vec<QueriedSample> {
         let data = self.get("query", &[("query", expression)]);
         assert_eq!(data["resultType"], "vector", "{expression}");
-        let sample = |one: &Value| Sample {
+        let sample = |one: &Value| QueriedSample {
             labels: one["metric"].clone(),
             value: one["value"][1].as_str().unwrap().parse().unwrap(),
         };

@@ -7,23 +7,23 @@ use std::{
 
 use netns::NetNs;
 use serde_json::{Value, json};
-use testkit::{Call, FakeIpam, Observe, Pod, TestNode};
+use testkit::{Call, FakeIpam, Observe, TestNode, TestPod};
 
 /// Every version, oldest first.
 pub const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
 /// A node whose link `rail0` is cabled to `port0` of a switch, and a pod.
 #[derive(Debug)]
-pub struct Rail {
+pub struct RailNode {
     /// The pod.
-    pub pod: Pod,
+    pub pod: TestPod,
     /// The other end of the cable.
-    pub switch: Pod,
+    pub switch: TestPod,
     /// The node.
     pub node: TestNode,
 }
 
-impl Rail {
+impl RailNode {
     /// A node with its rail, and an empty pod.
     #[expect(clippy::new_without_default, reason = "it makes a namespace")]
     pub fn new() -> Self {

@@ -10,7 +10,7 @@ const OF_A_POD: [&str; 2] = ["pod_namespace", "pod_name"];
 
 /// A row of the reference.
 #[derive(Debug, Clone)]
-pub struct Metric {
+pub struct ReferenceMetric {
     /// As in the exposition.
     pub name: String,
     /// `counter` or `gauge`.
@@ -23,7 +23,7 @@ pub struct Metric {
     pub source: String,
 }
 
-impl Metric {
+impl ReferenceMetric {
     fn parse(row: &str) -> Self {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         let [name, kind, labels, meaning, source] = cells[..] else { panic!("{row} has not five cells") };
@@ -49,30 +49,37 @@ impl Metric {
 
 /// The page.
 #[derive(Debug)]
-pub struct Reference {
-    rows: Vec<Metric>,
+pub struct MetricsReference {
+    rows: Vec<ReferenceMetric>,
 }
 
-impl Reference {
+impl MetricsReference {
     /// Reads the page.
     pub fn read() -> Self {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conf/prometheus/metrics.md");
         let page = fs::read_to_string(page).unwrap();
-        Self { rows: page.lines().filter(|line| line.starts_with("| `rdma_")).map(Metric::parse).collect() }
+        Self {
+            rows: page
+                .lines()
+                .filter(|line| line.starts_with("| `rdma_"))
+                .map(ReferenceMetric::parse)
+                .collect(),
+        }
     }
 
     /// The rows of the page.
-    pub fn rows(&self) -> &[Metric] {
+    pub fn rows(&self) -> &[ReferenceMetric] {
         &self.rows
     }
 
     /// Every metric, those of pods' hardware counters one by one.
-    pub fn metrics(&self) -> Vec<Metric> {
+    pub fn metrics(&self) -> Vec<ReferenceMetric> {
         let (patterns, mut metrics): (Vec<_>, Vec<_>) =
             self.rows.iter().cloned().partition(|row| row.name.contains(PLACE));
-        let counters: Vec<Metric> = metrics.iter().filter(|row| row.is_of_hardware()).cloned().collect();
+        let counters: Vec<ReferenceMetric> =
+            metrics.iter().filter(|row| row.is_of_hardware()).cloned().collect();
         for pattern in patterns {
-            let of_pods = counters.iter().map(|counter| Metric {
+            let of_pods = counters.iter().map(|counter| ReferenceMetric {
                 name: counter.name.replacen("rdma_", "rdma_pod_", 1),
                 source: counter.source.clone(),
                 ..pattern.clone()
@@ -86,7 +93,7 @@ impl Reference {
 
     /// What is in an exposition (Prometheus text) and not in the reference: unknown names, other types, unknown labels.
     pub fn strangers(&self, exposition: &str) -> Vec<String> {
-        let metrics: HashMap<String, Metric> =
+        let metrics: HashMap<String, ReferenceMetric> =
             self.metrics().into_iter().map(|metric| (metric.name.clone(), metric)).collect();
         let mut found: Vec<String> = exposition.lines().filter_map(|line| stranger(&metrics, line)).collect();
         found.sort();
@@ -95,7 +102,7 @@ impl Reference {
     }
 }
 
-fn stranger(metrics: &HashMap<String, Metric>, line: &str) -> Option<String> {
+fn stranger(metrics: &HashMap<String, ReferenceMetric>, line: &str) -> Option<String> {
     if let Some(of_type) = line.strip_prefix("# TYPE ") {
         let (name, kind) = of_type.split_once(' ')?;
         return metrics.get(name).filter(|metric| metric.kind != kind).map(|_| format!("{name} is a {kind}"));

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use testkit::{Observe, TestNode, wait_until};
 
-use crate::machine::Machine;
+use crate::machine::LabMachine;
 
 /// The device's name.
 pub const DEVICE: &str = "rxe0";
@@ -20,7 +20,7 @@ pub const ADDRESS: &str = "192.0.2.1";
 #[derive(Debug)]
 pub struct Rxe {
     /// The machine.
-    pub machine: Machine,
+    pub machine: LabMachine,
 }
 
 impl Rxe {
@@ -30,14 +30,14 @@ impl Rxe {
     /// If it cannot be made.
     #[expect(clippy::new_without_default, reason = "it makes a device")]
     pub fn new() -> Self {
-        Self::on(Machine::shared())
+        Self::on(LabMachine::shared())
     }
 
     /// The device on a machine in any mode.
     ///
     /// # Panics
     /// If it cannot be made.
-    pub fn on(machine: Machine) -> Self {
+    pub fn on(machine: LabMachine) -> Self {
         let rxe = Self { machine };
         rxe.node().run("modprobe", &["rdma_rxe"]);
         rxe.node().run_ip(&format!("address add {ADDRESS}/24 dev eth0"));
@@ -63,12 +63,12 @@ impl Rxe {
     ///
     /// # Panics
     /// If they do not start.
-    pub fn pingpong(&self, program: &str, arguments: &[&str]) -> [Program; 2] {
+    pub fn pingpong(&self, program: &str, arguments: &[&str]) -> [RxeProgram; 2] {
         let gid = self.gid().unwrap().to_string();
         let common = [&["-d", DEVICE, "-g", &gid, "-n", "100000000"], arguments].concat();
-        let server = Program::start(program, &common);
+        let server = RxeProgram::start(program, &common);
         wait_until("the server listens", || listens(18515));
-        [server, Program::start(program, &[&common[..], &["127.0.0.1"]].concat())]
+        [server, RxeProgram::start(program, &[&common[..], &["127.0.0.1"]].concat())]
     }
 
     /// What `rdma` prints of a kind of objects of the device.
@@ -91,9 +91,9 @@ impl Drop for Rxe {
 
 /// A program that runs for as long as this value lives.
 #[derive(Debug)]
-pub struct Program(Child);
+pub struct RxeProgram(Child);
 
-impl Program {
+impl RxeProgram {
     /// Starts one; its output goes nowhere.
     ///
     /// # Panics
@@ -116,7 +116,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for RxeProgram {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 /// The samples of a scrape.
 #[derive(Debug, Clone, Default)]
 pub struct Scrape {
-    samples: Vec<Sample>,
+    samples: Vec<ScrapedSample>,
 }
 
 /// One sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sample {
+pub struct ScrapedSample {
     /// The metric.
     pub name: String,
     /// Its labels.
@@ -27,7 +27,7 @@ impl Scrape {
     pub fn parse(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let samples: Vec<_> =
-            lines.map(|line| Sample::parse(line).unwrap_or_else(|| panic!("{line}"))).collect();
+            lines.map(|line| ScrapedSample::parse(line).unwrap_or_else(|| panic!("{line}"))).collect();
         let mut series = std::collections::BTreeSet::new();
         for sample in &samples {
             assert!(series.insert((&sample.name, &sample.labels)), "twice: {sample:?}");
@@ -36,7 +36,7 @@ impl Scrape {
     }
 
     /// The samples of a metric that have these labels, among others.
-    pub fn of(&self, name: &str, labels: &[(&str, &str)]) -> Vec<&Sample> {
+    pub fn of(&self, name: &str, labels: &[(&str, &str)]) -> Vec<&ScrapedSample> {
         self.samples.iter().filter(|sample| sample.name == name && sample.has(labels)).collect()
     }
 
@@ -68,12 +68,12 @@ impl Scrape {
     }
 
     /// All samples.
-    pub fn samples(&self) -> &[Sample] {
+    pub fn samples(&self) -> &[ScrapedSample] {
         &self.samples
     }
 }
 
-impl Sample {
+impl ScrapedSample {
     /// Whether it has these labels.
     pub fn has(&self, labels: &[(&str, &str)]) -> bool {
         labels.iter().all(|(name, value)| self.label(name) == *value)

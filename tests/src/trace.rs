@@ -6,13 +6,13 @@ use testkit::{Answer, Call, TestNode};
 
 /// Runs calls and keeps what they sent to the kernel.
 #[derive(Debug)]
-pub struct Trace {
+pub struct StraceRun {
     file: PathBuf,
     /// One line for each message.
     pub sent: Vec<String>,
 }
 
-impl Trace {
+impl StraceRun {
     /// Nothing was called yet.
     pub fn new(node: &TestNode) -> Self {
         Self { file: node.state_dir().with_file_name("trace"), sent: Vec::new() }

@@ -14,7 +14,7 @@ use testkit::{Binaries, Call};
 
 use silkrail_tests::{
     cli,
-    conf::{self, Network},
+    conf::{self, NetworkConf},
     machine::has_vf,
 };
 
@@ -58,7 +58,7 @@ fn all_pool_files_together_are_read_by_the_ipam_plugin() {
 #[test]
 fn every_network_is_a_chain_of_known_plugins() {
     let binaries = Binaries::find();
-    for Network { path, network } in conf::networks() {
+    for NetworkConf { path, network } in conf::networks() {
         assert!(network["name"].is_string() && network["cniVersion"].is_string(), "{}", path.display());
         for plugin in conf::plugins(&network) {
             let ipam = plugin["ipam"]["type"].as_str();
@@ -73,7 +73,7 @@ fn every_network_is_a_chain_of_known_plugins() {
 /// containerd 1.6 refuses a later version, and many nodes run it.
 #[test]
 fn every_network_is_of_a_version_that_containerd_1_6_takes_and_the_page_says_why() {
-    for Network { path, network } in conf::networks() {
+    for NetworkConf { path, network } in conf::networks() {
         assert_eq!(network["cniVersion"], "1.0.0", "{}", path.display());
     }
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../conf/README.md")).unwrap();
@@ -86,7 +86,7 @@ fn every_network_is_of_a_version_that_containerd_1_6_takes_and_the_page_says_why
 #[test]
 fn every_plugin_of_every_network_understands_its_configuration() {
     let (binaries, state) = (Binaries::find(), tempfile::tempdir().unwrap());
-    for Network { path, network } in conf::networks() {
+    for NetworkConf { path, network } in conf::networks() {
         for mut plugin in conf::plugins(&network) {
             let name = plugin["type"].as_str().unwrap().to_owned();
             if OTHERS.contains(&name.as_str()) {
@@ -124,7 +124,7 @@ fn every_plugin_of_every_network_understands_its_configuration() {
 #[test]
 fn every_plugin_that_has_our_addresses_is_told_which_are_asked_for() {
     let mut seen = 0;
-    for Network { path, network } in conf::networks() {
+    for NetworkConf { path, network } in conf::networks() {
         for plugin in
             conf::plugins(&network).iter().filter(|plugin| plugin["ipam"]["type"] == "silkrail-ipam")
         {
@@ -138,8 +138,8 @@ fn every_plugin_that_has_our_addresses_is_told_which_are_asked_for() {
 #[test]
 fn a_network_and_its_definition_for_kubernetes_say_the_same() {
     let networks = conf::networks();
-    let is_nad = |network: &&Network| network.path.to_str().unwrap().ends_with(".nad.yaml");
-    for Network { path: nad, network: inside } in networks.iter().filter(is_nad) {
+    let is_nad = |network: &&NetworkConf| network.path.to_str().unwrap().ends_with(".nad.yaml");
+    for NetworkConf { path: nad, network: inside } in networks.iter().filter(is_nad) {
         let list = PathBuf::from(nad.to_str().unwrap().replace(".nad.yaml", ".conflist"));
         let same = networks.iter().find(|other| other.path == list);
         let outside = same.unwrap_or_else(|| panic!("{} has no {}", nad.display(), list.display()));

@@ -18,11 +18,11 @@ const PF1: &str = "0000:b0:00.0";
 const VF0: &str = "0000:af:00.1";
 
 /// A tree of files.
-struct Tree {
+struct DoctorFixture {
     dir: tempfile::TempDir,
 }
 
-impl Tree {
+impl DoctorFixture {
     /// A node with two PFs (RoCE) and a VF, as the kernel shows it in `/sys` and `/proc`.
     fn new() -> Self {
         let tree = Self { dir: tempfile::tempdir().unwrap() };
@@ -171,9 +171,9 @@ impl Tree {
 }
 
 /// The fault, and what is found beside what a healthy tree has.
-type Fault = (&'static [&'static str], fn(&Tree));
+type PlantedFault = (&'static [&'static str], fn(&DoctorFixture));
 
-const FAULTS: [Fault; 38] = [
+const FAULTS: [PlantedFault; 38] = [
     (&["warning pcie-speed-reduced 0000:af:00.0"], |tree| tree.pci("current_link_speed", "8.0 GT/s PCIe")),
     (&["warning pcie-width-reduced 0000:af:00.0"], |tree| tree.pci("current_link_width", "8")),
     (&["warning pcie-below-port 0000:af:00.0"], |tree| tree.put("sys/class/net/eth0/speed", "400000")),
@@ -307,7 +307,7 @@ const FAULTS: [Fault; 38] = [
 
 #[test]
 fn a_healthy_tree_has_neither_error_nor_warning_and_says_what_was_not_examined() {
-    let found = Tree::new().found();
+    let found = DoctorFixture::new().found();
     assert!(found.iter().all(|finding| finding.starts_with("info")), "{found:?}");
     let kernel =
         "info not-examined what the kernel tells by netlink (addresses, drivers of software devices)";
@@ -316,9 +316,9 @@ fn a_healthy_tree_has_neither_error_nor_warning_and_says_what_was_not_examined()
 
 #[test]
 fn each_fault_of_a_tree_is_named_and_no_other() {
-    let healthy = Tree::new().found();
+    let healthy = DoctorFixture::new().found();
     for (expected, plant) in FAULTS {
-        let tree = Tree::new();
+        let tree = DoctorFixture::new();
         plant(&tree);
         let mut found = tree.found();
         found.retain(|finding| !healthy.contains(finding));
@@ -331,7 +331,7 @@ fn each_fault_of_a_tree_is_named_and_no_other() {
 #[test]
 fn every_kind_of_finding_is_listed_and_may_be_asked_for() {
     let list = cli::silkrail("doctor --list").ended(0).stdout;
-    let tree = Tree::new();
+    let tree = DoctorFixture::new();
     tree.port("state", "1: DOWN");
     tree.put("sys/class/infiniband/mlx5_1/fw_ver", "22.35.2000");
     for finding in tree.found() {

@@ -11,12 +11,12 @@ use std::{
 };
 
 use serde_json::json;
-use silkrail_tests::cli::{self, Ran};
+use silkrail_tests::cli::{self, CommandOutput};
 
 /// A node whose kernel has `ib_core` as a module that is not loaded.
-struct Node(tempfile::TempDir);
+struct ModeFixture(tempfile::TempDir);
 
-impl Node {
+impl ModeFixture {
     fn new() -> Self {
         let node = Self(tempfile::tempdir().unwrap());
         node.put(&format!("{}/modules.dep", modules()), "kernel/drivers/infiniband/core/ib_core.ko.xz:\n");
@@ -43,7 +43,7 @@ impl Node {
         Some(text.lines().filter(|line| !line.starts_with('#')).collect())
     }
 
-    fn silkrail(&self, args: &str) -> Ran {
+    fn silkrail(&self, args: &str) -> CommandOutput {
         cli::silkrail(&format!("--root {} {args}", self.0.path().display()))
     }
 }
@@ -56,7 +56,7 @@ fn modules() -> String {
 /// study case B10.
 #[test]
 fn the_kernels_command_line_wins_and_that_is_said() {
-    let node = Node::new();
+    let node = ModeFixture::new();
     node.put("proc/cmdline", "quiet ib_core.netns_mode=1\n");
     let ran = node.silkrail("mode set exclusive --persist").ended(10);
     assert!(ran.stdout.contains("the kernel's command line, ib_core.netns_mode wins with shared"), "{ran:?}");
@@ -66,7 +66,7 @@ fn the_kernels_command_line_wins_and_that_is_said() {
 /// study case B11.
 #[test]
 fn for_a_built_in_core_the_kernel_argument_is_named_and_no_file_made() {
-    let node = Node::new();
+    let node = ModeFixture::new();
     node.put(&format!("{}/modules.builtin", modules()), "kernel/drivers/infiniband/core/ib_core.ko\n");
     let ran = node.silkrail("mode set exclusive --persist").ended(10);
     assert!(ran.stdout.contains("ib_core.netns_mode=0") && ran.stdout.contains("grubby"), "{ran:?}");
@@ -76,7 +76,7 @@ fn for_a_built_in_core_the_kernel_argument_is_named_and_no_file_made() {
 /// study case B12; whoever loads the module reads the file.
 #[test]
 fn a_core_that_is_not_loaded_gets_its_mode_when_it_is() {
-    let node = Node::new();
+    let node = ModeFixture::new();
     let ran = node.silkrail("mode set exclusive --persist --json").ended(0).json();
     assert_eq!((&ran["outcome"], &ran["persisted"]["changed"]), (&json!("at-load"), &json!(true)));
     let without = node.silkrail("mode set exclusive").ended(4);
@@ -86,7 +86,7 @@ fn a_core_that_is_not_loaded_gets_its_mode_when_it_is() {
 /// study case B13.
 #[test]
 fn a_node_without_rdma_is_told_so_and_stays_as_it_is() {
-    let node = Node::new();
+    let node = ModeFixture::new();
     node.put(&format!("{}/modules.dep", modules()), "kernel/fs/ext4.ko:\n");
     let ran = node.silkrail("mode set exclusive --persist").ended(4);
     assert!(ran.stderr.contains("RDMA not available"), "{ran:?}");
@@ -96,7 +96,7 @@ fn a_node_without_rdma_is_told_so_and_stays_as_it_is() {
 /// study case B14.
 #[test]
 fn an_initramfs_that_may_have_the_old_setting_is_named_with_the_command() {
-    let node = Node::new();
+    let node = ModeFixture::new();
     let release = modules().rsplit('/').next().unwrap().to_owned();
     node.put(&format!("boot/initrd.img-{release}"), "");
     node.put("usr/sbin/update-initramfs", "");
@@ -107,7 +107,7 @@ fn an_initramfs_that_may_have_the_old_setting_is_named_with_the_command() {
 /// study case B21.
 #[test]
 fn in_another_network_namespace_it_refuses() {
-    let node = Node::new();
+    let node = ModeFixture::new();
     fs::remove_file(node.path("proc/self/ns/net")).unwrap();
     symlink("net:[4026532999]", node.path("proc/self/ns/net")).unwrap();
     node.put("node.yaml", "rdmaMode: exclusive\n");
@@ -122,7 +122,7 @@ fn in_another_network_namespace_it_refuses() {
 /// study case B18: what cannot be kept is not done either.
 #[test]
 fn a_read_only_etc_is_named() {
-    let node = Node::new();
+    let node = ModeFixture::new();
     fs::create_dir(node.path("etc")).unwrap();
     let etc = node.path("etc");
     let script = format!(
@@ -140,7 +140,7 @@ fn a_read_only_etc_is_named() {
 /// study case B23.
 #[test]
 fn two_at_once_leave_one_whole_file() {
-    let node = Node::new();
+    let node = ModeFixture::new();
     std::thread::scope(|scope| {
         for mode in ["exclusive", "shared"] {
             let node = &node;
@@ -158,7 +158,7 @@ fn two_at_once_leave_one_whole_file() {
 /// study case B20: strace sees nothing that writes, makes or removes anything.
 #[test]
 fn a_dry_run_writes_nothing() {
-    let node = Node::new();
+    let node = ModeFixture::new();
     node.put("node.yaml", "rdmaMode: exclusive\n");
     let trace = node.path("trace");
     let output = Command::new("strace")

@@ -4,14 +4,14 @@
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
-use silkrail_tests::cli::{self, Ran};
+use silkrail_tests::cli::{self, CommandOutput};
 
 /// A node made of files: a virtual machine's network card, and whatever a test puts beside it.
-struct Node(tempfile::TempDir);
+struct TextsFixture(tempfile::TempDir);
 
 const CARD: &str = "sys/bus/pci/devices/0000:00:03.0";
 
-impl Node {
+impl TextsFixture {
     fn new() -> Self {
         let node = Self(tempfile::tempdir().unwrap());
         for process in ["self", "1"] {
@@ -38,12 +38,12 @@ impl Node {
         fs::write(path, text).unwrap();
     }
 
-    fn silkrail(&self, args: &str) -> Ran {
+    fn silkrail(&self, args: &str) -> CommandOutput {
         cli::silkrail(&format!("--root {} {args}", self.0.path().display()))
     }
 
     /// What `apply` says of a node file.
-    fn apply(&self, text: &str, more: &str) -> Ran {
+    fn apply(&self, text: &str, more: &str) -> CommandOutput {
         self.put("node.yaml", text);
         self.silkrail(&format!(
             "apply {} --state-dir {} {more}",
@@ -53,7 +53,7 @@ impl Node {
     }
 }
 
-fn says(ran: &Ran, parts: &[&str]) {
+fn says(ran: &CommandOutput, parts: &[&str]) {
     let text = format!("{}{}", ran.stdout, ran.stderr);
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
@@ -67,7 +67,7 @@ fn modules() -> String {
 
 #[test]
 fn the_card_of_a_virtual_machine_has_its_link() {
-    let node = Node::new();
+    let node = TextsFixture::new();
     let listed = node.silkrail("vf list").ended(0);
     says(&listed, &["lo ", "virtio-pci"]);
     assert!(!listed.stdout.contains("another network namespace"), "{}", listed.stdout);
@@ -79,7 +79,7 @@ fn the_card_of_a_virtual_machine_has_its_link() {
 
 #[test]
 fn a_pf_that_is_not_there_is_named_with_those_that_are() {
-    let node = Node::new();
+    let node = TextsFixture::new();
     let ran = node.silkrail("vf create eth9 2").ended(2);
     says(&ran, &["there is no PF \"eth9\"", "the link, the PCI address or the RDMA device", "there are: lo"]);
     fs::remove_dir_all(node.path(CARD)).unwrap();
@@ -89,7 +89,7 @@ fn a_pf_that_is_not_there_is_named_with_those_that_are() {
 
 #[test]
 fn a_node_file_that_is_not_there_says_how_to_get_one() {
-    let node = Node::new();
+    let node = TextsFixture::new();
     let ran = node.silkrail("apply /nonexistent/node.yaml").ended(1);
     says(
         &ran,
@@ -102,7 +102,7 @@ fn a_node_file_that_is_not_there_says_how_to_get_one() {
 
 #[test]
 fn a_node_file_of_another_shape_says_what_was_expected() {
-    let node = Node::new();
+    let node = TextsFixture::new();
     let pf = "pfs:\n  - match: {link: lo}\n    vfs: 1\n";
     for (text, parts) in [
         ("", ["the file is empty", "rdmaMode and pfs"]),
@@ -134,7 +134,7 @@ fn a_node_file_of_another_shape_says_what_was_expected() {
 
 #[test]
 fn a_dry_run_predicts_what_the_run_refuses() {
-    let node = Node::new();
+    let node = TextsFixture::new();
     let file = "rdmaMode: exclusive\n";
     // The kernel has no RDMA at all.
     for more in ["--dry-run", ""] {
@@ -147,7 +147,7 @@ fn a_dry_run_predicts_what_the_run_refuses() {
 
 #[test]
 fn what_changes_the_node_can_be_tried_without_changing_it() {
-    let node = Node::new();
+    let node = TextsFixture::new();
     node.put(&format!("{}/modules.dep", modules()), "kernel/drivers/infiniband/core/ib_core.ko:\n");
     let ran = node.silkrail("mode set exclusive --persist --dry-run").ended(0);
     says(
@@ -172,7 +172,7 @@ fn what_changes_the_node_can_be_tried_without_changing_it() {
 
 #[test]
 fn a_state_directory_that_is_not_there_is_said() {
-    let node = Node::new();
+    let node = TextsFixture::new();
     for command in ["gc", "gc --yes", "pods"] {
         let ran = node.silkrail(&format!("{command} --state-dir /nonexistent")).ended(0);
         says(&ran, &["there is no directory /nonexistent", "stateDir", "/run/silkrail"]);
@@ -183,7 +183,7 @@ fn a_state_directory_that_is_not_there_is_said() {
 
 #[test]
 fn who_may_not_see_every_process_is_told_what_is_needed() {
-    let node = Node::new();
+    let node = TextsFixture::new();
     fs::remove_file(node.path("proc/1/mountinfo")).unwrap();
     fs::create_dir(node.path("proc/1/mountinfo")).unwrap();
     let ran = node.silkrail(&format!("gc --state-dir {}", node.0.path().display())).ended(1);

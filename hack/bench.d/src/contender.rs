@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bench::race::{Racer, Verb};
+use bench::race::{BenchStep, Benchmark};
 use netns::NetNs;
 use serde_json::{Value, json};
 
@@ -24,30 +24,30 @@ const MASTER: &str = "eth0";
 const SCRATCH: &str = "/run/bench";
 
 /// A program that is measured.
-pub(crate) struct Contender {
+pub(crate) struct MeasuredProgram {
     /// What it is called in the report.
     pub(crate) name: String,
     program: PathBuf,
-    kind: Kind,
+    kind: ProgramKind,
     calls: u32,
     /// Where it is started, if not here.
     node: Option<NetNs>,
 }
 
-enum Kind {
+enum ProgramKind {
     /// A CNI plugin and its configuration.
     Plugin { conf: PathBuf },
     /// The C program.
     Floor,
 }
 
-impl Contender {
+impl MeasuredProgram {
     /// The C program.
     pub(crate) fn floor(program: &Path) -> Self {
         Self {
             name: "floor".to_owned(),
             program: program.to_owned(),
-            kind: Kind::Floor,
+            kind: ProgramKind::Floor,
             calls: 0,
             node: None,
         }
@@ -119,7 +119,7 @@ impl Contender {
         let path = PathBuf::from(format!("{SCRATCH}/{count}.json"));
         fs::write(&path, conf.to_string())?;
         let name = name.to_owned();
-        Ok(Self { name, program, kind: Kind::Plugin { conf: path }, calls: 0, node: None })
+        Ok(Self { name, program, kind: ProgramKind::Plugin { conf: path }, calls: 0, node: None })
     }
 
     /// How many system calls an ADD makes, those of its children included.
@@ -127,24 +127,24 @@ impl Contender {
         let log = format!("{SCRATCH}/strace");
         let program = self.program.display().to_string();
         let arguments = ["--follow-forks", "--quiet=all", "--signal=none", "-o", &log, &program];
-        let status = self.command(Verb::Add, Path::new("strace"), &arguments)?.status()?;
+        let status = self.command(BenchStep::Add, Path::new("strace"), &arguments)?.status()?;
         if !status.success() {
             return Err(format!("strace {program}: {status}").into());
         }
-        self.call(Verb::Del)?;
+        self.call(BenchStep::Del)?;
         // A call that another process's interrupts has two lines, the second with "resumed".
         Ok(fs::read_to_string(&log)?.lines().filter(|line| !line.contains("resumed>")).count())
     }
 
-    fn command(&self, verb: Verb, program: &Path, first: &[&str]) -> Result<Command, Box<dyn Error>> {
+    fn command(&self, verb: BenchStep, program: &Path, first: &[&str]) -> Result<Command, Box<dyn Error>> {
         let mut command = Command::new(program);
         command.args(first).env_clear().env("PATH", "/usr/bin:/bin");
         command.stdout(File::create(output_path())?).stderr(File::create("/dev/null")?);
         match &self.kind {
-            Kind::Floor if verb == Verb::Add => drop(command.args(["add", MASTER, POD])),
-            Kind::Floor => drop(command.args(["del", POD])),
-            Kind::Plugin { conf } => {
-                let cni_command = if verb == Verb::Add { "ADD" } else { "DEL" };
+            ProgramKind::Floor if verb == BenchStep::Add => drop(command.args(["add", MASTER, POD])),
+            ProgramKind::Floor => drop(command.args(["del", POD])),
+            ProgramKind::Plugin { conf } => {
+                let cni_command = if verb == BenchStep::Add { "ADD" } else { "DEL" };
                 command
                     .env("CNI_COMMAND", cni_command)
                     .env("CNI_CONTAINERID", format!("{:064x}", self.calls));
@@ -157,13 +157,13 @@ impl Contender {
     }
 }
 
-impl Racer for Contender {
+impl Benchmark for MeasuredProgram {
     fn name(&self) -> &str {
         &self.name
     }
 
     /// How long the process lives.
-    fn call(&mut self, verb: Verb) -> Result<Duration, Box<dyn Error>> {
+    fn call(&mut self, verb: BenchStep) -> Result<Duration, Box<dyn Error>> {
         let mut command = self.command(verb, &self.program, &[])?;
         // A process is in the namespace of the thread that starts it.
         let mut spawn = || (Instant::now(), command.spawn());
@@ -173,7 +173,7 @@ impl Racer for Contender {
         };
         let status = child?.wait()?;
         let took = began.elapsed();
-        self.calls += u32::from(verb == Verb::Del);
+        self.calls += u32::from(verb == BenchStep::Del);
         if status.success() {
             return Ok(took);
         }

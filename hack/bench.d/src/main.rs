@@ -13,10 +13,10 @@ use std::{env, error::Error, path::PathBuf, process::ExitCode, thread, time::Dur
 
 use bench::race::race;
 
-use crate::{contender::Contender, report::Report};
+use crate::{contender::MeasuredProgram, report::BenchReport};
 
 /// What the command line says.
-struct Options {
+struct BenchArgs {
     /// The directory of our plugins.
     ours: PathBuf,
     /// The C program.
@@ -50,13 +50,16 @@ fn main() -> ExitCode {
 
 /// Whether the measurement passes its check, if one was asked for.
 fn run() -> Result<bool, Box<dyn Error>> {
-    let options = Options::read()?;
-    let mut report = Report::new(options.rounds);
+    let options = BenchArgs::read()?;
+    let mut report = BenchReport::new(options.rounds);
 
-    let mut runners =
-        vec![Contender::floor(&options.floor), Contender::ours("silkrail", &options.ours)?, Contender::go()?];
+    let mut runners = vec![
+        MeasuredProgram::floor(&options.floor),
+        MeasuredProgram::ours("silkrail", &options.ours)?,
+        MeasuredProgram::go()?,
+    ];
     for dir in &options.against {
-        runners.push(Contender::ours(&dir.display().to_string(), dir)?);
+        runners.push(MeasuredProgram::ours(&dir.display().to_string(), dir)?);
     }
     report.macvlan(&race(&mut runners, options.rounds)?);
     for runner in &mut runners {
@@ -65,26 +68,26 @@ fn run() -> Result<bool, Box<dyn Error>> {
     }
 
     let mut nodes = [
-        Contender::ours("few addresses, few links", &options.ours)?,
-        Contender::ours_in_a_crowd(&options.ours)?,
+        MeasuredProgram::ours("few addresses, few links", &options.ours)?,
+        MeasuredProgram::ours_in_a_crowd(&options.ours)?,
     ];
     report.crowd(&race(&mut nodes, options.rounds)?);
 
     let mut ours = Vec::new();
     for taken in [FEW, MANY] {
-        ours.push(Contender::our_ipam(&options.ours, taken)?);
+        ours.push(MeasuredProgram::our_ipam(&options.ours, taken)?);
     }
     report.ipam("silkrail-ipam", &race(&mut ours, options.rounds)?);
     let mut go = Vec::new();
     for taken in [FEW, MANY] {
-        go.push(Contender::host_local(taken)?);
+        go.push(MeasuredProgram::host_local(taken)?);
     }
     // It reads every claim at every ADD.
     report.ipam("host-local", &race(&mut go, (options.rounds / 50).max(3))?);
 
     let mut pools = Vec::new();
     for files in POOL_FILES {
-        pools.push(Contender::our_pools(&options.ours, files)?);
+        pools.push(MeasuredProgram::our_pools(&options.ours, files)?);
     }
     thread::sleep(SETTLED);
     report.pool_files(&race(&mut pools, options.rounds)?);
@@ -98,7 +101,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
     Ok(!options.check || report.holds())
 }
 
-impl Options {
+impl BenchArgs {
     fn read() -> Result<Self, Box<dyn Error>> {
         let mut arguments = env::args().skip(1);
         let mut path = |what| arguments.next().map(PathBuf::from).ok_or(format!("missing: {what}"));

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Whatever makes an attachment and takes it back.
-pub trait Racer {
+pub trait Benchmark {
     /// What it is called in the report.
     fn name(&self) -> &str;
 
@@ -15,12 +15,12 @@ pub trait Racer {
     ///
     /// # Errors
     /// If it could not.
-    fn call(&mut self, verb: Verb) -> Result<Duration, Box<dyn Error>>;
+    fn call(&mut self, verb: BenchStep) -> Result<Duration, Box<dyn Error>>;
 }
 
 /// What a racer is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
+pub enum BenchStep {
     /// To make the attachment.
     Add,
     /// To take it back.
@@ -32,29 +32,29 @@ const WARM_UP: usize = 5;
 
 /// How long a racer's calls took.
 #[derive(Debug)]
-pub struct Times {
+pub struct CallTimes {
     /// Whose.
     pub name: String,
     /// Of its ADDs.
-    pub add: Sample,
+    pub add: Durations,
     /// Of its DELs.
-    pub del: Sample,
+    pub del: Durations,
 }
 
 /// Durations, shortest first.
 #[derive(Debug)]
-pub struct Sample(Vec<Duration>);
+pub struct Durations(Vec<Duration>);
 
 /// Lets every racer make and take back an attachment in every round.
 ///
 /// # Errors
 /// Of the first racer that could not.
-pub fn race<R: Racer>(racers: &mut [R], rounds: usize) -> Result<Vec<Times>, Box<dyn Error>> {
+pub fn race<R: Benchmark>(racers: &mut [R], rounds: usize) -> Result<Vec<CallTimes>, Box<dyn Error>> {
     let mut samples: Vec<_> = racers.iter().map(|_| (Vec::new(), Vec::new())).collect();
     for round in 0..WARM_UP.min(rounds) + rounds {
         for index in shuffled(racers.len()) {
-            let add = racers[index].call(Verb::Add)?;
-            let del = racers[index].call(Verb::Del)?;
+            let add = racers[index].call(BenchStep::Add)?;
+            let del = racers[index].call(BenchStep::Del)?;
             if round >= WARM_UP.min(rounds) {
                 samples[index].0.push(add);
                 samples[index].1.push(del);
@@ -63,7 +63,11 @@ pub fn race<R: Racer>(racers: &mut [R], rounds: usize) -> Result<Vec<Times>, Box
     }
     let times = racers.iter().zip(samples);
     Ok(times
-        .map(|(racer, (add, del))| Times { name: racer.name().to_owned(), add: add.into(), del: del.into() })
+        .map(|(racer, (add, del))| CallTimes {
+            name: racer.name().to_owned(),
+            add: add.into(),
+            del: del.into(),
+        })
         .collect())
 }
 
@@ -75,14 +79,14 @@ fn shuffled(count: usize) -> Vec<usize> {
     numbers
 }
 
-impl From<Vec<Duration>> for Sample {
+impl From<Vec<Duration>> for Durations {
     fn from(mut durations: Vec<Duration>) -> Self {
         durations.sort_unstable();
         Self(durations)
     }
 }
 
-impl Sample {
+impl Durations {
     /// What half of the calls do not exceed.
     pub fn median(&self) -> Duration {
         self.part(50)

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap, error::Error, fmt, fs, os::unix::fs::MetadataExt, path::Path, time::Duration,
 };
 
-use bench::race::{Sample, Times};
+use bench::race::{CallTimes, Durations};
 use serde_json::{Map, Value, json};
 
 /// What hack/bench --check demands.
@@ -19,12 +19,12 @@ const AT_MOST_IN_A_CROWD: f64 = 1.1;
 const AT_MOST_OF_POOL_FILES: f64 = 1.25;
 
 /// All that was measured.
-pub(crate) struct Report {
+pub(crate) struct BenchReport {
     rounds: usize,
-    calls: Vec<Calls>,
+    calls: Vec<CallPercentiles>,
     syscalls: Vec<(String, usize)>,
-    crowd: Vec<Calls>,
-    ipam: Vec<Growth>,
+    crowd: Vec<CallPercentiles>,
+    ipam: Vec<FillLevelTimes>,
     /// An ADD of macvlan with one file of pools, and with 200.
     pools: [f64; 2],
     size: u64,
@@ -32,33 +32,33 @@ pub(crate) struct Report {
 }
 
 /// A contender's numbers in microseconds: median and 95th percentile.
-struct Calls {
+struct CallPercentiles {
     name: String,
     add: [f64; 2],
     del: [f64; 2],
 }
 
 /// An IPAM plugin's ADD with few and with many addresses taken, median in microseconds.
-struct Growth {
+struct FillLevelTimes {
     name: &'static str,
     few: f64,
     many: f64,
 }
 
-impl Report {
+impl BenchReport {
     pub(crate) fn new(rounds: usize) -> Self {
         let (calls, syscalls, crowd, ipam) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { rounds, calls, syscalls, crowd, ipam, pools: [f64::NAN; 2], size: 0, size_of_go: 0 }
     }
 
     /// The race of the macvlan plugins.
-    pub(crate) fn macvlan(&mut self, times: &[Times]) {
-        self.calls = times.iter().map(Calls::of).collect();
+    pub(crate) fn macvlan(&mut self, times: &[CallTimes]) {
+        self.calls = times.iter().map(CallPercentiles::of).collect();
     }
 
     /// Ours on a node with few addresses and links, and on one with many.
-    pub(crate) fn crowd(&mut self, times: &[Times]) {
-        self.crowd = times.iter().map(Calls::of).collect();
+    pub(crate) fn crowd(&mut self, times: &[CallTimes]) {
+        self.crowd = times.iter().map(CallPercentiles::of).collect();
     }
 
     /// The number of system calls of an ADD.
@@ -67,14 +67,14 @@ impl Report {
     }
 
     /// An IPAM plugin against itself.
-    pub(crate) fn ipam(&mut self, name: &'static str, times: &[Times]) {
+    pub(crate) fn ipam(&mut self, name: &'static str, times: &[CallTimes]) {
         if let [few, many] = times {
-            self.ipam.push(Growth { name, few: us(few.add.median()), many: us(many.add.median()) });
+            self.ipam.push(FillLevelTimes { name, few: us(few.add.median()), many: us(many.add.median()) });
         }
     }
 
     /// Our macvlan against itself, with one file of pools and with many.
-    pub(crate) fn pool_files(&mut self, times: &[Times]) {
+    pub(crate) fn pool_files(&mut self, times: &[CallTimes]) {
         if let [one, many] = times {
             self.pools = [one, many].map(|times| us(times.add.median()));
         }
@@ -130,7 +130,7 @@ impl Report {
         self.of(name, |calls| calls.add[0])
     }
 
-    fn of(&self, name: &str, what: impl Fn(&Calls) -> f64) -> f64 {
+    fn of(&self, name: &str, what: impl Fn(&CallPercentiles) -> f64) -> f64 {
         self.calls.iter().find(|calls| calls.name == name).map_or(f64::NAN, what)
     }
 
@@ -146,8 +146,7 @@ impl Report {
         let crowd =
             crowd.map(|c| (c.name.as_str(), json!({"add": pair(c.add), "del": pair(c.del)}))).collect();
         let syscalls = self.syscalls.iter().map(|(name, count)| (name.as_str(), json!(count))).collect();
-        let growth =
-            |g: &Growth| json!({"add_us_at_10": g.few, "add_us_at_100000": g.many, "ratio": g.many / g.few});
+        let growth = |g: &FillLevelTimes| json!({"add_us_at_10": g.few, "add_us_at_100000": g.many, "ratio": g.many / g.few});
         let ipam = self.ipam.iter().map(|g| (g.name, growth(g))).collect();
         json!({
             "rounds": self.rounds,
@@ -162,7 +161,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "macvlan with IPAM, whole process, {} rounds, ms", self.rounds)?;
         writeln!(
@@ -170,7 +169,7 @@ impl fmt::Display for Report {
             "  {:<20}{:>10}{:>8}{:>10}{:>8}{:>12}",
             "", "ADD p50", "p95", "DEL p50", "p95", "syscalls"
         )?;
-        for (Calls { name, add, del }, (_, syscalls)) in self.calls.iter().zip(&self.syscalls) {
+        for (CallPercentiles { name, add, del }, (_, syscalls)) in self.calls.iter().zip(&self.syscalls) {
             write!(f, "  {name:<20}{:>10.2}{:>8.2}", add[0] / 1e3, add[1] / 1e3)?;
             writeln!(f, "{:>10.2}{:>8.2}{syscalls:>12}", del[0] / 1e3, del[1] / 1e3)?;
         }
@@ -188,14 +187,14 @@ impl fmt::Display for Report {
             self.of_pool_files()
         )?;
         writeln!(f, "the same of silkrail, by what the node has, ms")?;
-        for Calls { name, add, del } in &self.crowd {
+        for CallPercentiles { name, add, del } in &self.crowd {
             write!(f, "  {name:<28}{:>10.2}{:>8.2}", add[0] / 1e3, add[1] / 1e3)?;
             writeln!(f, "{:>10.2}{:>8.2}", del[0] / 1e3, del[1] / 1e3)?;
         }
         writeln!(f, "  ADD, many / few      {:.2} (at most {AT_MOST_IN_A_CROWD})", self.crowded())?;
         writeln!(f, "IPAM ADD, whole process, ms")?;
         writeln!(f, "  {:<14}{:>10}{:>14}{:>8}", "addresses taken", "10", "100,000", "ratio")?;
-        for Growth { name, few, many } in &self.ipam {
+        for FillLevelTimes { name, few, many } in &self.ipam {
             writeln!(f, "  {name:<15}{:>10.2}{:>14.2}{:>8.2}", few / 1e3, many / 1e3, many / few)?;
         }
         writeln!(f, "bytes on disk")?;
@@ -204,9 +203,9 @@ impl fmt::Display for Report {
     }
 }
 
-impl Calls {
-    fn of(times: &Times) -> Self {
-        let two = |sample: &Sample| [us(sample.median()), us(sample.p95())];
+impl CallPercentiles {
+    fn of(times: &CallTimes) -> Self {
+        let two = |sample: &Durations| [us(sample.median()), us(sample.p95())];
         Self { name: times.name.clone(), add: two(&times.add), del: two(&times.del) }
     }
 }

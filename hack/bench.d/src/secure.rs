@@ -17,12 +17,12 @@ const NAME: &str = "silkraild";
 
 /// A web configuration with a certificate of its own, and a client that trusts it.
 #[derive(Debug)]
-pub struct Secure {
+pub struct TlsSetup {
     dir: TempDir,
     client: Arc<ClientConfig>,
 }
 
-impl Secure {
+impl TlsSetup {
     /// Makes a key and a certificate.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_it_makes_fits_together_and_the_key_is_closed() {
-        let secure = Secure::new().unwrap();
+        let secure = TlsSetup::new().unwrap();
         assert!(fs::read_to_string(secure.file()).unwrap().contains("tls.key"));
         let mode = fs::metadata(secure.dir.path().join("tls.key")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

@@ -19,33 +19,33 @@ use nix::{
 };
 
 use crate::{
-    Error, Wanted,
+    Error, PortSelector,
     error::io as failed,
     governor::Governors,
-    protocol::{Reason, Refusal, Token, Wire, handshake},
-    session::Node,
+    protocol::{AgentRefusal, CheckToken, MessageStream, RefusalReason, handshake},
+    session::LocalContext,
 };
 
 mod admission;
 mod log;
 mod service;
 
-use admission::{Admission, Place};
-use log::Log;
+use admission::{ConnectionLimiter, ConnectionSlot};
+use log::ConnectionLog;
 use service::busy;
 
 /// How often a test's connection and process are looked at.
-const TICK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How an agent behaves.
 #[derive(Debug)]
-pub struct Settings {
+pub struct AgentOptions {
     /// What clients have to have.
-    pub token: Option<Token>,
+    pub token: Option<CheckToken>,
     /// Addresses that clients have connected to when they reach this agent, beside its own.
     pub known_as: Vec<IpAddr>,
     /// What is used where a client asks for nothing else.
-    pub wanted: Wanted,
+    pub wanted: PortSelector,
     /// The first TCP port that is tried for perftest.
     pub first_port: u16,
     /// The governors to set during tests.
@@ -56,10 +56,10 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Agent<'a> {
     listener: TcpListener,
-    settings: Settings,
-    node: &'a Node,
+    settings: AgentOptions,
+    node: &'a LocalContext,
     busy: Mutex<()>,
-    admission: Admission,
+    admission: ConnectionLimiter,
 }
 
 impl<'a> Agent<'a> {
@@ -67,7 +67,11 @@ impl<'a> Agent<'a> {
     ///
     /// # Errors
     /// [`Error::Open`] if others than this node could start tests without a token; [`Error::Io`].
-    pub fn listen(address: SocketAddr, settings: Settings, node: &'a Node) -> Result<Self, Error> {
+    pub fn listen(
+        address: SocketAddr,
+        settings: AgentOptions,
+        node: &'a LocalContext,
+    ) -> Result<Self, Error> {
         if settings.token.is_none() && !address.ip().to_canonical().is_loopback() {
             return Err(Error::Open { address: address.to_string() });
         }
@@ -78,7 +82,7 @@ impl<'a> Agent<'a> {
             Ok(listener)
         });
         let listener = listener.map_err(failed(format!("listen on {address}")))?;
-        Ok(Self { listener, settings, node, busy: Mutex::new(()), admission: Admission::default() })
+        Ok(Self { listener, settings, node, busy: Mutex::new(()), admission: ConnectionLimiter::default() })
     }
 
     /// Where it listens.
@@ -95,27 +99,27 @@ impl<'a> Agent<'a> {
     /// # Errors
     /// [`Error::Io`] if the socket fails.
     pub fn serve(&self, write: &(dyn Fn(&str) + Sync)) -> Result<(), Error> {
-        let log = Log::new(write);
+        let log = ConnectionLog::new(write);
         let served = thread::scope(|scope| {
             while !self.node.interrupt.is_requested() {
-                log.tell_rest(false);
+                log.log_dropped(false);
                 let Some((stream, from)) = self.next()? else { continue };
                 let stream = Arc::new(stream);
-                let Some(place) = self.admission.admit(&stream, from) else {
-                    turn_away(&stream);
-                    log.turned_away();
+                let Some(place) = self.admission.acquire_slot(&stream, from) else {
+                    reject(&stream);
+                    log.log_rejected();
                     continue;
                 };
                 let log = &log;
-                let handled = move || self.attend_to(stream, &place, log);
+                let handled = move || self.serve_connection(stream, &place, log);
                 // Without a thread there is no talk: the client sees that the connection is closed.
                 if thread::Builder::new().spawn_scoped(scope, handled).is_err() {
-                    log.turned_away();
+                    log.log_rejected();
                 }
             }
             Ok(())
         });
-        log.tell_rest(true);
+        log.log_dropped(true);
         served
     }
 
@@ -138,7 +142,7 @@ impl<'a> Agent<'a> {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
             // The peer is gone already, or descriptors are scarce for a moment.
             Err(e) if e.raw_os_error().is_some() => {
-                thread::sleep(TICK);
+                thread::sleep(POLL_INTERVAL);
                 Ok(None)
             }
             Err(source) => Err(failed("accept a connection")(source)),
@@ -146,30 +150,39 @@ impl<'a> Agent<'a> {
     }
 
     /// A connection, from its first line to its end.
-    fn attend_to(&self, stream: Arc<TcpStream>, place: &Place<'_>, log: &Log<'_>) {
-        let mut wire = match self.let_in(stream, place) {
+    fn serve_connection(&self, stream: Arc<TcpStream>, place: &ConnectionSlot<'_>, log: &ConnectionLog<'_>) {
+        let mut wire = match self.authenticate(stream, place) {
             Ok(wire) => wire,
             Err(_) if self.node.interrupt.is_requested() => return,
-            Err(error) => return log.stranger(&error.to_string()),
+            Err(error) => return log.log_unauthenticated(&error.to_string()),
         };
-        if let Err(error) = self.talk(&mut wire, place, log) {
-            log.client(&error.to_string());
+        if let Err(error) = self.serve_client(&mut wire, place, log) {
+            log.log_client(&error.to_string());
         }
     }
 
     /// A stranger who becomes a client.
-    fn let_in(&self, stream: Arc<TcpStream>, place: &Place<'_>) -> Result<Wire, Error> {
-        let mut wire = Wire::new(stream)?;
+    fn authenticate(
+        &self,
+        stream: Arc<TcpStream>,
+        place: &ConnectionSlot<'_>,
+    ) -> Result<MessageStream, Error> {
+        let mut wire = MessageStream::new(stream)?;
         let local = wire.local();
         let admit = |to: Option<IpAddr>| {
-            self.is_ours(to, local)?;
-            if place.is_now_a_client() {
+            self.is_own_address(to, local)?;
+            if place.promote_to_client() {
                 Ok(())
             } else {
                 Err(busy("too many clients are connected, and all have tests"))
             }
         };
-        match handshake::accept(&mut wire, self.settings.token.as_ref(), &self.node.interrupt, admit) {
+        match handshake::accept_handshake(
+            &mut wire,
+            self.settings.token.as_ref(),
+            &self.node.interrupt,
+            admit,
+        ) {
             Err(_) if place.is_closed() => Err(Error::GaveWay { peer: wire.peer().to_string() }),
             accepted => accepted.map(|()| wire),
         }
@@ -177,7 +190,7 @@ impl<'a> Agent<'a> {
 
     /// Whether the address that a client has connected to is this agent's. If it is another's, that one passes on what it
     /// is sent, and its own results would be this node's.
-    fn is_ours(&self, to: Option<IpAddr>, local: Option<IpAddr>) -> Result<(), Refusal> {
+    fn is_own_address(&self, to: Option<IpAddr>, local: Option<IpAddr>) -> Result<(), AgentRefusal> {
         let Some(to) = to.map(|to| to.to_canonical()) else { return Ok(()) };
         if local == Some(to) || self.settings.known_as.contains(&to) {
             return Ok(());
@@ -187,12 +200,12 @@ impl<'a> Agent<'a> {
             "you asked for {to}, and this agent's address is {local}: another host passes on what you say; if an address \
              is translated between you on purpose, start this agent with --known-as {to}"
         );
-        Err(Refusal { reason: Reason::Address, message: message.into() })
+        Err(AgentRefusal { reason: RefusalReason::Address, message: message.into() })
     }
 }
 
 /// Closes a connection of a source that has too many, without a word and so that the kernel forgets it at once.
-fn turn_away(stream: &TcpStream) {
+fn reject(stream: &TcpStream) {
     let _ = setsockopt(stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 });
 }
 

@@ -7,47 +7,47 @@ use std::{
 };
 
 use crate::{
-    Error, Test, Wanted, gid,
+    Error, PortSelector, TestSpec, gid,
     label::plain,
-    perftest::{self, Output, Unusable},
-    protocol::{Reason, Reply, Request, Run, Token, Wire, handshake},
-    record::{End, Record},
-    session::{Node, Session},
-    verdict::{Limit, judge},
+    perftest::{self, ProgramOutput, UnusableOutput},
+    protocol::{AgentReply, AgentRequest, CheckToken, MessageStream, RefusalReason, RemoteTest, handshake},
+    record::{TestEnd, TestResult},
+    session::{LocalContext, LocalEnd},
+    verdict::{Threshold, judge},
 };
 
 /// Where agents listen.
 pub const PORT: u16 = 18514;
 
 /// How long a connection may take.
-const CONNECTING: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long an agent may take to choose a port and to start its server.
-const PREPARING: Duration = Duration::from_secs(40);
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// How long an agent may take to end its server and to count.
-const ENDING: Duration = Duration::from_secs(15);
+const SERVER_END_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How long an agent that runs a test for us may be silent.
-const SILENCE: Duration = Duration::from_secs(45);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// perftest finds the CPU's clock by measuring; on a busy machine that fails now and then, and all its numbers are 0.
-const ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// Longer tests, in seconds, are not done again.
-const SHORT: u16 = 60;
+const MAX_RETRY_SECONDS: u16 = 60;
 
 /// A test that is wanted.
 #[derive(Debug, Clone)]
-pub struct Order {
+pub struct TestRequest {
     /// Which.
-    pub test: Test,
+    pub test: TestSpec,
     /// What this end is to use.
-    pub wanted: Wanted,
+    pub wanted: PortSelector,
     /// What the other end is to use.
-    pub peer_wanted: Wanted,
+    pub peer_wanted: PortSelector,
     /// What is enough.
-    pub limit: Limit,
+    pub limit: Threshold,
 }
 
 /// The address of an agent from `HOST` or `HOST:PORT`.
@@ -65,8 +65,8 @@ pub fn resolve(host: &str) -> Result<SocketAddr, Error> {
 /// A connection to an agent that knows us.
 #[derive(Debug)]
 pub struct Client<'a> {
-    node: &'a Node,
-    wire: Wire,
+    node: &'a LocalContext,
+    wire: MessageStream,
 }
 
 impl<'a> Client<'a> {
@@ -74,20 +74,24 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// [`Error::Connect`], [`Error::NotTrusted`], [`Error::Refused`], …
-    pub fn connect(node: &'a Node, agent: SocketAddr, token: Option<&Token>) -> Result<Self, Error> {
+    pub fn connect(
+        node: &'a LocalContext,
+        agent: SocketAddr,
+        token: Option<&CheckToken>,
+    ) -> Result<Self, Error> {
         let stream =
-            TcpStream::connect_timeout(&agent, CONNECTING).map_err(|source| match source.kind() {
+            TcpStream::connect_timeout(&agent, CONNECT_TIMEOUT).map_err(|source| match source.kind() {
                 ErrorKind::ConnectionReset => Error::TurnedAway { peer: agent.to_string() },
                 _ => Error::Connect { peer: agent.to_string(), source },
             })?;
-        let mut wire = Wire::new(stream).map_err(|error| match error {
+        let mut wire = MessageStream::new(stream).map_err(|error| match error {
             // It was reset before it was looked at.
             Error::Io { source, .. } if source.kind() == ErrorKind::NotConnected => {
                 Error::TurnedAway { peer: agent.to_string() }
             }
             error => error,
         })?;
-        handshake::introduce(&mut wire, token, &node.interrupt)?;
+        handshake::connect_handshake(&mut wire, token, &node.interrupt)?;
         Ok(Self { node, wire })
     }
 
@@ -95,9 +99,9 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// Whatever kept either end from a result.
-    pub fn measure(&mut self, order: &Order) -> Result<Record, Error> {
-        order.test.check()?;
-        let attempts = if order.test.duration.get() <= SHORT { ATTEMPTS } else { 1 };
+    pub fn measure(&mut self, order: &TestRequest) -> Result<TestResult, Error> {
+        order.test.require_consistent()?;
+        let attempts = if order.test.duration.get() <= MAX_RETRY_SECONDS { MAX_ATTEMPTS } else { 1 };
         let mut attempt = 1;
         loop {
             match self.measure_once(order) {
@@ -107,31 +111,31 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn measure_once(&mut self, order: &Order) -> Result<Record, Error> {
+    fn measure_once(&mut self, order: &TestRequest) -> Result<TestResult, Error> {
         let program = self.node.launcher.find(order.test.kind, order.test.operation)?;
         let peer = self.wire.peer();
         let selected = self.node.select(&order.wanted, Some(peer), self.wire.local())?;
         let gid = selected.gid.as_ref().map(|gid| gid::address(gid.entry.gid));
-        self.wire.send(&Request::Test { test: order.test, wanted: order.peer_wanted.clone(), gid })?;
-        let (tcp_port, theirs) = match self.receive(PREPARING)? {
-            Reply::Ready { tcp_port, end } => (tcp_port, end),
+        self.wire.send(&AgentRequest::Test { test: order.test, wanted: order.peer_wanted.clone(), gid })?;
+        let (tcp_port, theirs) = match self.receive(PREPARE_TIMEOUT)? {
+            AgentReply::Ready { tcp_port, end } => (tcp_port, end),
             _ => return Err(self.wire.protocol("it is not ready")),
         };
         // Now that their GID is known, there may be a better one for it.
         let selected = self.node.select(&order.wanted, theirs.gid.or(Some(peer)), self.wire.local())?;
-        let session = Session::new(self.node, program, &order.test, &selected);
+        let session = LocalEnd::new(self.node, program, &order.test, &selected);
         let output = session.run(peer, tcp_port)?;
-        self.wire.send(&Request::Finished)?;
+        self.wire.send(&AgentRequest::Finished)?;
         let ours = session.end();
         let theirs = self.other_end(&output)?;
         record(order, &output, ours, theirs)
     }
 
     /// What the agent says when the test is over. If both ends failed, both are heard.
-    fn other_end(&mut self, output: &Output) -> Result<End, Error> {
-        match self.receive(ENDING) {
-            Ok(Reply::Done { end }) if output.is_success() => Ok(*end),
-            Ok(Reply::Done { .. }) => Err(output.failure()),
+    fn other_end(&mut self, output: &ProgramOutput) -> Result<TestEnd, Error> {
+        match self.receive(SERVER_END_TIMEOUT) {
+            Ok(AgentReply::Done { end }) if output.is_success() => Ok(*end),
+            Ok(AgentReply::Done { .. }) => Err(output.failure()),
             Err(Error::Refused { peer, mut refusal }) if !output.is_success() => {
                 refusal.message = format!("{}; at this end: {}", refusal.message, output.failure()).into();
                 Err(Error::Refused { peer, refusal })
@@ -146,25 +150,29 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// Whatever kept either agent from a result.
-    pub fn have_run(&mut self, run: Run) -> Result<Record, Error> {
-        self.wire.send(&Request::Run(Box::new(run)))?;
+    pub fn run_between_agents(&mut self, run: RemoteTest) -> Result<TestResult, Error> {
+        self.wire.send(&AgentRequest::Run(Box::new(run)))?;
         loop {
-            match self.receive(SILENCE)? {
-                Reply::Working => {}
-                Reply::Result { record } => return Ok(*record),
+            match self.receive(HEARTBEAT_TIMEOUT)? {
+                AgentReply::Working => {}
+                AgentReply::Result { record } => return Ok(*record),
                 _ => return Err(self.wire.protocol("it has no result")),
             }
         }
     }
 
-    fn receive(&mut self, within: Duration) -> Result<Reply, Error> {
+    fn receive(&mut self, within: Duration) -> Result<AgentReply, Error> {
         match self.wire.receive(within, &self.node.interrupt)? {
-            Reply::Refused(refusal) if refusal.reason == Reason::Unusable => Err(Error::Unusable {
-                program: "perftest",
-                why: refusal.message.to_string(),
-                said: String::new(),
-            }),
-            Reply::Refused(refusal) => Err(Error::Refused { peer: self.wire.peer().to_string(), refusal }),
+            AgentReply::Refused(refusal) if refusal.reason == RefusalReason::Unusable => {
+                Err(Error::Unusable {
+                    program: "perftest",
+                    why: refusal.message.to_string(),
+                    said: String::new(),
+                })
+            }
+            AgentReply::Refused(refusal) => {
+                Err(Error::Refused { peer: self.wire.peer().to_string(), refusal })
+            }
             reply => Ok(reply),
         }
     }
@@ -175,11 +183,16 @@ impl<'a> Client<'a> {
     }
 }
 
-fn record(order: &Order, output: &Output, client: End, server: End) -> Result<Record, Error> {
-    let Test { kind, operation, .. } = order.test;
+fn record(
+    order: &TestRequest,
+    output: &ProgramOutput,
+    client: TestEnd,
+    server: TestEnd,
+) -> Result<TestResult, Error> {
+    let TestSpec { kind, operation, .. } = order.test;
     let program = operation.program(kind);
     let measurement = perftest::parse(kind, &output.printed).map_err(|why| match why {
-        Unusable::NoMessage => Error::Unanswered { program, said: why.to_string() },
+        UnusableOutput::NoMessage => Error::Unanswered { program, said: why.to_string() },
         why => {
             let said = output.complaints.lines().map(str::trim).collect::<Vec<_>>().join("; ");
             Error::Unusable { program, why: why.to_string(), said: plain(&said, 400) }
@@ -188,7 +201,7 @@ fn record(order: &Order, output: &Output, client: End, server: End) -> Result<Re
     let verdict =
         judge(kind, order.test.size.get(), &measurement, order.limit, [client.speed_mbps, server.speed_mbps]);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Ok(Record { id: 0, time, test: order.test, measurement, verdict, client, server })
+    Ok(TestResult { id: 0, time, test: order.test, measurement, verdict, client, server })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Kind, record::Record};
+use crate::{TestKind, record::TestResult};
 
 /// A change of so many percent for the worse is a regression, if nobody says otherwise.
 pub const THRESHOLD_PERCENT: f64 = 10.0;
@@ -27,7 +27,7 @@ pub struct Comparison {
 
 /// Why two results cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Incomparable {
+pub enum CompareError {
     /// They are of different tests.
     #[error(
         "results {0} and {1} are of different tests: kind, operation, size, queue pairs, or ports differ; compare them with --any"
@@ -47,24 +47,25 @@ pub enum Incomparable {
 /// Compares two results. More bandwidth is better, less latency is.
 ///
 /// # Errors
-/// [`Incomparable`], unless `any` two may be compared that are of one kind.
+/// [`CompareError`], unless `any` two may be compared that are of one kind.
 pub fn compare(
-    before: &Record,
-    after: &Record,
+    before: &TestResult,
+    after: &TestResult,
     threshold: f64,
     any: bool,
-) -> Result<Comparison, Incomparable> {
+) -> Result<Comparison, CompareError> {
     let same = if any { before.test.kind == after.test.kind } else { before.series() == after.series() };
     if !same {
-        return Err(Incomparable::Different(before.id, after.id));
+        return Err(CompareError::Different(before.id, after.id));
     }
-    let value =
-        |record: &Record| record.value().filter(|value| *value > 0.0).ok_or(Incomparable::NoValue(record.id));
+    let value = |record: &TestResult| {
+        record.value().filter(|value| *value > 0.0).ok_or(CompareError::NoValue(record.id))
+    };
     let (old, new) = (value(before)?, value(after)?);
     let change_percent = (new - old) / old * 100.0;
     let worse = match after.test.kind {
-        Kind::Bandwidth => -change_percent,
-        Kind::Latency => change_percent,
+        TestKind::Bandwidth => -change_percent,
+        TestKind::Latency => change_percent,
     };
     Ok(Comparison {
         before: before.id,
@@ -79,11 +80,11 @@ pub fn compare(
 /// The last result and the one before it of the same test.
 ///
 /// # Errors
-/// [`Incomparable::Empty`], [`Incomparable::Alone`].
-pub fn last_two(records: &[Record]) -> Result<(&Record, &Record), Incomparable> {
-    let (last, earlier) = records.split_last().ok_or(Incomparable::Empty)?;
+/// [`CompareError::Empty`], [`CompareError::Alone`].
+pub fn last_two(records: &[TestResult]) -> Result<(&TestResult, &TestResult), CompareError> {
+    let (last, earlier) = records.split_last().ok_or(CompareError::Empty)?;
     let before = earlier.iter().rev().find(|record| record.series() == last.series());
-    before.map(|before| (before, last)).ok_or(Incomparable::Alone)
+    before.map(|before| (before, last)).ok_or(CompareError::Alone)
 }
 
 #[cfg(test)]
@@ -94,11 +95,11 @@ mod tests {
         record::tests::record,
     };
 
-    fn latency(average_us: f64) -> Record {
+    fn latency(average_us: f64) -> TestResult {
         let latency = Some(Latency { average_us, ..Latency::default() });
         let mut record = record(1.0);
         (record.test.kind, record.measurement) =
-            (Kind::Latency, Measurement { latency, ..Measurement::default() });
+            (TestKind::Latency, Measurement { latency, ..Measurement::default() });
         record
     }
 
@@ -123,10 +124,10 @@ mod tests {
     fn different_tests_are_not_compared_unasked() {
         let mut other = record(1.0);
         other.server.node = "node-c".into();
-        assert_eq!(compare(&record(1.0), &other, 10.0, false), Err(Incomparable::Different(0, 0)));
+        assert_eq!(compare(&record(1.0), &other, 10.0, false), Err(CompareError::Different(0, 0)));
         let mut one = record(1.0);
-        one.test.queue_pairs = crate::QueuePairs::ONE;
-        assert_eq!(compare(&record(9.0), &one, 10.0, false), Err(Incomparable::Different(0, 0)));
+        one.test.queue_pairs = crate::QueuePairs::LATENCY_DEFAULT;
+        assert_eq!(compare(&record(9.0), &one, 10.0, false), Err(CompareError::Different(0, 0)));
         assert!(compare(&record(1.0), &other, 10.0, true).is_ok());
         assert!(compare(&record(1.0), &latency(1.0), 10.0, true).is_err());
     }
@@ -139,7 +140,7 @@ mod tests {
         }
         let (before, last) = last_two(&records).unwrap();
         assert_eq!((before.id, last.id), (2, 4));
-        assert_eq!(last_two(&records[..3]), Err(Incomparable::Alone));
-        assert_eq!(last_two(&[]), Err(Incomparable::Empty));
+        assert_eq!(last_two(&records[..3]), Err(CompareError::Alone));
+        assert_eq!(last_two(&[]), Err(CompareError::Empty));
     }
 }

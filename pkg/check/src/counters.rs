@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, fs};
 
 use sysfs::Sysfs;
 
-use crate::{label::Label, select::Selected};
+use crate::{label::SanitizedText, select::SelectedPort};
 
 /// Counters by name: `hw_counters/…` of the driver by netlink, `counters/…` of the port by sysfs.
-pub type Counters = BTreeMap<Label, u64>;
+pub type PortCounters = BTreeMap<SanitizedText, u64>;
 
 /// The counters of a port now. One that cannot be read is left out: a test does not fail for it.
-pub fn read(sysfs: &Sysfs, port: &Selected) -> Counters {
+pub fn read(sysfs: &Sysfs, port: &SelectedPort) -> PortCounters {
     let mut counters = hardware(sysfs, port).unwrap_or_default();
     let dir = sysfs.root().join(format!("class/infiniband/{}/ports/{}/counters", port.device, port.port));
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -22,10 +22,10 @@ pub fn read(sysfs: &Sysfs, port: &Selected) -> Counters {
     counters
 }
 
-fn hardware(sysfs: &Sysfs, port: &Selected) -> Result<Counters, rdma::Error> {
+fn hardware(sysfs: &Sysfs, port: &SelectedPort) -> Result<PortCounters, rdma::Error> {
     let mut socket = rdma::open(sysfs)?;
     let Some(device) = rdma::find_device(&mut socket, port.device.as_str())? else {
-        return Ok(Counters::new());
+        return Ok(PortCounters::new());
     };
     let counters = rdma::hw_counters(&mut socket, &device, port.port.get().into())?;
     Ok(counters
@@ -35,8 +35,8 @@ fn hardware(sysfs: &Sysfs, port: &Selected) -> Result<Counters, rdma::Error> {
 }
 
 /// By how much counters grew. Those that did not are left out, as are those that began anew.
-pub fn growth(before: &Counters, after: &Counters) -> Counters {
-    let grew = |(name, now): (&Label, &u64)| {
+pub fn growth(before: &PortCounters, after: &PortCounters) -> PortCounters {
+    let grew = |(name, now): (&SanitizedText, &u64)| {
         let more = now.checked_sub(*before.get(name)?).filter(|more| *more > 0)?;
         Some((name.clone(), more))
     };
@@ -72,8 +72,9 @@ mod tests {
 
     #[test]
     fn only_what_grew_is_told() {
-        let counters =
-            |pairs: &[(&str, u64)]| pairs.iter().map(|(name, n)| ((*name).into(), *n)).collect::<Counters>();
+        let counters = |pairs: &[(&str, u64)]| {
+            pairs.iter().map(|(name, n)| ((*name).into(), *n)).collect::<PortCounters>()
+        };
         let before = counters(&[("a", 1), ("b", 5), ("c", 9)]);
         let after = counters(&[("a", 4), ("b", 5), ("c", 2), ("new", 7)]);
         assert_eq!(growth(&before, &after), counters(&[("a", 3)]));

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{Invalid, gid::NoGid, protocol::Refusal};
+use crate::{InvalidTestSpec, gid::NoGid, protocol::AgentRefusal};
 
 /// A test, or what belongs to one, could not be done. It never becomes a result of 0.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +101,7 @@ pub enum Error {
         /// Who.
         peer: String,
         /// What it was told.
-        refusal: Refusal,
+        refusal: AgentRefusal,
     },
     /// A message is not the one that the other end has sealed.
     #[error(
@@ -125,7 +125,7 @@ pub enum Error {
         /// Who.
         peer: String,
         /// What it said.
-        refusal: Refusal,
+        refusal: AgentRefusal,
     },
     /// The agent cannot be reached.
     #[error(
@@ -179,7 +179,7 @@ pub enum Error {
     },
     /// Values that do not go together.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] InvalidTestSpec),
     /// RDMA could not be asked.
     #[error(transparent)]
     Rdma(#[from] rdma::Error),

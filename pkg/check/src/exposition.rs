@@ -2,28 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use ::exposition::{Exposition, Format, Kind as Metric, Labels};
+use ::exposition::{Exposition, ExpositionFormat, LabelSet, MetricType as Metric};
 
-use crate::{Kind, record::Record};
+use crate::{TestKind, record::TestResult};
 
 /// The file, beside the history.
 pub const FILE: &str = "check_last.prom";
 
 /// The text of the last result of each test.
-pub fn text(records: &[Record]) -> String {
+pub fn text(records: &[TestResult]) -> String {
     let last: BTreeMap<_, _> = records.iter().map(|record| (record.series(), record)).collect();
     let mut exposition = Exposition::default();
     for record in last.values() {
         add(&mut exposition, record);
     }
-    exposition.encode(Format::Text)
+    exposition.encode(ExpositionFormat::Text)
 }
 
-fn add(exposition: &mut Exposition, record: &Record) {
+fn add(exposition: &mut Exposition, record: &TestResult) {
     let (port, peer_port, size) =
         (record.client.port.to_string(), record.server.port.to_string(), record.test.size.to_string());
     let queue_pairs = record.test.queue_pairs.to_string();
-    let labels = Labels::of([
+    let labels = LabelSet::of([
         ("operation", record.test.operation.name()),
         ("size", &size),
         ("node", record.client.node.as_str()),
@@ -41,7 +41,7 @@ fn add(exposition: &mut Exposition, record: &Record) {
     };
     let expected = record.verdict.expected;
     match record.test.kind {
-        Kind::Bandwidth => {
+        TestKind::Bandwidth => {
             let bits = |gbps: f64| gbps * 1e9;
             gauge(
                 "silkrail_check_bandwidth_bits_per_second",
@@ -54,7 +54,7 @@ fn add(exposition: &mut Exposition, record: &Record) {
                 expected.map(bits),
             );
         }
-        Kind::Latency => {
+        TestKind::Latency => {
             let seconds = |us: f64| us / 1e6;
             gauge(
                 "silkrail_check_latency_seconds",
@@ -92,7 +92,7 @@ mod tests {
         let mut other = record(50.0);
         other.server.node = "node \"c\"\\".into();
         let mut one = record(60.0);
-        one.test.queue_pairs = crate::QueuePairs::ONE;
+        one.test.queue_pairs = crate::QueuePairs::LATENCY_DEFAULT;
         let text = text(&[record(94.0), record(95.5), other, one]);
         let labels = "operation=\"write\",size=\"65536\",node=\"node-a\",device=\"mlx5_0\",port=\"1\",peer_node=\"node-b\",peer_device=\"mlx5_0\",peer_port=\"1\",queue_pairs=\"8\"";
         let line = format!("silkrail_check_bandwidth_bits_per_second{{{labels}}} 95500000000\n");

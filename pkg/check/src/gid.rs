@@ -18,7 +18,7 @@ use sysfs::GidType;
 
 /// An entry of a GID table with what is known of its link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct GidCandidate {
     /// Its place in the table.
     pub index: u32,
     /// The address.
@@ -35,9 +35,9 @@ pub struct Entry {
 
 /// The entry that was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen {
+pub struct SelectedGid {
     /// The entry.
-    pub entry: Entry,
+    pub entry: GidCandidate,
     /// Why it.
     pub why: String,
     /// How good it is; less is better.
@@ -60,7 +60,7 @@ pub struct NoGid {
 ///
 /// # Errors
 /// [`NoGid`] counts why entries could not be taken.
-pub fn choose(table: &[Entry], peer: Option<IpAddr>) -> Result<Chosen, NoGid> {
+pub fn choose(table: &[GidCandidate], peer: Option<IpAddr>) -> Result<SelectedGid, NoGid> {
     let ranked = table.iter().filter_map(|entry| Some((rank(entry, peer)?, entry)));
     let best = ranked.min_by_key(|((rank, _), entry)| (*rank, entry.index));
     let ((rank, why), entry) = best.ok_or_else(|| NoGid {
@@ -68,13 +68,13 @@ pub fn choose(table: &[Entry], peer: Option<IpAddr>) -> Result<Chosen, NoGid> {
         v1: table.iter().filter(|entry| entry.kind == GidType::RoceV1).count(),
         elsewhere: table.iter().filter(|entry| entry.kind == GidType::RoceV2 && !is_ours(entry)).count(),
     })?;
-    Ok(Chosen { entry: entry.clone(), why, rank })
+    Ok(SelectedGid { entry: entry.clone(), why, rank })
 }
 
 /// The entry with that index, as somebody asked for it.
-pub fn take(table: &[Entry], index: u32) -> Option<Chosen> {
+pub fn take(table: &[GidCandidate], index: u32) -> Option<SelectedGid> {
     let entry = table.iter().find(|entry| entry.index == index)?;
-    Some(Chosen { entry: entry.clone(), why: "asked for".into(), rank: 0 })
+    Some(SelectedGid { entry: entry.clone(), why: "asked for".into(), rank: 0 })
 }
 
 /// The address of a GID: an IPv4 address if it is one.
@@ -82,7 +82,7 @@ pub fn address(gid: Ipv6Addr) -> IpAddr {
     gid.to_ipv4_mapped().map_or(IpAddr::V6(gid), IpAddr::V4)
 }
 
-fn rank(entry: &Entry, peer: Option<IpAddr>) -> Option<(u8, String)> {
+fn rank(entry: &GidCandidate, peer: Option<IpAddr>) -> Option<(u8, String)> {
     if entry.kind != GidType::RoceV2 || !is_ours(entry) {
         return None;
     }
@@ -110,7 +110,7 @@ fn beside(peer: Option<IpAddr>) -> String {
 
 /// A link's name alone proves nothing: a pod's `eth0` is another than ours. An address that no link of this namespace
 /// has belongs to somebody else; link-local entries exist without an address.
-fn is_ours(entry: &Entry) -> bool {
+fn is_ours(entry: &GidCandidate) -> bool {
     entry.ours && (entry.network.is_some() || is_link_local(entry.gid))
 }
 
@@ -123,13 +123,13 @@ mod tests {
     use super::*;
 
     /// `index type gid link network`; a link in brackets is in another namespace.
-    fn table(text: &str) -> Vec<Entry> {
+    fn table(text: &str) -> Vec<GidCandidate> {
         let entry = |line: &str| {
             let [index, kind, gid, link, network] = line.split_whitespace().collect::<Vec<_>>()[..] else {
                 panic!("{line}")
             };
             let gid: IpAddr = gid.parse().unwrap();
-            Entry {
+            GidCandidate {
                 index: index.parse().unwrap(),
                 gid: match gid {
                     IpAddr::V4(v4) => v4.to_ipv6_mapped(),

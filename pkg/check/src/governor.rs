@@ -18,7 +18,7 @@ use crate::{Error, error::io};
 pub const PERFORMANCE: &str = "performance";
 
 /// How long another process may be at work with the governors.
-const BUSY: Duration = Duration::from_secs(10);
+const GOVERNOR_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The governors of a node.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub struct Governors {
 
 /// What they were, by CPU.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Note {
+struct SavedGovernors {
     governors: BTreeMap<u32, String>,
     /// Since which boot: after another one they are not ours any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,7 +39,7 @@ struct Note {
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Done {
+pub enum GovernorOutcome {
     /// So many CPUs have another governor than before.
     Changed(usize),
     /// These CPUs' governors could not be changed, or none has any: a virtual machine, or a CPU that the firmware steers.
@@ -48,10 +48,10 @@ pub enum Done {
 
 /// Performance governors, until this value goes.
 #[derive(Debug)]
-pub struct Held<'a> {
+pub struct GovernorGuard<'a> {
     governors: &'a Governors,
     /// What was done.
-    pub done: Done,
+    pub done: GovernorOutcome,
     /// The lock goes with it: only one test has the governors.
     _lock: fs::File,
 }
@@ -70,7 +70,7 @@ impl Governors {
     ///
     /// # Errors
     /// [`Error::State`], [`Error::Io`] if what they were cannot be written down: then nothing is changed.
-    pub fn hold(&self) -> Result<Held<'_>, Error> {
+    pub fn hold(&self) -> Result<GovernorGuard<'_>, Error> {
         let lock = self.lock()?;
         self.give_back()?;
         let before = self.read()?;
@@ -80,26 +80,30 @@ impl Governors {
             .map(|(cpu, name)| (*cpu, name.clone()))
             .collect();
         let done = if before.is_empty() {
-            Done::Without("no CPU has a frequency governor (no cpufreq)".into())
+            GovernorOutcome::Without("no CPU has a frequency governor (no cpufreq)".into())
         } else if others.is_empty() {
-            Done::Changed(0)
+            GovernorOutcome::Changed(0)
         } else {
             // Of CPUs that are offline there may be something left.
-            let mut governors = self.note()?.map(|note| note.governors).unwrap_or_default();
+            let mut governors = self.read_saved()?.map(|note| note.governors).unwrap_or_default();
             governors.extend(others.clone());
-            self.write_down(governors)?;
+            self.save(governors)?;
             let refused: Vec<String> =
                 others.keys().filter_map(|cpu| self.set(*cpu, PERFORMANCE).err()).collect();
-            if refused.is_empty() { Done::Changed(others.len()) } else { Done::Without(refused.join("; ")) }
+            if refused.is_empty() {
+                GovernorOutcome::Changed(others.len())
+            } else {
+                GovernorOutcome::Without(refused.join("; "))
+            }
         };
-        Ok(Held { governors: self, done, _lock: lock })
+        Ok(GovernorGuard { governors: self, done, _lock: lock })
     }
 
     /// Gives back what a test that was killed has left. So many CPUs were changed; `None` if nothing was left.
     ///
     /// # Errors
     /// [`Error::State`] if a test is under way, [`Error::Malformed`], [`Error::Io`].
-    pub fn restore(&self) -> Result<Option<usize>, Error> {
+    pub fn restore_after_kill(&self) -> Result<Option<usize>, Error> {
         if !self.note.exists() {
             return Ok(None);
         }
@@ -113,11 +117,11 @@ impl Governors {
         let path = dir.join("governor.lock");
         let file = fs::File::options().write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(io(format!("open {}", path.display())))?;
-        statefile::lock(&file, &path, Instant::now() + BUSY)?;
+        statefile::lock(&file, &path, Instant::now() + GOVERNOR_LOCK_TIMEOUT)?;
         Ok(file)
     }
 
-    fn note(&self) -> Result<Option<Note>, Error> {
+    fn read_saved(&self) -> Result<Option<SavedGovernors>, Error> {
         let Some(text) = statefile::read(&self.note)? else { return Ok(None) };
         let note = serde_json::from_slice(&text).map_err(|e| Error::Malformed {
             path: self.note.clone(),
@@ -126,8 +130,8 @@ impl Governors {
         Ok(Some(note))
     }
 
-    fn write_down(&self, governors: BTreeMap<u32, String>) -> Result<(), Error> {
-        let note = serde_json::to_vec(&Note { governors, boot: self.boot() })
+    fn save(&self, governors: BTreeMap<u32, String>) -> Result<(), Error> {
+        let note = serde_json::to_vec(&SavedGovernors { governors, boot: self.boot() })
             .map_err(|e| io("write down the governors")(e.into()))?;
         Ok(statefile::replace(&self.note, 0o600, &note)?)
     }
@@ -137,7 +141,7 @@ impl Governors {
     }
 
     fn give_back(&self) -> Result<Option<usize>, Error> {
-        let Some(note) = self.note()? else { return Ok(None) };
+        let Some(note) = self.read_saved()? else { return Ok(None) };
         if note.boot.is_some() && note.boot != self.boot() {
             // What they are now is what the system has set when it started.
             statefile::remove(&self.note)?;
@@ -159,7 +163,7 @@ impl Governors {
         if offline.is_empty() {
             statefile::remove(&self.note)?;
         } else {
-            self.write_down(offline)?;
+            self.save(offline)?;
         }
         Ok(Some(online.len()))
     }
@@ -197,7 +201,7 @@ fn is_name(governor: &str) -> bool {
     !governor.is_empty() && governor.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-impl Held<'_> {
+impl GovernorGuard<'_> {
     /// Gives them back, and says so if that failed.
     ///
     /// # Errors
@@ -207,7 +211,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for GovernorGuard<'_> {
     fn drop(&mut self) {
         // The note stays if it fails.
         let _ = self.governors.give_back();
@@ -241,25 +245,25 @@ mod tests {
     fn governors_are_held_and_given_back() {
         let (_root, governors) = node();
         let held = governors.hold().unwrap();
-        assert_eq!(held.done, Done::Changed(2));
+        assert_eq!(held.done, GovernorOutcome::Changed(2));
         assert_eq!(now(&governors), ["performance"; 3]);
         held.give_back().unwrap();
         assert_eq!(now(&governors), BEFORE);
         assert!(!governors.note.exists());
-        assert_eq!(governors.restore().unwrap(), None);
+        assert_eq!(governors.restore_after_kill().unwrap(), None);
     }
 
     #[test]
     fn after_a_kill_they_are_given_back_by_the_next_run_or_by_restore() {
         let (_root, governors) = node();
-        let kill = |held: Held<'_>| {
-            let Held { _lock: lock, .. } = &held;
+        let kill = |held: GovernorGuard<'_>| {
+            let GovernorGuard { _lock: lock, .. } = &held;
             lock.unlock().unwrap();
             std::mem::forget(held);
         };
         kill(governors.hold().unwrap());
         assert_eq!(now(&governors), ["performance"; 3]);
-        assert_eq!(governors.restore().unwrap(), Some(2));
+        assert_eq!(governors.restore_after_kill().unwrap(), Some(2));
         assert_eq!(now(&governors), BEFORE);
         kill(governors.hold().unwrap());
         drop(governors.hold().unwrap());
@@ -277,7 +281,7 @@ mod tests {
         fs::write(&governors.note, note).unwrap();
         fs::write(&governors.boot, "the second\n").unwrap();
         fs::write(governors.file(0), "ondemand").unwrap();
-        assert_eq!(governors.restore().unwrap(), None);
+        assert_eq!(governors.restore_after_kill().unwrap(), None);
         assert_eq!(now(&governors), ["ondemand", "schedutil", "performance"]);
         assert!(!governors.note.exists());
     }
@@ -293,7 +297,7 @@ mod tests {
         assert_eq!(now(&governors), ["powersave", "performance", "performance"]);
         drop(governors.hold().unwrap());
         fs::write(&online, "1\n").unwrap();
-        assert_eq!(governors.restore().unwrap(), Some(1));
+        assert_eq!(governors.restore_after_kill().unwrap(), Some(1));
         assert_eq!(now(&governors), BEFORE);
         assert!(!governors.note.exists());
     }
@@ -303,7 +307,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let governors = Governors::below(root.path());
         let held = governors.hold().unwrap();
-        assert!(matches!(&held.done, Done::Without(why) if why.contains("no cpufreq")));
+        assert!(matches!(&held.done, GovernorOutcome::Without(why) if why.contains("no cpufreq")));
         assert!(!governors.note.exists());
     }
 
@@ -320,9 +324,9 @@ mod tests {
         let (_root, governors) = node();
         fs::create_dir_all(governors.note.parent().unwrap()).unwrap();
         fs::write(&governors.note, r#"{"governors":{"0":"../x","1":"ondemand","9":"powersave"}}"#).unwrap();
-        assert_eq!(governors.restore().unwrap(), Some(3));
+        assert_eq!(governors.restore_after_kill().unwrap(), Some(3));
         assert_eq!(now(&governors), ["powersave", "ondemand", "performance"]);
         fs::write(&governors.note, "{").unwrap();
-        assert!(matches!(governors.restore(), Err(Error::Malformed { .. })));
+        assert!(matches!(governors.restore_after_kill(), Err(Error::Malformed { .. })));
     }
 }

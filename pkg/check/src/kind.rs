@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Kind {
+pub enum TestKind {
     /// How much data goes through.
     Bandwidth,
     /// How long one message takes.
@@ -17,7 +17,7 @@ pub enum Kind {
 /// The verb that carries the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Operation {
+pub enum RdmaOperation {
     /// RDMA read.
     Read,
     /// RDMA write.
@@ -26,7 +26,7 @@ pub enum Operation {
     Send,
 }
 
-impl Kind {
+impl TestKind {
     /// What people call it.
     pub fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-impl Operation {
+impl RdmaOperation {
     /// What people call it.
     pub fn name(self) -> &'static str {
         match self {
@@ -47,25 +47,25 @@ impl Operation {
     }
 
     /// The program of perftest that measures it.
-    pub fn program(self, kind: Kind) -> &'static str {
+    pub fn program(self, kind: TestKind) -> &'static str {
         match (self, kind) {
-            (Self::Read, Kind::Bandwidth) => "ib_read_bw",
-            (Self::Write, Kind::Bandwidth) => "ib_write_bw",
-            (Self::Send, Kind::Bandwidth) => "ib_send_bw",
-            (Self::Read, Kind::Latency) => "ib_read_lat",
-            (Self::Write, Kind::Latency) => "ib_write_lat",
-            (Self::Send, Kind::Latency) => "ib_send_lat",
+            (Self::Read, TestKind::Bandwidth) => "ib_read_bw",
+            (Self::Write, TestKind::Bandwidth) => "ib_write_bw",
+            (Self::Send, TestKind::Bandwidth) => "ib_send_bw",
+            (Self::Read, TestKind::Latency) => "ib_read_lat",
+            (Self::Write, TestKind::Latency) => "ib_write_lat",
+            (Self::Send, TestKind::Latency) => "ib_send_lat",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for TestKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl fmt::Display for Operation {
+impl fmt::Display for RdmaOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -74,13 +74,13 @@ impl fmt::Display for Operation {
 /// Why a text names no operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected read, write or send")]
-pub struct InvalidOperation;
+pub struct InvalidRdmaOperation;
 
-impl FromStr for Operation {
-    type Err = InvalidOperation;
+impl FromStr for RdmaOperation {
+    type Err = InvalidRdmaOperation;
 
-    fn from_str(text: &str) -> Result<Self, InvalidOperation> {
+    fn from_str(text: &str) -> Result<Self, InvalidRdmaOperation> {
         let all = [Self::Read, Self::Write, Self::Send];
-        all.into_iter().find(|operation| operation.name() == text).ok_or(InvalidOperation)
+        all.into_iter().find(|operation| operation.name() == text).ok_or(InvalidRdmaOperation)
     }
 }

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// A short text without control characters, whoever sent it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String")]
-pub struct Label(String);
+pub struct SanitizedText(String);
 
-impl Label {
+impl SanitizedText {
     const MAX: usize = 256;
 
     /// The text.
@@ -16,19 +16,19 @@ impl Label {
     }
 }
 
-impl From<String> for Label {
+impl From<String> for SanitizedText {
     fn from(text: String) -> Self {
         Self(plain(&text, Self::MAX))
     }
 }
 
-impl From<&str> for Label {
+impl From<&str> for SanitizedText {
     fn from(text: &str) -> Self {
         Self(plain(text, Self::MAX))
     }
 }
 
-impl std::fmt::Display for Label {
+impl std::fmt::Display for SanitizedText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(&self.0)
     }
@@ -45,9 +45,13 @@ mod tests {
 
     #[test]
     fn a_label_cannot_steer_a_terminal() {
-        let label: Label = serde_json::from_str(r#""a\u001b[2Jb\nc\u009b""#).unwrap();
+        let label: SanitizedText = serde_json::from_str(r#""a\u001b[2Jb\nc\u009b""#).unwrap();
         assert_eq!(label.as_str(), "a?[2Jb?c?");
-        assert_eq!(Label::from("rail\u{202e}0\u{2066}").as_str(), "rail?0?", "nor turn what follows around");
-        assert_eq!(Label::from("x".repeat(1000)).as_str().len(), 256);
+        assert_eq!(
+            SanitizedText::from("rail\u{202e}0\u{2066}").as_str(),
+            "rail?0?",
+            "nor turn what follows around"
+        );
+        assert_eq!(SanitizedText::from("x".repeat(1000)).as_str().len(), 256);
     }
 }

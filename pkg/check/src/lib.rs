@@ -2,7 +2,7 @@
 //!
 //! An [`agent`] on one node and a [`client`] on another speak a small [protocol] of their own, over which they choose
 //! devices and [GIDs](gid), start the two ends of [perftest], compare what the ports' [counters] counted, and come to a
-//! [`record::Record`] with a [verdict]. A test that could not be done is an [`Error`], never a result of 0.
+//! [`record::TestResult`] with a [verdict]. A test that could not be done is an [`Error`], never a result of 0.
 //!
 //! Nothing from the network becomes part of a command unchecked: see [`mod@test`].
 
@@ -34,5 +34,5 @@ pub mod verdict;
 
 pub use error::Error;
 pub use interrupt::Interrupt;
-pub use kind::{InvalidOperation, Kind, Operation};
-pub use test::{DeviceName, Invalid, PortNumber, QueuePairs, Seconds, Size, Test, Wanted};
+pub use kind::{InvalidRdmaOperation, RdmaOperation, TestKind};
+pub use test::{DeviceName, InvalidTestSpec, PortNumber, PortSelector, QueuePairs, Seconds, Size, TestSpec};

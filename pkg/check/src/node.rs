@@ -11,12 +11,12 @@ use sysfs::Sysfs;
 use crate::{
     Error,
     error::io,
-    gid::{self, Entry},
+    gid::{self, GidCandidate},
 };
 
 /// A port, and all that the choice between ports rests on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Port {
+pub struct CandidatePort {
     /// The RDMA device.
     pub device: String,
     /// The port's number.
@@ -32,7 +32,7 @@ pub struct Port {
     /// The largest packet of its link, in bytes.
     pub mtu: Option<u32>,
     /// Its GIDs.
-    pub gids: Vec<Entry>,
+    pub gids: Vec<GidCandidate>,
 }
 
 /// What links of this network namespace have: `None` for a link without addresses.
@@ -42,7 +42,7 @@ type Networks = BTreeMap<String, Vec<IpNetwork>>;
 ///
 /// # Errors
 /// [`Error::Rdma`], also if this node has no RDMA; [`Error::Io`].
-pub fn ports(sysfs: &Sysfs) -> Result<Vec<Port>, Error> {
+pub fn ports(sysfs: &Sysfs) -> Result<Vec<CandidatePort>, Error> {
     let networks = networks()?;
     let mut socket = rdma::open(sysfs)?;
     let found = rdma::all_ports(&mut socket)?;
@@ -50,7 +50,7 @@ pub fn ports(sysfs: &Sysfs) -> Result<Vec<Port>, Error> {
 }
 
 /// `None` if it went away meanwhile.
-fn described(sysfs: &Sysfs, networks: &Networks, port: rdma::Port) -> Result<Option<Port>, Error> {
+fn described(sysfs: &Sysfs, networks: &Networks, port: rdma::Port) -> Result<Option<CandidatePort>, Error> {
     let gids = match sysfs.gids(&port.device_name, port.port) {
         Ok(gids) => gids,
         Err(error) if error.is_not_found() => return Ok(None),
@@ -60,7 +60,7 @@ fn described(sysfs: &Sysfs, networks: &Networks, port: rdma::Port) -> Result<Opt
         let on_link = gid.link.as_ref().and_then(|link| networks.get(link));
         let address = gid::address(gid.gid);
         let network = on_link.and_then(|all| all.iter().find(|network| network.ip() == address).copied());
-        Entry {
+        GidCandidate {
             index: gid.index,
             gid: gid.gid,
             kind: gid.kind,
@@ -69,7 +69,7 @@ fn described(sysfs: &Sysfs, networks: &Networks, port: rdma::Port) -> Result<Opt
             network,
         }
     };
-    Ok(Some(Port {
+    Ok(Some(CandidatePort {
         speed_mbps: speed(sysfs, &port),
         mtu: mtu(sysfs, &port),
         gids: gids.into_iter().map(entry).collect(),

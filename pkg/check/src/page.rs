@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use utc::rfc3339;
 
-use crate::{Kind, record::Record};
+use crate::{TestKind, record::TestResult};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 160.0;
@@ -17,8 +17,8 @@ const STYLE: &str = "body{font:14px/1.4 system-ui,sans-serif;margin:2em auto;max
     @media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}td,th{border-color:#444}.bad{color:#ff6b81}}";
 
 /// The page of these results, the oldest first.
-pub fn page(records: &[Record]) -> String {
-    let mut series: BTreeMap<_, Vec<&Record>> = BTreeMap::new();
+pub fn page(records: &[TestResult]) -> String {
+    let mut series: BTreeMap<_, Vec<&TestResult>> = BTreeMap::new();
     for record in records.iter().filter(|record| record.value().is_some()) {
         series.entry(record.series()).or_default().push(record);
     }
@@ -37,13 +37,13 @@ pub fn page(records: &[Record]) -> String {
 }
 
 /// A chart of the results of one test over time.
-fn chart(records: &[&Record]) -> String {
+fn chart(records: &[&TestResult]) -> String {
     let Some(first) = records.first() else { return String::new() };
     let values = records.iter().filter_map(|record| record.value());
     let expected = records.iter().filter_map(|record| record.verdict.expected);
     let top = values.chain(expected).fold(0.0, f64::max).max(f64::MIN_POSITIVE) * 1.1;
     let times = [first.time, records.last().map_or(first.time, |last| last.time)];
-    let points: Vec<(f64, f64, &Record)> = records
+    let points: Vec<(f64, f64, &TestResult)> = records
         .iter()
         .filter_map(|record| Some((x(record.time, times), y(record.value()?, top), *record)))
         .collect();
@@ -99,7 +99,7 @@ fn chart(records: &[&Record]) -> String {
     format!("<h2>{}</h2>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">{svg}</svg>\n", escape(&head))
 }
 
-fn row(record: &Record) -> String {
+fn row(record: &TestResult) -> String {
     let (class, verdict) = match record.verdict.passed {
         Some(true) => ("", "passed"),
         Some(false) => (" class=\"bad\"", "failed"),
@@ -118,22 +118,22 @@ fn row(record: &Record) -> String {
     )
 }
 
-fn test(record: &Record) -> String {
+fn test(record: &TestResult) -> String {
     let queue_pairs = match record.test.kind {
-        Kind::Bandwidth => format!(", {} queue pairs", record.test.queue_pairs),
-        Kind::Latency => String::new(),
+        TestKind::Bandwidth => format!(", {} queue pairs", record.test.queue_pairs),
+        TestKind::Latency => String::new(),
     };
     format!("{} by {}, {} bytes{queue_pairs}", record.test.kind, record.test.operation, record.test.size)
 }
 
-fn tip(record: &Record) -> String {
+fn tip(record: &TestResult) -> String {
     format!("{}: {} ({})", rfc3339(record.time), value(record), record.verdict.why)
 }
 
-fn value(record: &Record) -> String {
+fn value(record: &TestResult) -> String {
     let unit = match record.test.kind {
-        Kind::Bandwidth => "Gb/s",
-        Kind::Latency => "us",
+        TestKind::Bandwidth => "Gb/s",
+        TestKind::Latency => "us",
     };
     record.value().map_or_else(String::new, |value| format!("{} {unit}", short(value)))
 }

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Kind, Operation, Test, counters::Counters, gid, label::Label, perftest::Measurement, select::Selected,
-    verdict::Verdict,
+    RdmaOperation, TestKind, TestSpec, counters::PortCounters, gid, label::SanitizedText,
+    perftest::Measurement, select::SelectedPort, verdict::Verdict,
 };
 
 /// A result, as it is printed as JSON and kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
+pub struct TestResult {
     /// Its number among those that this node keeps; 0 if it is not kept.
     #[serde(default)]
     pub id: u64,
@@ -18,31 +18,31 @@ pub struct Record {
     pub time: u64,
     /// What was asked for.
     #[serde(flatten)]
-    pub test: Test,
+    pub test: TestSpec,
     /// What came out.
     #[serde(flatten)]
     pub measurement: Measurement,
     /// Whether that is enough.
     pub verdict: Verdict,
     /// The end that sent (write, send) or asked (read).
-    pub client: End,
+    pub client: TestEnd,
     /// The other end.
-    pub server: End,
+    pub server: TestEnd,
 }
 
 /// One end of a test.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct End {
+pub struct TestEnd {
     /// The node's name.
-    pub node: Label,
+    pub node: SanitizedText,
     /// The RDMA device.
-    pub device: Label,
+    pub device: SanitizedText,
     /// Its port.
     pub port: u32,
     /// Its link, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<Label>,
+    pub link: Option<SanitizedText>,
     /// The place of the GID in the port's table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gid_index: Option<u32>,
@@ -51,7 +51,7 @@ pub struct End {
     pub gid: Option<std::net::IpAddr>,
     /// Why this GID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gid_why: Option<Label>,
+    pub gid_why: Option<SanitizedText>,
     /// The port's speed, in Mb/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_mbps: Option<u64>,
@@ -60,29 +60,29 @@ pub struct End {
     pub mtu: Option<u32>,
     /// perftest's version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub perftest: Option<Label>,
+    pub perftest: Option<SanitizedText>,
     /// By how much the port's counters grew during the test.
     #[serde(default)]
-    pub counters: Counters,
+    pub counters: PortCounters,
 }
 
-impl End {
+impl TestEnd {
     /// This node's end.
-    pub fn of(selected: &Selected, perftest: Option<String>) -> Self {
+    pub fn of(selected: &SelectedPort, perftest: Option<String>) -> Self {
         let node = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
         let gid = selected.gid.as_ref();
         Self {
             node: node.unwrap_or_default().into(),
             device: selected.device.as_str().into(),
             port: selected.port.get().into(),
-            link: selected.facts.link.clone().map(Label::from),
+            link: selected.facts.link.clone().map(SanitizedText::from),
             gid_index: gid.map(|gid| gid.entry.index),
             gid: gid.map(|gid| gid::address(gid.entry.gid)),
             gid_why: gid.map(|gid| gid.why.as_str().into()),
             speed_mbps: selected.facts.speed_mbps,
             mtu: selected.facts.mtu,
-            perftest: perftest.map(Label::from),
-            counters: Counters::new(),
+            perftest: perftest.map(SanitizedText::from),
+            counters: PortCounters::new(),
         }
     }
 
@@ -92,12 +92,12 @@ impl End {
     }
 }
 
-impl Record {
+impl TestResult {
     /// The average: Gb/s, or microseconds.
     pub fn value(&self) -> Option<f64> {
         match self.test.kind {
-            Kind::Bandwidth => self.measurement.bandwidth.map(|bandwidth| bandwidth.average_gbps),
-            Kind::Latency => self.measurement.latency.map(|latency| latency.average_us),
+            TestKind::Bandwidth => self.measurement.bandwidth.map(|bandwidth| bandwidth.average_gbps),
+            TestKind::Latency => self.measurement.latency.map(|latency| latency.average_us),
         }
     }
 
@@ -109,8 +109,8 @@ impl Record {
     }
 
     /// What results have in common that can be compared.
-    pub fn series(&self) -> (Kind, Operation, u32, u16, String, String) {
-        let Test { kind, operation, size, queue_pairs, .. } = self.test;
+    pub fn series(&self) -> (TestKind, RdmaOperation, u32, u16, String, String) {
+        let TestSpec { kind, operation, size, queue_pairs, .. } = self.test;
         (kind, operation, size.get(), queue_pairs.get(), self.client.name(), self.server.name())
     }
 }
@@ -121,8 +121,8 @@ pub(crate) mod tests {
     use crate::perftest::{Bandwidth, Measurement};
 
     /// A test of bandwidth between two nodes.
-    pub(crate) fn record(gbps: f64) -> Record {
-        let end = |node: &str, address: &str| End {
+    pub(crate) fn record(gbps: f64) -> TestResult {
+        let end = |node: &str, address: &str| TestEnd {
             node: node.into(),
             device: "mlx5_0".into(),
             port: 1,
@@ -136,12 +136,12 @@ pub(crate) mod tests {
             counters: [("hw_counters/rx_write_requests".into(), 7)].into(),
         };
         let bandwidth = Bandwidth { average_gbps: gbps, peak_gbps: None, message_rate_mpps: Some(0.18) };
-        Record {
+        TestResult {
             id: 0,
             time: 1_795_200_000,
-            test: Test {
-                kind: Kind::Bandwidth,
-                operation: Operation::Write,
+            test: TestSpec {
+                kind: TestKind::Bandwidth,
+                operation: RdmaOperation::Write,
                 size: 65536u64.try_into().unwrap(),
                 queue_pairs: 8u64.try_into().unwrap(),
                 duration: 10u64.try_into().unwrap(),
@@ -172,6 +172,6 @@ pub(crate) mod tests {
         assert_eq!(value["kind"], "bandwidth");
         assert_eq!(value["bandwidth"]["averageGbps"], 94.3);
         assert_eq!(value["client"]["gidIndex"], 3);
-        assert_eq!(serde_json::from_value::<Record>(value).unwrap(), record(94.3));
+        assert_eq!(serde_json::from_value::<TestResult>(value).unwrap(), record(94.3));
     }
 }

@@ -5,22 +5,22 @@ use std::net::IpAddr;
 use rdma::{LinkLayer, PortState};
 
 use crate::{
-    DeviceName, Error, PortNumber, Wanted,
-    gid::{self, Chosen},
-    node::Port,
+    DeviceName, Error, PortNumber, PortSelector,
+    gid::{self, SelectedGid},
+    node::CandidatePort,
 };
 
 /// The choice of one end.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Selected {
+pub struct SelectedPort {
     /// The RDMA device.
     pub device: DeviceName,
     /// The port.
     pub port: PortNumber,
     /// The GID; InfiniBand needs none.
-    pub gid: Option<Chosen>,
+    pub gid: Option<SelectedGid>,
     /// What is known of the port.
-    pub facts: Port,
+    pub facts: CandidatePort,
 }
 
 /// InfiniBand is as good as a GID in the peer's subnet.
@@ -33,12 +33,12 @@ const INFINIBAND: u8 = 1;
 /// # Errors
 /// [`Error::NoPort`], [`Error::NoGid`]: of the port that was asked for, or of the first.
 pub fn select(
-    ports: &[Port],
-    wanted: &Wanted,
+    ports: &[CandidatePort],
+    wanted: &PortSelector,
     peer: Option<IpAddr>,
     local: Option<IpAddr>,
-) -> Result<Selected, Error> {
-    let mut best: Option<((u8, bool), Selected)> = None;
+) -> Result<SelectedPort, Error> {
+    let mut best: Option<((u8, bool), SelectedPort)> = None;
     let mut why_not = None;
     for port in ports.iter().filter(|port| fits(port, wanted)) {
         match usable(port, wanted, peer) {
@@ -55,16 +55,16 @@ pub fn select(
     best.map(|(_, found)| found).ok_or_else(|| why_not.unwrap_or_else(|| none_fits(ports, wanted)))
 }
 
-fn has(port: &Port, address: IpAddr) -> bool {
+fn has(port: &CandidatePort, address: IpAddr) -> bool {
     port.gids.iter().any(|entry| entry.ours && gid::address(entry.gid) == address)
 }
 
-fn fits(port: &Port, wanted: &Wanted) -> bool {
+fn fits(port: &CandidatePort, wanted: &PortSelector) -> bool {
     wanted.device.as_ref().is_none_or(|device| device.as_str() == port.device)
         && wanted.port.is_none_or(|number| u32::from(number.get()) == port.number)
 }
 
-fn usable(port: &Port, wanted: &Wanted, peer: Option<IpAddr>) -> Result<Selected, Error> {
+fn usable(port: &CandidatePort, wanted: &PortSelector, peer: Option<IpAddr>) -> Result<SelectedPort, Error> {
     let no_port = |why: String| Error::NoPort { why };
     let named = || format!("port {} of RDMA device {}", port.number, port.device);
     if port.state != PortState::Active {
@@ -84,8 +84,8 @@ fn usable(port: &Port, wanted: &Wanted, peer: Option<IpAddr>) -> Result<Selected
             })?)
         }
     };
-    let invalid = |invalid: crate::Invalid| no_port(invalid.to_string());
-    Ok(Selected {
+    let invalid = |invalid: crate::InvalidTestSpec| no_port(invalid.to_string());
+    Ok(SelectedPort {
         device: port.device.parse().map_err(invalid)?,
         port: u64::from(port.number).try_into().map_err(invalid)?,
         gid,
@@ -93,7 +93,7 @@ fn usable(port: &Port, wanted: &Wanted, peer: Option<IpAddr>) -> Result<Selected
     })
 }
 
-fn none_fits(ports: &[Port], wanted: &Wanted) -> Error {
+fn none_fits(ports: &[CandidatePort], wanted: &PortSelector) -> Error {
     let there: Vec<String> = ports.iter().map(|port| format!("{}/{}", port.device, port.number)).collect();
     let there =
         if there.is_empty() { "none is here".into() } else { format!("here are {}", there.join(", ")) };
@@ -112,9 +112,9 @@ mod tests {
 
     use super::*;
 
-    fn port(device: &str, address: &str) -> Port {
+    fn port(device: &str, address: &str) -> CandidatePort {
         let network: ipnetwork::Ipv4Network = address.parse().unwrap();
-        Port {
+        CandidatePort {
             device: device.into(),
             number: 1,
             state: PortState::Active,
@@ -122,7 +122,7 @@ mod tests {
             link: Some("eth0".into()),
             speed_mbps: Some(100_000),
             mtu: Some(9000),
-            gids: vec![gid::Entry {
+            gids: vec![gid::GidCandidate {
                 index: 3,
                 gid: network.ip().to_ipv6_mapped(),
                 kind: GidType::RoceV2,
@@ -133,15 +133,15 @@ mod tests {
         }
     }
 
-    fn wanted(device: &str) -> Wanted {
-        Wanted { device: Some(device.parse().unwrap()), ..Wanted::default() }
+    fn wanted(device: &str) -> PortSelector {
+        PortSelector { device: Some(device.parse().unwrap()), ..PortSelector::default() }
     }
 
     #[test]
     fn the_rail_of_the_peer_is_found() {
         let ports = [port("mlx5_0", "10.0.0.1/24"), port("mlx5_1", "10.0.1.1/24")];
         let device = |peer: &str| {
-            select(&ports, &Wanted::default(), peer.parse().ok(), None).unwrap().device.to_string()
+            select(&ports, &PortSelector::default(), peer.parse().ok(), None).unwrap().device.to_string()
         };
         assert_eq!(
             [device("10.0.1.2"), device("10.0.0.2"), device("8.8.8.8")],
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn of_equal_rails_the_one_is_taken_whose_address_was_called() {
-        let device = |ports: &[Port], peer: &str, local: &str| {
-            let found = select(ports, &Wanted::default(), peer.parse().ok(), local.parse().ok());
+        let device = |ports: &[CandidatePort], peer: &str, local: &str| {
+            let found = select(ports, &PortSelector::default(), peer.parse().ok(), local.parse().ok());
             found.unwrap().device.to_string()
         };
         let one_subnet = [port("mlx5_0", "10.0.0.1/16"), port("mlx5_1", "10.0.1.1/16")];
@@ -171,11 +171,14 @@ mod tests {
         assert_eq!(select(&ports, &wanted("mlx5_1"), peer, None).unwrap().device.as_str(), "mlx5_1");
         let error = select(&ports, &wanted("mlx5_7"), peer, None).unwrap_err().to_string();
         assert_eq!(error, "no usable RDMA port: no RDMA device mlx5_7; here are mlx5_0/1, mlx5_1/1");
-        let index = Wanted { gid_index: Some(9), ..wanted("mlx5_0") };
+        let index = PortSelector { gid_index: Some(9), ..wanted("mlx5_0") };
         let error = select(&ports, &index, peer, None).unwrap_err().to_string();
         assert_eq!(error, "no usable RDMA port: port 1 of RDMA device mlx5_0 has no GID 9");
         assert!(
-            select(&[], &Wanted::default(), None, None).unwrap_err().to_string().ends_with("none is here")
+            select(&[], &PortSelector::default(), None, None)
+                .unwrap_err()
+                .to_string()
+                .ends_with("none is here")
         );
     }
 
@@ -183,7 +186,7 @@ mod tests {
     fn a_port_without_a_link_is_passed_over_and_named() {
         let mut ports = vec![port("mlx5_0", "10.0.0.1/24"), port("mlx5_1", "10.0.1.1/24")];
         ports[0].state = PortState::Down;
-        assert_eq!(select(&ports, &Wanted::default(), None, None).unwrap().device.as_str(), "mlx5_1");
+        assert_eq!(select(&ports, &PortSelector::default(), None, None).unwrap().device.as_str(), "mlx5_1");
         let error = select(&ports, &wanted("mlx5_0"), None, None).unwrap_err().to_string();
         assert!(error.contains("mlx5_0 is Down, not Active"), "{error}");
     }
@@ -192,6 +195,6 @@ mod tests {
     fn infiniband_needs_no_gid() {
         let mut infiniband = port("mlx5_0", "10.0.0.1/24");
         (infiniband.layer, infiniband.gids) = (LinkLayer::InfiniBand, Vec::new());
-        assert_eq!(select(&[infiniband], &Wanted::default(), None, None).unwrap().gid, None);
+        assert_eq!(select(&[infiniband], &PortSelector::default(), None, None).unwrap().gid, None);
     }
 }

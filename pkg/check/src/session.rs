@@ -9,20 +9,23 @@ use std::{
 use sysfs::Sysfs;
 
 use crate::{
-    Error, Interrupt, Test, Wanted, counters, node,
-    perftest::{Arguments, BIND, Launcher, Output, Program, REPORT, Role, Running, free_port, is_listening},
-    record::End,
-    select::{Selected, select},
+    Error, Interrupt, PortSelector, TestSpec, counters, node,
+    perftest::{
+        BIND, EndRole, Launcher, PerftestArgs, PerftestProgram, ProgramOutput, REPORT, RunningProgram,
+        free_port, is_listening,
+    },
+    record::TestEnd,
+    select::{SelectedPort, select},
 };
 
 /// How often a program is looked at.
-pub(crate) const TICK: Duration = Duration::from_millis(20);
+pub(crate) const PROGRAM_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How much longer than its test a program may take: it registers memory and connects queue pairs first.
-pub(crate) const SLACK: Duration = Duration::from_secs(30);
+pub(crate) const PROGRAM_GRACE: Duration = Duration::from_secs(30);
 
 /// How long a server may take until it listens.
-const LISTENING: Duration = Duration::from_secs(15);
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The port that perftest's manual names; the first of those that are tried.
 pub const FIRST_PORT: u16 = 18515;
@@ -32,7 +35,7 @@ pub const PORTS: u16 = 16;
 
 /// What every test of this node needs.
 #[derive(Debug)]
-pub struct Node {
+pub struct LocalContext {
     /// How programs are started.
     pub launcher: Launcher,
     /// Where devices are described.
@@ -41,52 +44,61 @@ pub struct Node {
     pub interrupt: Interrupt,
 }
 
-impl Node {
+impl LocalContext {
     /// The port for a test with `peer`, of which we know by a connection to our address `local`.
     pub(crate) fn select(
         &self,
-        wanted: &Wanted,
+        wanted: &PortSelector,
         peer: Option<IpAddr>,
         local: Option<IpAddr>,
-    ) -> Result<Selected, Error> {
+    ) -> Result<SelectedPort, Error> {
         select(&node::ports(&self.sysfs)?, wanted, peer, local)
     }
 }
 
 /// A port of this node that is part of a test, with its counters before it.
 #[derive(Debug)]
-pub(crate) struct Session<'a> {
-    node: &'a Node,
-    program: Program<'a>,
-    test: &'a Test,
-    selected: &'a Selected,
+pub(crate) struct LocalEnd<'a> {
+    node: &'a LocalContext,
+    program: PerftestProgram<'a>,
+    test: &'a TestSpec,
+    selected: &'a SelectedPort,
     version: Option<String>,
-    before: counters::Counters,
+    before: counters::PortCounters,
 }
 
-impl<'a> Session<'a> {
-    pub(crate) fn new(node: &'a Node, program: Program<'a>, test: &'a Test, selected: &'a Selected) -> Self {
+impl<'a> LocalEnd<'a> {
+    pub(crate) fn new(
+        node: &'a LocalContext,
+        program: PerftestProgram<'a>,
+        test: &'a TestSpec,
+        selected: &'a SelectedPort,
+    ) -> Self {
         let version = program.version();
         Self { version, before: counters::read(&node.sysfs, selected), node, program, test, selected }
     }
 
     /// This end, with what its counters have counted by now.
-    pub(crate) fn end(&self) -> End {
+    pub(crate) fn end(&self) -> TestEnd {
         let after = counters::read(&self.node.sysfs, self.selected);
-        let end = End::of(self.selected, self.version.clone());
-        End { counters: counters::growth(&self.before, &after), ..end }
+        let end = TestEnd::of(self.selected, self.version.clone());
+        TestEnd { counters: counters::growth(&self.before, &after), ..end }
     }
 
     /// Starts perftest's server on a free port, and returns when it listens: at an address, if there is one and perftest
     /// knows how.
-    pub(crate) fn serve(&self, first_port: u16, at: Option<Ipv4Addr>) -> Result<(Running, u16), Error> {
+    pub(crate) fn serve(
+        &self,
+        first_port: u16,
+        at: Option<Ipv4Addr>,
+    ) -> Result<(RunningProgram, u16), Error> {
         let (mut next, mut at) = (first_port, at);
         loop {
             let left = (first_port.saturating_add(PORTS)).saturating_sub(next);
             let port = free_port(next, left).ok_or_else(|| Error::NoPort {
                 why: format!("all TCP ports from {first_port} on, {PORTS} of them, are taken"),
             })?;
-            let mut running = self.start(Role::Server(at), port, false)?;
+            let mut running = self.start(EndRole::Server(at), port, false)?;
             if self.listens(&mut running, port)? {
                 return Ok((running, port));
             }
@@ -104,8 +116,8 @@ impl<'a> Session<'a> {
     }
 
     /// Whether the server listens, or has ended instead.
-    fn listens(&self, running: &mut Running, port: u16) -> Result<bool, Error> {
-        let deadline = Instant::now() + LISTENING;
+    fn listens(&self, running: &mut RunningProgram, port: u16) -> Result<bool, Error> {
+        let deadline = Instant::now() + LISTEN_TIMEOUT;
         loop {
             self.node.interrupt.check()?;
             if running.has_ended()? {
@@ -116,21 +128,21 @@ impl<'a> Session<'a> {
             }
             if Instant::now() >= deadline {
                 let what = format!("{}, until it listens,", self.program.name());
-                return Err(Error::TimedOut { what, seconds: LISTENING.as_secs() });
+                return Err(Error::TimedOut { what, seconds: LISTEN_TIMEOUT.as_secs() });
             }
-            thread::sleep(TICK);
+            thread::sleep(PROGRAM_POLL_INTERVAL);
         }
     }
 
     /// Runs perftest's client to its end.
-    pub(crate) fn run(&self, server: IpAddr, port: u16) -> Result<Output, Error> {
+    pub(crate) fn run(&self, server: IpAddr, port: u16) -> Result<ProgramOutput, Error> {
         let output = self.run_with(server, port, true)?;
         if output.does_not_know(REPORT) { self.run_with(server, port, false) } else { Ok(output) }
     }
 
-    fn run_with(&self, server: IpAddr, port: u16, report: bool) -> Result<Output, Error> {
-        let mut running = self.start(Role::Client(server), port, report)?;
-        let limit = Duration::from_secs(self.test.duration.get().into()) + SLACK;
+    fn run_with(&self, server: IpAddr, port: u16, report: bool) -> Result<ProgramOutput, Error> {
+        let mut running = self.start(EndRole::Client(server), port, report)?;
+        let limit = Duration::from_secs(self.test.duration.get().into()) + PROGRAM_GRACE;
         let deadline = Instant::now() + limit;
         while !running.has_ended()? {
             self.node.interrupt.check()?;
@@ -139,14 +151,14 @@ impl<'a> Session<'a> {
                 let what = format!("{} ({said})", self.program.name());
                 return Err(Error::TimedOut { what, seconds: limit.as_secs() });
             }
-            thread::sleep(TICK);
+            thread::sleep(PROGRAM_POLL_INTERVAL);
         }
         running.end()
     }
 
-    fn start(&self, role: Role, tcp_port: u16, report: bool) -> Result<Running, Error> {
+    fn start(&self, role: EndRole, tcp_port: u16, report: bool) -> Result<RunningProgram, Error> {
         let gid = self.selected.gid.as_ref().map(|gid| gid.entry.index);
-        self.program.start(&Arguments {
+        self.program.start(&PerftestArgs {
             test: self.test,
             device: &self.selected.device,
             port: self.selected.port,
@@ -165,26 +177,26 @@ mod tests {
     use rdma::{LinkLayer, PortState};
 
     use super::*;
-    use crate::{Kind, Operation, node::Port};
+    use crate::{RdmaOperation, TestKind, node::CandidatePort};
 
     /// What a session comes to whose perftest is this script, in this directory.
-    fn session<T>(dir: &Path, script: &str, with: impl FnOnce(Session<'_>) -> T) -> T {
+    fn session<T>(dir: &Path, script: &str, with: impl FnOnce(LocalEnd<'_>) -> T) -> T {
         let fake = dir.join("ib_write_bw");
         fs::write(&fake, script).unwrap();
         fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
-        let node = Node {
+        let node = LocalContext {
             launcher: Launcher { path: dir.into(), wrapper: Vec::new() },
             sysfs: Sysfs::at(dir),
             interrupt: Interrupt::never(),
         };
-        let test = Test {
-            kind: Kind::Bandwidth,
-            operation: Operation::Write,
+        let test = TestSpec {
+            kind: TestKind::Bandwidth,
+            operation: RdmaOperation::Write,
             size: 8u64.try_into().unwrap(),
             queue_pairs: 1u64.try_into().unwrap(),
             duration: 1u64.try_into().unwrap(),
         };
-        let facts = Port {
+        let facts = CandidatePort {
             device: "mlx5_0".into(),
             number: 1,
             state: PortState::Active,
@@ -195,9 +207,9 @@ mod tests {
             gids: Vec::new(),
         };
         let device = "mlx5_0".parse().unwrap();
-        let selected = Selected { device, port: 1u64.try_into().unwrap(), gid: None, facts };
+        let selected = SelectedPort { device, port: 1u64.try_into().unwrap(), gid: None, facts };
         let program = node.launcher.find(test.kind, test.operation).unwrap();
-        with(Session::new(&node, program, &test, &selected))
+        with(LocalEnd::new(&node, program, &test, &selected))
     }
 
     #[test]
@@ -206,7 +218,7 @@ mod tests {
         let script = "#!/bin/sh
             case \"$*\" in *out_json*) echo \"$0: unrecognized option '--out_json'\" >&2; exit 1 ;; esac
             echo table\n";
-        let run = |session: Session<'_>| session.run([127, 0, 0, 1].into(), 1).unwrap();
+        let run = |session: LocalEnd<'_>| session.run([127, 0, 0, 1].into(), 1).unwrap();
         let output = session(dir.path(), script, run);
         assert_eq!((output.is_success(), output.printed.as_str()), (true, "table\n"));
     }

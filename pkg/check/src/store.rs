@@ -10,29 +10,29 @@ use std::{
 
 use nix::libc;
 
-use crate::{Error, error::io, record::Record};
+use crate::{Error, error::io, record::TestResult};
 
 /// How many results are kept: when there are more, the oldest fifth goes.
-const MOST: usize = 5000;
+const MAX_RESULTS: usize = 5000;
 
 /// No file of ours is longer: a result has 2 to 8 KB.
-const LONGEST: u64 = 64 << 20;
+const MAX_HISTORY_BYTES: u64 = 64 << 20;
 
 /// How long another process may have the file.
-const BUSY: Duration = Duration::from_secs(10);
+const RESULTS_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A directory with results.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct ResultStore {
     dir: PathBuf,
     most: usize,
     longest: u64,
 }
 
-impl Store {
+impl ResultStore {
     /// Where a node keeps them, below its root directory.
     pub fn below(root: &Path) -> Self {
-        Self { dir: root.join("var/lib/silkrail/check"), most: MOST, longest: LONGEST }
+        Self { dir: root.join("var/lib/silkrail/check"), most: MAX_RESULTS, longest: MAX_HISTORY_BYTES }
     }
 
     /// The directory.
@@ -50,7 +50,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`] if the file is none of ours.
-    pub fn read(&self) -> Result<Vec<Record>, Error> {
+    pub fn read(&self) -> Result<Vec<TestResult>, Error> {
         match self.open(OpenOptions::new().read(true)) {
             Ok(mut file) => self.records(&mut file),
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -61,8 +61,8 @@ impl Store {
     /// The result of that number.
     ///
     /// # Errors
-    /// [`Error::NoRecord`]; and those of [`Store::read`].
-    pub fn find(&self, id: u64) -> Result<Record, Error> {
+    /// [`Error::NoRecord`]; and those of [`ResultStore::read`].
+    pub fn find(&self, id: u64) -> Result<TestResult, Error> {
         let found = self.read()?.into_iter().rev().find(|record| record.id == id);
         found.ok_or_else(|| Error::NoRecord { id: id.to_string(), path: self.path() })
     }
@@ -71,20 +71,20 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::State`] if another process has the file for too long.
-    pub fn append(&self, record: &mut Record) -> Result<(), Error> {
+    pub fn append(&self, record: &mut TestResult) -> Result<(), Error> {
         self.append_all(std::slice::from_mut(record))
     }
 
     /// Adds results, in their order.
     ///
     /// # Errors
-    /// As of [`Store::append`].
-    pub fn append_all(&self, records: &mut [Record]) -> Result<(), Error> {
+    /// As of [`ResultStore::append`].
+    pub fn append_all(&self, records: &mut [TestResult]) -> Result<(), Error> {
         statefile::make_dir(&self.dir, 0o755)?;
         // A lock of its own: the file itself may be replaced.
         let lock_path = self.dir.join("history.lock");
         let lock = self.open_at(&lock_path, OpenOptions::new().write(true).create(true).truncate(false))?;
-        statefile::lock(&lock, &lock_path, Instant::now() + BUSY)?;
+        statefile::lock(&lock, &lock_path, Instant::now() + RESULTS_LOCK_TIMEOUT)?;
         let mut file = self.open(OpenOptions::new().read(true).append(true).create(true))?;
         let mut kept = self.records(&mut file)?;
         let last = kept.iter().map(|record| record.id).max().unwrap_or(0);
@@ -104,7 +104,7 @@ impl Store {
     }
 
     /// The newest results: four fifths of what may be kept, in number and in bytes. A peer's counters are as long as it says.
-    fn newest(&self, records: &[Record]) -> Vec<u8> {
+    fn newest(&self, records: &[TestResult]) -> Vec<u8> {
         let mut room = self.longest / 5 * 4;
         let kept =
             records.iter().rev().take(self.most * 4 / 5).map(|record| lines(std::slice::from_ref(record)));
@@ -128,7 +128,7 @@ impl Store {
         Ok(last != *b"\n")
     }
 
-    fn records(&self, file: &mut File) -> Result<Vec<Record>, Error> {
+    fn records(&self, file: &mut File) -> Result<Vec<TestResult>, Error> {
         let mut text = Vec::new();
         let read = file.take(self.longest + 1).read_to_end(&mut text);
         let length = read.map_err(io(format!("read {}", self.path().display())))?;
@@ -166,7 +166,7 @@ impl Store {
     }
 }
 
-fn lines(records: &[Record]) -> Vec<u8> {
+fn lines(records: &[TestResult]) -> Vec<u8> {
     let mut text = Vec::new();
     for record in records {
         // A record has no key that is no string, and no number that is none: this cannot fail.
@@ -183,9 +183,9 @@ mod tests {
     use super::*;
     use crate::record::tests::record;
 
-    fn store() -> (tempfile::TempDir, Store) {
+    fn store() -> (tempfile::TempDir, ResultStore) {
         let root = tempfile::tempdir().unwrap();
-        let store = Store { most: 10, ..Store::below(root.path()) };
+        let store = ResultStore { most: 10, ..ResultStore::below(root.path()) };
         (root, store)
     }
 
@@ -210,7 +210,7 @@ mod tests {
         let mut file = OpenOptions::new().append(true).open(store.path()).unwrap();
         file.write_all(b"{\"id\":2,\"time\":17").unwrap();
         store.append(&mut record(3.0)).unwrap();
-        let values: Vec<_> = store.read().unwrap().iter().filter_map(Record::value).collect();
+        let values: Vec<_> = store.read().unwrap().iter().filter_map(TestResult::value).collect();
         assert_eq!(values, [1.0, 3.0]);
     }
 
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn the_oldest_go_when_they_are_too_long() {
         let (_root, store) = store();
-        let store = Store { most: MOST, longest: 10_000, ..store };
+        let store = ResultStore { most: MAX_RESULTS, longest: 10_000, ..store };
         for number in 1..30 {
             store.append(&mut record(1.0)).unwrap();
             assert_eq!(store.read().unwrap().last().unwrap().id, number);

@@ -7,16 +7,16 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Kind, Operation};
+use crate::{RdmaOperation, TestKind};
 
 /// A test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Test {
+pub struct TestSpec {
     /// What is measured.
-    pub kind: Kind,
+    pub kind: TestKind,
     /// By which verb.
-    pub operation: Operation,
+    pub operation: RdmaOperation,
     /// Bytes of a message.
     pub size: Size,
     /// How many queue pairs carry the data; latency has one.
@@ -25,25 +25,29 @@ pub struct Test {
     pub duration: Seconds,
 }
 
-impl Test {
+impl TestSpec {
     /// Messages of all queue pairs together, in bytes: perftest has twice as much memory locked.
-    const MOST: u64 = 1 << 30;
+    const MAX_BYTES_IN_FLIGHT: u64 = 1 << 30;
 
     /// That the values go together.
     ///
     /// # Errors
-    /// [`Invalid`] if that many messages of that size would take too much memory.
-    pub fn check(&self) -> Result<(), Invalid> {
+    /// [`InvalidTestSpec`] if that many messages of that size would take too much memory.
+    pub fn require_consistent(&self) -> Result<(), InvalidTestSpec> {
         let bytes = u64::from(self.size.get()) * u64::from(self.queue_pairs.get());
         let value = || format!("{} bytes with {} queue pairs", self.size, self.queue_pairs);
-        if bytes <= Self::MOST { Ok(()) } else { Err(Invalid::new(&value(), "at most 1 GiB together")) }
+        if bytes <= Self::MAX_BYTES_IN_FLIGHT {
+            Ok(())
+        } else {
+            Err(InvalidTestSpec::new(&value(), "at most 1 GiB together"))
+        }
     }
 }
 
 /// Which device, port and GID an end is to use; what is not said is chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Wanted {
+pub struct PortSelector {
     /// The RDMA device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceName>,
@@ -55,7 +59,7 @@ pub struct Wanted {
     pub gid_index: Option<u16>,
 }
 
-impl Wanted {
+impl PortSelector {
     /// This, and where it leaves the device open, `other`: a port and a GID index are of a device.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
@@ -70,12 +74,12 @@ impl Wanted {
 /// A value that is out of its bounds, or no such value at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{value}: expected {expected}")]
-pub struct Invalid {
+pub struct InvalidTestSpec {
     value: String,
     expected: &'static str,
 }
 
-impl Invalid {
+impl InvalidTestSpec {
     pub(crate) fn new(value: &str, expected: &'static str) -> Self {
         Self { value: crate::label::plain(value, 64), expected }
     }
@@ -96,20 +100,20 @@ macro_rules! number {
         }
 
         impl TryFrom<u64> for $name {
-            type Error = Invalid;
+            type Error = InvalidTestSpec;
 
-            fn try_from(value: u64) -> Result<Self, Invalid> {
-                let invalid = || Invalid { value: value.to_string(), expected: $expected };
+            fn try_from(value: u64) -> Result<Self, InvalidTestSpec> {
+                let invalid = || InvalidTestSpec { value: value.to_string(), expected: $expected };
                 let number = <$number>::try_from(value).map_err(|_| invalid())?;
                 if $range.contains(&number) { Ok(Self(number)) } else { Err(invalid()) }
             }
         }
 
         impl FromStr for $name {
-            type Err = Invalid;
+            type Err = InvalidTestSpec;
 
-            fn from_str(text: &str) -> Result<Self, Invalid> {
-                bytes(text).ok_or_else(|| Invalid { value: text.into(), expected: $expected })?.try_into()
+            fn from_str(text: &str) -> Result<Self, InvalidTestSpec> {
+                bytes(text).ok_or_else(|| InvalidTestSpec { value: text.into(), expected: $expected })?.try_into()
             }
         }
 
@@ -140,15 +144,15 @@ number!(
 
 impl QueuePairs {
     /// What a test of latency has.
-    pub const ONE: Self = Self(1);
+    pub const LATENCY_DEFAULT: Self = Self(1);
 }
 
 impl Size {
     /// What latency is measured with.
-    pub const EIGHT: Self = Self(8);
+    pub const LATENCY_SIZE_DEFAULT: Self = Self(8);
 
     /// What bandwidth is measured with: perftest's default.
-    pub const USUAL: Self = Self(64 << 10);
+    pub const DEFAULT: Self = Self(64 << 10);
 
     /// The sizes of a sweep: doubled from the first to the last.
     pub fn sweep(first: Self, last: Self) -> Vec<Self> {
@@ -173,24 +177,24 @@ impl DeviceName {
 }
 
 impl TryFrom<String> for DeviceName {
-    type Error = Invalid;
+    type Error = InvalidTestSpec;
 
-    fn try_from(name: String) -> Result<Self, Invalid> {
+    fn try_from(name: String) -> Result<Self, InvalidTestSpec> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
         if begins && name.len() < Self::MAX && name.chars().all(allowed) {
             Ok(Self(name))
         } else {
             let value = name.chars().take(Self::MAX).flat_map(char::escape_default).collect();
-            Err(Invalid { value, expected: "the name of an RDMA device, like mlx5_0" })
+            Err(InvalidTestSpec { value, expected: "the name of an RDMA device, like mlx5_0" })
         }
     }
 }
 
 impl FromStr for DeviceName {
-    type Err = Invalid;
+    type Err = InvalidTestSpec;
 
-    fn from_str(name: &str) -> Result<Self, Invalid> {
+    fn from_str(name: &str) -> Result<Self, InvalidTestSpec> {
         name.to_owned().try_into()
     }
 }
@@ -245,21 +249,23 @@ mod tests {
     #[test]
     fn a_test_with_a_field_nobody_knows_is_refused() {
         let test = r#"{"kind":"bandwidth","operation":"write","size":8,"queuePairs":1,"duration":1"#;
-        assert!(serde_json::from_str::<Test>(&format!("{test}}}")).is_ok());
-        assert!(serde_json::from_str::<Test>(&format!("{test},\"shell\":\"x\"}}")).is_err());
+        assert!(serde_json::from_str::<TestSpec>(&format!("{test}}}")).is_ok());
+        assert!(serde_json::from_str::<TestSpec>(&format!("{test},\"shell\":\"x\"}}")).is_err());
     }
 
     #[test]
     fn a_test_cannot_take_all_memory() {
-        let test = |size: &str, queue_pairs: &str| Test {
-            kind: Kind::Bandwidth,
-            operation: Operation::Write,
+        let test = |size: &str, queue_pairs: &str| TestSpec {
+            kind: TestKind::Bandwidth,
+            operation: RdmaOperation::Write,
             size: size.parse().unwrap(),
             queue_pairs: queue_pairs.parse().unwrap(),
             duration: "1".parse().unwrap(),
         };
-        assert!(test("8M", "128").check().is_ok() && test("1M", "1024").check().is_ok());
-        let error = test("8M", "129").check().unwrap_err().to_string();
+        assert!(
+            test("8M", "128").require_consistent().is_ok() && test("1M", "1024").require_consistent().is_ok()
+        );
+        let error = test("8M", "129").require_consistent().unwrap_err().to_string();
         assert_eq!(error, "8388608 bytes with 129 queue pairs: expected at most 1 GiB together");
     }
 

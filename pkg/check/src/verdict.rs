@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Kind, perftest::Measurement};
+use crate::{TestKind, perftest::Measurement};
 
 /// What is expected of a port that nobody says anything of: four fifths of its speed.
 ///
@@ -11,12 +11,12 @@ use crate::{Kind, perftest::Measurement};
 pub const THRESHOLD_PERCENT: f64 = 80.0;
 
 /// Messages of fewer bytes fill no link, however good it is: what a card can start in a second is what counts.
-const FILLING: u32 = 65_536;
+const MIN_JUDGED_MESSAGE_BYTES: u32 = 65_536;
 
 /// What is enough, as the user says; where nothing is said, [`THRESHOLD_PERCENT`] of the slower port's speed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Limit {
+pub struct Threshold {
     /// At least so much of the slower port's speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<f64>,
@@ -38,32 +38,34 @@ pub struct Verdict {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
     /// In words.
-    pub why: crate::label::Label,
+    pub why: crate::label::SanitizedText,
 }
 
 /// Judges what was measured with messages of `size` bytes by a limit and the speeds of the two ports, in Mb/s.
 pub fn judge(
-    kind: Kind,
+    kind: TestKind,
     size: u32,
     measured: &Measurement,
-    limit: Limit,
+    limit: Threshold,
     speeds: [Option<u64>; 2],
 ) -> Verdict {
     match kind {
-        Kind::Bandwidth if size < FILLING && limit.percent.is_none() && limit.min_gbps.is_none() => {
+        TestKind::Bandwidth
+            if size < MIN_JUDGED_MESSAGE_BYTES && limit.percent.is_none() && limit.min_gbps.is_none() =>
+        {
             let why = format!(
-                "no verdict: messages of less than {FILLING} bytes need not fill a link; say what is enough with --min-gbps"
+                "no verdict: messages of less than {MIN_JUDGED_MESSAGE_BYTES} bytes need not fill a link; say what is enough with --min-gbps"
             );
             Verdict { passed: None, expected: None, why: why.into() }
         }
-        Kind::Bandwidth => {
+        TestKind::Bandwidth => {
             bandwidth(measured.bandwidth.map_or(0.0, |found| found.average_gbps), limit, speeds)
         }
-        Kind::Latency => latency(measured.latency.map_or(f64::INFINITY, |found| found.average_us), limit),
+        TestKind::Latency => latency(measured.latency.map_or(f64::INFINITY, |found| found.average_us), limit),
     }
 }
 
-fn bandwidth(gbps: f64, limit: Limit, speeds: [Option<u64>; 2]) -> Verdict {
+fn bandwidth(gbps: f64, limit: Threshold, speeds: [Option<u64>; 2]) -> Verdict {
     let slower = speeds[0].zip(speeds[1]).map(|(a, b)| a.min(b));
     #[expect(clippy::cast_precision_loss, reason = "the speed of a link has few digits")]
     let speed = slower.map(|mbps| mbps as f64 / 1000.0);
@@ -83,7 +85,7 @@ fn bandwidth(gbps: f64, limit: Limit, speeds: [Option<u64>; 2]) -> Verdict {
     Verdict { passed: Some(gbps >= expected), expected: Some(expected), why: why.into() }
 }
 
-fn latency(microseconds: f64, limit: Limit) -> Verdict {
+fn latency(microseconds: f64, limit: Threshold) -> Verdict {
     match limit.max_us {
         Some(most) => Verdict {
             passed: Some(microseconds <= most),
@@ -103,25 +105,31 @@ mod tests {
     use super::*;
     use crate::perftest::{Bandwidth, Latency};
 
-    fn of(average_gbps: f64, limit: Limit, speeds: [Option<u64>; 2]) -> Verdict {
+    fn of(average_gbps: f64, limit: Threshold, speeds: [Option<u64>; 2]) -> Verdict {
         let bandwidth = Some(Bandwidth { average_gbps, ..Bandwidth::default() });
-        judge(Kind::Bandwidth, FILLING, &Measurement { bandwidth, ..Measurement::default() }, limit, speeds)
+        judge(
+            TestKind::Bandwidth,
+            MIN_JUDGED_MESSAGE_BYTES,
+            &Measurement { bandwidth, ..Measurement::default() },
+            limit,
+            speeds,
+        )
     }
 
     #[test]
     fn small_messages_are_judged_only_by_what_the_user_says() {
         let measured = Measurement::default();
-        let of = |size, limit| judge(Kind::Bandwidth, size, &measured, limit, [Some(100_000); 2]).passed;
-        assert_eq!(of(FILLING - 1, Limit::default()), None);
-        assert_eq!(of(FILLING, Limit::default()), Some(false));
-        assert_eq!(of(2, Limit { min_gbps: Some(0.1), ..Limit::default() }), Some(false));
+        let of = |size, limit| judge(TestKind::Bandwidth, size, &measured, limit, [Some(100_000); 2]).passed;
+        assert_eq!(of(MIN_JUDGED_MESSAGE_BYTES - 1, Threshold::default()), None);
+        assert_eq!(of(MIN_JUDGED_MESSAGE_BYTES, Threshold::default()), Some(false));
+        assert_eq!(of(2, Threshold { min_gbps: Some(0.1), ..Threshold::default() }), Some(false));
     }
 
     #[test]
     fn four_fifths_of_the_slower_port_are_expected() {
         let speeds = [Some(400_000), Some(100_000)];
-        assert_eq!(of(80.0, Limit::default(), speeds).passed, Some(true));
-        let low = of(79.9, Limit::default(), speeds);
+        assert_eq!(of(80.0, Threshold::default(), speeds).passed, Some(true));
+        let low = of(79.9, Threshold::default(), speeds);
         assert_eq!((low.passed, low.expected), (Some(false), Some(80.0)));
         assert_eq!(low.why.as_str(), "80 % of 100 Gb/s; at least 80 % expected");
     }
@@ -129,9 +137,9 @@ mod tests {
     #[test]
     fn without_a_speed_there_is_no_verdict() {
         for speeds in [[None, Some(100_000)], [Some(100_000), None], [None, None]] {
-            let none = of(1.0, Limit::default(), speeds);
+            let none = of(1.0, Threshold::default(), speeds);
             assert_eq!((none.passed, none.expected), (None, None));
-            let asked = Limit { min_gbps: Some(1.5), ..Limit::default() };
+            let asked = Threshold { min_gbps: Some(1.5), ..Threshold::default() };
             assert_eq!(of(1.0, asked, speeds).passed, Some(false));
             assert_eq!(of(2.0, asked, speeds).passed, Some(true));
         }
@@ -139,9 +147,9 @@ mod tests {
 
     #[test]
     fn what_the_user_says_counts() {
-        let half = Limit { percent: Some(50.0), ..Limit::default() };
+        let half = Threshold { percent: Some(50.0), ..Threshold::default() };
         assert_eq!(of(50.0, half, [Some(100_000); 2]).passed, Some(true));
-        let more = Limit { min_gbps: Some(99.0), ..Limit::default() };
+        let more = Threshold { min_gbps: Some(99.0), ..Threshold::default() };
         assert_eq!(of(98.0, more, [Some(100_000); 2]).passed, Some(false));
     }
 
@@ -150,7 +158,8 @@ mod tests {
         let latency = Some(Latency { average_us: 2.0, ..Latency::default() });
         let measured = Measurement { latency, ..Measurement::default() };
         let of = |max_us| {
-            judge(Kind::Latency, 2, &measured, Limit { max_us, ..Limit::default() }, [None, None]).passed
+            judge(TestKind::Latency, 2, &measured, Threshold { max_us, ..Threshold::default() }, [None, None])
+                .passed
         };
         assert_eq!([of(None), of(Some(2.0)), of(Some(1.9))], [None, Some(true), Some(false)]);
     }

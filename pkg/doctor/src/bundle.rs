@@ -26,14 +26,14 @@ use flate2::{Compression, write::GzEncoder};
 use serde::Serialize;
 use serde_json::Value;
 
-use self::collect::{Collector, Piece};
+use self::collect::{BundleCollector, BundleEntry};
 pub use self::redact::Redactor;
-use crate::{Asked, Facts, Report};
+use crate::{DoctorOptions, DoctorReport, NodeFacts};
 
 /// A bundle is never larger, before compression.
-const MOST: usize = 24 << 20;
+const MAX_BUNDLE_BYTES: usize = 24 << 20;
 /// And never takes longer to collect.
-const PATIENCE: Duration = Duration::from_secs(20);
+const COLLECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// What the files of a bundle are below.
 const TOP: &str = "silkrail-bundle";
 
@@ -48,7 +48,7 @@ pub fn redacted(content: &[u8], redactor: Option<&mut Redactor>) -> String {
 
 /// How a bundle is written.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct BundleOptions {
     /// Whether addresses and names of hosts are replaced by pseudonyms.
     pub redact: bool,
     /// Whether a file that is there is replaced.
@@ -58,7 +58,7 @@ pub struct Options {
 /// What was written.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Written {
+pub struct BundleSummary {
     /// Where.
     pub path: PathBuf,
     /// How many files it has.
@@ -98,11 +98,11 @@ pub enum Error {
 /// [`Error`]; the file is then not there, or as it was.
 pub fn write(
     path: &Path,
-    options: Options,
-    asked: &Asked,
-    facts: &Facts,
-    report: &Report,
-) -> Result<Written, Error> {
+    options: BundleOptions,
+    asked: &DoctorOptions,
+    facts: &NodeFacts,
+    report: &DoctorReport,
+) -> Result<BundleSummary, Error> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
         _ => Error::Io { path: path.to_owned(), source },
@@ -118,7 +118,7 @@ pub fn write(
     let temporary = temporary(path);
     let file =
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
-    let mut pack = Pack::new(asked, facts, options.redact);
+    let mut pack = BundleWriter::new(asked, facts, options.redact);
     let packed = if compressed {
         let mut encoder = GzEncoder::new(BufWriter::new(&file), Compression::default());
         pack.all(&mut encoder, facts, report).and_then(|()| encoder.finish()?.flush())
@@ -131,7 +131,7 @@ pub fn write(
         let _ = fs::remove_file(&temporary);
         return Err(failed(error));
     }
-    Ok(Written { path: path.to_owned(), files: pack.files, left_out: pack.left_out })
+    Ok(BundleSummary { path: path.to_owned(), files: pack.files, left_out: pack.left_out })
 }
 
 fn temporary(path: &Path) -> PathBuf {
@@ -151,8 +151,8 @@ fn place(temporary: &Path, path: &Path, force: bool) -> io::Result<()> {
 }
 
 /// A bundle on its way into a file.
-struct Pack {
-    asked: Asked,
+struct BundleWriter {
+    asked: DoctorOptions,
     redactor: Option<Redactor>,
     files: usize,
     bytes: usize,
@@ -162,30 +162,30 @@ struct Pack {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Manifest<'a> {
+struct BundleManifest<'a> {
     version: &'static str,
     redacted: bool,
     left_out: &'a [String],
 }
 
-impl Pack {
-    fn new(asked: &Asked, facts: &Facts, redact: bool) -> Self {
+impl BundleWriter {
+    fn new(asked: &DoctorOptions, facts: &NodeFacts, redact: bool) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let redactor = redact.then(|| Redactor::of(&collect::hosts(asked, facts)));
         Self { asked: asked.clone(), redactor, files: 0, bytes: 0, left_out: Vec::new(), now }
     }
 
-    fn all(&mut self, to: &mut dyn Write, facts: &Facts, report: &Report) -> io::Result<()> {
+    fn all(&mut self, to: &mut dyn Write, facts: &NodeFacts, report: &DoctorReport) -> io::Result<()> {
         let mut tar = tar::Builder::new(to);
         self.json(&mut tar, "report.json", report)?;
         self.json(&mut tar, "facts.json", facts)?;
-        if facts.look.may_ask_the_kernel() {
+        if facts.look.can_query_netlink() {
             self.json(&mut tar, "netlink.json", &collect::netlink(&self.asked))?;
         }
-        self.pieces(&mut tar, Collector::of(&self.asked, facts))?;
+        self.pieces(&mut tar, BundleCollector::of(&self.asked, facts))?;
         let left_out = std::mem::take(&mut self.left_out);
         let redacted = self.redactor.is_some();
-        let manifest = Manifest { version: env!("CARGO_PKG_VERSION"), redacted, left_out: &left_out };
+        let manifest = BundleManifest { version: env!("CARGO_PKG_VERSION"), redacted, left_out: &left_out };
         self.json(&mut tar, "manifest.json", &manifest)?;
         self.left_out = left_out;
         tar.finish()
@@ -193,24 +193,28 @@ impl Pack {
 
     /// Some files of sysfs ask a card's firmware. So they are read on another thread, which is left alone when it takes
     /// too long.
-    fn pieces(&mut self, tar: &mut tar::Builder<&mut dyn Write>, collector: Collector) -> io::Result<()> {
+    fn pieces(
+        &mut self,
+        tar: &mut tar::Builder<&mut dyn Write>,
+        collector: BundleCollector,
+    ) -> io::Result<()> {
         let (sender, pieces) = mpsc::sync_channel(16);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + COLLECT_TIMEOUT;
         thread::Builder::new().spawn(move || collector.run(&sender))?;
         loop {
             match pieces.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(piece) => self.piece(tar, piece)?,
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    self.left_out.push(format!("everything that was not read within {PATIENCE:?}"));
+                    self.left_out.push(format!("everything that was not read within {COLLECT_TIMEOUT:?}"));
                     return Ok(());
                 }
             }
         }
     }
 
-    fn piece(&mut self, tar: &mut tar::Builder<&mut dyn Write>, piece: Piece) -> io::Result<()> {
-        let Piece { name, content, note } = piece;
+    fn piece(&mut self, tar: &mut tar::Builder<&mut dyn Write>, piece: BundleEntry) -> io::Result<()> {
+        let BundleEntry { name, content, note } = piece;
         self.left_out.extend(note.map(|note| format!("{name}: {note}")));
         let Some(content) = content else { return Ok(()) };
         let text = match &mut self.redactor {
@@ -246,7 +250,7 @@ impl Pack {
         content: &[u8],
     ) -> io::Result<()> {
         let name = redacted(name.as_bytes(), self.redactor.as_mut());
-        if self.bytes + content.len() > MOST {
+        if self.bytes + content.len() > MAX_BUNDLE_BYTES {
             self.left_out.push(format!("{name}: the bundle is full"));
             return Ok(());
         }

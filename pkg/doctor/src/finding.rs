@@ -16,7 +16,7 @@ pub enum Severity {
 
 /// The stable name of a kind of finding, in kebab-case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Id {
+pub struct FindingId {
     /// The name.
     pub name: &'static str,
     /// What it means, in one line.
@@ -26,7 +26,7 @@ pub struct Id {
 /// Something that is not as it should be, or good to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Its kind: [`Id::name`].
+    /// Its kind: [`FindingId::name`].
     pub id: &'static str,
     /// How bad it is.
     pub severity: Severity,
@@ -42,18 +42,18 @@ pub struct Finding {
 
 /// All findings of one look, the worst first.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct DoctorReport {
     /// The version of the program that looked.
     pub version: &'static str,
     /// How many there are of each severity.
-    pub counts: Counts,
+    pub counts: SeverityCounts,
     /// The findings.
     pub findings: Vec<Finding>,
 }
 
 /// How many findings there are of each severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct SeverityCounts {
     /// Errors.
     pub error: usize,
     /// Warnings.
@@ -62,7 +62,7 @@ pub struct Counts {
     pub info: usize,
 }
 
-impl Id {
+impl FindingId {
     pub(crate) const fn new(name: &'static str, line: &'static str) -> Self {
         Self { name, line }
     }
@@ -101,12 +101,12 @@ impl Finding {
     }
 }
 
-impl Report {
+impl DoctorReport {
     /// The findings, the worst first, and in the order of the rules among equals.
     pub fn of(mut findings: Vec<Finding>) -> Self {
         findings.sort_by_key(|finding| finding.severity);
         let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
-        let counts = Counts {
+        let counts = SeverityCounts {
             error: count(Severity::Error),
             warning: count(Severity::Warning),
             info: count(Severity::Info),

@@ -10,7 +10,7 @@ pub enum Known<T> {
     /// It is not there.
     #[default]
     Absent,
-    /// It could not be seen; [`crate::Facts::unexamined`] has the reason.
+    /// It could not be seen; [`crate::NodeFacts::unexamined`] has the reason.
     Unknown,
 }
 

@@ -1,7 +1,7 @@
 //! What is wrong with a node, and what to do about it.
 //!
-//! Two steps. [`Facts::read`] looks at the node once and changes nothing. What cannot be read becomes [`Known::Unknown`]
-//! and is told of ([`Facts::unexamined`]); it never counts as well. [`examine`] then judges: pure rules, facts in,
+//! Two steps. [`NodeFacts::read`] looks at the node once and changes nothing. What cannot be read becomes [`Known::Unknown`]
+//! and is told of ([`NodeFacts::unexamined`]); it never counts as well. [`examine`] then judges: pure rules, facts in,
 //! [`Finding`]s out. A rule whose fact is unknown says nothing, and the finding `not-examined` says that.
 //!
 //! Everything is read below a root directory, so a container uses its host's and a test a tree of files. The kernel is
@@ -19,7 +19,7 @@ mod known;
 mod rules;
 mod tree;
 
-pub use facts::{Asked, Facts, Leftover, Wanted, WantedVfs};
-pub use finding::{Counts, Finding, Id, Report, Severity};
+pub use facts::{DesiredState, DesiredVfs, DoctorOptions, NodeFacts, StaleResource};
+pub use finding::{DoctorReport, Finding, FindingId, Severity, SeverityCounts};
 pub use known::Known;
 pub use rules::{examine, ids};

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::Known;
 
 /// No file that is looked at is longer, but for those whose length is asked for.
-const LIMIT: u64 = 4 << 20;
+const MAX_READ_BYTES: u64 = 4 << 20;
 
 /// Something that could not be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -28,12 +28,12 @@ pub(crate) struct Unexamined {
 
 /// A root directory, and what could not be seen below it.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct HostRoot {
     root: PathBuf,
     unexamined: RefCell<Vec<Unexamined>>,
 }
 
-impl Tree {
+impl HostRoot {
     pub(crate) fn at(root: &Path) -> Self {
         Self { root: root.to_owned(), unexamined: RefCell::default() }
     }
@@ -52,7 +52,7 @@ impl Tree {
         }
     }
 
-    pub(crate) fn note(&self, what: impl ToString, why: impl ToString) {
+    pub(crate) fn note_unexamined(&self, what: impl ToString, why: impl ToString) {
         let (what, why) = (what.to_string(), why.to_string());
         self.unexamined.borrow_mut().push(Unexamined { what, why });
     }
@@ -68,7 +68,7 @@ impl Tree {
 
     pub(crate) fn bytes(&self, path: impl AsRef<Path>) -> Known<Vec<u8>> {
         let path = self.path(path);
-        self.seen(&path, read(&path, LIMIT))
+        self.read_or_note(&path, read(&path, MAX_READ_BYTES))
     }
 
     pub(crate) fn value<T: FromStr>(&self, path: impl AsRef<Path>) -> Known<T> {
@@ -77,7 +77,10 @@ impl Tree {
                 Ok(value) => Known::Is(value),
                 Err(_) => {
                     let path = self.path(path);
-                    self.note(self.shown(&path), format!("holds {text:?}, which makes no sense there"));
+                    self.note_unexamined(
+                        self.shown(&path),
+                        format!("holds {text:?}, which makes no sense there"),
+                    );
                     Known::Unknown
                 }
             },
@@ -96,7 +99,7 @@ impl Tree {
             names.sort();
             Ok(names)
         });
-        self.seen(&path, list)
+        self.read_or_note(&path, list)
     }
 
     /// The last part of a symbolic link's target.
@@ -111,15 +114,15 @@ impl Tree {
 
     pub(crate) fn metadata(&self, path: impl AsRef<Path>) -> Known<Metadata> {
         let path = self.path(path);
-        self.seen(&path, fs::metadata(&path))
+        self.read_or_note(&path, fs::metadata(&path))
     }
 
-    fn seen<T>(&self, path: &Path, result: io::Result<T>) -> Known<T> {
+    fn read_or_note<T>(&self, path: &Path, result: io::Result<T>) -> Known<T> {
         match result {
             Ok(value) => Known::Is(value),
             Err(error) if is_absent(&error) => Known::Absent,
             Err(error) => {
-                self.note(self.shown(path), error);
+                self.note_unexamined(self.shown(path), error);
                 Known::Unknown
             }
         }
@@ -153,7 +156,7 @@ mod tests {
         fs::write(root.path().join("number"), "seven\n").unwrap();
         fs::create_dir(root.path().join("directory")).unwrap();
         fs::set_permissions(root.path().join("number"), fs::Permissions::from_mode(0o644)).unwrap();
-        let tree = Tree::at(root.path());
+        let tree = HostRoot::at(root.path());
         assert_eq!(tree.text("/missing"), Known::Absent);
         assert_eq!(tree.value::<u32>("number"), Known::Unknown);
         assert_eq!(tree.text("directory"), Known::Unknown);

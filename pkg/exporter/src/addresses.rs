@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 
 use ipam::{LocalStore, PoolUsage, StoreError};
 
-use crate::{Collector, Trouble};
+use crate::{CollectError, Collector};
 
 /// Looks how full the pools are, if anything was given or taken back since.
 #[derive(Debug)]
-pub(crate) struct Addresses {
+pub(crate) struct PoolUsageReader {
     state: PathBuf,
     boot_id: String,
     /// What was found last, and the store's stamp before that.
     kept: (u64, Vec<PoolUsage>),
 }
 
-impl Addresses {
+impl PoolUsageReader {
     pub(crate) fn at(root: &Path, state_dir: &Path) -> Self {
         let boot_id =
             std::fs::read_to_string(root.join("proc/sys/kernel/random/boot_id")).unwrap_or_default();
@@ -24,19 +24,19 @@ impl Addresses {
     }
 
     /// How full each pool is; nothing where the plugin has given none.
-    pub(crate) fn read(&mut self, troubles: &mut Vec<Trouble>) -> Vec<PoolUsage> {
-        match self.look() {
+    pub(crate) fn read(&mut self, troubles: &mut Vec<CollectError>) -> Vec<PoolUsage> {
+        match self.refresh() {
             Ok(()) => {}
             // What is not known is not told.
             Err(error) => {
-                troubles.push(Trouble::new(Collector::Pods, &error));
+                troubles.push(CollectError::new(Collector::Pods, &error));
                 self.kept = (0, Vec::new());
             }
         }
         self.kept.1.clone()
     }
 
-    fn look(&mut self) -> Result<(), StoreError> {
+    fn refresh(&mut self) -> Result<(), StoreError> {
         // Without a boot ID there is no store to be found.
         let store = match self.boot_id.as_str() {
             "" => None,
@@ -66,8 +66,8 @@ mod tests {
     fn a_node_without_a_store_has_no_pools_and_one_that_cannot_be_read_is_told() {
         let root = tempfile::tempdir().unwrap();
         let mut troubles = Vec::new();
-        let read = |troubles: &mut Vec<Trouble>| {
-            Addresses::at(root.path(), Path::new("/run/silkrail")).read(troubles)
+        let read = |troubles: &mut Vec<CollectError>| {
+            PoolUsageReader::at(root.path(), Path::new("/run/silkrail")).read(troubles)
         };
         assert_eq!((read(&mut troubles), troubles.len()), (Vec::new(), 0));
         fs::create_dir_all(root.path().join("proc/sys/kernel/random")).unwrap();
@@ -93,7 +93,7 @@ mod tests {
         let (pools, owner) = (pools.unwrap(), "a@n".parse().unwrap());
         let deadline = std::time::Instant::now();
         store.claim::<StoreError>(pools.get("p").unwrap(), &owner, deadline, |_| Ok(())).unwrap();
-        let mut addresses = Addresses::at(root.path(), Path::new("/run/silkrail"));
+        let mut addresses = PoolUsageReader::at(root.path(), Path::new("/run/silkrail"));
         let mut claimed =
             || addresses.read(&mut Vec::new()).iter().map(|usage| usage.claimed).collect::<Vec<_>>();
         assert_eq!(claimed(), [1]);

@@ -16,7 +16,7 @@ pub enum Attribution {
 impl Attribution {
     /// Whether numbers of this one are better than another's of the same pod on the same port: they are the pod's own at
     /// every moment, not only while it is alone.
-    pub(crate) fn goes_before(self, other: Self) -> bool {
+    pub(crate) fn is_better_than(self, other: Self) -> bool {
         let rank = |one| match one {
             Self::ExclusiveNetns => 0,
             Self::PidCounter => 1,

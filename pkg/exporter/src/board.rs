@@ -16,13 +16,13 @@ use netns::{NetNs, NetNsId};
 use sysfs::Sysfs;
 
 use crate::{
-    Collector, DeviceReading, Trouble,
-    collector::Spent,
-    counter_files::Allowance,
+    CollectError, Collector, DeviceReading,
+    collector::CollectorTimes,
+    counter_files::OpenFileBudget,
     gid_schedule::GidPlan,
-    place::Place,
-    reader::{Assignment, DeviceReader, Progress},
-    session::Session,
+    place::NetnsTarget,
+    reader::{DeviceReader, DeviceTask, ReadProgress},
+    session::NetnsSockets,
 };
 
 /// A device: the kernel's number for it stays across moves and renames. The namespace is in it because the files that
@@ -30,11 +30,11 @@ use crate::{
 pub(crate) type DeviceKey = (NetNsId, u32);
 
 /// What has not answered yet, by the collection and the task that asked.
-pub(crate) type Silent = Arc<Mutex<HashMap<(u64, u64), Unanswered>>>;
+pub(crate) type PendingRequests = Arc<Mutex<HashMap<(u64, u64), PendingRequest>>>;
 
 /// A question that has not been answered yet.
 #[derive(Debug)]
-pub(crate) struct Unanswered {
+pub(crate) struct PendingRequest {
     place: NetNsId,
     /// The device; the place as a whole without one.
     device: Option<u32>,
@@ -44,7 +44,7 @@ pub(crate) struct Unanswered {
 
 /// How a collection is made.
 #[derive(Debug, Clone)]
-pub(crate) struct Manner {
+pub(crate) struct CollectionOptions {
     /// What tells this collection from others.
     pub(crate) number: u64,
     /// The node's sysfs.
@@ -52,7 +52,7 @@ pub(crate) struct Manner {
     /// The node's namespace, in which the workers are.
     pub(crate) home: Arc<NetNs>,
     /// What is read.
-    pub(crate) collectors: crate::Collectors,
+    pub(crate) collectors: crate::CollectorSet,
     /// Which devices.
     pub(crate) devices: crate::DeviceFilter,
     /// How long a device may take.
@@ -60,55 +60,55 @@ pub(crate) struct Manner {
     /// Which GID tables are read again.
     pub(crate) gids: GidPlan,
     /// Which files may be kept open.
-    pub(crate) files: Allowance,
+    pub(crate) files: OpenFileBudget,
     /// How many read at a time.
     pub(crate) workers: usize,
 }
 
 /// A pod may make software devices in its namespace, as many as it likes. No more of them are read.
-const DEVICES_OF_A_POD: usize = 64;
+const MAX_DEVICES_PER_POD: usize = 64;
 
 /// What a collection brought home.
 #[derive(Debug, Default)]
-pub(crate) struct Harvest {
+pub(crate) struct CollectionOutput {
     pub(crate) readings: Vec<DeviceReading>,
     pub(crate) readers: HashMap<DeviceKey, DeviceReader>,
-    pub(crate) troubles: Vec<Trouble>,
-    pub(crate) spent: Spent,
+    pub(crate) troubles: Vec<CollectError>,
+    pub(crate) spent: CollectorTimes,
 }
 
 #[derive(Debug)]
-enum Task {
+enum CollectionTask {
     /// See which devices are there.
     Look,
     /// Read one of them.
-    Read(Box<Assignment>, Option<DeviceReader>),
+    Read(Box<DeviceTask>, Option<DeviceReader>),
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningTask {
     since: Instant,
-    place: Arc<Place>,
+    place: Arc<NetnsTarget>,
     /// The device's number and name; without one the place is looked at, which may bring more tasks.
     device: Option<(u32, String)>,
     /// The device, once it is being read.
-    progress: Option<Arc<Mutex<Progress>>>,
+    progress: Option<Arc<Mutex<ReadProgress>>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    tasks: VecDeque<(Arc<Place>, Task)>,
-    running: BTreeMap<u64, Running>,
+struct WorkQueueState {
+    tasks: VecDeque<(Arc<NetnsTarget>, CollectionTask)>,
+    running: BTreeMap<u64, RunningTask>,
     next: u64,
     kept: HashMap<DeviceKey, DeviceReader>,
-    harvest: Harvest,
+    harvest: CollectionOutput,
 }
 
 #[derive(Debug)]
-pub(crate) struct Board {
-    manner: Manner,
-    silent: Silent,
-    state: Mutex<State>,
+pub(crate) struct WorkQueue {
+    manner: CollectionOptions,
+    silent: PendingRequests,
+    state: Mutex<WorkQueueState>,
     /// There may be tasks, or no more of them: for workers.
     tasks: Condvar,
     /// All is done, or somebody may be late: for whoever waits for the harvest. It would cost much to wake it for each
@@ -118,31 +118,31 @@ pub(crate) struct Board {
 
 /// Reads every device of these places. `kept` are the readers of the last collection.
 pub(crate) fn collect(
-    places: Vec<Arc<Place>>,
+    places: Vec<Arc<NetnsTarget>>,
     kept: HashMap<DeviceKey, DeviceReader>,
-    manner: Manner,
-    silent: Silent,
-) -> Harvest {
+    manner: CollectionOptions,
+    silent: PendingRequests,
+) -> CollectionOutput {
     let (tasks, done) = (Condvar::new(), Condvar::new());
-    let board = Board { manner, silent, state: Mutex::default(), tasks, done };
-    board.post(places, kept);
-    Arc::new(board).wait()
+    let board = WorkQueue { manner, silent, state: Mutex::default(), tasks, done };
+    board.enqueue_all(places, kept);
+    Arc::new(board).run()
 }
 
-impl Board {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl WorkQueue {
+    fn lock(&self) -> MutexGuard<'_, WorkQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn post(&self, places: Vec<Arc<Place>>, kept: HashMap<DeviceKey, DeviceReader>) {
+    fn enqueue_all(&self, places: Vec<Arc<NetnsTarget>>, kept: HashMap<DeviceKey, DeviceReader>) {
         let mut state = self.lock();
         state.kept = kept;
         for place in places {
             match self.unanswered(place.id) {
-                None => state.tasks.push_back((place, Task::Look)),
+                None => state.tasks.push_back((place, CollectionTask::Look)),
                 Some(silence) => {
                     let of = format!("the devices of {}", place.id);
-                    let trouble = Trouble::still_no_answer(Collector::Devices, &of, silence);
+                    let trouble = CollectError::still_timed_out(Collector::Devices, &of, silence);
                     state.harvest.troubles.push(trouble);
                 }
             }
@@ -158,18 +158,18 @@ impl Board {
     }
 
     /// Sees to it that there are workers, until nothing is left to do.
-    fn wait(self: &Arc<Self>) -> Harvest {
+    fn run(self: &Arc<Self>) -> CollectionOutput {
         let mut hired = 0;
         let mut state = self.lock();
         loop {
-            hired -= self.give_up_on_the_late(&mut state);
+            hired -= self.abandon_overdue(&mut state);
             if state.tasks.is_empty() && state.running.is_empty() {
                 break;
             }
             while hired < self.manner.workers {
                 let board = self.clone();
                 // Detached on purpose: it may never come back.
-                thread::spawn(move || board.work());
+                thread::spawn(move || board.run_worker());
                 hired += 1;
             }
             let patience = state.running.values().map(|running| running.since).min();
@@ -185,20 +185,20 @@ impl Board {
     }
 
     /// Takes what the late have read so far, and notes what they are stuck in. Returns how many they are.
-    fn give_up_on_the_late(&self, state: &mut State) -> usize {
-        let is_late = |running: &Running| running.since.elapsed() >= self.manner.patience;
+    fn abandon_overdue(&self, state: &mut WorkQueueState) -> usize {
+        let is_late = |running: &RunningTask| running.since.elapsed() >= self.manner.patience;
         let late: Vec<u64> =
             state.running.iter().filter(|(_, running)| is_late(running)).map(|(id, _)| *id).collect();
         for id in &late {
             if let Some(running) = state.running.remove(id) {
-                self.give_up(*id, &running, &mut state.harvest);
+                self.abandon(*id, &running, &mut state.harvest);
                 self.tasks.notify_all();
             }
         }
         late.len()
     }
 
-    fn give_up(&self, id: u64, running: &Running, harvest: &mut Harvest) {
+    fn abandon(&self, id: u64, running: &RunningTask, harvest: &mut CollectionOutput) {
         let (place, since) = (running.place.id, running.since);
         // Until its files are open, a device has no progress.
         let stage = running.progress.as_ref().map_or(Collector::Devices, |progress| {
@@ -211,21 +211,21 @@ impl Board {
             None => format!("the devices of {place}"),
         };
         let device = running.device.as_ref().map(|(index, _)| *index);
-        harvest.troubles.push(Trouble::no_answer(stage, &of, self.manner.patience));
-        let question = Unanswered { place, device, stage, since };
+        harvest.troubles.push(CollectError::timed_out(stage, &of, self.manner.patience));
+        let question = PendingRequest { place, device, stage, since };
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
         silent.insert((self.manner.number, id), question);
     }
 
-    fn work(&self) {
-        let mut session: Option<Session> = None;
+    fn run_worker(&self) {
+        let mut session: Option<NetnsSockets> = None;
         while let Some((id, place, task)) = self.take(session.as_ref().map(|session| session.place.id)) {
             if session.as_ref().is_none_or(|session| session.place.id != place.id) {
-                session = match Session::open(place, &self.manner.node, &self.manner.home) {
+                session = match NetnsSockets::open(place, &self.manner.node, &self.manner.home) {
                     Ok(opened) => opened,
                     Err(error) => {
-                        let trouble = Trouble::at_devices(&*error);
-                        if !self.finish(id, |state| state.harvest.troubles.push(trouble)) {
+                        let trouble = CollectError::at_devices(&*error);
+                        if !self.complete_task(id, |state| state.harvest.troubles.push(trouble)) {
                             return;
                         }
                         session = None;
@@ -235,9 +235,11 @@ impl Board {
             }
             let went_on = match (&mut session, task) {
                 // The namespace is gone, and its devices with it.
-                (None, _) => self.finish(id, |_| ()),
-                (Some(session), Task::Look) => self.look(id, session),
-                (Some(session), Task::Read(assignment, kept)) => self.read(id, session, &assignment, kept),
+                (None, _) => self.complete_task(id, |_| ()),
+                (Some(session), CollectionTask::Look) => self.list_devices(id, session),
+                (Some(session), CollectionTask::Read(assignment, kept)) => {
+                    self.read(id, session, &assignment, kept)
+                }
             };
             if !went_on {
                 return;
@@ -247,7 +249,7 @@ impl Board {
 
     /// The next task: in the place where the worker is, if there is one. `None` if nothing is left, and nothing that is
     /// under way can bring more.
-    fn take(&self, at: Option<NetNsId>) -> Option<(u64, Arc<Place>, Task)> {
+    fn take(&self, at: Option<NetNsId>) -> Option<(u64, Arc<NetnsTarget>, CollectionTask)> {
         let mut state = self.lock();
         loop {
             let here = state.tasks.iter().position(|(place, _)| Some(place.id) == at);
@@ -255,13 +257,13 @@ impl Board {
                 let id = state.next;
                 state.next += 1;
                 let device = match &task {
-                    Task::Look => None,
-                    Task::Read(assignment, _) => {
+                    CollectionTask::Look => None,
+                    CollectionTask::Read(assignment, _) => {
                         Some((assignment.device.index, assignment.device.name.clone()))
                     }
                 };
                 let since = Instant::now();
-                let running = Running { since, place: place.clone(), device, progress: None };
+                let running = RunningTask { since, place: place.clone(), device, progress: None };
                 state.running.insert(id, running);
                 return Some((id, place, task));
             }
@@ -274,7 +276,7 @@ impl Board {
 
     /// Notes that a task is done. `false` if nobody waits for it any more: the worker has been replaced, and what it
     /// was stuck in answers again.
-    fn finish(&self, id: u64, note: impl FnOnce(&mut State)) -> bool {
+    fn complete_task(&self, id: u64, note: impl FnOnce(&mut WorkQueueState)) -> bool {
         let mut state = self.lock();
         let running = state.running.remove(&id);
         if running.is_some() {
@@ -292,25 +294,30 @@ impl Board {
         running.is_some()
     }
 
-    fn look(&self, id: u64, session: &mut Session) -> bool {
+    fn list_devices(&self, id: u64, session: &mut NetnsSockets) -> bool {
         let began = Instant::now();
         let devices = session.devices();
         let place = session.place.clone();
-        self.finish(id, |state| {
+        self.complete_task(id, |state| {
             state.harvest.spent.add(Collector::Devices, began.elapsed());
             match devices {
-                Ok(devices) => self.assign(state, &place, devices),
-                Err(error) => state.harvest.troubles.push(Trouble::new(Collector::Devices, &error)),
+                Ok(devices) => self.enqueue_devices(state, &place, devices),
+                Err(error) => state.harvest.troubles.push(CollectError::new(Collector::Devices, &error)),
             }
         })
     }
 
-    fn assign(&self, state: &mut State, place: &Arc<Place>, devices: Vec<rdma::Device>) {
+    fn enqueue_devices(
+        &self,
+        state: &mut WorkQueueState,
+        place: &Arc<NetnsTarget>,
+        devices: Vec<rdma::Device>,
+    ) {
         let wanted = devices.into_iter().filter(|device| self.manner.devices.has(&device.name));
-        let limit = if place.is_node() { usize::MAX } else { DEVICES_OF_A_POD };
+        let limit = if place.is_node() { usize::MAX } else { MAX_DEVICES_PER_POD };
         for device in wanted.take(limit) {
             let key = (place.id, device.index);
-            let stages = self.stages_that_answer(key, &device.name, &mut state.harvest.troubles);
+            let stages = self.responsive_stages(key, &device.name, &mut state.harvest.troubles);
             let at_once = self.manner.gids.at_once.contains(&device.name);
             let gids_before = if at_once { Instant::now() } else { self.manner.gids.before };
             // What could not even be opened would be stuck again.
@@ -319,24 +326,24 @@ impl Board {
             }
             // Files that were opened under another name may be another device's by now.
             let kept = state.kept.remove(&key).filter(|kept| kept.name == device.name);
-            let assignment = Assignment { device, stages, gids_before };
-            state.tasks.push_back((place.clone(), Task::Read(Box::new(assignment), kept)));
+            let assignment = DeviceTask { device, stages, gids_before };
+            state.tasks.push_back((place.clone(), CollectionTask::Read(Box::new(assignment), kept)));
         }
     }
 
-    fn stages_that_answer(
+    fn responsive_stages(
         &self,
         (place, device): DeviceKey,
         name: &str,
-        troubles: &mut Vec<Trouble>,
-    ) -> crate::Collectors {
+        troubles: &mut Vec<CollectError>,
+    ) -> crate::CollectorSet {
         let mut stages = self.manner.collectors;
         let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
         for question in silent.values().filter(|q| (q.place, q.device) == (place, Some(device))) {
             let stage = question.stage;
             stages = stages.without(stage);
             let of = format!("{stage} of RDMA device {name}");
-            troubles.push(Trouble::still_no_answer(stage, &of, question.since.elapsed()));
+            troubles.push(CollectError::still_timed_out(stage, &of, question.since.elapsed()));
         }
         stages
     }
@@ -344,8 +351,8 @@ impl Board {
     fn read(
         &self,
         id: u64,
-        session: &mut Session,
-        assignment: &Assignment,
+        session: &mut NetnsSockets,
+        assignment: &DeviceTask,
         kept: Option<DeviceReader>,
     ) -> bool {
         let (place, index) = (session.place.id, assignment.device.index);
@@ -356,36 +363,38 @@ impl Board {
         };
         let mut reader = match reader {
             Ok(Some(reader)) => reader,
-            Ok(None) => return self.finish(id, |_| ()), // it went meanwhile
+            Ok(None) => return self.complete_task(id, |_| ()), // it went meanwhile
             Err(error) => {
-                return self.finish(id, |state| state.harvest.troubles.push(Trouble::at_devices(&*error)));
+                return self.complete_task(id, |state| {
+                    state.harvest.troubles.push(CollectError::at_devices(&*error))
+                });
             }
         };
-        let progress = Progress { troubles, ..Progress::begin(session, assignment, &reader) };
+        let progress = ReadProgress { troubles, ..ReadProgress::begin(session, assignment, &reader) };
         let progress = Arc::new(Mutex::new(progress));
         let is_awaited =
             self.lock().running.get_mut(&id).map(|running| running.progress = Some(progress.clone()));
         if is_awaited.is_none() {
-            return self.finish(id, |_| ()); // it was given up
+            return self.complete_task(id, |_| ()); // it was given up
         }
         reader.read(session, assignment, &progress);
         // The board's lock comes before a progress's, always.
-        self.finish(id, |state| {
+        self.complete_task(id, |state| {
             state.harvest.take(&mut progress.lock().unwrap_or_else(PoisonError::into_inner));
             state.harvest.readers.insert((place, index), reader);
         })
     }
 }
 
-impl Harvest {
-    fn take(&mut self, progress: &mut Progress) {
+impl CollectionOutput {
+    fn take(&mut self, progress: &mut ReadProgress) {
         self.readings.extend(progress.reading.take());
         self.troubles.append(&mut progress.troubles);
         self.spent.add_all(&progress.spent);
     }
 }
 
-impl Trouble {
+impl CollectError {
     fn at_devices(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Self {
         Self::new(Collector::Devices, error as &(dyn std::error::Error + 'static))
     }

@@ -14,7 +14,7 @@ use exposition::metric_name;
 
 /// Where a counter comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Source {
+pub(crate) enum CounterSource {
     /// `hw_counters` of a port or a device.
     Hardware,
     /// `counters` of a port: what InfiniBand's performance management defines.
@@ -25,7 +25,7 @@ pub(crate) enum Source {
 
 /// What a counter is in Prometheus.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Metric {
+pub(crate) struct MetricDescriptor {
     /// The family with the driver's own name, if it has one.
     pub(crate) family: Option<String>,
     /// The same of a pod.
@@ -37,7 +37,7 @@ pub(crate) struct Metric {
     /// The priority that it is about.
     pub(crate) priority: Option<String>,
     /// Its part in a family that means the same on every driver.
-    pub(crate) role: Option<Role>,
+    pub(crate) role: Option<CommonMetric>,
     /// Among several sources of one thing the lowest rank counts; of the same rank, the sum.
     pub(crate) rank: u8,
     /// By what a value is multiplied in its role.
@@ -46,7 +46,7 @@ pub(crate) struct Metric {
 
 /// A part in a family that means the same on every driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Role {
+pub(crate) enum CommonMetric {
     Bytes(Direction),
     Packets(Direction),
     Error(&'static str),
@@ -74,7 +74,7 @@ impl Direction {
     }
 }
 
-impl Metric {
+impl MetricDescriptor {
     fn counter(name: &str, help: String) -> Self {
         Self {
             family: Some(format!("rdma_{name}_total")),
@@ -92,21 +92,21 @@ impl Metric {
 
 /// The metrics met so far. Names repeat with every device and every reading, so each is made once.
 #[derive(Debug, Default)]
-pub(crate) struct Catalogue {
-    met: HashMap<Source, HashMap<String, Option<Arc<Metric>>>>,
+pub(crate) struct MetricCatalogue {
+    met: HashMap<CounterSource, HashMap<String, Option<Arc<MetricDescriptor>>>>,
 }
 
-impl Catalogue {
+impl MetricCatalogue {
     /// What a counter is; `None` if it is not shown: of a link's hundreds of statistics most are not about RDMA.
-    pub(crate) fn metric(&mut self, source: Source, name: &str) -> Option<Arc<Metric>> {
+    pub(crate) fn metric(&mut self, source: CounterSource, name: &str) -> Option<Arc<MetricDescriptor>> {
         let met = self.met.entry(source).or_default();
         if let Some(metric) = met.get(name) {
             return metric.clone();
         }
         let metric = match source {
-            Source::Hardware => hardware::metric(name),
-            Source::Standard => standard::metric(name),
-            Source::Link => link::metric(name),
+            CounterSource::Hardware => hardware::metric(name),
+            CounterSource::Standard => standard::metric(name),
+            CounterSource::Link => link::metric(name),
         };
         let metric = metric.map(Arc::new);
         met.insert(name.to_owned(), metric.clone());
@@ -125,10 +125,10 @@ mod tests {
 
     #[test]
     fn a_counter_is_made_once() {
-        let mut catalogue = Catalogue::default();
-        let first = catalogue.metric(Source::Hardware, "out_of_sequence").unwrap();
-        assert!(Arc::ptr_eq(&first, &catalogue.metric(Source::Hardware, "out_of_sequence").unwrap()));
-        assert_eq!(catalogue.metric(Source::Link, "out_of_sequence"), None);
-        assert_eq!(catalogue.metric(Source::Hardware, "?"), None);
+        let mut catalogue = MetricCatalogue::default();
+        let first = catalogue.metric(CounterSource::Hardware, "out_of_sequence").unwrap();
+        assert!(Arc::ptr_eq(&first, &catalogue.metric(CounterSource::Hardware, "out_of_sequence").unwrap()));
+        assert_eq!(catalogue.metric(CounterSource::Link, "out_of_sequence"), None);
+        assert_eq!(catalogue.metric(CounterSource::Hardware, "?"), None);
     }
 }

@@ -35,9 +35,9 @@ pub enum Collector {
 
 /// How long each collector took.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Spent([Duration; Collector::ALL.len()]);
+pub(crate) struct CollectorTimes([Duration; Collector::ALL.len()]);
 
-impl Spent {
+impl CollectorTimes {
     /// Adds to one.
     pub(crate) fn add(&mut self, collector: Collector, time: Duration) {
         self.0[collector as usize] += time;
@@ -119,15 +119,15 @@ impl FromStr for Collector {
 
 /// Which collectors run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Collectors(u16);
+pub struct CollectorSet(u16);
 
-impl Default for Collectors {
+impl Default for CollectorSet {
     fn default() -> Self {
         Collector::ALL.into_iter().filter(|c| c.is_default()).fold(Self(0), Self::with)
     }
 }
 
-impl Collectors {
+impl CollectorSet {
     /// None of them.
     pub fn none() -> Self {
         Self(0)
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_costs_or_needs_more_runs_only_on_demand() {
-        let default = Collectors::default();
+        let default = CollectorSet::default();
         assert!(default.has(Collector::Resources) && !default.has(Collector::Psn));
         assert!(default.with(Collector::Psn).has(Collector::Psn));
         assert!(!default.without(Collector::Gids).has(Collector::Gids));

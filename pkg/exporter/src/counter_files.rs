@@ -12,29 +12,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Collector, Counters, Reason, Trouble, reading::Names};
+use crate::{CollectError, Collector, ErrorReason, RawCounters, reading::CounterNames};
 
 /// How many files may be kept open, of all devices together.
 #[derive(Debug, Clone)]
-pub(crate) struct Allowance(Arc<AtomicUsize>);
+pub(crate) struct OpenFileBudget(Arc<AtomicUsize>);
 
 /// One of them; it is given back when this value goes.
 #[derive(Debug)]
-struct Token(Arc<AtomicUsize>);
+struct OpenFilePermit(Arc<AtomicUsize>);
 
-impl Allowance {
+impl OpenFileBudget {
     pub(crate) fn new(files: usize) -> Self {
         Self(Arc::new(AtomicUsize::new(files)))
     }
 
-    fn take(&self) -> Option<Token> {
+    fn take(&self) -> Option<OpenFilePermit> {
         let less = |left: usize| left.checked_sub(1);
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        taken.is_ok().then(|| Token(self.0.clone()))
+        taken.is_ok().then(|| OpenFilePermit(self.0.clone()))
     }
 }
 
-impl Drop for Token {
+impl Drop for OpenFilePermit {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -47,19 +47,19 @@ impl Drop for Token {
 pub(crate) struct CounterFiles {
     files: Vec<CounterFile>,
     /// The names of those that had a value the last time.
-    names: Names,
+    names: CounterNames,
     /// Where they are, once one of them was closed, and since when.
     refused: Option<(PathBuf, Instant)>,
 }
 
 /// How long files that had no value are left alone. The kernel has one answer for a counter that the driver does not
 /// have and for a firmware command that failed.
-const REFUSED: Duration = Duration::from_secs(600);
+const RETRY_UNREADABLE_AFTER: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 struct CounterFile {
     name: String,
-    access: Access,
+    access: FileAccess,
     /// Whether it had one the last time.
     has_value: bool,
     /// Whether it ever had one: then the driver has it, whatever it says now.
@@ -67,13 +67,13 @@ struct CounterFile {
 }
 
 #[derive(Debug)]
-enum Access {
-    Kept(File, #[expect(dead_code, reason = "it is held")] Token),
+enum FileAccess {
+    Kept(File, #[expect(dead_code, reason = "it is held")] OpenFilePermit),
     ByPath(PathBuf),
 }
 
 /// What one file said.
-enum Said {
+enum FileValue {
     Value(u64),
     /// It has no value.
     Never(String),
@@ -84,7 +84,7 @@ enum Said {
 
 impl CounterFiles {
     /// Opens every file of a directory but those that are no counters. Without the directory there are none.
-    pub(crate) fn open(dir: &Path, allowance: &Allowance, troubles: &mut Vec<Trouble>) -> Self {
+    pub(crate) fn open(dir: &Path, allowance: &OpenFileBudget, troubles: &mut Vec<CollectError>) -> Self {
         let mut files = Vec::new();
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -92,59 +92,63 @@ impl CounterFiles {
                 continue; // a setting: how old a value may be, in milliseconds
             }
             let access = match allowance.take().map(|token| (File::open(entry.path()), token)) {
-                Some((Ok(file), token)) => Access::Kept(file, token),
+                Some((Ok(file), token)) => FileAccess::Kept(file, token),
                 Some((Err(error), _)) if error.kind() == io::ErrorKind::NotFound => continue,
                 Some((Err(error), _)) => {
                     troubles.push(trouble(&entry.path(), &error));
-                    Access::ByPath(entry.path())
+                    FileAccess::ByPath(entry.path())
                 }
-                None => Access::ByPath(entry.path()),
+                None => FileAccess::ByPath(entry.path()),
             };
             files.push(CounterFile { name, access, has_value: false, had_value: false });
         }
         files.sort_by(|a, b| a.name.cmp(&b.name));
-        Self { files, names: Names::default(), refused: None }
+        Self { files, names: CounterNames::default(), refused: None }
     }
 
     /// Opens those again that were closed long ago.
-    pub(crate) fn try_again(&mut self, allowance: &Allowance, troubles: &mut Vec<Trouble>) {
-        if let Some((dir, _)) = self.refused.take_if(|(_, since)| since.elapsed() > REFUSED) {
+    pub(crate) fn try_again(&mut self, allowance: &OpenFileBudget, troubles: &mut Vec<CollectError>) {
+        if let Some((dir, _)) = self.refused.take_if(|(_, since)| since.elapsed() > RETRY_UNREADABLE_AFTER) {
             self.files.clear(); // first, for the new ones need what they give back
             *self = Self::open(&dir, allowance, troubles);
         }
     }
 
     /// Reads them all. A file that the driver has no value for is closed and not asked again.
-    pub(crate) fn read(&mut self, dir: &Path, troubles: &mut Vec<Trouble>) -> Counters {
+    pub(crate) fn read(&mut self, dir: &Path, troubles: &mut Vec<CollectError>) -> RawCounters {
         let mut values = Vec::with_capacity(self.files.len());
         let mut is_as_before = true;
         let (names, refused) = (&self.names, &mut self.refused);
         self.files.retain_mut(|file| {
-            let keep = match ask(&file.access) {
-                Said::Value(value) => {
+            let keep = match read_values(&file.access) {
+                FileValue::Value(value) => {
                     is_as_before &= names.get(values.len()) == Some(&file.name);
                     values.push(value);
                     (file.has_value, file.had_value) = (true, true);
                     return true;
                 }
-                Said::Never(why) if file.had_value => {
+                FileValue::Never(why) if file.had_value => {
                     let what = format!("{}: {why}", dir.join(&file.name).display());
-                    troubles.push(Trouble { collector: Collector::Counters, reason: Reason::Refused, what });
+                    troubles.push(CollectError {
+                        collector: Collector::Counters,
+                        reason: ErrorReason::Refused,
+                        what,
+                    });
                     true
                 }
-                Said::Never(why) => {
+                FileValue::Never(why) => {
                     refused.get_or_insert_with(|| (dir.to_owned(), Instant::now()));
                     let path = dir.join(&file.name);
                     let what = format!("{}: {why}; it is not read again soon", path.display());
-                    troubles.push(Trouble {
+                    troubles.push(CollectError {
                         collector: Collector::Counters,
-                        reason: Reason::Unsupported,
+                        reason: ErrorReason::Unsupported,
                         what,
                     });
                     false
                 }
-                Said::Gone => false,
-                Said::Failed(error) => {
+                FileValue::Gone => false,
+                FileValue::Failed(error) => {
                     troubles.push(trouble(&dir.join(&file.name), &error));
                     true
                 }
@@ -156,44 +160,46 @@ impl CounterFiles {
             self.names =
                 self.files.iter().filter(|file| file.has_value).map(|file| file.name.clone()).collect();
         }
-        Counters { names: self.names.clone(), values }
+        RawCounters { names: self.names.clone(), values }
     }
 }
 
-fn ask(access: &Access) -> Said {
+fn read_values(access: &FileAccess) -> FileValue {
     let mut text = [0; 64];
     let read = match access {
-        Access::Kept(file, _) => file.read_at(&mut text, 0),
-        Access::ByPath(path) => File::open(path).and_then(|file| file.read_at(&mut text, 0)),
+        FileAccess::Kept(file, _) => file.read_at(&mut text, 0),
+        FileAccess::ByPath(path) => File::open(path).and_then(|file| file.read_at(&mut text, 0)),
     };
     match read {
         Ok(length) => value(&String::from_utf8_lossy(&text[..length])),
         Err(error) => match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-            Some(rustix::io::Errno::NODEV | rustix::io::Errno::NOENT) => Said::Gone,
-            Some(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => Said::Never(error.to_string()),
-            _ => Said::Failed(error),
+            Some(rustix::io::Errno::NODEV | rustix::io::Errno::NOENT) => FileValue::Gone,
+            Some(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => {
+                FileValue::Never(error.to_string())
+            }
+            _ => FileValue::Failed(error),
         },
     }
 }
 
 /// A number, or the words of a driver that has none: `N/A (no PMA)`, nothing at all.
-fn value(text: &str) -> Said {
+fn value(text: &str) -> FileValue {
     match text.trim().parse() {
-        Ok(value) => Said::Value(value),
-        Err(_) => Said::Never(format!("holds {:?}, expected a number", text.trim())),
+        Ok(value) => FileValue::Value(value),
+        Err(_) => FileValue::Never(format!("holds {:?}, expected a number", text.trim())),
     }
 }
 
-fn trouble(path: &Path, error: &io::Error) -> Trouble {
-    let trouble = Trouble::new(Collector::Counters, error);
-    Trouble { what: format!("{}: {error}", path.display()), ..trouble }
+fn trouble(path: &Path, error: &io::Error) -> CollectError {
+    let trouble = CollectError::new(Collector::Counters, error);
+    CollectError { what: format!("{}: {error}", path.display()), ..trouble }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn named(counters: &Counters, name: &str) -> Option<u64> {
+    fn named(counters: &RawCounters, name: &str) -> Option<u64> {
         counters.iter().find(|counter| counter.0 == name).map(|counter| counter.1)
     }
 
@@ -212,13 +218,13 @@ mod tests {
         }
         fs::create_dir(dir.path().join("subdirectory")).unwrap();
         let mut troubles = Vec::new();
-        let mut files = CounterFiles::open(dir.path(), &Allowance::new(100), &mut troubles);
+        let mut files = CounterFiles::open(dir.path(), &OpenFileBudget::new(100), &mut troubles);
         let counters = files.read(dir.path(), &mut troubles);
         assert_eq!(counters.values.len(), 2, "{counters:?}");
         assert_eq!(named(&counters, "port_xmit_data"), Some(250));
         assert_eq!(named(&counters, "port_rcv_data"), Some(9007199254740993));
         assert_eq!(troubles.len(), 3, "{troubles:?}");
-        assert_eq!(troubles.iter().filter(|t| t.reason == Reason::Unsupported).count(), 2);
+        assert_eq!(troubles.iter().filter(|t| t.reason == ErrorReason::Unsupported).count(), 2);
 
         fs::write(dir.path().join("port_xmit_data"), "251\n").unwrap();
         troubles.clear();
@@ -232,7 +238,7 @@ mod tests {
     fn a_driver_without_counters_has_none() {
         let mut troubles = Vec::new();
         let dir = Path::new("/nonexistent");
-        let mut files = CounterFiles::open(dir, &Allowance::new(1), &mut troubles);
+        let mut files = CounterFiles::open(dir, &OpenFileBudget::new(1), &mut troubles);
         assert!(files.read(dir, &mut troubles).is_empty());
         assert!(troubles.is_empty());
     }
@@ -243,10 +249,10 @@ mod tests {
         for name in ["a", "b", "c"] {
             fs::write(dir.path().join(name), "1\n").unwrap();
         }
-        let (allowance, mut troubles) = (Allowance::new(2), Vec::new());
+        let (allowance, mut troubles) = (OpenFileBudget::new(2), Vec::new());
         let mut files = CounterFiles::open(dir.path(), &allowance, &mut troubles);
         let kept = |files: &CounterFiles| {
-            files.files.iter().filter(|file| matches!(file.access, Access::Kept(..))).count()
+            files.files.iter().filter(|file| matches!(file.access, FileAccess::Kept(..))).count()
         };
         assert_eq!(kept(&files), 2);
         assert_eq!(files.read(dir.path(), &mut troubles).values.len(), 3);
@@ -263,13 +269,13 @@ mod tests {
     fn a_counter_that_had_a_value_is_asked_again_whatever_it_says_now() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("port_rcv_data");
-        let (allowance, mut troubles) = (Allowance::new(9), Vec::new());
+        let (allowance, mut troubles) = (OpenFileBudget::new(9), Vec::new());
         fs::write(&file, "7\n").unwrap();
         let mut files = CounterFiles::open(dir.path(), &allowance, &mut troubles);
         assert_eq!(files.read(dir.path(), &mut troubles).values, [7]);
         fs::write(&file, "").unwrap();
         assert!(files.read(dir.path(), &mut troubles).is_empty());
-        assert!(troubles.len() == 1 && troubles[0].reason == Reason::Refused, "{troubles:?}");
+        assert!(troubles.len() == 1 && troubles[0].reason == ErrorReason::Refused, "{troubles:?}");
         fs::write(&file, "9\n").unwrap();
         assert_eq!(files.read(dir.path(), &mut troubles).values, [9]);
     }
@@ -278,14 +284,14 @@ mod tests {
     fn files_without_a_value_are_tried_again_after_long() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("symbol_error");
-        let (allowance, mut troubles) = (Allowance::new(1), Vec::new());
+        let (allowance, mut troubles) = (OpenFileBudget::new(1), Vec::new());
         fs::write(&file, "").unwrap();
         let mut files = CounterFiles::open(dir.path(), &allowance, &mut troubles);
         assert!(files.read(dir.path(), &mut troubles).is_empty());
         fs::write(&file, "3\n").unwrap();
         files.try_again(&allowance, &mut troubles);
         assert!(files.read(dir.path(), &mut troubles).is_empty(), "too early");
-        let long_ago = Instant::now().checked_sub(2 * REFUSED).unwrap();
+        let long_ago = Instant::now().checked_sub(2 * RETRY_UNREADABLE_AFTER).unwrap();
         files.refused = Some((dir.path().to_owned(), long_ago));
         files.try_again(&allowance, &mut troubles);
         assert_eq!(files.read(dir.path(), &mut troubles).values, [3]);

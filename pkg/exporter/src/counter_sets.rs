@@ -16,18 +16,18 @@ use rdma::{
 use sysfs::Sysfs;
 
 use crate::{
-    Attribution, Collector, Counters, Holder, Objects, Pod, Reason, Trouble,
-    layout::Layouts,
-    ledger::{Ledger, turn},
-    sheet::Sheet,
-    usage::Whose,
+    Attribution, CollectError, Collector, DeviceResources, ErrorReason, PodInfo, RawCounters, ResourceHolder,
+    layout::CounterLayouts,
+    ledger::{CounterHistory, unwrap_counter},
+    sheet::CounterValues,
+    usage::HolderResolver,
 };
 
 /// The ports whose queue pairs programs made; `None` of a kernel that does not tell.
-pub(crate) type Ports = BTreeSet<Option<u32>>;
+pub(crate) type UserPorts = BTreeSet<Option<u32>>;
 
 /// The ports that programs have queue pairs on.
-pub(crate) fn ports_in_use(objects: &Objects) -> Ports {
+pub(crate) fn ports_in_use(objects: &DeviceResources) -> UserPorts {
     let users = objects.queue_pairs.iter().filter(|pair| !matches!(pair.owner, ResourceOwner::Kernel(_)));
     users.map(|pair| pair.port).collect()
 }
@@ -37,52 +37,52 @@ pub(crate) fn ports_in_use(objects: &Objects) -> Ports {
 pub(crate) fn read(
     node: &Sysfs,
     device: &Device,
-    in_use: &Ports,
-    troubles: &mut Vec<Trouble>,
+    in_use: &UserPorts,
+    troubles: &mut Vec<CollectError>,
 ) -> Option<Vec<CounterSet>> {
     if in_use.is_empty() {
         return Some(Vec::new());
     }
-    match ask(node, device, in_use, troubles) {
+    match query(node, device, in_use, troubles) {
         Ok(sets) => Some(sets),
         Err(rdma::Error::NoSuchDevice { .. }) => None,
         Err(error) => {
-            troubles.push(Trouble::new(Collector::PidCounters, &error));
+            troubles.push(CollectError::new(Collector::PidCounters, &error));
             None
         }
     }
 }
 
-fn ask(
+fn query(
     node: &Sysfs,
     device: &Device,
-    in_use: &Ports,
-    troubles: &mut Vec<Trouble>,
+    in_use: &UserPorts,
+    troubles: &mut Vec<CollectError>,
 ) -> Result<Vec<CounterSet>, rdma::Error> {
     let mut socket = rdma::open(node)?;
     let sets = resource::counter_sets(&mut socket, device)?.unwrap_or_default();
     for port in unbound(in_use, &sets) {
         let mode = resource::counter_mode(&mut socket, device, port)?;
         if mode.is_some_and(|mode| mode.bind == BindMode::Auto) {
-            troubles.push(does_not_bind(&device.name, port));
+            troubles.push(driver_does_not_bind(&device.name, port));
         }
     }
     Ok(sets)
 }
 
 /// The ports whose queue pairs have no set.
-fn unbound(in_use: &Ports, sets: &[CounterSet]) -> Vec<u32> {
+fn unbound(in_use: &UserPorts, sets: &[CounterSet]) -> Vec<u32> {
     let is_bound = |port: &u32| sets.iter().any(|set| set.port == Some(*port));
     in_use.iter().copied().flatten().filter(|port| !is_bound(port)).collect()
 }
 
 /// A driver that cannot bind does not say so when it is told to.
-fn does_not_bind(device: &str, port: u32) -> Trouble {
+fn driver_does_not_bind(device: &str, port: u32) -> CollectError {
     let what = format!(
         "counter sets of RDMA device {device}, port {port}: the kernel is to bind queue pairs, and none is bound: the \
          driver does not bind, or all were made before it was told to"
     );
-    Trouble { collector: Collector::PidCounters, reason: Reason::Unsupported, what }
+    CollectError { collector: Collector::PidCounters, reason: ErrorReason::Unsupported, what }
 }
 
 /// Counters by the driver's names.
@@ -91,15 +91,15 @@ type Values = BTreeMap<String, u64>;
 /// The sets of the last collection, and what each pod's sets have counted so far.
 #[derive(Debug, Default)]
 pub(crate) struct CounterSets {
-    devices: HashMap<u32, HashMap<u32, Known>>,
-    totals: BTreeMap<Arc<Pod>, BTreeMap<(String, u32), Values>>,
+    devices: HashMap<u32, HashMap<u32, LastCounterSet>>,
+    totals: BTreeMap<Arc<PodInfo>, BTreeMap<(String, u32), Values>>,
 }
 
 /// A set as it was last read.
 #[derive(Debug)]
-struct Known {
+struct LastCounterSet {
     port: u32,
-    pod: Option<Arc<Pod>>,
+    pod: Option<Arc<PodInfo>>,
     values: Values,
 }
 
@@ -109,7 +109,7 @@ impl CounterSets {
         &mut self,
         device: &Device,
         sets: &[CounterSet],
-        mut whose: impl FnMut(&CounterSet) -> Option<Arc<Pod>>,
+        mut whose: impl FnMut(&CounterSet) -> Option<Arc<PodInfo>>,
     ) {
         // What was counted before the first reading may have been told already, by an exporter before this one.
         let is_first = !self.devices.contains_key(&device.index);
@@ -125,17 +125,17 @@ impl CounterSets {
                 self.add(pod, (device.name.clone(), port), &set.counters, kept.as_ref(), is_first);
             }
             let values = set.counters.iter().map(|counter| (counter.name.clone(), counter.value)).collect();
-            now.insert(set.id, Known { port, pod, values });
+            now.insert(set.id, LastCounterSet { port, pod, values });
         }
         self.devices.insert(device.index, now);
     }
 
     fn add(
         &mut self,
-        pod: &Arc<Pod>,
+        pod: &Arc<PodInfo>,
         port: (String, u32),
         counters: &[HwCounter],
-        before: Option<&Known>,
+        before: Option<&LastCounterSet>,
         is_first: bool,
     ) {
         let totals = self.totals.entry(pod.clone()).or_default().entry(port).or_default();
@@ -146,24 +146,25 @@ impl CounterSets {
                 None => 0, // it began to count when its first queue pair was made
             };
             let total = totals.entry(name.clone()).or_default();
-            *total = total.wrapping_add(turn(true, before, 0, *value).1);
+            *total = total.wrapping_add(unwrap_counter(true, before, 0, *value).1);
         }
     }
 
     /// Forgets pods that are gone, and devices.
-    pub(crate) fn forget(&mut self, lives: impl Fn(&Pod) -> bool, is_there: impl Fn(u32) -> bool) {
+    pub(crate) fn forget(&mut self, lives: impl Fn(&PodInfo) -> bool, is_there: impl Fn(u32) -> bool) {
         self.totals.retain(|pod, _| lives(pod));
         self.devices.retain(|device, _| is_there(*device));
     }
 
     /// Shows pods' totals in their accounts.
-    pub(crate) fn settle(&self, layouts: &mut Layouts, ledger: &mut Ledger) {
+    pub(crate) fn publish_totals(&self, layouts: &mut CounterLayouts, ledger: &mut CounterHistory) {
         for (pod, ports) in &self.totals {
             for ((device, port), totals) in ports {
-                let counters: Counters = totals.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-                let none = Counters::default();
-                let sheet = Sheet::of([&counters, &none, &none], layouts, None);
-                ledger.replace(pod.clone(), (device.clone(), *port, Attribution::PidCounter), sheet);
+                let counters: RawCounters =
+                    totals.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+                let none = RawCounters::default();
+                let sheet = CounterValues::of([&counters, &none, &none], layouts, None);
+                ledger.set_account(pod.clone(), (device.clone(), *port, Attribution::PidCounter), sheet);
             }
         }
     }
@@ -177,15 +178,19 @@ fn is_of_one_process(set: &CounterSet, is_known: bool) -> bool {
 }
 
 /// Whether a set may still be the same: its pod may have been unknown, and get its name.
-fn is_same(before: Option<&Arc<Pod>>, now: Option<&Arc<Pod>>) -> bool {
+fn is_same(before: Option<&Arc<PodInfo>>, now: Option<&Arc<PodInfo>>) -> bool {
     before.zip(now).is_none_or(|(before, now)| before == now || before.uid.is_some() && before.uid == now.uid)
 }
 
 /// The pod of a set: the one of the thread, or of any of its queue pairs.
-pub(crate) fn pod(set: &CounterSet, whose: &mut Whose<'_>, pairs: &HashMap<u32, Holder>) -> Option<Arc<Pod>> {
+pub(crate) fn pod(
+    set: &CounterSet,
+    whose: &mut HolderResolver<'_>,
+    pairs: &HashMap<u32, ResourceHolder>,
+) -> Option<Arc<PodInfo>> {
     let by_pairs = || set.queue_pairs.iter().find_map(|number| pairs.get(number).cloned());
     match whose.maker(&set.owner).or_else(by_pairs) {
-        Some(Holder::Pod(pod)) => Some(pod),
+        Some(ResourceHolder::Pod(pod)) => Some(pod),
         _ => None,
     }
 }
@@ -200,10 +205,10 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Test {
+    struct CounterSetsTest {
         sets: CounterSets,
-        layouts: Layouts,
-        ledger: Ledger,
+        layouts: CounterLayouts,
+        ledger: CounterHistory,
     }
 
     fn device() -> Device {
@@ -220,8 +225,8 @@ mod tests {
         }
     }
 
-    fn pod(name: &str, uid: &str) -> Arc<Pod> {
-        Arc::new(Pod { namespace: "ml".into(), name: name.into(), uid: Some(uid.into()) })
+    fn pod(name: &str, uid: &str) -> Arc<PodInfo> {
+        Arc::new(PodInfo { namespace: "ml".into(), name: name.into(), uid: Some(uid.into()) })
     }
 
     /// A set of a thread, whose number is that of its pod's UID.
@@ -244,13 +249,13 @@ mod tests {
         set(id, thread, &[("local_ack_timeout_err", value)])
     }
 
-    impl Test {
+    impl CounterSetsTest {
         fn enter(&mut self, sets: &[CounterSet]) {
             self.sets.enter(&device(), sets, |set| match set.owner {
                 ResourceOwner::Process(thread) => Some(pod("a", &thread.to_string())),
                 _ => None,
             });
-            self.sets.settle(&mut self.layouts, &mut self.ledger);
+            self.sets.publish_totals(&mut self.layouts, &mut self.ledger);
         }
 
         /// What a pod's account shows: the driver's names and their values.
@@ -268,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_sets_of_a_pod_count_adds_up_and_stays_when_they_end() {
-        let mut test = Test::default();
+        let mut test = CounterSetsTest::default();
         test.enter(&[]);
         test.enter(&[retries(1, 304, 10), retries(2, 304, 5)]);
         assert_eq!(test.retries("304"), Some(15), "each began when its first queue pair was made");
@@ -283,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_was_counted_before_the_first_reading_is_not_told_again() {
-        let mut test = Test::default();
+        let mut test = CounterSetsTest::default();
         test.enter(&[retries(1, 304, 1000)]);
         assert_eq!(test.retries("304"), Some(0));
         test.enter(&[retries(1, 304, 1003)]);
@@ -292,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_number_that_is_used_again_counts_neither_twice_nor_for_the_former_pod() {
-        let mut test = Test::default();
+        let mut test = CounterSetsTest::default();
         test.enter(&[]);
         test.enter(&[retries(1, 304, 10)]);
         test.enter(&[retries(1, 305, 12)]);
@@ -303,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_counter_of_32_bits_that_turns_over_goes_on() {
-        let mut test = Test::default();
+        let mut test = CounterSetsTest::default();
         test.enter(&[]);
         test.enter(&[retries(1, 304, 4294967290)]);
         test.enter(&[retries(1, 304, 4)]);
@@ -312,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_set_whose_thread_ended_is_still_its_pod_s() {
-        let mut test = Test::default();
+        let mut test = CounterSetsTest::default();
         test.enter(&[]);
         test.enter(&[retries(1, 304, 10)]);
         let orphan =
@@ -323,26 +328,26 @@ mod tests {
 
     #[test]
     fn sets_of_a_type_and_an_operator_s_own_are_no_pod_s() {
-        let mut test = Test::default();
+        let mut test = CounterSetsTest::default();
         test.enter(&[]);
         let by_type =
             CounterSet { owner: ResourceOwner::Unknown, kind: Some(QpType::Rc), ..retries(1, 0, 9) };
         let manual = CounterSet { mode: BindMode::Manual, ..retries(2, 304, 9) };
         test.sets.enter(&device(), &[by_type, manual], |_| Some(pod("a", "304")));
-        test.sets.settle(&mut test.layouts, &mut test.ledger);
+        test.sets.publish_totals(&mut test.layouts, &mut test.ledger);
         assert_eq!(test.retries("304"), None);
     }
 
     #[test]
     fn bytes_are_there_where_optional_counters_are_and_absent_elsewhere() {
-        use crate::catalogue::{Direction::Transmit, Role};
-        let mut test = Test::default();
+        use crate::catalogue::{CommonMetric, Direction::Transmit};
+        let mut test = CounterSetsTest::default();
         test.enter(&[]);
         let more = set(2, 305, &[("local_ack_timeout_err", 1), ("rdma_tx_bytes", 4096)]);
         test.enter(&[retries(1, 304, 1), retries(3, 305, 1), more]);
         let sum = |uid: &str| {
             let account = &test.ledger.accounts()[&pod("a", uid)];
-            account.values().next().unwrap().sum(Role::Bytes(Transmit))
+            account.values().next().unwrap().sum(CommonMetric::Bytes(Transmit))
         };
         assert_eq!((sum("304"), sum("305")), (None, Some(4096)));
         assert_eq!(test.account("305").iter().map(|(_, value)| value).sum::<u64>(), 4098);
@@ -350,10 +355,10 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_gone_is_forgotten_and_one_of_its_name_starts_anew() {
-        let mut test = Test::default();
+        let mut test = CounterSetsTest::default();
         test.enter(&[]);
         test.enter(&[retries(1, 304, 10)]);
-        let lives = |pod: &Pod| pod.uid.as_deref() != Some("304");
+        let lives = |pod: &PodInfo| pod.uid.as_deref() != Some("304");
         test.sets.forget(lives, |_| true);
         test.ledger.forget(lives);
         test.enter(&[retries(2, 305, 1)]);
@@ -362,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_device_that_came_again_is_read_for_the_first_time() {
-        let mut test = Test::default();
+        let mut test = CounterSetsTest::default();
         test.enter(&[]);
         test.enter(&[retries(1, 304, 10)]);
         test.sets.forget(|_| true, |_| false);
@@ -385,14 +390,14 @@ mod tests {
             receive_psn: None,
         };
         let user = |port| pair(Some(port), ResourceOwner::Process(304));
-        let objects = Objects {
+        let objects = DeviceResources {
             queue_pairs: vec![
                 user(1),
                 user(2),
                 pair(Some(3), ResourceOwner::Kernel("ib_core".into())),
                 pair(None, ResourceOwner::Unknown),
             ],
-            ..Objects::default()
+            ..DeviceResources::default()
         };
         let in_use = ports_in_use(&objects);
         assert_eq!(unbound(&in_use, &[retries(1, 304, 0)]), [2]);

@@ -8,7 +8,7 @@ use sysfs::{Function, Sysfs};
 
 /// The hardware behind an RDMA device. What sysfs does not tell is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Facts {
+pub struct DeviceInfo {
     /// The driver of its function.
     pub driver: Option<String>,
     /// Its PCI or auxiliary function.
@@ -25,7 +25,7 @@ pub struct Facts {
     pub pf_link: Option<String>,
 }
 
-impl Facts {
+impl DeviceInfo {
     /// Reads them: `place` is the sysfs of the device's namespace, `node` the node's. Each that cannot be read is
     /// absent: none is worth losing the others.
     pub(crate) fn read(place: &Sysfs, node: &Sysfs, device: &str) -> Self {
@@ -97,7 +97,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let sysfs = card(root.path());
         for (device, link) in [("mlx5_0", "eth0"), ("mlx5_1", "eth1")] {
-            let facts = Facts::read(&sysfs, &sysfs, device);
+            let facts = DeviceInfo::read(&sysfs, &sysfs, device);
             assert!(!facts.is_vf, "{device}: its GUID differs from the card's, but it is no VF");
             assert_eq!(facts.pf_device.as_deref(), Some(device));
             assert_eq!(facts.pf_link.as_deref(), Some(link));
@@ -108,7 +108,7 @@ mod tests {
     fn the_parent_of_a_vf_is_the_uplink_and_no_representor() {
         let root = tempfile::tempdir().unwrap();
         let sysfs = card(root.path());
-        let facts = Facts::read(&sysfs, &sysfs, "mlx5_2");
+        let facts = DeviceInfo::read(&sysfs, &sysfs, "mlx5_2");
         assert!(facts.is_vf);
         assert_eq!(facts.pf_link.as_deref(), Some("eth1"));
         assert_eq!(facts.pf_device.as_deref(), Some("mlx5_1"));
@@ -122,7 +122,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("class/infiniband/rxe0")).unwrap();
         let sysfs = Sysfs::at(root.path());
-        let facts = Facts::read(&sysfs, &sysfs, "rxe0");
-        assert_eq!(facts, Facts { pf_device: Some("rxe0".into()), ..Facts::default() });
+        let facts = DeviceInfo::read(&sysfs, &sysfs, "rxe0");
+        assert_eq!(facts, DeviceInfo { pf_device: Some("rxe0".into()), ..DeviceInfo::default() });
     }
 }

@@ -12,65 +12,78 @@ mod spiderpool;
 
 use std::sync::Arc;
 
-use exposition::{Exposition, Kind, Labels, LabelsBuilder};
+use exposition::{Exposition, LabelSet, LabelsBuilder, MetricType};
 
-use crate::{DeviceReport, Pod, Report, ledger::Ledger};
+use crate::{DeviceSnapshot, NodeSnapshot, PodInfo, ledger::CounterHistory};
 
 /// Tells of one report after another; what does not change is made once.
 #[derive(Debug, Default)]
-pub(crate) struct Teller {
+pub(crate) struct FamilyWriter {
     /// The families met so far.
     template: Exposition,
-    series: series::KnownSeries,
+    series: series::SeriesCache,
 }
 
-impl Teller {
+impl FamilyWriter {
     /// Everything that is told of a node.
-    pub(crate) fn tell(&mut self, report: &Report, ledger: &Ledger, spiderpool: bool) -> Exposition {
-        let node = Labels::of([("node", report.node.as_str())]);
+    pub(crate) fn write(
+        &mut self,
+        report: &NodeSnapshot,
+        ledger: &CounterHistory,
+        spiderpool: bool,
+    ) -> Exposition {
+        let node = LabelSet::of([("node", report.node.as_str())]);
         counters::prepare(self, report, ledger, &node);
-        let mut families = Exposition::like(&self.template);
-        health::tell(&mut families, report, &node);
-        let known = |device: &DeviceReport| self.series.devices.get(&device.reading.device.index);
+        let mut families = Exposition::with_same_families(&self.template);
+        health::write(&mut families, report, &node);
+        let known = |device: &DeviceSnapshot| self.series.devices.get(&device.reading.device.index);
         let devices = report.devices.iter();
         let devices: Vec<_> = devices.filter_map(|d| Some((&d.reading, known(d)?))).collect();
-        device::tell(&mut families, &devices);
-        port::tell(&mut families, &devices);
-        counters::tell(&mut families, self, report, ledger, &node);
-        pods::tell(&mut families, report, &node);
-        addresses::tell(&mut families, report, &node);
-        self.template.expect(&families);
+        device::write(&mut families, &devices);
+        port::write(&mut families, &devices);
+        counters::write(&mut families, self, report, ledger, &node);
+        pods::write(&mut families, report, &node);
+        addresses::write(&mut families, report, &node);
+        self.template.reserve_like(&families);
         if spiderpool {
-            spiderpool::tell(&mut families, report);
+            spiderpool::write(&mut families, report);
         }
         families
     }
 }
 
-fn with_pod(labels: LabelsBuilder, pod: Option<&Arc<Pod>>) -> LabelsBuilder {
+fn with_pod(labels: LabelsBuilder, pod: Option<&Arc<PodInfo>>) -> LabelsBuilder {
     let Some(pod) = pod else { return labels };
     labels.with_some("pod_namespace", Some(&pod.namespace)).with("pod_name", &pod.name)
 }
 
 /// A gauge.
-fn gauge<'a>(families: &'a mut Exposition, name: &str, help: &'static str) -> &'a mut exposition::Family {
-    families.family(name, Kind::Gauge, help)
+fn gauge<'a>(
+    families: &'a mut Exposition,
+    name: &str,
+    help: &'static str,
+) -> &'a mut exposition::MetricFamily {
+    families.family(name, MetricType::Gauge, help)
 }
 
 /// A counter.
-fn counter<'a>(families: &'a mut Exposition, name: &str, help: &'static str) -> &'a mut exposition::Family {
-    families.family(name, Kind::Counter, help)
+fn counter<'a>(
+    families: &'a mut Exposition,
+    name: &str,
+    help: &'static str,
+) -> &'a mut exposition::MetricFamily {
+    families.family(name, MetricType::Counter, help)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::UNIX_EPOCH;
 
-    use exposition::Format;
+    use exposition::ExpositionFormat;
     use rdma::{Device, Guid, PortState};
 
     use super::*;
-    use crate::{Counters, DeviceReading, DeviceReport, Facts, PortReading, layout::tests::port};
+    use crate::{DeviceInfo, DeviceReading, DeviceSnapshot, PortReading, RawCounters, layout::tests::port};
 
     /// A device with these ports, which are counted from 1.
     fn device(ports: Vec<PortReading>) -> DeviceReading {
@@ -93,9 +106,9 @@ mod tests {
                 ports: 2,
                 adaptive_moderation: None,
             },
-            facts: Arc::new(Facts::default()),
+            facts: Arc::new(DeviceInfo::default()),
             ports: numbered.collect(),
-            counters: Counters::default(),
+            counters: RawCounters::default(),
             traffic_class: None,
             resources: None,
             objects: None,
@@ -104,9 +117,11 @@ mod tests {
 
     /// The series of a metric, as they are told.
     fn told(reading: &DeviceReading, metric: &str) -> Vec<String> {
-        let mut report = Report::new("n".into(), UNIX_EPOCH);
-        report.devices.push(DeviceReport::new(reading.clone(), None));
-        let text = Teller::default().tell(&report, &Ledger::default(), false).encode(Format::Text);
+        let mut report = NodeSnapshot::new("n".into(), UNIX_EPOCH);
+        report.devices.push(DeviceSnapshot::new(reading.clone(), None));
+        let text = FamilyWriter::default()
+            .write(&report, &CounterHistory::default(), false)
+            .encode(ExpositionFormat::Text);
         let of_metric = |line: &&str| line.starts_with(&format!("{metric}{{"));
         text.lines().filter(of_metric).map(str::to_owned).collect()
     }

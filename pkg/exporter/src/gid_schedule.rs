@@ -9,9 +9,9 @@ use std::{
 use podmap::Entry;
 
 /// A GID table that is younger is not read again, if no pod comes or goes on its device.
-const GIDS_AGE: Duration = Duration::from_secs(30);
+const GID_TABLE_TTL: Duration = Duration::from_secs(30);
 /// In this time each table is read at least once. A table has hundreds of files, so a collection reads a few of them.
-const GIDS_ROUND: Duration = Duration::from_secs(600);
+const GID_TABLE_PERIOD: Duration = Duration::from_secs(600);
 
 /// Which GID tables are read in a collection.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl GidSchedule {
         now: &Arc<[Entry]>,
     ) -> GidPlan {
         read.sort_unstable();
-        let newest_due = Instant::now().checked_sub(GIDS_AGE);
+        let newest_due = Instant::now().checked_sub(GID_TABLE_TTL);
         let limit = read.get(self.at_a_time(read.len())).copied();
         let before = match (newest_due, limit) {
             (Some(due), Some(limit)) => due.min(limit),
@@ -54,8 +54,8 @@ impl GidSchedule {
     /// How many of so many tables are read in this collection.
     fn at_a_time(&mut self, tables: usize) -> usize {
         let elapsed = self.last.replace(Instant::now()).map_or(Duration::ZERO, |last| last.elapsed());
-        let elapsed = elapsed.min(GIDS_ROUND).as_millis();
-        let share = tables as u128 * elapsed / GIDS_ROUND.as_millis() + 1;
+        let elapsed = elapsed.min(GID_TABLE_PERIOD).as_millis();
+        let share = tables as u128 * elapsed / GID_TABLE_PERIOD.as_millis() + 1;
         usize::try_from(share).unwrap_or(usize::MAX)
     }
 }

@@ -5,19 +5,19 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::{Collector, Collectors, Reason, Trouble, collector::Spent};
+use crate::{CollectError, Collector, CollectorSet, ErrorReason, collector::CollectorTimes};
 
 /// How the collectors are, over time.
 #[derive(Debug, Default)]
-pub(crate) struct Health {
-    errors: BTreeMap<(Collector, Reason), u64>,
+pub(crate) struct CollectorHealth {
+    errors: BTreeMap<(Collector, ErrorReason), u64>,
     last_success: BTreeMap<Collector, SystemTime>,
-    told: HashSet<(Collector, Reason, String)>,
+    told: HashSet<(Collector, ErrorReason, String)>,
 }
 
 /// How a collector did its work this time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Outcome {
+pub struct CollectorStatus {
     /// Whether it could read everything.
     pub succeeded: bool,
     /// How long it took, added up over all devices.
@@ -26,14 +26,14 @@ pub struct Outcome {
     pub last_success: Option<SystemTime>,
 }
 
-impl Health {
+impl CollectorHealth {
     /// Takes down what went wrong, and says each new trouble once in the log.
-    pub(crate) fn note(
+    pub(crate) fn record(
         &mut self,
-        collectors: Collectors,
-        troubles: &[Trouble],
-        spent: &Spent,
-    ) -> BTreeMap<Collector, Outcome> {
+        collectors: CollectorSet,
+        troubles: &[CollectError],
+        spent: &CollectorTimes,
+    ) -> BTreeMap<Collector, CollectorStatus> {
         let mut told = HashSet::new();
         for trouble in troubles {
             *self.errors.entry((trouble.collector, trouble.reason)).or_default() += 1;
@@ -49,17 +49,22 @@ impl Health {
         collectors.iter().map(|collector| (collector, self.outcome(collector, troubles, spent))).collect()
     }
 
-    fn outcome(&mut self, collector: Collector, troubles: &[Trouble], spent: &Spent) -> Outcome {
-        let succeeded = !troubles.iter().any(|t| t.collector == collector && t.reason.is_failure());
+    fn outcome(
+        &mut self,
+        collector: Collector,
+        troubles: &[CollectError],
+        spent: &CollectorTimes,
+    ) -> CollectorStatus {
+        let succeeded = !troubles.iter().any(|t| t.collector == collector && t.reason.counts_as_failure());
         if succeeded {
             self.last_success.insert(collector, SystemTime::now());
         }
         let last_success = self.last_success.get(&collector).copied();
-        Outcome { succeeded, spent: spent.of(collector), last_success }
+        CollectorStatus { succeeded, spent: spent.of(collector), last_success }
     }
 
     /// How often each collector failed for each reason.
-    pub(crate) fn errors(&self) -> impl Iterator<Item = ((Collector, Reason), u64)> {
+    pub(crate) fn errors(&self) -> impl Iterator<Item = ((Collector, ErrorReason), u64)> {
         self.errors.iter().map(|(key, count)| (*key, *count))
     }
 }
@@ -70,10 +75,11 @@ mod tests {
 
     #[test]
     fn a_collector_fails_for_itself_alone() {
-        let mut health = Health::default();
-        let trouble = |reason| Trouble { collector: Collector::HwCounters, reason, what: "x: y".into() };
-        let troubles = [trouble(Reason::Timeout), trouble(Reason::Timeout), trouble(Reason::Unsupported)];
-        let outcomes = health.note(Collectors::default(), &troubles, &Spent::default());
+        let mut health = CollectorHealth::default();
+        let trouble = |reason| CollectError { collector: Collector::HwCounters, reason, what: "x: y".into() };
+        let troubles =
+            [trouble(ErrorReason::Timeout), trouble(ErrorReason::Timeout), trouble(ErrorReason::Unsupported)];
+        let outcomes = health.record(CollectorSet::default(), &troubles, &CollectorTimes::default());
         assert!(!outcomes[&Collector::HwCounters].succeeded && outcomes[&Collector::Counters].succeeded);
         assert_eq!(outcomes[&Collector::HwCounters].last_success, None);
         assert!(outcomes[&Collector::Counters].last_success.is_some());

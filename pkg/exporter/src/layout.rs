@@ -3,38 +3,38 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    Collector, Reason, Trouble,
-    catalogue::{Catalogue, Metric, Role, Source},
-    reading::Names,
+    CollectError, Collector, ErrorReason,
+    catalogue::{CommonMetric, CounterSource, MetricCatalogue, MetricDescriptor},
+    reading::CounterNames,
 };
 
 /// The names of a port's counters, by source.
-pub(crate) type Sources = [Names; 3];
+pub(crate) type SourceNames = [CounterNames; 3];
 
 /// What the counters of a port are. The ports of one driver share it: names are looked up once, not in each collection.
 #[derive(Debug)]
-pub(crate) struct Layout {
-    sources: Sources,
+pub(crate) struct CounterLayout {
+    sources: SourceNames,
     /// Those that are shown.
-    pub(crate) shown: Vec<Shown>,
+    pub(crate) shown: Vec<ExposedCounter>,
     /// What means the same on every driver.
-    pub(crate) sums: Vec<Sum>,
+    pub(crate) sums: Vec<CommonSum>,
     /// Those that have no metric's name of their own.
-    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) troubles: Vec<CollectError>,
 }
 
 /// A counter that is shown.
 #[derive(Debug, Clone)]
-pub(crate) struct Shown {
-    pub(crate) metric: Arc<Metric>,
+pub(crate) struct ExposedCounter {
+    pub(crate) metric: Arc<MetricDescriptor>,
     /// Its place among all counters.
     pub(crate) at: usize,
 }
 
 /// Something that means the same on every driver: the sum of some counters.
 #[derive(Debug, Clone)]
-pub(crate) struct Sum {
-    pub(crate) role: Role,
+pub(crate) struct CommonSum {
+    pub(crate) role: CommonMetric,
     pub(crate) priority: Option<String>,
     /// How well known its source is; 0 is best.
     rank: u8,
@@ -44,35 +44,40 @@ pub(crate) struct Sum {
 
 /// From what a sum is made: another source, or a part less, would be another number, which Prometheus would take for a
 /// counter that began anew.
-pub(crate) type Making = (u8, usize);
+pub(crate) type SumComposition = (u8, usize);
 
 /// The layouts met so far: as many as there are drivers, and a few more.
 #[derive(Debug, Default)]
-pub(crate) struct Layouts {
-    catalogue: Catalogue,
-    met: Vec<Arc<Layout>>,
+pub(crate) struct CounterLayouts {
+    catalogue: MetricCatalogue,
+    met: Vec<Arc<CounterLayout>>,
 }
 
-impl Layouts {
+impl CounterLayouts {
     /// The layout of a port; `last` is the one it had.
-    pub(crate) fn of(&mut self, sources: Sources, last: Option<&Arc<Layout>>) -> Arc<Layout> {
-        let same = |layout: &&Arc<Layout>| layout.is_of(&sources);
+    pub(crate) fn of(
+        &mut self,
+        sources: SourceNames,
+        last: Option<&Arc<CounterLayout>>,
+    ) -> Arc<CounterLayout> {
+        let same = |layout: &&Arc<CounterLayout>| layout.is_of(&sources);
         if let Some(layout) = last.filter(same).or_else(|| self.met.iter().find(same)) {
             return layout.clone();
         }
         self.met.retain(|layout| Arc::strong_count(layout) > 1);
-        let layout = Arc::new(Layout::new(sources, &mut self.catalogue));
+        let layout = Arc::new(CounterLayout::new(sources, &mut self.catalogue));
         self.met.push(layout.clone());
         layout
     }
 }
 
-impl Layout {
-    fn new(sources: Sources, catalogue: &mut Catalogue) -> Self {
+impl CounterLayout {
+    fn new(sources: SourceNames, catalogue: &mut MetricCatalogue) -> Self {
         let mut layout = Self { sources, shown: Vec::new(), sums: Vec::new(), troubles: Vec::new() };
         let mut first = 0;
-        for (source, names) in
-            [Source::Hardware, Source::Standard, Source::Link].into_iter().zip(layout.sources.clone())
+        for (source, names) in [CounterSource::Hardware, CounterSource::Standard, CounterSource::Link]
+            .into_iter()
+            .zip(layout.sources.clone())
         {
             let former = layout.shown.len();
             for (at, name) in names.iter().enumerate() {
@@ -86,21 +91,21 @@ impl Layout {
         layout
     }
 
-    fn show(&mut self, metric: Arc<Metric>, at: usize, former: usize, name: &str) {
+    fn show(&mut self, metric: Arc<MetricDescriptor>, at: usize, former: usize, name: &str) {
         match self.same_series(&metric) {
-            None => self.shown.push(Shown { metric, at }),
+            None => self.shown.push(ExposedCounter { metric, at }),
             // Two sources tell the same: the first is the driver's own.
             Some(place) if place < former => {}
             Some(_) => {
                 let what = format!("{name} is not shown: another counter has its metric's name");
                 let collector = Collector::HwCounters;
-                self.troubles.push(Trouble { collector, reason: Reason::Collision, what });
+                self.troubles.push(CollectError { collector, reason: ErrorReason::Collision, what });
             }
         }
     }
 
     /// The same counters with fewer sums.
-    pub(crate) fn without_sums(&self, keep: impl Fn(&Sum) -> bool) -> Self {
+    pub(crate) fn without_sums(&self, keep: impl Fn(&CommonSum) -> bool) -> Self {
         Self {
             sources: self.sources.clone(),
             shown: self.shown.clone(),
@@ -115,32 +120,32 @@ impl Layout {
     }
 
     /// Whether a metric is shown.
-    pub(crate) fn shows(&self, metric: &Arc<Metric>) -> bool {
+    pub(crate) fn shows(&self, metric: &Arc<MetricDescriptor>) -> bool {
         self.shown.iter().any(|shown| Arc::ptr_eq(&shown.metric, metric))
     }
 
     /// Where the series is that a metric would be.
-    fn same_series(&self, metric: &Metric) -> Option<usize> {
+    fn same_series(&self, metric: &MetricDescriptor) -> Option<usize> {
         metric.family.as_ref()?;
-        let of = |metric: &Metric| (metric.family.clone(), metric.priority.clone());
+        let of = |metric: &MetricDescriptor| (metric.family.clone(), metric.priority.clone());
         self.shown.iter().position(|shown| of(&shown.metric) == of(metric))
     }
 
     /// Names that are kept are the same values; only those that were read anew must be compared.
-    fn is_of(&self, sources: &Sources) -> bool {
+    fn is_of(&self, sources: &SourceNames) -> bool {
         self.sources.iter().zip(sources).all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
     }
 }
 
 /// What counters of several sources mean alike, and of which priority.
-type Meaning<'a> = (Role, Option<&'a str>);
+type CommonMeaning<'a> = (CommonMetric, Option<&'a str>);
 /// How well known a source is, the best first, and what of it is added up.
-type Parts = (u8, Vec<(usize, u64)>);
+type SumParts = (u8, Vec<(usize, u64)>);
 
 /// Among several sources of the same the best known counts; of equals, the sum.
-fn sums(shown: &[Shown]) -> Vec<Sum> {
-    let mut best: BTreeMap<Meaning<'_>, Parts> = BTreeMap::new();
-    for (place, Shown { metric, .. }) in shown.iter().enumerate() {
+fn sums(shown: &[ExposedCounter]) -> Vec<CommonSum> {
+    let mut best: BTreeMap<CommonMeaning<'_>, SumParts> = BTreeMap::new();
+    for (place, ExposedCounter { metric, .. }) in shown.iter().enumerate() {
         let Some(role) = metric.role else { continue };
         let part = (place, metric.scale);
         let (rank, parts) =
@@ -151,7 +156,7 @@ fn sums(shown: &[Shown]) -> Vec<Sum> {
             parts.push(part);
         }
     }
-    let sum = |((role, priority), (rank, parts)): (Meaning<'_>, Parts)| Sum {
+    let sum = |((role, priority), (rank, parts)): (CommonMeaning<'_>, SumParts)| CommonSum {
         role,
         priority: priority.map(str::to_owned),
         rank,
@@ -160,9 +165,9 @@ fn sums(shown: &[Shown]) -> Vec<Sum> {
     best.into_iter().map(sum).collect()
 }
 
-impl Sum {
+impl CommonSum {
     /// From what it is made.
-    pub(crate) fn making(&self) -> Making {
+    pub(crate) fn making(&self) -> SumComposition {
         (self.rank, self.parts.len())
     }
 
@@ -178,7 +183,7 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::catalogue::Direction::{Receive, Transmit};
-    use crate::{Counters, PortReading, sheet::Sheet};
+    use crate::{PortReading, RawCounters, sheet::CounterValues};
 
     /// A port with these counters.
     pub(crate) fn port(hw: &[(&str, u64)], standard: &[(&str, u64)], link: &[(&str, u64)]) -> PortReading {
@@ -192,7 +197,7 @@ pub(crate) mod tests {
             link_name: None,
             link_layer: LinkLayer::Ethernet,
         };
-        let counters = |list: &[(&str, u64)]| Counters {
+        let counters = |list: &[(&str, u64)]| RawCounters {
             names: list.iter().map(|(name, _)| (*name).to_owned()).collect(),
             values: list.iter().map(|(_, value)| *value).collect(),
         };
@@ -204,31 +209,37 @@ pub(crate) mod tests {
         }
     }
 
-    fn sheet(hw: &[(&str, u64)], standard: &[(&str, u64)], link: &[(&str, u64)]) -> Sheet {
-        Sheet::of_port(&port(hw, standard, link), &mut Layouts::default(), None)
+    fn sheet(hw: &[(&str, u64)], standard: &[(&str, u64)], link: &[(&str, u64)]) -> CounterValues {
+        CounterValues::of_port(&port(hw, standard, link), &mut CounterLayouts::default(), None)
     }
 
     #[test]
     fn words_become_bytes() {
-        assert_eq!(sheet(&[], &[("port_xmit_data", 250)], &[]).sum(Role::Bytes(Transmit)), Some(1000));
+        assert_eq!(
+            sheet(&[], &[("port_xmit_data", 250)], &[]).sum(CommonMetric::Bytes(Transmit)),
+            Some(1000)
+        );
     }
 
     #[test]
     fn the_best_known_source_counts_alone_and_of_equals_the_sum() {
         let link = [("rx_vport_rdma_unicast_bytes", 30), ("rx_vport_rdma_multicast_bytes", 4)];
-        assert_eq!(sheet(&[], &[("port_rcv_data", 8)], &link).sum(Role::Bytes(Receive)), Some(32));
-        assert_eq!(sheet(&[], &[], &link).sum(Role::Bytes(Receive)), Some(34));
+        assert_eq!(sheet(&[], &[("port_rcv_data", 8)], &link).sum(CommonMetric::Bytes(Receive)), Some(32));
+        assert_eq!(sheet(&[], &[], &link).sum(CommonMetric::Bytes(Receive)), Some(34));
         let irdma = [("ip4InOctets", 5), ("ip6InOctets", 6)];
-        assert_eq!(sheet(&irdma, &[], &[]).sum(Role::Bytes(Receive)), Some(11));
+        assert_eq!(sheet(&irdma, &[], &[]).sum(CommonMetric::Bytes(Receive)), Some(11));
         let errors = [("req_cqe_error", 2), ("resp_cqe_error", 3)];
-        assert_eq!(sheet(&errors, &[], &[]).sum(Role::Error("cqe_error")), Some(5));
+        assert_eq!(sheet(&errors, &[], &[]).sum(CommonMetric::Error("cqe_error")), Some(5));
     }
 
     #[test]
     fn two_names_that_become_one_are_one_series_and_a_trouble() {
         let same = sheet(&[("rxPkts", 1), ("rx_pkts", 2)], &[], &[]);
         assert_eq!(same.values, [1]);
-        assert!(matches!(&same.layout.troubles[..], [one] if one.reason == Reason::Collision), "{same:?}");
+        assert!(
+            matches!(&same.layout.troubles[..], [one] if one.reason == ErrorReason::Collision),
+            "{same:?}"
+        );
         // rxe of a new kernel has it twice, and means the same.
         let twice = sheet(&[("link_downed", 1)], &[("link_downed", 1)], &[]);
         assert!(twice.values.len() == 1 && twice.layout.troubles.is_empty());
@@ -245,12 +256,12 @@ pub(crate) mod tests {
 
     #[test]
     fn ports_of_one_driver_share_a_layout_until_their_names_change() {
-        let mut layouts = Layouts::default();
+        let mut layouts = CounterLayouts::default();
         let (a, b) = (port(&[("x", 1)], &[], &[]), port(&[("x", 2)], &[], &[]));
-        let first = Sheet::of_port(&a, &mut layouts, None);
-        let second = Sheet::of_port(&b, &mut layouts, None);
+        let first = CounterValues::of_port(&a, &mut layouts, None);
+        let second = CounterValues::of_port(&b, &mut layouts, None);
         assert!(Arc::ptr_eq(&first.layout, &second.layout));
-        let third = Sheet::of_port(&port(&[("y", 3)], &[], &[]), &mut layouts, Some(&first.layout));
+        let third = CounterValues::of_port(&port(&[("y", 3)], &[], &[]), &mut layouts, Some(&first.layout));
         assert!(!Arc::ptr_eq(&first.layout, &third.layout));
         assert_eq!(third.values, [3]);
     }

@@ -1,6 +1,6 @@
 //! Reads a node's RDMA devices, counters and pods, and tells of them in metric families.
 //!
-//! An [`Exporter`] makes one [`Report`] after another. A collection goes so:
+//! An [`Exporter`] makes one [`NodeSnapshot`] after another. A collection goes so:
 //!
 //! 1. which pods there are (`pods`), and so which namespaces have devices (`place`);
 //! 2. several workers read every device in every namespace (`board`, `session`, `reader`): netlink, sysfs, ethtool;
@@ -44,16 +44,16 @@ mod trouble;
 mod usage;
 
 pub use attribution::Attribution;
-pub use collector::{Collector, Collectors, UnknownCollector};
+pub use collector::{Collector, CollectorSet, UnknownCollector};
 pub use exporter::Exporter;
-pub use facts::Facts;
+pub use facts::DeviceInfo;
 pub use filter::DeviceFilter;
-pub use health::Outcome;
+pub use health::CollectorStatus;
 
-pub use objects::Objects;
-pub use reading::{Counters, DeviceReading, GidTable, Pod, PortReading};
-pub use report::{DeviceReport, NoOwners, OwnerReference, Owners, PodTraffic, Report};
-pub use settings::Settings;
-pub use totals::{Priority, Totals};
-pub use trouble::{Reason, Trouble};
-pub use usage::{Holder, Share, Usage};
+pub use objects::DeviceResources;
+pub use reading::{DeviceReading, GidTable, PodInfo, PortReading, RawCounters};
+pub use report::{DeviceSnapshot, NoWorkloadResolver, NodeSnapshot, PodTraffic, Workload, WorkloadResolver};
+pub use settings::ExporterOptions;
+pub use totals::{CommonTotals, PriorityTotals};
+pub use trouble::{CollectError, ErrorReason};
+pub use usage::{DeviceUsage, ResourceHolder, ResourceShare};

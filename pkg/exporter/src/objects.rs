@@ -8,11 +8,11 @@ use rdma::{
     },
 };
 
-use crate::{Collector, Reason, Trouble};
+use crate::{CollectError, Collector, ErrorReason};
 
 /// The objects of a device. What this kernel does not tell of is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Objects {
+pub struct DeviceResources {
     /// Queue pairs.
     pub queue_pairs: Vec<QueuePair>,
     /// Whether there are too many of them to be listed.
@@ -34,7 +34,7 @@ pub struct Objects {
 }
 
 /// More objects of one kind are counted and not listed: a process can make millions, and a list has a hundred bytes for each.
-const MOST: u64 = 65_536;
+const MAX_LISTED_RESOURCES: u64 = 65_536;
 
 /// Lists them. Of a kind of which there are too many none are listed, and nothing of that kind is told by pod. A device that
 /// nobody has opened is not asked: a list of queue pairs costs a firmware command for each.
@@ -42,10 +42,10 @@ pub(crate) fn read(
     socket: &mut Socket,
     device: &Device,
     counts: &ResourceCounts,
-    troubles: &mut Vec<Trouble>,
-) -> Option<Objects> {
-    let mut objects = Objects::default();
-    let mut ask = Ask { socket, device, troubles };
+    troubles: &mut Vec<CollectError>,
+) -> Option<DeviceResources> {
+    let mut objects = DeviceResources::default();
+    let mut ask = ResourceReader { socket, device, troubles };
     if counts.cm_id != Some(0) {
         objects.cm_ids = ask.list("connection manager IDs", counts.cm_id, resource::cm_ids)?;
     }
@@ -55,7 +55,7 @@ pub(crate) fn read(
     objects.contexts = ask.list("user contexts", counts.ctx, resource::contexts)?;
     objects.protection_domains = ask.list("protection domains", counts.pd, resource::protection_domains)?;
     objects.queue_pairs = ask.list("queue pairs", counts.qp, resource::queue_pairs)?;
-    objects.queue_pairs_left_out = counts.qp.is_some_and(|count| count > MOST);
+    objects.queue_pairs_left_out = counts.qp.is_some_and(|count| count > MAX_LISTED_RESOURCES);
     objects.completion_queues = ask.list("completion queues", counts.cq, resource::completion_queues)?;
     objects.memory_regions = ask.list("memory regions", counts.mr, resource::memory_regions)?;
     let queues = ask.list("shared receive queues", counts.srq, resource::shared_receive_queues)?;
@@ -64,19 +64,21 @@ pub(crate) fn read(
 }
 
 /// What is said of a kind of which there are too many.
-fn too_many(device: &str, kind: &str, count: Option<u64>) -> Option<Trouble> {
-    let count = count.filter(|count| *count > MOST)?;
-    let what = format!("{device} has {count} {kind}; more than {MOST} are not listed, nor told by pod");
-    Some(Trouble { collector: Collector::Resources, reason: Reason::TooMany, what })
+fn too_many(device: &str, kind: &str, count: Option<u64>) -> Option<CollectError> {
+    let count = count.filter(|count| *count > MAX_LISTED_RESOURCES)?;
+    let what = format!(
+        "{device} has {count} {kind}; more than {MAX_LISTED_RESOURCES} are not listed, nor told by pod"
+    );
+    Some(CollectError { collector: Collector::Resources, reason: ErrorReason::TooMany, what })
 }
 
-struct Ask<'a> {
+struct ResourceReader<'a> {
     socket: &'a mut Socket,
     device: &'a Device,
-    troubles: &'a mut Vec<Trouble>,
+    troubles: &'a mut Vec<CollectError>,
 }
 
-impl Ask<'_> {
+impl ResourceReader<'_> {
     /// A list; `None` if there is none to be had, so that nothing is told of a device that was read half.
     fn list<T>(
         &mut self,
@@ -92,7 +94,7 @@ impl Ask<'_> {
             Ok(list) => Some(list.unwrap_or_default()),
             Err(rdma::Error::NoSuchDevice { .. }) => None,
             Err(error) => {
-                self.troubles.push(Trouble::new(Collector::Resources, &error));
+                self.troubles.push(CollectError::new(Collector::Resources, &error));
                 None
             }
         }
@@ -106,9 +108,11 @@ mod tests {
     #[test]
     fn a_million_objects_of_a_kind_are_counted_and_not_listed() {
         let said = |count| too_many("mlx5_0", "memory regions", count);
-        assert!(said(None).is_none() && said(Some(3)).is_none() && said(Some(MOST)).is_none());
+        assert!(
+            said(None).is_none() && said(Some(3)).is_none() && said(Some(MAX_LISTED_RESOURCES)).is_none()
+        );
         let trouble = said(Some(1_000_000)).unwrap();
-        assert_eq!(trouble.reason, Reason::TooMany);
+        assert_eq!(trouble.reason, ErrorReason::TooMany);
         assert!(trouble.what.starts_with("mlx5_0 has 1000000 memory regions"), "{}", trouble.what);
     }
 }

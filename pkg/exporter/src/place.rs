@@ -15,29 +15,29 @@ use rdma::Device;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use sysfs::Sysfs;
 
-use crate::Pod;
+use crate::PodInfo;
 
 /// A namespace whose devices are read.
 ///
 /// Nothing of it is kept open between two collections that would keep it alive: a socket does, and then the VF and the
 /// RDMA device of a pod that died would not come home. What stays is a view of its sysfs, which does not.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct NetnsTarget {
     /// What tells it from others.
     pub(crate) id: NetNsId,
     /// Where it is found; the node's own needs no path.
     path: Option<PathBuf>,
     /// The pod, if it is one's, and if it is known whose.
-    pub(crate) pod: Option<Arc<Pod>>,
-    sysfs: Mutex<Option<Arc<View>>>,
+    pub(crate) pod: Option<Arc<PodInfo>>,
+    sysfs: Mutex<Option<Arc<SysfsView>>>,
     /// Whether any port in it had a link the last time.
     pub(crate) has_links: AtomicBool,
-    devices: Mutex<Option<KnownDevices>>,
+    devices: Mutex<Option<DeviceListCache>>,
 }
 
 /// The devices of a place, as the kernel listed them.
 #[derive(Debug)]
-struct KnownDevices {
+struct DeviceListCache {
     /// What sysfs called them then.
     names: Vec<OsString>,
     devices: Vec<Device>,
@@ -46,20 +46,20 @@ struct KnownDevices {
 
 /// How long a list of devices is good whose names have not changed. What changes with the name alone is the firmware's
 /// version.
-const LIST_AGE: Duration = Duration::from_secs(60);
+const DEVICE_LIST_TTL: Duration = Duration::from_secs(60);
 
 /// sysfs as a namespace sees it.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct SysfsView {
     pub(crate) sysfs: Sysfs,
     /// Of a pod: the root of a mount that is nowhere in the node's tree.
     _mount: Option<OwnedFd>,
 }
 
-impl Place {
+impl NetnsTarget {
     /// The node's own namespace.
     pub(crate) fn node(home: &NetNs, sysfs: &Sysfs) -> Self {
-        let view = View { sysfs: sysfs.clone(), _mount: None };
+        let view = SysfsView { sysfs: sysfs.clone(), _mount: None };
         Self {
             id: home.id(),
             path: None,
@@ -80,7 +80,7 @@ impl Place {
         Some(Self {
             id: NetNsId::new(container.netns_dev, container.netns_ino),
             path: Some(root.join(below)),
-            pod: entry.pod.as_ref().map(|pod| Arc::new(Pod::from(pod))),
+            pod: entry.pod.as_ref().map(|pod| Arc::new(PodInfo::from(pod))),
             sysfs: Mutex::new(None),
             has_links: true.into(),
             devices: Mutex::default(),
@@ -99,7 +99,11 @@ impl Place {
 
     /// Runs `work` inside, on a thread that is in the node's namespace, `home`. `None` if the namespace is gone: its path
     /// may lead to another one by now.
-    pub(crate) fn enter<T>(&self, home: &NetNs, work: impl FnOnce() -> T) -> Result<Option<T>, netns::Error> {
+    pub(crate) fn run_in_netns<T>(
+        &self,
+        home: &NetNs,
+        work: impl FnOnce() -> T,
+    ) -> Result<Option<T>, netns::Error> {
         let Some(path) = &self.path else { return Ok(Some(work())) };
         match NetNs::open(path) {
             Ok(netns) if netns.id() == self.id => netns.run_from(home, work).map(Some),
@@ -109,10 +113,14 @@ impl Place {
     }
 
     /// Its sysfs; `None` if the namespace is gone.
-    pub(crate) fn view(&self, home: &NetNs) -> io::Result<Option<Arc<View>>> {
+    pub(crate) fn view(&self, home: &NetNs) -> io::Result<Option<Arc<SysfsView>>> {
         let mut kept = self.sysfs.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.is_none() {
-            *kept = self.enter(home, View::mount).map_err(io::Error::other)?.transpose()?.map(Arc::new);
+            *kept = self
+                .run_in_netns(home, SysfsView::mount)
+                .map_err(io::Error::other)?
+                .transpose()?
+                .map(Arc::new);
         }
         Ok(kept.clone())
     }
@@ -127,15 +135,16 @@ impl Place {
     ) -> Result<Vec<Device>, rdma::Error> {
         let names = self.view(home).ok().flatten().and_then(|view| view.rdma_names().ok());
         let mut kept = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        let good =
-            |known: &&KnownDevices| names.as_ref() == Some(&known.names) && known.listed.elapsed() < LIST_AGE;
+        let good = |known: &&DeviceListCache| {
+            names.as_ref() == Some(&known.names) && known.listed.elapsed() < DEVICE_LIST_TTL
+        };
         if let Some(known) = kept.as_ref().filter(good) {
             return Ok(known.devices.clone());
         }
         // The names were read before: one that comes meanwhile makes the next list another.
         let listed = Instant::now();
         let devices = list()?;
-        *kept = names.map(|names| KnownDevices { names, devices: devices.clone(), listed });
+        *kept = names.map(|names| DeviceListCache { names, devices: devices.clone(), listed });
         Ok(devices)
     }
 
@@ -153,7 +162,7 @@ impl Place {
     }
 }
 
-impl View {
+impl SysfsView {
     /// The names of the RDMA devices that it shows, in order.
     fn rdma_names(&self) -> io::Result<Vec<OsString>> {
         let entries = fs::read_dir(self.sysfs.root().join("class/infiniband"))?;

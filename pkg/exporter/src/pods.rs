@@ -11,11 +11,11 @@ use std::{
 use kubepods::{PodName, PodNames, PodUid};
 use podmap::{Entry, PodMap};
 
-use crate::{Collector, Pod, Reason, Trouble};
+use crate::{CollectError, Collector, ErrorReason, PodInfo};
 
 /// The pods of the node, from the directories of their logs and from the pod map. No API server is asked.
 #[derive(Debug)]
-pub(crate) struct Pods {
+pub(crate) struct PodDirectory {
     names: PodNames,
     map: PodMap,
     /// The pod map's entries, as of the last reading, and when its directory was changed before that.
@@ -24,7 +24,7 @@ pub(crate) struct Pods {
     boot_id: String,
 }
 
-impl Pods {
+impl PodDirectory {
     pub(crate) fn at(root: &Path, state_dir: &Path) -> Self {
         let below = state_dir.strip_prefix("/").unwrap_or(state_dir);
         let boot_id =
@@ -39,9 +39,9 @@ impl Pods {
     }
 
     /// Looks which there are.
-    pub(crate) fn read(&mut self, troubles: &mut Vec<Trouble>) {
+    pub(crate) fn read(&mut self, troubles: &mut Vec<CollectError>) {
         if let Err(error) = self.names.read() {
-            troubles.push(Trouble::new(Collector::Pods, &error));
+            troubles.push(CollectError::new(Collector::Pods, &error));
         }
         self.read_map(troubles);
         for pod in self.entries.iter().filter_map(|entry| entry.pod.as_ref()) {
@@ -54,7 +54,7 @@ impl Pods {
 
     /// Reads the pod map, if it has changed: an entry is put in place as a new file, which changes the directory. Two
     /// changes may have one time, so a directory that was changed just now is read again the next time.
-    fn read_map(&mut self, troubles: &mut Vec<Trouble>) {
+    fn read_map(&mut self, troubles: &mut Vec<CollectError>) {
         let changed = fs::metadata(self.map.dir()).and_then(|dir| dir.modified()).ok();
         if changed.is_some() && changed == self.changed {
             return;
@@ -64,7 +64,7 @@ impl Pods {
         self.entries = match self.map.read_all() {
             Ok(all) => all.into_iter().filter_map(|entry| self.of_this_boot(entry, troubles)).collect(),
             Err(error) => {
-                troubles.push(Trouble::new(Collector::Pods, &error));
+                troubles.push(CollectError::new(Collector::Pods, &error));
                 Arc::default()
             }
         };
@@ -75,45 +75,45 @@ impl Pods {
     fn of_this_boot(
         &self,
         entry: Result<Entry, podmap::Error>,
-        troubles: &mut Vec<Trouble>,
+        troubles: &mut Vec<CollectError>,
     ) -> Option<Entry> {
         match entry {
             Ok(entry) => Some(entry).filter(|entry| entry.boot_id == self.boot_id),
             Err(error @ podmap::Error::Malformed { .. }) => {
                 let (collector, what) = (Collector::Pods, error.to_string());
-                troubles.push(Trouble { collector, reason: Reason::Malformed, what });
+                troubles.push(CollectError { collector, reason: ErrorReason::Malformed, what });
                 None
             }
             Err(error) => {
-                troubles.push(Trouble::new(Collector::Pods, &error));
+                troubles.push(CollectError::new(Collector::Pods, &error));
                 None
             }
         }
     }
 
     /// The pod of that UID. One whose name nobody knows is called by its UID.
-    pub(crate) fn of(&self, uid: &PodUid) -> Arc<Pod> {
+    pub(crate) fn of(&self, uid: &PodUid) -> Arc<PodInfo> {
         let (namespace, name) = match self.names.get(uid) {
             Some(PodName { namespace, name }) => (namespace.clone(), name.clone()),
             None => (String::new(), uid.to_string()),
         };
-        Arc::new(Pod { namespace, name, uid: Some(uid.to_string()) })
+        Arc::new(PodInfo { namespace, name, uid: Some(uid.to_string()) })
     }
 
     /// A pod by its name, if that is known by now.
-    pub(crate) fn named(&self, pod: &Arc<Pod>) -> Arc<Pod> {
+    pub(crate) fn named(&self, pod: &Arc<PodInfo>) -> Arc<PodInfo> {
         let uid = pod.uid.as_deref().and_then(|uid| uid.parse().ok());
         uid.map_or_else(|| pod.clone(), |uid| self.of(&uid))
     }
 
     /// Every pod that is known.
-    pub(crate) fn all(&self) -> BTreeSet<Pod> {
-        let named = self.names.iter().map(|(uid, name)| Pod {
+    pub(crate) fn all(&self) -> BTreeSet<PodInfo> {
+        let named = self.names.iter().map(|(uid, name)| PodInfo {
             namespace: name.namespace.clone(),
             name: name.name.clone(),
             uid: Some(uid.to_string()),
         });
-        named.chain(self.entries.iter().filter_map(|entry| entry.pod.as_ref()).map(Pod::from)).collect()
+        named.chain(self.entries.iter().filter_map(|entry| entry.pod.as_ref()).map(PodInfo::from)).collect()
     }
 }
 
@@ -123,10 +123,10 @@ mod tests {
 
     const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 
-    fn pods(root: &Path) -> Pods {
+    fn pods(root: &Path) -> PodDirectory {
         fs::create_dir_all(root.join("proc/sys/kernel/random")).unwrap();
         fs::write(root.join("proc/sys/kernel/random/boot_id"), "this-boot\n").unwrap();
-        Pods::at(root, Path::new("/run/silkrail"))
+        PodDirectory::at(root, Path::new("/run/silkrail"))
     }
 
     fn entry(name: &str, boot: &str) -> Entry {
@@ -141,7 +141,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (mut pods, mut troubles) = (pods(root.path()), Vec::new());
         let uid: PodUid = UID.parse().unwrap();
-        assert_eq!(*pods.of(&uid), Pod { namespace: "".into(), name: UID.into(), uid: Some(UID.into()) });
+        assert_eq!(*pods.of(&uid), PodInfo { namespace: "".into(), name: UID.into(), uid: Some(UID.into()) });
         fs::create_dir_all(root.path().join(format!("var/log/pods/ml_train-0_{UID}"))).unwrap();
         pods.read(&mut troubles);
         assert_eq!(pods.of(&uid).name, "train-0");
@@ -185,6 +185,6 @@ mod tests {
         fs::write(map.dir().join("b@net1.json"), "{").unwrap();
         pods.read(&mut troubles);
         assert!(pods.all().is_empty());
-        assert!(troubles.len() == 1 && troubles[0].reason == Reason::Malformed, "{troubles:?}");
+        assert!(troubles.len() == 1 && troubles[0].reason == ErrorReason::Malformed, "{troubles:?}");
     }
 }

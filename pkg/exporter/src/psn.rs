@@ -16,38 +16,43 @@ use rdma::{
 use sysfs::Sysfs;
 
 use crate::{
-    Collector, Counters, DeviceFilter, Holder, Objects, Reason, Settings, Trouble,
-    layout::Layouts,
-    pods::Pods,
-    sheet::Sheet,
-    usage::{Memory, Whose},
+    CollectError, Collector, DeviceFilter, DeviceResources, ErrorReason, ExporterOptions, RawCounters,
+    ResourceHolder,
+    layout::CounterLayouts,
+    pods::PodDirectory,
+    sheet::CounterValues,
+    usage::{ContextOwners, HolderResolver},
 };
 
-use meter::Meter;
-pub(crate) use meter::Packets;
-pub(crate) use sampler::{Harvest, Sampler};
-use sampler::{Sample, Samples};
+pub(crate) use meter::PacketCounts;
+use meter::PsnMeter;
+use sampler::{PsnSample, SampleSource};
+pub(crate) use sampler::{Sampler, SamplerOutput};
 
 /// Drivers that read both numbers from the card, or are the card. Those of irdma are copies of what the program once set;
 /// efa and siw have none.
-const LIVE: [&str; 7] = ["mlx5", "mlx4", "mthca", "hns", "rxe", "hfi1", "qib"];
+const SUPPORTED_DRIVERS: [&str; 7] = ["mlx5", "mlx4", "mthca", "hns", "rxe", "hfi1", "qib"];
 
 /// Starts to sample the node's devices.
-pub(crate) fn start(settings: &Settings) -> Sampler {
-    let node = Node {
+pub(crate) fn start(settings: &ExporterOptions) -> Sampler {
+    let node = PsnContext {
         sysfs: Sysfs::at(settings.root.join("sys")),
         processes: Processes::at(&settings.root),
         root: settings.root.clone(),
         state_dir: settings.state_dir.clone(),
         devices: settings.devices.clone(),
-        drivers: LIVE.into_iter().map(str::to_owned).chain(settings.psn_drivers.iter().cloned()).collect(),
+        drivers: SUPPORTED_DRIVERS
+            .into_iter()
+            .map(str::to_owned)
+            .chain(settings.psn_drivers.iter().cloned())
+            .collect(),
     };
     Sampler::start(Arc::new(node), settings.psn_interval, settings.patience)
 }
 
 /// The node, as far as it is sampled.
 #[derive(Debug, Clone)]
-struct Node {
+struct PsnContext {
     sysfs: Sysfs,
     processes: Processes,
     root: PathBuf,
@@ -56,15 +61,15 @@ struct Node {
     drivers: Vec<String>,
 }
 
-impl Samples for Node {
+impl SampleSource for PsnContext {
     /// The devices that somebody has opened. One message for all of them; no card is asked.
-    fn devices(&self) -> Result<Vec<(u32, String)>, Trouble> {
-        let failed = |error: &(dyn std::error::Error + 'static)| Trouble::new(Collector::Psn, error);
+    fn devices(&self) -> Result<Vec<(u32, String)>, CollectError> {
+        let failed = |error: &(dyn std::error::Error + 'static)| CollectError::new(Collector::Psn, error);
         if !self.processes.sees_every_process().map_err(|error| failed(&error))? {
             let what =
                 "the processes of pods are not seen: run it in the node's PID namespace (hostPID: true)";
-            let (collector, reason) = (Collector::Psn, Reason::Permission);
-            return Err(Trouble { collector, reason, what: what.to_owned() });
+            let (collector, reason) = (Collector::Psn, ErrorReason::Permission);
+            return Err(CollectError { collector, reason, what: what.to_owned() });
         }
         let counts = match rdma::open(&self.sysfs) {
             Ok(mut socket) => resource::resource_counts(&mut socket).map_err(|error| failed(&error))?,
@@ -76,14 +81,14 @@ impl Samples for Node {
         Ok(used.filter(|(_, name)| self.devices.has(name)).collect())
     }
 
-    fn sampled(&self, device: u32) -> Box<dyn FnMut() -> Sample + Send> {
-        let mut sampled = Sampled {
+    fn sampled(&self, device: u32) -> Box<dyn FnMut() -> PsnSample + Send> {
+        let mut sampled = SampledDevice {
             index: device,
-            pods: Pods::at(&self.root, &self.state_dir),
+            pods: PodDirectory::at(&self.root, &self.state_dir),
             node: self.clone(),
             device: None,
-            meter: Meter::default(),
-            memory: Memory::default(),
+            meter: PsnMeter::default(),
+            memory: ContextOwners::default(),
         };
         Box::new(move || sampled.sample())
     }
@@ -91,28 +96,28 @@ impl Samples for Node {
 
 /// A device that is sampled again and again.
 #[derive(Debug)]
-struct Sampled {
-    node: Node,
+struct SampledDevice {
+    node: PsnContext,
     index: u32,
     /// The device, and whether its numbers mean something.
-    device: Option<(Device, Option<Trouble>)>,
+    device: Option<(Device, Option<CollectError>)>,
     /// None has a name here: that is found when packets are told.
-    pods: Pods,
-    meter: Meter,
-    memory: Memory,
+    pods: PodDirectory,
+    meter: PsnMeter,
+    memory: ContextOwners,
 }
 
-impl Sampled {
-    fn sample(&mut self) -> Sample {
-        let mut sample = Sample::default();
+impl SampledDevice {
+    fn sample(&mut self) -> PsnSample {
+        let mut sample = PsnSample::default();
         match self.read(&mut sample) {
             Ok(()) | Err(rdma::Error::NoSuchDevice { .. }) => {}
-            Err(error) => sample.troubles.push(Trouble::new(Collector::Psn, &error)),
+            Err(error) => sample.troubles.push(CollectError::new(Collector::Psn, &error)),
         }
         sample
     }
 
-    fn read(&mut self, sample: &mut Sample) -> Result<(), rdma::Error> {
+    fn read(&mut self, sample: &mut PsnSample) -> Result<(), rdma::Error> {
         let mut socket = rdma::open(&self.node.sysfs)?;
         let Some((device, strange)) = self.device(&mut socket)? else { return Ok(()) };
         if let Some(trouble) = strange {
@@ -120,10 +125,10 @@ impl Sampled {
             return Ok(());
         }
         let mut pairs = resource::queue_pairs(&mut socket, &device)?.unwrap_or_default();
-        pairs.retain(meter::counts);
+        pairs.retain(meter::is_countable);
         self.meter.turn(&pairs);
-        if self.meter.has_strangers() {
-            self.meet(&mut socket, &device, pairs, sample)?;
+        if self.meter.has_unassigned() {
+            self.resolve_owners(&mut socket, &device, pairs, sample)?;
         }
         let only_port = (device.ports == 1).then_some(1);
         sample.packets = self.meter.packets(only_port);
@@ -131,60 +136,61 @@ impl Sampled {
     }
 
     /// The device, and why its numbers mean nothing, if so. Both are asked once.
-    fn device(&mut self, socket: &mut Socket) -> Result<Option<(Device, Option<Trouble>)>, rdma::Error> {
+    fn device(&mut self, socket: &mut Socket) -> Result<Option<(Device, Option<CollectError>)>, rdma::Error> {
         if self.device.is_none()
             && let Some(device) = rdma::devices(socket)?.into_iter().find(|device| device.index == self.index)
         {
             let driver = rdma::driver(socket, &device)?;
             let is_live = driver.is_some_and(|driver| self.node.drivers.iter().any(|live| live == driver));
-            let strange = (!is_live).then(|| means_nothing(&device.name, driver));
+            let strange = (!is_live).then(|| unsupported_driver(&device.name, driver));
             self.device = Some((device, strange));
         }
         Ok(self.device.clone())
     }
 
     /// Finds out whose the queue pairs are that are new.
-    fn meet(
+    fn resolve_owners(
         &mut self,
         socket: &mut Socket,
         device: &Device,
         pairs: Vec<QueuePair>,
-        sample: &mut Sample,
+        sample: &mut PsnSample,
     ) -> Result<(), rdma::Error> {
-        let objects = Objects {
+        let objects = DeviceResources {
             queue_pairs: pairs,
             protection_domains: resource::protection_domains(socket, device)?.unwrap_or_default(),
             contexts: resource::contexts(socket, device)?.unwrap_or_default(),
-            ..Objects::default()
+            ..DeviceResources::default()
         };
         let mut troubles = Vec::new();
-        let mut whose = Whose::new(&self.node.processes, &self.pods, &mut self.memory, &mut troubles);
+        let mut whose =
+            HolderResolver::new(&self.node.processes, &self.pods, &mut self.memory, &mut troubles);
         let holders = whose.of_queue_pairs(device.index, &objects);
-        self.meter.meet(|number| match holders.get(&number) {
-            Some(Holder::Pod(pod)) => Some(Some(pod.clone())),
-            Some(Holder::Node) => Some(None),
-            Some(Holder::Unknown) | None => None,
+        self.meter.assign_owners(|number| match holders.get(&number) {
+            Some(ResourceHolder::Pod(pod)) => Some(Some(pod.clone())),
+            Some(ResourceHolder::Node) => Some(None),
+            Some(ResourceHolder::Unknown) | None => None,
         });
-        sample.troubles.extend(troubles.into_iter().map(|t| Trouble { collector: Collector::Psn, ..t }));
+        sample.troubles.extend(troubles.into_iter().map(|t| CollectError { collector: Collector::Psn, ..t }));
         Ok(())
     }
 }
 
-fn means_nothing(device: &str, driver: Option<&str>) -> Trouble {
+fn unsupported_driver(device: &str, driver: Option<&str>) -> CollectError {
     let driver = driver.unwrap_or("one outside the kernel's tree");
     let what = format!(
         "packet numbers of RDMA device {device}: not counted, for its driver is {driver}, of which it is not known that \
          it tells them as they are; if it does, count them with --psn-driver"
     );
-    Trouble { collector: Collector::Psn, reason: Reason::Unsupported, what }
+    CollectError { collector: Collector::Psn, reason: ErrorReason::Unsupported, what }
 }
 
-impl Packets {
+impl PacketCounts {
     /// As counters that every port has.
-    pub(crate) fn sheet(self, layouts: &mut Layouts) -> Sheet {
-        let counters: Counters =
+    pub(crate) fn sheet(self, layouts: &mut CounterLayouts) -> CounterValues {
+        let counters: RawCounters =
             [("port_xmit_packets", self.sent), ("port_rcv_packets", self.received)].into_iter().collect();
-        Sheet::of([&Counters::default(), &counters, &Counters::default()], layouts, None)
+        CounterValues::of([&RawCounters::default(), &counters, &RawCounters::default()], layouts, None)
     }
 }
 
@@ -195,9 +201,9 @@ mod tests {
     #[test]
     fn a_driver_that_is_not_known_to_tell_is_named_and_how_to_trust_it() {
         for (driver, name) in [(Some("irdma"), "irdma"), (None, "outside")] {
-            let trouble = means_nothing("rocep1s0", driver);
+            let trouble = unsupported_driver("rocep1s0", driver);
             assert!(trouble.what.contains(name) && trouble.what.contains("--psn-driver"), "{trouble:?}");
-            assert!(!trouble.reason.is_failure());
+            assert!(!trouble.reason.counts_as_failure());
         }
     }
 }

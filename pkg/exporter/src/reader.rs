@@ -17,47 +17,47 @@ use rdma::{
 };
 
 use crate::{
-    Collector, Facts, Objects, PortReading, Trouble,
-    counter_files::{Allowance, CounterFiles},
+    CollectError, Collector, DeviceInfo, DeviceResources, PortReading,
+    counter_files::{CounterFiles, OpenFileBudget},
     counter_sets, objects,
-    place::View,
+    place::SysfsView,
     rate,
-    session::Session,
+    session::NetnsSockets,
     traffic_class::TrafficClass,
-    trouble::Failure,
+    trouble::BoxError,
 };
 
-pub(crate) use self::progress::{Assignment, Progress};
-use self::{port::PortReader, progress::Steps};
+pub(crate) use self::progress::{DeviceTask, ReadProgress};
+use self::{port::PortReader, progress::ReadStages};
 
 /// What is kept of a device from one collection to the next: open files, and what does not change.
 #[derive(Debug)]
 pub(crate) struct DeviceReader {
     /// What it was called when its files were opened.
     pub(crate) name: String,
-    facts: Arc<Facts>,
-    view: Arc<View>,
+    facts: Arc<DeviceInfo>,
+    view: Arc<SysfsView>,
     dir: PathBuf,
     files: CounterFiles,
     traffic_class: TrafficClass,
-    allowance: Allowance,
+    allowance: OpenFileBudget,
     ports: BTreeMap<u32, PortReader>,
 }
 
 impl DeviceReader {
     /// Opens what there is of a device. `None` if the device or its namespace is gone.
     pub(crate) fn open(
-        session: &Session,
+        session: &NetnsSockets,
         name: &str,
-        allowance: &Allowance,
-        troubles: &mut Vec<Trouble>,
-    ) -> Result<Option<Self>, Failure> {
+        allowance: &OpenFileBudget,
+        troubles: &mut Vec<CollectError>,
+    ) -> Result<Option<Self>, BoxError> {
         for attempt in 0..2 {
             let Some(view) = session.view()? else { return Ok(None) };
             let dir = view.sysfs.root().join("class/infiniband").join(name);
             // The kernel names devices; a name that leads elsewhere would not be a directory here.
             if dir.is_dir() {
-                let facts = Arc::new(Facts::read(&view.sysfs, &session.node, name));
+                let facts = Arc::new(DeviceInfo::read(&view.sysfs, &session.node, name));
                 let files = CounterFiles::open(&dir.join("hw_counters"), allowance, troubles);
                 let allowance = allowance.clone();
                 let traffic_class = TrafficClass::open(&dir, 1);
@@ -87,11 +87,11 @@ impl DeviceReader {
     /// Reads it, stage by stage.
     pub(crate) fn read(
         &mut self,
-        session: &mut Session,
-        assignment: &Assignment,
-        progress: &Mutex<Progress>,
+        session: &mut NetnsSockets,
+        assignment: &DeviceTask,
+        progress: &Mutex<ReadProgress>,
     ) {
-        let mut steps = Steps { progress, stages: assignment.stages };
+        let mut steps = ReadStages { progress, stages: assignment.stages };
         let device = &assignment.device;
         // Without its ports nothing else of a device has a place.
         let ports = steps.take(Collector::Ports, |t| ports(session, device, t)).unwrap_or_default();
@@ -101,7 +101,7 @@ impl DeviceReader {
             return steps.store(|reading| reading.device.name.clone_from(&port.device_name));
         }
         steps.store(|reading| reading.ports = ports.iter().cloned().map(PortReading::of).collect());
-        self.meet_ports(&ports, &mut steps);
+        self.sync_ports(&ports, &mut steps);
         for (at, port) in ports.iter().enumerate() {
             self.read_port(session, assignment, at, port, &mut steps);
         }
@@ -112,11 +112,11 @@ impl DeviceReader {
     /// Reads what there is of one port, the one at this place of the reading's.
     fn read_port(
         &mut self,
-        session: &mut Session,
-        assignment: &Assignment,
+        session: &mut NetnsSockets,
+        assignment: &DeviceTask,
         at: usize,
         port: &rdma::Port,
-        steps: &mut Steps<'_>,
+        steps: &mut ReadStages<'_>,
     ) {
         let (device, number) = (&assignment.device, port.port);
         let Some(kept) = self.ports.get_mut(&number) else { return };
@@ -149,7 +149,7 @@ impl DeviceReader {
     }
 
     /// Reads what the device counts beside its ports.
-    fn read_counters(&mut self, steps: &mut Steps<'_>) {
+    fn read_counters(&mut self, steps: &mut ReadStages<'_>) {
         if let Some((counters, class)) = steps.take(Collector::Counters, |t| {
             (self.files.read(&self.dir.join("hw_counters"), t), self.traffic_class.read())
         }) {
@@ -158,7 +158,7 @@ impl DeviceReader {
     }
 
     /// Opens the files of ports that are new, and closes those of ports that went.
-    fn meet_ports(&mut self, ports: &[rdma::Port], steps: &mut Steps<'_>) {
+    fn sync_ports(&mut self, ports: &[rdma::Port], steps: &mut ReadStages<'_>) {
         self.ports.retain(|kept, _| ports.iter().any(|port| port.port == *kept));
         for rdma::Port { port, .. } in ports {
             if !self.ports.contains_key(port) {
@@ -172,7 +172,7 @@ impl DeviceReader {
     }
 }
 
-fn ports(session: &mut Session, device: &Device, troubles: &mut Vec<Trouble>) -> Vec<rdma::Port> {
+fn ports(session: &mut NetnsSockets, device: &Device, troubles: &mut Vec<CollectError>) -> Vec<rdma::Port> {
     match rdma::ports(&mut session.rdma, device) {
         Ok(ports) => ports,
         Err(rdma::Error::NoSuchDevice { .. }) => {
@@ -180,14 +180,14 @@ fn ports(session: &mut Session, device: &Device, troubles: &mut Vec<Trouble>) ->
             Vec::new()
         }
         Err(error) => {
-            troubles.push(Trouble::new(Collector::Ports, &error));
+            troubles.push(CollectError::new(Collector::Ports, &error));
             Vec::new()
         }
     }
 }
 
 /// Reads how many objects there are, the objects, and the counters that are bound to queue pairs.
-fn read_objects(session: &mut Session, device: &Device, steps: &mut Steps<'_>) {
+fn read_objects(session: &mut NetnsSockets, device: &Device, steps: &mut ReadStages<'_>) {
     let resources = steps.take(Collector::Resources, |t| resources(session, device, t)).flatten();
     let Some((resources, objects)) = resources else { return };
     let ports = objects.as_ref().filter(|_| session.place.is_node()).map(counter_sets::ports_in_use);
@@ -203,10 +203,10 @@ fn read_objects(session: &mut Session, device: &Device, steps: &mut Steps<'_>) {
 
 /// How many objects there are, and the objects.
 fn resources(
-    session: &mut Session,
+    session: &mut NetnsSockets,
     device: &Device,
-    troubles: &mut Vec<Trouble>,
-) -> Option<(ResourceCounts, Option<Objects>)> {
+    troubles: &mut Vec<CollectError>,
+) -> Option<(ResourceCounts, Option<DeviceResources>)> {
     match resource::resource_counts_of(&mut session.rdma, device) {
         Ok(counts) => {
             let objects = objects::read(&mut session.rdma, device, &counts, troubles);
@@ -214,7 +214,7 @@ fn resources(
         }
         Err(rdma::Error::NoSuchDevice { .. }) => None,
         Err(error) => {
-            troubles.push(Trouble::new(Collector::Resources, &error));
+            troubles.push(CollectError::new(Collector::Resources, &error));
             None
         }
     }

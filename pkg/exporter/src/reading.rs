@@ -9,11 +9,11 @@ use rdma::{
 };
 use serde::Serialize;
 
-use crate::{Facts, objects::Objects};
+use crate::{DeviceInfo, objects::DeviceResources};
 
 /// A pod of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct Pod {
+pub struct PodInfo {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -23,23 +23,23 @@ pub struct Pod {
     pub uid: Option<String>,
 }
 
-impl From<&podmap::PodRef> for Pod {
+impl From<&podmap::PodRef> for PodInfo {
     fn from(pod: &podmap::PodRef) -> Self {
         Self { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() }
     }
 }
 
 /// Names of counters, shared by all readings that have the same.
-pub(crate) type Names = Arc<[String]>;
+pub(crate) type CounterNames = Arc<[String]>;
 
 /// Counters under the names that the driver or the kernel gives them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counters {
-    pub(crate) names: Names,
+pub struct RawCounters {
+    pub(crate) names: CounterNames,
     pub(crate) values: Vec<u64>,
 }
 
-impl<S: Into<String>> FromIterator<(S, u64)> for Counters {
+impl<S: Into<String>> FromIterator<(S, u64)> for RawCounters {
     fn from_iter<I: IntoIterator<Item = (S, u64)>>(pairs: I) -> Self {
         let (names, values): (Vec<_>, _) =
             pairs.into_iter().map(|(name, value)| (name.into(), value)).unzip();
@@ -47,7 +47,7 @@ impl<S: Into<String>> FromIterator<(S, u64)> for Counters {
     }
 }
 
-impl Counters {
+impl RawCounters {
     /// Names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.names.iter().map(String::as_str).zip(self.values.iter().copied())
@@ -67,21 +67,21 @@ pub struct DeviceReading {
     /// Whether that is the node's own.
     pub on_node: bool,
     /// The pod, if it is in one's namespace.
-    pub pod: Option<Arc<Pod>>,
+    pub pod: Option<Arc<PodInfo>>,
     /// What the kernel calls it.
     pub device: Device,
     /// What does not change.
-    pub facts: Arc<Facts>,
+    pub facts: Arc<DeviceInfo>,
     /// Its ports.
     pub ports: Vec<PortReading>,
     /// Counters of the device as a whole.
-    pub counters: Counters,
+    pub counters: RawCounters,
     /// The traffic class of its packets, if one is set for all of them.
     pub traffic_class: Option<u32>,
     /// How many objects of each kind there are.
     pub resources: Option<ResourceCounts>,
     /// The objects that processes made.
-    pub objects: Option<Objects>,
+    pub objects: Option<DeviceResources>,
 }
 
 /// One port.
@@ -90,11 +90,11 @@ pub struct PortReading {
     /// Number, state, link.
     pub port: Port,
     /// Hardware counters, in the driver's order.
-    pub hw_counters: Counters,
+    pub hw_counters: RawCounters,
     /// Standard counters.
-    pub counters: Counters,
+    pub counters: RawCounters,
     /// Statistics of its link.
-    pub link_statistics: Counters,
+    pub link_statistics: RawCounters,
     /// The link's speed in Mb/s.
     pub speed: Option<u32>,
     /// Its GID table, of the last time it was read.
@@ -112,7 +112,7 @@ pub struct GidTable {
 
 impl DeviceReading {
     /// The sets of counters that are bound to its queue pairs, if they were read, and its objects.
-    pub(crate) fn counter_sets(&self) -> Option<(&[CounterSet], &Objects)> {
+    pub(crate) fn counter_sets(&self) -> Option<(&[CounterSet], &DeviceResources)> {
         let objects = self.objects.as_ref()?;
         Some((objects.counter_sets.as_deref()?, objects))
     }
@@ -162,9 +162,9 @@ impl PortReading {
     pub(crate) fn of(port: Port) -> Self {
         Self {
             port,
-            hw_counters: Counters::default(),
-            counters: Counters::default(),
-            link_statistics: Counters::default(),
+            hw_counters: RawCounters::default(),
+            counters: RawCounters::default(),
+            link_statistics: RawCounters::default(),
             speed: None,
             gids: None,
         }

@@ -6,14 +6,14 @@ use netns::NetNs;
 use sysfs::Sysfs;
 
 use crate::{
-    place::{Place, View},
-    trouble::Failure,
+    place::{NetnsTarget, SysfsView},
+    trouble::BoxError,
 };
 
 /// Sockets of a place. They keep its namespace alive, so they are closed when the collection is done.
 #[derive(Debug)]
-pub(crate) struct Session {
-    pub(crate) place: Arc<Place>,
+pub(crate) struct NetnsSockets {
+    pub(crate) place: Arc<NetnsTarget>,
     pub(crate) rdma: rdma::Socket,
     ethtool: Option<ethtool::EthtoolSocket>,
     /// The node's sysfs.
@@ -21,14 +21,18 @@ pub(crate) struct Session {
     home: Arc<NetNs>,
 }
 
-impl Session {
+impl NetnsSockets {
     /// Opens them; `None` if the place is gone.
-    pub(crate) fn open(place: Arc<Place>, node: &Sysfs, home: &Arc<NetNs>) -> Result<Option<Self>, Failure> {
+    pub(crate) fn open(
+        place: Arc<NetnsTarget>,
+        node: &Sysfs,
+        home: &Arc<NetNs>,
+    ) -> Result<Option<Self>, BoxError> {
         // Twins and InfiniBand have no links. If it turns out that one has, it is entered once more.
         let has_links = place.has_links.swap(false, Ordering::Relaxed);
         let ethtool = || has_links.then(ethtool::EthtoolSocket::open).and_then(Result::ok);
-        let open = || Ok::<_, Failure>((rdma::open(node)?, ethtool()));
-        let sockets = place.enter(home, open)?;
+        let open = || Ok::<_, BoxError>((rdma::open(node)?, ethtool()));
+        let sockets = place.run_in_netns(home, open)?;
         let Some((rdma, ethtool)) = sockets.transpose()? else { return Ok(None) };
         Ok(Some(Self { place, rdma, ethtool, node: node.clone(), home: home.clone() }))
     }
@@ -42,14 +46,14 @@ impl Session {
     pub(crate) fn ethtool(&mut self) -> Option<&ethtool::EthtoolSocket> {
         self.place.has_links.store(true, Ordering::Relaxed);
         if self.ethtool.is_none() {
-            let opened = self.place.enter(&self.home, ethtool::EthtoolSocket::open);
+            let opened = self.place.run_in_netns(&self.home, ethtool::EthtoolSocket::open);
             self.ethtool = opened.ok().flatten().and_then(Result::ok);
         }
         self.ethtool.as_ref()
     }
 
     /// The sysfs of the place; `None` if the place is gone.
-    pub(crate) fn view(&self) -> Result<Option<Arc<View>>, Failure> {
+    pub(crate) fn view(&self) -> Result<Option<Arc<SysfsView>>, BoxError> {
         Ok(self.place.view(&self.home)?)
     }
 }

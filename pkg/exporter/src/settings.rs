@@ -2,11 +2,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{Collectors, DeviceFilter};
+use crate::{CollectorSet, DeviceFilter};
 
 /// What an exporter reads, and how.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ExporterOptions {
     /// What the node is called.
     pub node: String,
     /// The node's root directory.
@@ -14,7 +14,7 @@ pub struct Settings {
     /// Where the plugins keep their state.
     pub state_dir: PathBuf,
     /// What is read.
-    pub collectors: Collectors,
+    pub collectors: CollectorSet,
     /// Of which devices.
     pub devices: DeviceFilter,
     /// How long one device may take before the others go on without it.

@@ -6,18 +6,18 @@ use crate::Collector;
 
 /// Something that could not be read, and why. It costs nothing but itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct CollectError {
     /// Whose work it was.
     pub collector: Collector,
     /// The kind of failure, for counting.
-    pub reason: Reason,
+    pub reason: ErrorReason,
     /// For people: what, and what the kernel or the API server said.
     pub what: String,
 }
 
 /// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reason {
+pub enum ErrorReason {
     /// The driver does not have it, though the kernel shows a place for it.
     Unsupported,
     /// Two names of a driver became one name of a metric; the first has it.
@@ -37,9 +37,9 @@ pub enum Reason {
 }
 
 /// An error of any of the libraries below.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-impl Reason {
+impl ErrorReason {
     /// As it is named in labels.
     pub fn name(self) -> &'static str {
         match self {
@@ -56,45 +56,45 @@ impl Reason {
 
     /// Whether the collector did not do its work. What a driver does not have is no failure, nor is an owner that
     /// nobody lets us read.
-    pub fn is_failure(self) -> bool {
+    pub fn counts_as_failure(self) -> bool {
         !matches!(self, Self::Unsupported | Self::Collision | Self::Unreadable)
     }
 }
 
-impl Trouble {
+impl CollectError {
     /// A failure with an error of any kind. Which kind is told by the first I/O error among its causes.
     pub fn new(collector: Collector, error: &(dyn std::error::Error + 'static)) -> Self {
         Self { collector, reason: reason(error), what: error.to_string() }
     }
 
     /// Nothing was heard for so long.
-    pub fn no_answer(collector: Collector, of: &str, within: Duration) -> Self {
+    pub fn timed_out(collector: Collector, of: &str, within: Duration) -> Self {
         let what = format!("{of}: no answer within {} s; is its firmware hung?", within.as_secs_f32());
-        Self { collector, reason: Reason::Timeout, what }
+        Self { collector, reason: ErrorReason::Timeout, what }
     }
 
     /// Nothing has been heard since an earlier collection; nothing more was asked.
-    pub fn still_no_answer(collector: Collector, of: &str, since: Duration) -> Self {
+    pub fn still_timed_out(collector: Collector, of: &str, since: Duration) -> Self {
         let what =
             format!("{of}: no answer for {} s; it is not asked again before it answers", since.as_secs());
-        Self { collector, reason: Reason::Timeout, what }
+        Self { collector, reason: ErrorReason::Timeout, what }
     }
 }
 
-fn reason(error: &(dyn std::error::Error + 'static)) -> Reason {
+fn reason(error: &(dyn std::error::Error + 'static)) -> ErrorReason {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(io) = error.downcast_ref::<io::Error>() {
             return match io.kind() {
-                io::ErrorKind::PermissionDenied => Reason::Permission,
-                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Reason::Timeout,
-                io::ErrorKind::InvalidData => Reason::Malformed,
-                _ => Reason::Refused,
+                io::ErrorKind::PermissionDenied => ErrorReason::Permission,
+                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => ErrorReason::Timeout,
+                io::ErrorKind::InvalidData => ErrorReason::Malformed,
+                _ => ErrorReason::Refused,
             };
         }
         cause = error.source();
     }
-    Reason::Refused
+    ErrorReason::Refused
 }
 
 #[cfg(test)]
@@ -105,20 +105,20 @@ mod tests {
     fn the_kind_is_that_of_the_first_cause_the_kernel_named() {
         #[derive(Debug, thiserror::Error)]
         #[error("read counters")]
-        struct Outer(#[source] io::Error);
+        struct DisplayChain(#[source] io::Error);
         for (kind, reason) in [
-            (io::ErrorKind::PermissionDenied, Reason::Permission),
-            (io::ErrorKind::TimedOut, Reason::Timeout),
-            (io::ErrorKind::NotFound, Reason::Refused),
+            (io::ErrorKind::PermissionDenied, ErrorReason::Permission),
+            (io::ErrorKind::TimedOut, ErrorReason::Timeout),
+            (io::ErrorKind::NotFound, ErrorReason::Refused),
         ] {
-            let trouble = Trouble::new(Collector::Counters, &Outer(kind.into()));
+            let trouble = CollectError::new(Collector::Counters, &DisplayChain(kind.into()));
             assert_eq!((trouble.reason, trouble.what.as_str()), (reason, "read counters"));
         }
     }
 
     #[test]
     fn what_a_driver_does_not_have_is_no_failure() {
-        assert!(!Reason::Unsupported.is_failure() && !Reason::Collision.is_failure());
-        assert!(Reason::Timeout.is_failure() && Reason::Permission.is_failure());
+        assert!(!ErrorReason::Unsupported.counts_as_failure() && !ErrorReason::Collision.counts_as_failure());
+        assert!(ErrorReason::Timeout.counts_as_failure() && ErrorReason::Permission.counts_as_failure());
     }
 }

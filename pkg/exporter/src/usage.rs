@@ -13,13 +13,13 @@ use std::{
 use kubepods::{Processes, membership};
 use rdma::resource::{QpType, ResourceOwner};
 
-use crate::{Collector, DeviceReading, Objects, Pod, Trouble, pods::Pods};
+use crate::{CollectError, Collector, DeviceReading, DeviceResources, PodInfo, pods::PodDirectory};
 
 /// Who has an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Holder {
+pub enum ResourceHolder {
     /// A pod.
-    Pod(Arc<Pod>),
+    Pod(Arc<PodInfo>),
     /// A process of the node itself.
     Node,
     /// Nobody knows.
@@ -28,7 +28,7 @@ pub enum Holder {
 
 /// What a holder has of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct ResourceShare {
     /// How many objects of each kind: `qp`, `cq`, `mr`, `pd`, `ctx`, `srq`, `cm_id`.
     pub counts: BTreeMap<&'static str, u64>,
     /// How many queue pairs of each type and state.
@@ -39,20 +39,20 @@ pub struct Share {
 
 /// Who uses a device. What the kernel made for itself is not in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct DeviceUsage {
     /// The holders and their shares.
-    pub shares: BTreeMap<Holder, Share>,
+    pub shares: BTreeMap<ResourceHolder, ResourceShare>,
     /// Whether the kernel itself has connections (a file system's, a disk's, or IP over InfiniBand), or may have.
     pub kernel_connects: bool,
 }
 
 /// What is remembered of whose the objects of the last collections were: device and context.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
-    contexts: HashMap<(u32, u32), Holder>,
+pub(crate) struct ContextOwners {
+    contexts: HashMap<(u32, u32), ResourceHolder>,
 }
 
-impl Share {
+impl ResourceShare {
     /// Adds another's.
     pub(crate) fn add(&mut self, other: &Self) {
         other.counts.iter().for_each(|(kind, count)| *self.counts.entry(kind).or_default() += count);
@@ -63,10 +63,10 @@ impl Share {
     }
 }
 
-impl Usage {
+impl DeviceUsage {
     /// The pod, if it alone has queue pairs, or if nobody has any and it alone has opened the device; and if the kernel
     /// has no connections itself. Then all traffic is the pod's own.
-    pub fn sole_user(&self) -> Option<&Arc<Pod>> {
+    pub fn sole_user(&self) -> Option<&Arc<PodInfo>> {
         if self.kernel_connects {
             return None;
         }
@@ -75,13 +75,13 @@ impl Usage {
         let what = if has("qp").next().is_some() { "qp" } else { "ctx" };
         let mut users = has(what);
         match (users.next(), users.next()) {
-            (Some((Holder::Pod(pod), _)), None) => Some(pod),
+            (Some((ResourceHolder::Pod(pod), _)), None) => Some(pod),
             _ => None,
         }
     }
 }
 
-impl Memory {
+impl ContextOwners {
     /// Forgets devices that are not there any more.
     pub(crate) fn forget(&mut self, is_there: impl Fn(u32) -> bool) {
         self.contexts.retain(|(device, _), _| is_there(*device));
@@ -89,39 +89,43 @@ impl Memory {
 }
 
 /// Finds holders, for one collection.
-pub(crate) struct Whose<'a> {
+pub(crate) struct HolderResolver<'a> {
     processes: &'a Processes,
-    pods: &'a Pods,
-    memory: &'a mut Memory,
-    threads: HashMap<u32, Option<Holder>>,
+    pods: &'a PodDirectory,
+    memory: &'a mut ContextOwners,
+    threads: HashMap<u32, Option<ResourceHolder>>,
     /// A cgroup text of each pod, by which its cgroup is found.
-    pub(crate) cgroups: BTreeMap<Arc<Pod>, String>,
-    troubles: &'a mut Vec<Trouble>,
+    pub(crate) cgroups: BTreeMap<Arc<PodInfo>, String>,
+    troubles: &'a mut Vec<CollectError>,
 }
 
-impl<'a> Whose<'a> {
+impl<'a> HolderResolver<'a> {
     pub(crate) fn new(
         processes: &'a Processes,
-        pods: &'a Pods,
-        memory: &'a mut Memory,
-        troubles: &'a mut Vec<Trouble>,
+        pods: &'a PodDirectory,
+        memory: &'a mut ContextOwners,
+        troubles: &'a mut Vec<CollectError>,
     ) -> Self {
         Self { processes, pods, memory, threads: HashMap::new(), cgroups: BTreeMap::new(), troubles }
     }
 
     /// Who uses a device; `None` if its objects were not read.
-    pub(crate) fn usage(&mut self, reading: &DeviceReading) -> Option<Usage> {
+    pub(crate) fn usage(&mut self, reading: &DeviceReading) -> Option<DeviceUsage> {
         let objects = reading.objects.as_ref()?;
         let relations = match (&reading.pod, reading.on_node) {
             // Whoever is in there, it is the pod.
-            (Some(pod), false) => Relations::all(Holder::Pod(pod.clone())),
+            (Some(pod), false) => ContextRelations::of_one_holder(ResourceHolder::Pod(pod.clone())),
             _ => self.relations(reading.device.index, objects),
         };
-        Some(self.tally(objects, &relations))
+        Some(self.count_resources(objects, &relations))
     }
 
     /// Whose each of a device's queue pairs is, by its number; the kernel's own are left out.
-    pub(crate) fn of_queue_pairs(&mut self, device: u32, objects: &Objects) -> HashMap<u32, Holder> {
+    pub(crate) fn of_queue_pairs(
+        &mut self,
+        device: u32,
+        objects: &DeviceResources,
+    ) -> HashMap<u32, ResourceHolder> {
         let relations = self.relations(device, objects);
         let mut holders = HashMap::new();
         for pair in &objects.queue_pairs {
@@ -133,9 +137,9 @@ impl<'a> Whose<'a> {
     }
 
     /// The holder of each context and of each protection domain, by whatever of it has a living maker.
-    fn relations(&mut self, device: u32, objects: &Objects) -> Relations {
-        let mut contexts: HashMap<u32, Holder> = HashMap::new();
-        let mut learn = |context: Option<u32>, holder: Option<Holder>| {
+    fn relations(&mut self, device: u32, objects: &DeviceResources) -> ContextRelations {
+        let mut contexts: HashMap<u32, ResourceHolder> = HashMap::new();
+        let mut learn = |context: Option<u32>, holder: Option<ResourceHolder>| {
             if let Some((context, holder)) = context.zip(holder) {
                 contexts.entry(context).or_insert(holder);
             }
@@ -159,12 +163,17 @@ impl<'a> Whose<'a> {
             let context = pair.protection_domain.and_then(|pd| of_domain.get(&pd).copied());
             learn(context, self.maker(&pair.owner));
         }
-        self.remember(device, objects, &mut contexts);
-        Relations { everything: None, contexts, of_domain }
+        self.cache_contexts(device, objects, &mut contexts);
+        ContextRelations { everything: None, contexts, of_domain }
     }
 
     /// Contexts that nobody alive made keep their holder; those that are gone are forgotten.
-    fn remember(&mut self, device: u32, objects: &Objects, contexts: &mut HashMap<u32, Holder>) {
+    fn cache_contexts(
+        &mut self,
+        device: u32,
+        objects: &DeviceResources,
+        contexts: &mut HashMap<u32, ResourceHolder>,
+    ) {
         let present = |context: u32| objects.contexts.iter().any(|c| c.number == context);
         self.memory.contexts.retain(|(of, context), _| *of != device || present(*context));
         for (key, holder) in &self.memory.contexts {
@@ -178,7 +187,7 @@ impl<'a> Whose<'a> {
     }
 
     /// Whose the maker of an object is, if that can be seen.
-    pub(crate) fn maker(&mut self, owner: &ResourceOwner) -> Option<Holder> {
+    pub(crate) fn maker(&mut self, owner: &ResourceOwner) -> Option<ResourceHolder> {
         let ResourceOwner::Process(thread) = owner else { return None };
         if let Some(known) = self.threads.get(thread) {
             return known.clone();
@@ -186,7 +195,7 @@ impl<'a> Whose<'a> {
         let holder = match self.processes.cgroup(*thread) {
             Ok(text) => text.map(|text| self.of_cgroup(text)),
             Err(error) => {
-                self.troubles.push(Trouble::new(Collector::Resources, &error));
+                self.troubles.push(CollectError::new(Collector::Resources, &error));
                 None
             }
         };
@@ -194,85 +203,92 @@ impl<'a> Whose<'a> {
         holder
     }
 
-    fn of_cgroup(&mut self, text: String) -> Holder {
-        let Some(member) = membership(&text) else { return Holder::Node };
+    fn of_cgroup(&mut self, text: String) -> ResourceHolder {
+        let Some(member) = membership(&text) else { return ResourceHolder::Node };
         let pod = self.pods.of(&member.pod);
         self.cgroups.insert(pod.clone(), text);
-        Holder::Pod(pod)
+        ResourceHolder::Pod(pod)
     }
 
-    fn tally(&mut self, objects: &Objects, relations: &Relations) -> Usage {
+    fn count_resources(&mut self, objects: &DeviceResources, relations: &ContextRelations) -> DeviceUsage {
         // Whoever has those that were not listed may have the traffic too.
-        let mut usage = Usage { kernel_connects: objects.queue_pairs_left_out, ..Usage::default() };
+        let mut usage =
+            DeviceUsage { kernel_connects: objects.queue_pairs_left_out, ..DeviceUsage::default() };
         for pair in &objects.queue_pairs {
             // Each port has one for management, whoever uses it.
             let manages = matches!(pair.kind, QpType::Smi | QpType::Gsi);
             usage.kernel_connects |= matches!(pair.owner, ResourceOwner::Kernel(_)) && !manages;
             let context = relations.context_of(pair.protection_domain);
-            let share = self.share(&mut usage, "qp", &pair.owner, relations.holder(context));
+            let share = self.count_resource(&mut usage, "qp", &pair.owner, relations.holder(context));
             if let Some(share) = share {
                 *share.queue_pairs.entry((pair.transport(), pair.state.to_string())).or_default() += 1;
             }
         }
         for queue in &objects.completion_queues {
-            self.share(&mut usage, "cq", &queue.owner, relations.holder(queue.context));
+            self.count_resource(&mut usage, "cq", &queue.owner, relations.holder(queue.context));
         }
         for region in &objects.memory_regions {
             let context = relations.context_of(region.protection_domain);
-            if let Some(share) = self.share(&mut usage, "mr", &region.owner, relations.holder(context)) {
+            if let Some(share) =
+                self.count_resource(&mut usage, "mr", &region.owner, relations.holder(context))
+            {
                 share.memory += region.length.unwrap_or(0);
             }
         }
         for domain in &objects.protection_domains {
-            self.share(&mut usage, "pd", &domain.owner, relations.holder(domain.context));
+            self.count_resource(&mut usage, "pd", &domain.owner, relations.holder(domain.context));
         }
         for context in &objects.contexts {
-            self.share(&mut usage, "ctx", &context.owner, relations.holder(Some(context.number)));
+            self.count_resource(&mut usage, "ctx", &context.owner, relations.holder(Some(context.number)));
         }
         for queue in &objects.shared_receive_queues {
             let context = relations.context_of(queue.protection_domain);
-            self.share(&mut usage, "srq", &queue.owner, relations.holder(context));
+            self.count_resource(&mut usage, "srq", &queue.owner, relations.holder(context));
         }
         for id in &objects.cm_ids {
-            self.share(&mut usage, "cm_id", &id.owner, relations.everything.as_ref());
+            self.count_resource(&mut usage, "cm_id", &id.owner, relations.everything.as_ref());
         }
         usage
     }
 
     /// Counts an object for its holder; the kernel's own belong to nobody.
-    fn share<'u>(
+    fn count_resource<'u>(
         &mut self,
-        usage: &'u mut Usage,
+        usage: &'u mut DeviceUsage,
         kind: &'static str,
         owner: &ResourceOwner,
-        by_relation: Option<&Holder>,
-    ) -> Option<&'u mut Share> {
+        by_relation: Option<&ResourceHolder>,
+    ) -> Option<&'u mut ResourceShare> {
         let share = usage.shares.entry(self.holder(owner, by_relation)?).or_default();
         *share.counts.entry(kind).or_default() += 1;
         Some(share)
     }
 
     /// Who has an object; `None` if it is the kernel's own.
-    fn holder(&mut self, owner: &ResourceOwner, by_relation: Option<&Holder>) -> Option<Holder> {
+    fn holder(
+        &mut self,
+        owner: &ResourceOwner,
+        by_relation: Option<&ResourceHolder>,
+    ) -> Option<ResourceHolder> {
         match (owner, by_relation) {
             (ResourceOwner::Kernel(_), _) => None,
             (_, Some(holder)) => Some(holder.clone()),
-            (_, None) => Some(self.maker(owner).unwrap_or(Holder::Unknown)),
+            (_, None) => Some(self.maker(owner).unwrap_or(ResourceHolder::Unknown)),
         }
     }
 }
 
 /// Whose the contexts of a device are, and the protection domains in them.
 #[derive(Debug, Default)]
-struct Relations {
+struct ContextRelations {
     /// Of a device in a pod's namespace.
-    everything: Option<Holder>,
-    contexts: HashMap<u32, Holder>,
+    everything: Option<ResourceHolder>,
+    contexts: HashMap<u32, ResourceHolder>,
     of_domain: HashMap<u32, u32>,
 }
 
-impl Relations {
-    fn all(holder: Holder) -> Self {
+impl ContextRelations {
+    fn of_one_holder(holder: ResourceHolder) -> Self {
         Self { everything: Some(holder), ..Self::default() }
     }
 
@@ -280,7 +296,7 @@ impl Relations {
         self.of_domain.get(&domain?).copied()
     }
 
-    fn holder(&self, context: Option<u32>) -> Option<&Holder> {
+    fn holder(&self, context: Option<u32>) -> Option<&ResourceHolder> {
         self.everything.as_ref().or_else(|| self.contexts.get(&context?))
     }
 }

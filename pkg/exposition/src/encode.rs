@@ -5,18 +5,18 @@ use std::{
     thread,
 };
 
-use crate::{Exposition, Family, Kind, Value};
+use crate::{Exposition, MetricFamily, MetricType, SampleValue};
 
 /// In which text Prometheus reads an exposition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Format {
+pub enum ExpositionFormat {
     /// The classic text, version 0.0.4. node_exporter's text files have it too.
     Text,
     /// OpenMetrics 1.0.
     OpenMetrics,
 }
 
-impl Format {
+impl ExpositionFormat {
     /// The value of the HTTP header `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
@@ -27,15 +27,15 @@ impl Format {
 }
 
 /// An exposition with more samples than this is written by two threads: it has megabytes.
-const LARGE: usize = 4096;
+const PARALLEL_ENCODE_SAMPLES: usize = 4096;
 
 impl Exposition {
     /// All families with samples, by name.
-    pub fn encode(&self, format: Format) -> String {
+    pub fn encode(&self, format: ExpositionFormat) -> String {
         let families = self.sorted();
         let samples: usize = families.iter().map(|family| family.samples.len()).sum();
-        let mut text = if samples > LARGE {
-            let half = half(&families, samples);
+        let mut text = if samples > PARALLEL_ENCODE_SAMPLES {
+            let half = split_point(&families, samples);
             thread::scope(|scope| {
                 let rest = scope.spawn(|| write(String::new(), &families[half..], format));
                 let room = String::with_capacity(length(&families)); // for the rest too
@@ -49,7 +49,7 @@ impl Exposition {
         } else {
             write(String::new(), &families, format)
         };
-        if format == Format::OpenMetrics {
+        if format == ExpositionFormat::OpenMetrics {
             text.push_str("# EOF\n");
         }
         text
@@ -57,7 +57,7 @@ impl Exposition {
 }
 
 /// How many of the families have half of the samples.
-fn half(families: &[&Family], samples: usize) -> usize {
+fn split_point(families: &[&MetricFamily], samples: usize) -> usize {
     let mut before = 0;
     let beyond = families.iter().position(|family| {
         before += family.samples.len();
@@ -67,13 +67,13 @@ fn half(families: &[&Family], samples: usize) -> usize {
 }
 
 /// How long the text of families is, about.
-fn length(families: &[&Family]) -> usize {
-    let line = |family: &Family| family.samples.first().map_or(0, |(labels, _)| labels.as_str().len());
-    let length = |family: &&Family| family.samples.len() * (family.name.len() + line(family) + 24);
+fn length(families: &[&MetricFamily]) -> usize {
+    let line = |family: &MetricFamily| family.samples.first().map_or(0, |(labels, _)| labels.as_str().len());
+    let length = |family: &&MetricFamily| family.samples.len() * (family.name.len() + line(family) + 24);
     families.iter().map(length).sum::<usize>() + families.len() * 256
 }
 
-fn write(mut text: String, families: &[&Family], format: Format) -> String {
+fn write(mut text: String, families: &[&MetricFamily], format: ExpositionFormat) -> String {
     text.reserve(length(families));
     for family in families {
         head(&mut text, family, format);
@@ -85,28 +85,30 @@ fn write(mut text: String, families: &[&Family], format: Format) -> String {
     text
 }
 
-fn head(text: &mut String, family: &Family, format: Format) {
+fn head(text: &mut String, family: &MetricFamily, format: ExpositionFormat) {
     let name = match (format, family.kind) {
-        (Format::OpenMetrics, Kind::Counter) => family.name.strip_suffix("_total").unwrap_or(&family.name),
+        (ExpositionFormat::OpenMetrics, MetricType::Counter) => {
+            family.name.strip_suffix("_total").unwrap_or(&family.name)
+        }
         _ => &family.name,
     };
     let kind = match family.kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
+        MetricType::Counter => "counter",
+        MetricType::Gauge => "gauge",
     };
     let _ = write!(text, "# HELP {name} ");
     for c in family.help.chars() {
         match c {
             '\\' => text.push_str("\\\\"),
             '\n' => text.push_str("\\n"),
-            '"' if format == Format::OpenMetrics => text.push_str("\\\""),
+            '"' if format == ExpositionFormat::OpenMetrics => text.push_str("\\\""),
             other => text.push(other),
         }
     }
     let _ = writeln!(text, "\n# TYPE {name} {kind}");
 }
 
-fn sample(text: &mut String, name: &str, labels: &str, value: Value) {
+fn sample(text: &mut String, name: &str, labels: &str, value: SampleValue) {
     text.push_str(name);
     if !labels.is_empty() {
         text.push('{');
@@ -115,12 +117,12 @@ fn sample(text: &mut String, name: &str, labels: &str, value: Value) {
     }
     text.push(' ');
     match value {
-        Value::Integer(0) => text.push('0'), // most counters of most devices
-        Value::Integer(number) => push(text, number),
-        Value::Float(number) if number.is_nan() => text.push_str("NaN"),
-        Value::Float(f64::INFINITY) => text.push_str("+Inf"),
-        Value::Float(f64::NEG_INFINITY) => text.push_str("-Inf"),
-        Value::Float(number) => push(text, number),
+        SampleValue::Integer(0) => text.push('0'), // most counters of most devices
+        SampleValue::Integer(number) => push(text, number),
+        SampleValue::Float(number) if number.is_nan() => text.push_str("NaN"),
+        SampleValue::Float(f64::INFINITY) => text.push_str("+Inf"),
+        SampleValue::Float(f64::NEG_INFINITY) => text.push_str("-Inf"),
+        SampleValue::Float(number) => push(text, number),
     }
     text.push('\n');
 }
@@ -132,24 +134,25 @@ fn push(text: &mut String, number: impl Display) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Labels;
+    use crate::LabelSet;
 
     fn some() -> Exposition {
         let mut some = Exposition::default();
-        let port = Labels::of([("device", "mlx5_0"), ("port", "1")]);
-        some.family("rdma_port_up", Kind::Gauge, "Whether \"traffic\" flows\\.").add(port.clone(), true);
-        some.family("rdma_duplicate_request_total", Kind::Counter, "a\nb")
+        let port = LabelSet::of([("device", "mlx5_0"), ("port", "1")]);
+        some.family("rdma_port_up", MetricType::Gauge, "Whether \"traffic\" flows\\.")
+            .add(port.clone(), true);
+        some.family("rdma_duplicate_request_total", MetricType::Counter, "a\nb")
             .add(port.clone(), 9007199254740993);
-        some.family("rdma_duplicate_request_total", Kind::Counter, "").add(port.and("x", "y"), 0);
-        some.family("rdma_a_seconds", Kind::Gauge, "Time.").add(Labels::of([]), 0.25);
-        some.family("rdma_nothing", Kind::Gauge, "Never sent.");
+        some.family("rdma_duplicate_request_total", MetricType::Counter, "").add(port.and("x", "y"), 0);
+        some.family("rdma_a_seconds", MetricType::Gauge, "Time.").add(LabelSet::of([]), 0.25);
+        some.family("rdma_nothing", MetricType::Gauge, "Never sent.");
         some
     }
 
     #[test]
     fn the_classic_text_names_a_counter_with_its_suffix() {
         assert_eq!(
-            some().encode(Format::Text),
+            some().encode(ExpositionFormat::Text),
             "# HELP rdma_a_seconds Time.\n# TYPE rdma_a_seconds gauge\nrdma_a_seconds 0.25\n\
              # HELP rdma_duplicate_request_total a\\nb\n# TYPE rdma_duplicate_request_total counter\n\
              rdma_duplicate_request_total{device=\"mlx5_0\",port=\"1\"} 9007199254740993\n\
@@ -161,7 +164,7 @@ mod tests {
 
     #[test]
     fn openmetrics_names_a_counter_s_family_without_it_and_ends_with_eof() {
-        let text = some().encode(Format::OpenMetrics);
+        let text = some().encode(ExpositionFormat::OpenMetrics);
         assert!(
             text.contains("# TYPE rdma_duplicate_request counter\nrdma_duplicate_request_total{"),
             "{text}"
@@ -173,11 +176,11 @@ mod tests {
     #[test]
     fn what_is_no_number_is_said_so() {
         let mut odd = Exposition::default();
-        let family = odd.family("x", Kind::Gauge, "");
+        let family = odd.family("x", MetricType::Gauge, "");
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300] {
-            family.add(Labels::of([]), value);
+            family.add(LabelSet::of([]), value);
         }
-        let text = odd.encode(Format::Text);
+        let text = odd.encode(ExpositionFormat::Text);
         assert!(text.contains("x NaN\nx +Inf\nx -Inf\nx 1000000"), "{text}");
     }
 
@@ -186,12 +189,12 @@ mod tests {
         let mut large = Exposition::default();
         for family in 0..100 {
             for sample in 0..family {
-                let family = large.family(&format!("f{family:03}"), Kind::Gauge, "x");
-                family.add(Labels::of([("n", sample.to_string().as_str())]), u64::MAX - sample);
+                let family = large.family(&format!("f{family:03}"), MetricType::Gauge, "x");
+                family.add(LabelSet::of([("n", sample.to_string().as_str())]), u64::MAX - sample);
             }
         }
-        let text = large.encode(Format::Text);
-        assert_eq!(text, write(String::new(), &large.sorted(), Format::Text));
+        let text = large.encode(ExpositionFormat::Text);
+        assert_eq!(text, write(String::new(), &large.sorted(), ExpositionFormat::Text));
         assert_eq!(text.lines().count(), 99 * 100 / 2 + 2 * 99);
     }
 }

@@ -7,21 +7,21 @@ use std::{fmt, sync::Arc};
 /// A device has a hundred samples with the same labels, so these are made once and shared. The order is the order in
 /// which they were added.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Labels(Arc<str>);
+pub struct LabelSet(Arc<str>);
 
 /// Labels that are being added to others.
 #[derive(Debug, Clone)]
 pub struct LabelsBuilder(String);
 
-impl Labels {
+impl LabelSet {
     /// These labels: pairs of name and value. A name is the program's own, the value may be any text.
     pub fn of<'a>(pairs: impl IntoIterator<Item = (&'static str, &'a str)>) -> Self {
         let none = LabelsBuilder(String::new());
-        pairs.into_iter().fold(none, |labels, (name, value)| labels.with(name, value)).done()
+        pairs.into_iter().fold(none, |labels, (name, value)| labels.with(name, value)).build()
     }
 
     /// These, to add more than one to.
-    pub fn more(&self) -> LabelsBuilder {
+    pub fn builder(&self) -> LabelsBuilder {
         let mut text = String::with_capacity(self.0.len() + 128);
         text.push_str(&self.0);
         LabelsBuilder(text)
@@ -30,7 +30,7 @@ impl Labels {
     /// These and one more.
     #[must_use]
     pub fn and(&self, name: &'static str, value: &str) -> Self {
-        self.more().with(name, value).done()
+        self.builder().with(name, value).build()
     }
 
     /// As they are sent, without the braces.
@@ -69,8 +69,8 @@ impl LabelsBuilder {
     }
 
     /// That is all.
-    pub fn done(self) -> Labels {
-        Labels(self.0.into())
+    pub fn build(self) -> LabelSet {
+        LabelSet(self.0.into())
     }
 
     fn push_escaped(&mut self, value: &str) {
@@ -94,16 +94,16 @@ mod tests {
 
     #[test]
     fn a_value_may_be_any_text() {
-        let labels = Labels::of([("device", "a\"b\\c\nd"), ("port", "1")]).and("pod_name", "ö,}");
+        let labels = LabelSet::of([("device", "a\"b\\c\nd"), ("port", "1")]).and("pod_name", "ö,}");
         assert_eq!(labels.as_str(), r#"device="a\"b\\c\nd",port="1",pod_name="ö,}""#);
     }
 
     #[test]
     fn a_label_without_a_value_is_none() {
-        let labels = Labels::of([("device", "rxe0")]);
-        let more = || labels.more();
-        assert_eq!(more().with_some("netdev", Some("")).with_some("netdev", None).done(), labels);
-        let both = more().with_some("netdev", Some("eth0")).with_text("numa_node", 1).done();
+        let labels = LabelSet::of([("device", "rxe0")]);
+        let more = || labels.builder();
+        assert_eq!(more().with_some("netdev", Some("")).with_some("netdev", None).build(), labels);
+        let both = more().with_some("netdev", Some("eth0")).with_text("numa_node", 1).build();
         assert_eq!(both.as_str(), r#"device="rxe0",netdev="eth0",numa_node="1""#);
     }
 }

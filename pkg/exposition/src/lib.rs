@@ -13,7 +13,7 @@ mod family;
 mod labels;
 mod name;
 
-pub use encode::Format;
-pub use family::{Exposition, Family, FamilyId, Kind, Value};
-pub use labels::{Labels, LabelsBuilder};
+pub use encode::ExpositionFormat;
+pub use family::{Exposition, FamilyId, MetricFamily, MetricType, SampleValue};
+pub use labels::{LabelSet, LabelsBuilder};
 pub use name::metric_name;

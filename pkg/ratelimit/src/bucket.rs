@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// How often something may happen.
 #[derive(Debug, Clone, Copy)]
-pub struct Rate {
+pub struct RateLimit {
     /// So many at once.
     pub burst: u32,
     /// Each of them comes back after so long.
@@ -13,15 +13,15 @@ pub struct Rate {
 
 /// What is left of a rate.
 #[derive(Debug)]
-pub struct Bucket {
-    rate: Rate,
+pub struct TokenBucket {
+    rate: RateLimit,
     /// When all of the burst will be there again.
     full: Instant,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// One of which nothing was taken.
-    pub fn full(rate: Rate, now: Instant) -> Self {
+    pub fn full(rate: RateLimit, now: Instant) -> Self {
         Self { rate, full: now }
     }
 
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_burst_and_then_one_at_a_time() {
         let now = Instant::now();
-        let mut bucket = Bucket::full(Rate { burst: 3, each: Duration::from_secs(10) }, now);
+        let mut bucket = TokenBucket::full(RateLimit { burst: 3, each: Duration::from_secs(10) }, now);
         let mut taken = |seconds| (0..9).filter(|_| bucket.take(now + Duration::from_secs(seconds))).count();
         assert_eq!([taken(0), taken(9), taken(10), taken(31), taken(1000)], [3, 0, 1, 2, 3]);
         assert!(!bucket.is_full(now + Duration::from_secs(1029)));

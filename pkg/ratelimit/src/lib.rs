@@ -4,4 +4,4 @@
 
 mod bucket;
 
-pub use bucket::{Bucket, Rate};
+pub use bucket::{RateLimit, TokenBucket};

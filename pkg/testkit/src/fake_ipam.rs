@@ -20,7 +20,7 @@ pub struct FakeIpam {
 
 /// A call of it.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordedCall {
     /// The environment.
     pub env: BTreeMap<String, String>,
     /// The configuration.
@@ -135,11 +135,11 @@ impl FakeIpam {
     ///
     /// # Panics
     /// If that cannot be read.
-    pub fn calls(&self) -> Vec<Recorded> {
+    pub fn calls(&self) -> Vec<RecordedCall> {
         let mut dirs: Vec<PathBuf> =
             fs::read_dir(self.data("calls")).unwrap().map(|entry| entry.unwrap().path()).collect();
         dirs.sort();
-        dirs.iter().map(|dir| Recorded::read(dir)).collect()
+        dirs.iter().map(|dir| RecordedCall::read(dir)).collect()
     }
 
     /// Whether it was called, be it that the call has not ended.
@@ -160,7 +160,7 @@ impl FakeIpam {
     }
 }
 
-impl Recorded {
+impl RecordedCall {
     fn read(dir: &Path) -> Self {
         let text = fs::read_to_string(dir.join("env")).unwrap();
         let pair = |line: &str| line.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()));

@@ -38,11 +38,11 @@ mod snapshot;
 mod wait;
 
 pub use binaries::Binaries;
-pub use fake_ipam::{FakeIpam, Recorded};
+pub use fake_ipam::{FakeIpam, RecordedCall};
 pub use netns_view::Observe;
 pub use node::TestNode;
 pub use plugin_call::Call;
 pub use plugin_output::{Answer, Refusal};
-pub use pod::Pod;
+pub use pod::TestPod;
 pub use snapshot::Snapshot;
 pub use wait::wait_until;

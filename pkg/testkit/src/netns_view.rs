@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Pod, wait_until};
+use crate::{TestPod, wait_until};
 
 /// A place with a network namespace: a node or a pod.
 pub trait Observe {
@@ -79,7 +79,7 @@ pub trait Observe {
     ///
     /// # Panics
     /// If it cannot be made.
-    fn cable(&self, name: &str, pod: &Pod, far: &str)
+    fn cable(&self, name: &str, pod: &TestPod, far: &str)
     where
         Self: Sized,
     {
@@ -152,7 +152,7 @@ impl Observe for Inside<'_> {
     }
 }
 
-impl Observe for Pod {
+impl Observe for TestPod {
     fn command(&self, program: &str) -> Command {
         let Some(user) = self.user() else { return Inside(self.path()).command(program) };
         let mut command = Command::new("nsenter");

@@ -13,7 +13,7 @@ use nix::{
 };
 use tempfile::TempDir;
 
-use crate::{Binaries, Call, Observe, Pod, Snapshot};
+use crate::{Binaries, Call, Observe, Snapshot, TestPod};
 
 /// A node: its network namespace is the calling thread's, and so is that of every process it starts.
 #[derive(Debug)]
@@ -69,13 +69,13 @@ impl TestNode {
     }
 
     /// Makes a pod. It is known by its name in snapshots.
-    pub fn pod(&self, name: &str) -> Pod {
-        Pod::make(self.home.join("netns").join(name))
+    pub fn pod(&self, name: &str) -> TestPod {
+        TestPod::make(self.home.join("netns").join(name))
     }
 
     /// Makes a pod whose network namespace belongs to a user namespace of its own, as with `hostUsers: false`.
-    pub fn pod_in_a_user_namespace(&self, name: &str) -> Pod {
-        Pod::make_in_a_user_namespace(
+    pub fn pod_in_a_user_namespace(&self, name: &str) -> TestPod {
+        TestPod::make_in_a_user_namespace(
             self.home.join("netns").join(name),
             self.home.join(format!("user-{name}")),
         )

@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Answer, Binaries, Pod};
+use crate::{Answer, Binaries, TestPod};
 
 /// How long a call may take. Invariant: nothing waits for ever.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -77,7 +77,7 @@ impl Call {
 
     /// About this pod.
     #[must_use]
-    pub fn pod(self, pod: &Pod) -> Self {
+    pub fn pod(self, pod: &TestPod) -> Self {
         self.env("CNI_NETNS", pod.path())
     }
 

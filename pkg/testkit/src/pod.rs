@@ -15,13 +15,13 @@ use nix::{
 
 /// A network namespace bound to a file, as container runtimes make them. It ends with this value.
 #[derive(Debug)]
-pub struct Pod {
+pub struct TestPod {
     path: PathBuf,
     /// The user namespace that owns it, if that is not the machine's.
     user: Option<PathBuf>,
 }
 
-impl Pod {
+impl TestPod {
     /// Makes a namespace and binds it to `path`.
     pub(crate) fn make(path: PathBuf) -> Self {
         File::create_new(&path).unwrap();
@@ -72,7 +72,7 @@ impl Pod {
     }
 }
 
-impl Drop for Pod {
+impl Drop for TestPod {
     fn drop(&mut self) {
         for path in [Some(&self.path), self.user.as_ref()].into_iter().flatten() {
             let _ = umount2(path, MntFlags::MNT_DETACH);

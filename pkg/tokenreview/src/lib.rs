@@ -2,7 +2,7 @@
 //!
 //! A `TokenReview` says whose a token is, and a `SubjectAccessReview` whether they may `get` a path that is no resource: a
 //! ClusterRole with `nonResourceURLs` says so. Whoever asks needs the role `system:auth-delegator`. What the API has decided is
-//! remembered for a while ([`Reviews::remembered`]).
+//! remembered for a while ([`TokenReviewer::cached`]).
 
 #![forbid(unsafe_code)]
 
@@ -18,14 +18,14 @@ use kube::{Api, Client, api::PostParams};
 use kubeapi::{quietly, with_causes};
 use tokio::time::timeout;
 
-use crate::memory::Memory;
+use crate::memory::DecisionCache;
 
 /// How long the API server may take for both questions.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the API has decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AccessDecision {
     /// They may read it.
     Allowed,
     /// The token is nobody's, or not any more.
@@ -46,7 +46,7 @@ pub enum Error {
         why: String,
     },
     /// It takes too long.
-    #[error("the API server did not answer within {TIMEOUT:?}")]
+    #[error("the API server did not answer within {REVIEW_TIMEOUT:?}")]
     Timeout,
     /// There are no random numbers to remember tokens by.
     #[error("the kernel has no random numbers")]
@@ -54,22 +54,22 @@ pub enum Error {
 }
 
 /// Asks the API about tokens.
-pub struct Reviews {
+pub struct TokenReviewer {
     client: Client,
-    memory: Memory,
+    memory: DecisionCache,
 }
 
-impl Reviews {
+impl TokenReviewer {
     /// Nothing is asked yet.
     ///
     /// # Errors
     /// [`Error::NoRandom`].
     pub fn new(client: Client) -> Result<Self, Error> {
-        Ok(Self { client, memory: Memory::new().ok_or(Error::NoRandom)? })
+        Ok(Self { client, memory: DecisionCache::new().ok_or(Error::NoRandom)? })
     }
 
     /// What was decided about a token and a path not long ago.
-    pub fn remembered(&self, token: &str, path: &str) -> Option<Verdict> {
+    pub fn cached(&self, token: &str, path: &str) -> Option<AccessDecision> {
         self.memory.find(token, path)
     }
 
@@ -83,16 +83,17 @@ impl Reviews {
     ///
     /// # Errors
     /// That it did not: nobody is to be let in then.
-    pub async fn ask(&self, token: &str, path: &str) -> Result<Verdict, Error> {
-        let verdict =
-            timeout(TIMEOUT, quietly(self.decide(token, path))).await.map_err(|_| Error::Timeout)??;
-        self.memory.note(token, path, verdict);
+    pub async fn review(&self, token: &str, path: &str) -> Result<AccessDecision, Error> {
+        let verdict = timeout(REVIEW_TIMEOUT, quietly(self.decide(token, path)))
+            .await
+            .map_err(|_| Error::Timeout)??;
+        self.memory.insert(token, path, verdict);
         Ok(verdict)
     }
 
-    async fn decide(&self, token: &str, path: &str) -> Result<Verdict, Error> {
-        let Some(user) = self.user(token).await? else { return Ok(Verdict::Unauthenticated) };
-        Ok(if self.may_get(user, path).await? { Verdict::Allowed } else { Verdict::Forbidden })
+    async fn decide(&self, token: &str, path: &str) -> Result<AccessDecision, Error> {
+        let Some(user) = self.user(token).await? else { return Ok(AccessDecision::Unauthenticated) };
+        Ok(if self.may_get(user, path).await? { AccessDecision::Allowed } else { AccessDecision::Forbidden })
     }
 
     /// Whose the token is.
@@ -138,7 +139,7 @@ fn why(error: &kube::Error) -> String {
     }
 }
 
-impl fmt::Debug for Reviews {
+impl fmt::Debug for TokenReviewer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reviews").finish_non_exhaustive()
     }

@@ -9,29 +9,29 @@ use std::{
 use ring::{hmac, rand::SystemRandom};
 use tokio::time::Instant;
 
-use crate::Verdict;
+use crate::AccessDecision;
 
 /// How long somebody is let in after their token was taken back. Prometheus scrapes once a minute, or more often.
-const ALLOWED: Duration = Duration::from_secs(60);
+const ALLOWED_TTL: Duration = Duration::from_secs(60);
 
 /// How long somebody is kept out after they were given a role.
-const OTHERS: Duration = Duration::from_secs(10);
+const DENIED_TTL: Duration = Duration::from_secs(10);
 
 /// How long somebody who was let in is known after that, though not let in any more without a question.
 const KNOWN: Duration = Duration::from_secs(600);
 
 /// So many decisions. Whoever has a token can have one for each path.
-const MOST: usize = 1024;
+const MAX_DECISIONS: usize = 1024;
 
 /// Decisions by a keyed hash of token and path. The key is this process's own.
-pub(crate) struct Memory {
+pub(crate) struct DecisionCache {
     key: hmac::Key,
     known: Mutex<HashMap<[u8; 32], Decision>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Decision {
-    verdict: Verdict,
+    verdict: AccessDecision,
     until: Instant,
 }
 
@@ -42,18 +42,18 @@ impl Decision {
 
     /// Whether who it is about is known, also after it has held.
     fn is_known(&self) -> bool {
-        self.verdict == Verdict::Allowed && Instant::now() < self.until + KNOWN
+        self.verdict == AccessDecision::Allowed && Instant::now() < self.until + KNOWN
     }
 }
 
-impl Memory {
+impl DecisionCache {
     /// `None` without random numbers.
     pub(crate) fn new() -> Option<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok()?;
         Some(Self { key, known: Mutex::default() })
     }
 
-    pub(crate) fn find(&self, token: &str, path: &str) -> Option<Verdict> {
+    pub(crate) fn find(&self, token: &str, path: &str) -> Option<AccessDecision> {
         let decision = self.known().get(&self.tag(token, path)).copied()?;
         decision.holds().then_some(decision.verdict)
     }
@@ -63,15 +63,15 @@ impl Memory {
         self.known().get(&self.tag(token, path)).is_some_and(Decision::is_known)
     }
 
-    pub(crate) fn note(&self, token: &str, path: &str, verdict: Verdict) {
+    pub(crate) fn insert(&self, token: &str, path: &str, verdict: AccessDecision) {
         let mut known = self.known();
-        if known.len() >= MOST {
+        if known.len() >= MAX_DECISIONS {
             known.retain(|_, decision| decision.holds() || decision.is_known());
         }
-        if known.len() >= MOST {
+        if known.len() >= MAX_DECISIONS {
             known.clear();
         }
-        let within = if verdict == Verdict::Allowed { ALLOWED } else { OTHERS };
+        let within = if verdict == AccessDecision::Allowed { ALLOWED_TTL } else { DENIED_TTL };
         known.insert(self.tag(token, path), Decision { verdict, until: Instant::now() + within });
     }
 
@@ -98,51 +98,51 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_decision_holds_for_its_token_and_path_and_not_for_ever() {
-        let memory = Memory::new().unwrap();
-        memory.note("right", "/metrics", Verdict::Allowed);
-        memory.note("wrong", "/metrics", Verdict::Unauthenticated);
-        assert_eq!(memory.find("right", "/metrics"), Some(Verdict::Allowed));
+        let memory = DecisionCache::new().unwrap();
+        memory.insert("right", "/metrics", AccessDecision::Allowed);
+        memory.insert("wrong", "/metrics", AccessDecision::Unauthenticated);
+        assert_eq!(memory.find("right", "/metrics"), Some(AccessDecision::Allowed));
         assert_eq!(memory.find("right", "/api/v1/node"), None);
         assert_eq!(
             memory.find("right/", "metrics"),
             None,
             "where one ends and the other begins is part of it"
         );
-        assert_eq!(memory.find("wrong", "/metrics"), Some(Verdict::Unauthenticated));
-        advance(OTHERS).await;
+        assert_eq!(memory.find("wrong", "/metrics"), Some(AccessDecision::Unauthenticated));
+        advance(DENIED_TTL).await;
         assert_eq!(memory.find("wrong", "/metrics"), None);
-        assert_eq!(memory.find("right", "/metrics"), Some(Verdict::Allowed));
-        advance(ALLOWED).await;
+        assert_eq!(memory.find("right", "/metrics"), Some(AccessDecision::Allowed));
+        advance(ALLOWED_TTL).await;
         assert_eq!(memory.find("right", "/metrics"), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_was_let_in_is_known_for_a_while_and_nobody_else() {
-        let memory = Memory::new().unwrap();
-        memory.note("right", "/metrics", Verdict::Allowed);
-        memory.note("wrong", "/metrics", Verdict::Unauthenticated);
+        let memory = DecisionCache::new().unwrap();
+        memory.insert("right", "/metrics", AccessDecision::Allowed);
+        memory.insert("wrong", "/metrics", AccessDecision::Unauthenticated);
         let known = || ["right", "wrong", "new"].map(|token| memory.knows(token, "/metrics"));
         assert_eq!(known(), [true, false, false]);
-        advance(ALLOWED).await;
+        advance(ALLOWED_TTL).await;
         assert_eq!((memory.find("right", "/metrics"), known()), (None, [true, false, false]));
-        for n in 0..5 * MOST {
-            memory.note(&n.to_string(), "/metrics", Verdict::Unauthenticated);
-            advance(OTHERS / 100).await; // faster than a hundred a second is never asked
+        for n in 0..5 * MAX_DECISIONS {
+            memory.insert(&n.to_string(), "/metrics", AccessDecision::Unauthenticated);
+            advance(DENIED_TTL / 100).await; // faster than a hundred a second is never asked
         }
         assert_eq!(known(), [true, false, false]);
-        memory.note("right", "/metrics", Verdict::Unauthenticated);
+        memory.insert("right", "/metrics", AccessDecision::Unauthenticated);
         assert_eq!(known(), [false; 3], "it was taken back");
-        memory.note("right", "/metrics", Verdict::Allowed);
-        advance(ALLOWED + KNOWN).await;
+        memory.insert("right", "/metrics", AccessDecision::Allowed);
+        advance(ALLOWED_TTL + KNOWN).await;
         assert_eq!(known(), [false; 3]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_number_of_tokens_fills_the_memory() {
-        let memory = Memory::new().unwrap();
-        for n in 0..5 * MOST {
-            memory.note(&n.to_string(), "/metrics", Verdict::Unauthenticated);
-            assert!(memory.known().len() <= MOST);
+        let memory = DecisionCache::new().unwrap();
+        for n in 0..5 * MAX_DECISIONS {
+            memory.insert(&n.to_string(), "/metrics", AccessDecision::Unauthenticated);
+            assert!(memory.known().len() <= MAX_DECISIONS);
         }
     }
 }

@@ -38,12 +38,12 @@ pub enum Error {
 
 /// What is wrong on a line.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct LineError {
     pub(crate) line: u64,
     pub(crate) why: String,
 }
 
-impl Wrong {
+impl LineError {
     /// Where, from 1.
     pub fn line(&self) -> u64 {
         self.line

@@ -2,7 +2,7 @@
 
 use http::{HeaderName, HeaderValue};
 
-use crate::{error::Wrong, written::Written};
+use crate::{error::LineError, written::WebConfigFile};
 
 /// Those that may be set, and the values that they may have, if not any.
 const KNOWN: [(&str, &[&str]); 5] = [
@@ -14,10 +14,12 @@ const KNOWN: [(&str, &[&str]); 5] = [
 ];
 
 /// The headers that are written; one without a value is not set.
-pub(crate) fn of(written: &Written) -> Result<Vec<(HeaderName, HeaderValue)>, Wrong> {
+pub(crate) fn of(written: &WebConfigFile) -> Result<Vec<(HeaderName, HeaderValue)>, LineError> {
     let set = written.headers().filter(|(_, value)| !value.value.is_empty());
-    set.map(|(name, value)| header(name, &value.value).map_err(|why| Wrong::at(value.referenced.line(), why)))
-        .collect()
+    set.map(|(name, value)| {
+        header(name, &value.value).map_err(|why| LineError::at(value.referenced.line(), why))
+    })
+    .collect()
 }
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
@@ -37,8 +39,8 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> 
 mod tests {
     use super::*;
 
-    fn headers(text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, Wrong> {
-        of(&Written::parse(&format!("http_server_config:\n  headers:\n    {text}\n")).unwrap())
+    fn headers(text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, LineError> {
+        of(&WebConfigFile::parse(&format!("http_server_config:\n  headers:\n    {text}\n")).unwrap())
     }
 
     #[test]

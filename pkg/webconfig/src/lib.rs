@@ -22,11 +22,11 @@ use std::{path::Path, sync::Arc};
 use http::{HeaderName, HeaderValue};
 use rustls::ServerConfig;
 
-pub use error::{Error, Wrong};
-pub use users::{Login, Users};
-pub use written::Written;
+pub use error::{Error, LineError};
+pub use users::{BasicAuthUsers, BasicCredentials};
+pub use written::WebConfigFile;
 
-use crate::files::Files;
+use crate::files::TrustedFiles;
 
 /// How a port is served; by default in plain text, to everybody.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub struct WebConfig {
     /// TLS with its certificate and, if they are asked for, with clients' certificates; `None` for plain text.
     pub tls: Option<Arc<ServerConfig>>,
     /// Who may ask; `None` for everybody.
-    pub users: Option<Users>,
+    pub users: Option<BasicAuthUsers>,
     /// Headers of every answer that does not have them anyway.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     demands: Vec<&'static str>,
@@ -47,25 +47,25 @@ impl WebConfig {
     /// # Errors
     /// [`Error`]: a file cannot be read, or others can change it, or read a key; or something in it is wrong.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let mut files = Files::beside(path);
+        let mut files = TrustedFiles::relative_to(path);
         let text = files.configuration()?;
-        let written = Written::parse(&text).map_err(|wrong| wrong.of(path))?;
+        let written = WebConfigFile::parse(&text).map_err(|wrong| wrong.of(path))?;
         if written.has_key() {
             files.keeps_a_key()?;
         }
         let tls = written.tls().map(|tls| tls::server(tls, &mut files)).transpose();
-        let users = written.users().map(Users::new).transpose();
+        let users = written.users().map(BasicAuthUsers::new).transpose();
         Ok(Self {
             tls: tls.map_err(|wrong| wrong.of(path))?,
             users: users.map_err(|wrong| wrong.of(path))?,
             headers: headers::of(&written).map_err(|wrong| wrong.of(path))?,
             demands: written.demands(),
-            seal: files.seal(),
+            seal: files.fingerprint(),
         })
     }
 
     /// What is demanded of clients, by the keys of the file that demand it.
-    pub fn demands(&self) -> &[&'static str] {
+    pub fn client_requirements(&self) -> &[&'static str] {
         &self.demands
     }
 

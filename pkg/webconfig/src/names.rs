@@ -10,11 +10,11 @@ use rustls::{
 };
 use serde_saphyr::Spanned;
 
-use crate::error::Wrong;
+use crate::error::LineError;
 
 /// A name of a client: what a certificate has as Subject Alternative Name.
 #[derive(Debug)]
-enum Name {
+enum SubjectAltName {
     /// A DNS name or a URI, letter for letter.
     Text(String),
     Address(IpAddr),
@@ -22,29 +22,32 @@ enum Name {
 
 /// Wants a certificate that is good otherwise, and has one of these names.
 #[derive(Debug)]
-pub(crate) struct NamedClients {
+pub(crate) struct SanVerifier {
     others: Arc<dyn ClientCertVerifier>,
-    names: Vec<Name>,
+    names: Vec<SubjectAltName>,
 }
 
-impl NamedClients {
-    pub(crate) fn new(others: Arc<dyn ClientCertVerifier>, names: &[Spanned<String>]) -> Result<Self, Wrong> {
-        let names = names.iter().map(Name::read).collect::<Result<_, _>>()?;
+impl SanVerifier {
+    pub(crate) fn new(
+        others: Arc<dyn ClientCertVerifier>,
+        names: &[Spanned<String>],
+    ) -> Result<Self, LineError> {
+        let names = names.iter().map(SubjectAltName::read).collect::<Result<_, _>>()?;
         Ok(Self { others, names })
     }
 }
 
-impl Name {
-    fn read(written: &Spanned<String>) -> Result<Self, Wrong> {
+impl SubjectAltName {
+    fn read(written: &Spanned<String>) -> Result<Self, LineError> {
         let (text, line) = (&written.value, written.referenced.line());
         if text.contains('@') && !text.contains("://") {
             let why = format!(
                 "{text:?}: e-mail addresses are not looked at; expected a DNS name, a URI or an IP address"
             );
-            return Err(Wrong::at(line, why));
+            return Err(LineError::at(line, why));
         }
         if text.is_empty() {
-            return Err(Wrong::at(line, "an empty name is no certificate's"));
+            return Err(LineError::at(line, "an empty name is no certificate's"));
         }
         Ok(text.parse().map_or_else(|_| Self::Text(text.clone()), Self::Address))
     }
@@ -61,7 +64,7 @@ impl Name {
     }
 }
 
-impl ClientCertVerifier for NamedClients {
+impl ClientCertVerifier for SanVerifier {
     fn offer_client_auth(&self) -> bool {
         self.others.offer_client_auth()
     }

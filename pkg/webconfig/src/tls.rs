@@ -15,23 +15,26 @@ use rustls::{
 use serde_saphyr::Spanned;
 
 use crate::{
-    error::Wrong,
-    files::{Files, Readers},
-    written::Tls,
+    error::LineError,
+    files::{ReadAccess, TrustedFiles},
+    written::TlsServerConfig,
 };
 
 /// The server's side of TLS.
-pub(crate) fn server(written: &Spanned<Tls>, files: &mut Files) -> Result<Arc<ServerConfig>, Wrong> {
+pub(crate) fn server(
+    written: &Spanned<TlsServerConfig>,
+    files: &mut TrustedFiles,
+) -> Result<Arc<ServerConfig>, LineError> {
     let (tls, line) = (&written.value, written.referenced.line());
     let provider = Arc::new(CryptoProvider {
         cipher_suites: suites::ciphers(tls)?,
         kx_groups: suites::groups(tls)?,
         ..ring::default_provider()
     });
-    let cert = pem(("cert", &tls.cert), ("cert_file", &tls.cert_file), Readers::All, files)?;
-    let cert = cert.ok_or_else(|| Wrong::at(line, "a certificate is missing: cert_file"))?;
-    let key = pem(("key", &tls.key), ("key_file", &tls.key_file), Readers::Few, files)?;
-    let key = key.ok_or_else(|| Wrong::at(line, "a private key is missing: key_file"))?;
+    let cert = pem(("cert", &tls.cert), ("cert_file", &tls.cert_file), ReadAccess::All, files)?;
+    let cert = cert.ok_or_else(|| LineError::at(line, "a certificate is missing: cert_file"))?;
+    let key = pem(("key", &tls.key), ("key_file", &tls.key_file), ReadAccess::Few, files)?;
+    let key = key.ok_or_else(|| LineError::at(line, "a private key is missing: key_file"))?;
     let chain = cert.certificates()?;
     let private = PrivateKeyDer::from_pem_slice(&key.bytes).map_err(|error| {
         let remedy = "expected one in PEM, and not encrypted";
@@ -40,7 +43,7 @@ pub(crate) fn server(written: &Spanned<Tls>, files: &mut Files) -> Result<Arc<Se
     let unfit = |error: rustls::Error| cert.wrong(format!("cannot be used with the key: {error}"));
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions(tls)?)
-        .map_err(|error| Wrong::at(line, error.to_string()))?
+        .map_err(|error| LineError::at(line, error.to_string()))?
         .with_client_cert_verifier(clients::verifier(written, files, provider)?)
         .with_single_cert(chain, private)
         .map_err(unfit)?;
@@ -53,7 +56,7 @@ pub(crate) fn server(written: &Spanned<Tls>, files: &mut Files) -> Result<Arc<Se
 }
 
 /// Text in PEM, and which key of the configuration it is from.
-struct Pem {
+struct PemText {
     what: String,
     line: u64,
     bytes: Vec<u8>,
@@ -63,33 +66,33 @@ struct Pem {
 fn pem(
     (key, text): (&str, &Option<Spanned<String>>),
     (file_key, file): (&str, &Option<Spanned<PathBuf>>),
-    readers: Readers,
-    files: &mut Files,
-) -> Result<Option<Pem>, Wrong> {
+    readers: ReadAccess,
+    files: &mut TrustedFiles,
+) -> Result<Option<PemText>, LineError> {
     match (text, file) {
         (Some(text), None) => {
             let (line, bytes) = (text.referenced.line(), text.value.clone().into_bytes());
-            Ok(Some(Pem { what: key.to_owned(), line, bytes }))
+            Ok(Some(PemText { what: key.to_owned(), line, bytes }))
         }
         (None, Some(file)) => {
             let line = file.referenced.line();
             let bytes = files.named(&file.value, readers);
-            let bytes = bytes.map_err(|error| Wrong::at(line, format!("{file_key} {error}")))?;
-            Ok(Some(Pem { what: format!("{file_key} {}", file.value.display()), line, bytes }))
+            let bytes = bytes.map_err(|error| LineError::at(line, format!("{file_key} {error}")))?;
+            Ok(Some(PemText { what: format!("{file_key} {}", file.value.display()), line, bytes }))
         }
         (None, None) => Ok(None),
         (Some(_), Some(file)) => {
-            Err(Wrong::at(file.referenced.line(), format!("{key} and {file_key}: expected one of them")))
+            Err(LineError::at(file.referenced.line(), format!("{key} and {file_key}: expected one of them")))
         }
     }
 }
 
-impl Pem {
-    fn wrong(&self, why: impl std::fmt::Display) -> Wrong {
-        Wrong::at(self.line, format!("{}: {why}", self.what))
+impl PemText {
+    fn wrong(&self, why: impl std::fmt::Display) -> LineError {
+        LineError::at(self.line, format!("{}: {why}", self.what))
     }
 
-    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, Wrong> {
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, LineError> {
         let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.bytes).collect();
         match read {
             Ok(certificates) if !certificates.is_empty() => Ok(certificates),
@@ -99,7 +102,7 @@ impl Pem {
     }
 }
 
-fn versions(tls: &Tls) -> Result<Vec<&'static SupportedProtocolVersion>, Wrong> {
+fn versions(tls: &TlsServerConfig) -> Result<Vec<&'static SupportedProtocolVersion>, LineError> {
     let number = |written: &Option<Spanned<String>>, otherwise| match written {
         None => Ok((otherwise, 0)),
         Some(name) => match name.value.as_str() {
@@ -107,13 +110,13 @@ fn versions(tls: &Tls) -> Result<Vec<&'static SupportedProtocolVersion>, Wrong> 
             "TLS13" => Ok((13, name.referenced.line())),
             other => {
                 let why = format!("{other:?}: expected TLS12 or TLS13; older versions are not safe");
-                Err(Wrong::at(name.referenced.line(), why))
+                Err(LineError::at(name.referenced.line(), why))
             }
         },
     };
     let ((from, _), (to, line)) = (number(&tls.min_version, 12)?, number(&tls.max_version, 13)?);
     if from > to {
-        return Err(Wrong::at(line, "max_version is older than min_version"));
+        return Err(LineError::at(line, "max_version is older than min_version"));
     }
     let all = [(12, &TLS12), (13, &TLS13)];
     Ok(all

@@ -11,23 +11,23 @@ use bcrypt::HashParts;
 use ring::{hmac, rand::SystemRandom};
 use serde_saphyr::Spanned;
 
-use crate::error::Wrong;
+use crate::error::LineError;
 
 /// Each step doubles the time: 16 takes seconds.
-const COSTLIEST: u32 = 16;
+const MAX_BCRYPT_COST: u32 = 16;
 
 /// Right logins that are remembered; one for each user, but for clients of a former password.
-const REMEMBERED: usize = 256;
+const MAX_CACHED_LOGINS: usize = 256;
 
 /// What a client says who it is.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Login {
+pub struct BasicCredentials {
     user: String,
     password: Vec<u8>,
 }
 
 /// Who may ask.
-pub struct Users {
+pub struct BasicAuthUsers {
     hashes: BTreeMap<String, String>,
     /// One hash of each cost: everybody's login takes as long as all of them, also of who is not known. Else names, and
     /// whose hash is cheap, could be told by the time.
@@ -37,7 +37,7 @@ pub struct Users {
     right: Mutex<HashSet<[u8; 32]>>,
 }
 
-impl Login {
+impl BasicCredentials {
     /// The login of an `Authorization` header.
     pub fn from_header(value: &[u8]) -> Option<Self> {
         let (scheme, encoded) = value.split_at_checked(6)?;
@@ -51,31 +51,31 @@ impl Login {
     }
 }
 
-impl Users {
-    pub(crate) fn new(written: &BTreeMap<String, Spanned<String>>) -> Result<Self, Wrong> {
+impl BasicAuthUsers {
+    pub(crate) fn new(written: &BTreeMap<String, Spanned<String>>) -> Result<Self, LineError> {
         let mut of_each_cost = BTreeMap::new();
         for (user, hash) in written {
-            let cost = check(user, &hash.value).map_err(|why| Wrong::at(hash.referenced.line(), why))?;
+            let cost = check(user, &hash.value).map_err(|why| LineError::at(hash.referenced.line(), why))?;
             of_each_cost.insert(cost, hash.value.clone());
         }
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
-        let key = key.map_err(|_| Wrong::at(1, "the kernel has no random numbers"))?;
+        let key = key.map_err(|_| LineError::at(1, "the kernel has no random numbers"))?;
         let hashes = written.iter().map(|(user, hash)| (user.clone(), hash.value.clone())).collect();
         Ok(Self { hashes, of_each_cost, key, right: Mutex::default() })
     }
 
     /// Whether this login was right before. It takes no time.
-    pub fn remembers(&self, login: &Login) -> bool {
+    pub fn is_cached(&self, login: &BasicCredentials) -> bool {
         self.right().contains(&self.tag(login))
     }
 
     /// Whether a login is right. It takes a tenth of a second, or what the hashes ask for: as much for every user, and for
     /// who is none.
-    pub fn are_right(&self, login: &Login) -> bool {
+    pub fn verify(&self, login: &BasicCredentials) -> bool {
         let is_right = self.fits(login, |password, hash| bcrypt::verify(password, hash).unwrap_or(false));
         if is_right {
             let mut right = self.right();
-            if right.len() == REMEMBERED {
+            if right.len() == MAX_CACHED_LOGINS {
                 right.clear();
             }
             right.insert(self.tag(login));
@@ -85,7 +85,7 @@ impl Users {
 
     /// Whether a password fits a user's hash. The user's own takes the place of the one of the same cost, so that the work is
     /// always the same.
-    fn fits(&self, login: &Login, verify: impl Fn(&[u8], &str) -> bool) -> bool {
+    fn fits(&self, login: &BasicCredentials, verify: impl Fn(&[u8], &str) -> bool) -> bool {
         let own = self.hashes.get(&login.user);
         let own_cost = own.and_then(|hash| cost(hash));
         let mut is_right = false;
@@ -97,7 +97,7 @@ impl Users {
         is_right
     }
 
-    fn tag(&self, login: &Login) -> [u8; 32] {
+    fn tag(&self, login: &BasicCredentials) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&self.key);
         context.update(&login.user.len().to_be_bytes());
         context.update(login.user.as_bytes());
@@ -125,18 +125,20 @@ fn check(user: &str, hash: &str) -> Result<u32, String> {
         format!("the password of user {user:?} is no bcrypt hash; make one: htpasswd -nBC 10 {user:?}")
     })?;
     match cost {
-        cost @ 4..=COSTLIEST => Ok(cost),
-        cost => Err(format!("the hash of user {user:?} has cost {cost}; expected 4 to {COSTLIEST}, best 10")),
+        cost @ 4..=MAX_BCRYPT_COST => Ok(cost),
+        cost => Err(format!(
+            "the hash of user {user:?} has cost {cost}; expected 4 to {MAX_BCRYPT_COST}, best 10"
+        )),
     }
 }
 
-impl fmt::Debug for Login {
+impl fmt::Debug for BasicCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Users {
+impl fmt::Debug for BasicAuthUsers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.hashes.keys()).finish()
     }
@@ -147,20 +149,20 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
-    use crate::Written;
+    use crate::WebConfigFile;
 
-    fn users(text: &str) -> Result<Users, Wrong> {
-        let written = Written::parse(&format!("basic_auth_users:\n{text}")).unwrap();
-        Users::new(written.users().unwrap())
+    fn users(text: &str) -> Result<BasicAuthUsers, LineError> {
+        let written = WebConfigFile::parse(&format!("basic_auth_users:\n{text}")).unwrap();
+        BasicAuthUsers::new(written.users().unwrap())
     }
 
     fn hash(password: &str, cost: u32) -> String {
         bcrypt::hash_with_salt(password, cost, [7; 16]).unwrap().format_for_version(bcrypt::Version::TwoY)
     }
 
-    fn login(user: &str, password: &str) -> Login {
+    fn login(user: &str, password: &str) -> BasicCredentials {
         let header = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-        Login::from_header(header.as_bytes()).unwrap()
+        BasicCredentials::from_header(header.as_bytes()).unwrap()
     }
 
     #[test]
@@ -175,14 +177,14 @@ mod tests {
             ("", "", false),
         ] {
             let login = login(user, password);
-            assert!(!users.remembers(&login), "{user}");
-            assert_eq!(users.are_right(&login), is_right, "{user}");
-            assert_eq!(users.remembers(&login), is_right, "{user}");
+            assert!(!users.is_cached(&login), "{user}");
+            assert_eq!(users.verify(&login), is_right, "{user}");
+            assert_eq!(users.is_cached(&login), is_right, "{user}");
         }
     }
 
     /// Of which costs hashes are computed for a login.
-    fn work(users: &Users, user: &str, password: &str) -> (bool, Vec<u32>) {
+    fn work(users: &BasicAuthUsers, user: &str, password: &str) -> (bool, Vec<u32>) {
         let work = RefCell::new(Vec::new());
         let is_right = users.fits(&login(user, password), |password, hash| {
             work.borrow_mut().push(cost(hash).unwrap());
@@ -234,7 +236,7 @@ mod tests {
             ("Basic", false),
             ("", false),
         ] {
-            assert_eq!(Login::from_header(header.as_bytes()).is_some(), is_login, "{header:?}");
+            assert_eq!(BasicCredentials::from_header(header.as_bytes()).is_some(), is_login, "{header:?}");
         }
         assert!(!format!("{:?}", login("a", "secret")).contains("secret"));
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::{Spanned, options};
 
-use crate::error::Wrong;
+use crate::error::LineError;
 
 /// The `client_auth_type` without which nobody has to show a certificate.
 pub(crate) const VERIFIED: &str = "RequireAndVerifyClientCert";
@@ -13,11 +13,11 @@ pub(crate) const VERIFIED: &str = "RequireAndVerifyClientCert";
 /// The file as it was written: every key of it is known, and nothing else is sure yet.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Written {
+pub struct WebConfigFile {
     #[serde(default, deserialize_with = "present")]
-    tls_server_config: Option<Spanned<Tls>>,
+    tls_server_config: Option<Spanned<TlsServerConfig>>,
     #[serde(default, deserialize_with = "present")]
-    http_server_config: Option<Http>,
+    http_server_config: Option<HttpServerConfig>,
     #[serde(default, deserialize_with = "present")]
     basic_auth_users: Option<BTreeMap<String, Spanned<String>>>,
 }
@@ -27,7 +27,7 @@ pub struct Written {
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
-    T: Deserialize<'de> + Size,
+    T: Deserialize<'de> + IsEmpty,
 {
     match Option::<T>::deserialize(deserializer)? {
         Some(value) if !value.is_nothing() => Ok(Some(value)),
@@ -36,23 +36,23 @@ where
 }
 
 /// What can be empty.
-trait Size {
+trait IsEmpty {
     fn is_nothing(&self) -> bool {
         false
     }
 }
 
-impl Size for bool {}
-impl Size for Http {}
-impl<T> Size for Spanned<T> {}
+impl IsEmpty for bool {}
+impl IsEmpty for HttpServerConfig {}
+impl<T> IsEmpty for Spanned<T> {}
 
-impl<T> Size for Vec<T> {
+impl<T> IsEmpty for Vec<T> {
     fn is_nothing(&self) -> bool {
         self.is_empty()
     }
 }
 
-impl<K, V> Size for BTreeMap<K, V> {
+impl<K, V> IsEmpty for BTreeMap<K, V> {
     fn is_nothing(&self) -> bool {
         self.is_empty()
     }
@@ -61,7 +61,7 @@ impl<K, V> Size for BTreeMap<K, V> {
 /// `tls_server_config`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Tls {
+pub(crate) struct TlsServerConfig {
     #[serde(default, deserialize_with = "present")]
     pub(crate) cert: Option<Spanned<String>>,
     #[serde(default, deserialize_with = "present")]
@@ -93,31 +93,31 @@ pub(crate) struct Tls {
 /// `http_server_config`. `http2` says what a server may do, and this one may do without.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Http {
+struct HttpServerConfig {
     #[serde(rename = "http2", default, deserialize_with = "present")]
     _http2: Option<bool>,
     #[serde(default, deserialize_with = "present")]
     headers: Option<BTreeMap<String, Spanned<String>>>,
 }
 
-impl Written {
+impl WebConfigFile {
     /// Reads the file's text.
     ///
     /// # Errors
     /// It is no YAML, empty, or has a key that is not known.
-    pub fn parse(text: &str) -> Result<Self, Wrong> {
+    pub fn parse(text: &str) -> Result<Self, LineError> {
         let is_empty = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
         if text.lines().all(is_empty) {
             // What is left of a file that could not be written must not open the port to everybody.
-            return Err(Wrong::at(1, "nothing is here; for neither TLS nor logins write {}"));
+            return Err(LineError::at(1, "nothing is here; for neither TLS nor logins write {}"));
         }
         serde_saphyr::from_str_with_options(text, options! { with_snippet: false }).map_err(|error| {
             let line = error.location().map_or(1, |at| at.line());
-            Wrong::at(line, message(&error))
+            LineError::at(line, message(&error))
         })
     }
 
-    pub(crate) fn tls(&self) -> Option<&Spanned<Tls>> {
+    pub(crate) fn tls(&self) -> Option<&Spanned<TlsServerConfig>> {
         self.tls_server_config.as_ref()
     }
 
@@ -132,7 +132,8 @@ impl Written {
     /// What is demanded of clients, by the keys that demand it.
     pub(crate) fn demands(&self) -> Vec<&'static str> {
         let tls = self.tls().map(|tls| &tls.value);
-        let demanded = |tls: &Tls| tls.client_auth_type.as_ref().is_some_and(|it| it.value == VERIFIED);
+        let demanded =
+            |tls: &TlsServerConfig| tls.client_auth_type.as_ref().is_some_and(|it| it.value == VERIFIED);
         [
             ("tls_server_config", tls.is_some()),
             ("client_auth_type RequireAndVerifyClientCert", tls.is_some_and(demanded)),
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
 
     fn wrong(text: &str) -> (u64, String) {
-        let wrong = Written::parse(text).unwrap_err();
+        let wrong = WebConfigFile::parse(text).unwrap_err();
         (wrong.line, wrong.why)
     }
 
@@ -224,10 +225,10 @@ http_server_config:
 basic_auth_users:
   alice: x
 ";
-        let written = Written::parse(text).unwrap();
+        let written = WebConfigFile::parse(text).unwrap();
         assert_eq!(written.users().unwrap()["alice"].referenced.line(), 18);
         assert_eq!(written.headers().count(), 1);
-        assert!(!written.has_key() && Written::parse("tls_server_config: {key: k}").unwrap().has_key());
-        assert!(Written::parse("{}").unwrap().tls().is_none());
+        assert!(!written.has_key() && WebConfigFile::parse("tls_server_config: {key: k}").unwrap().has_key());
+        assert!(WebConfigFile::parse("{}").unwrap().tls().is_none());
     }
 }

@@ -5,20 +5,20 @@ use std::{sync::Arc, time::Instant};
 use tokio::{task::JoinSet, time::sleep_until};
 
 use crate::{
-    ask::{Answer, ask},
-    reference::Claim,
-    workloads::Shared,
+    ask::{OwnerLookup, fetch_owner},
+    reference::NamespacedOwnerRef,
+    workloads::WatcherShared,
 };
 
 /// How many questions are under way at once: one that hangs must not hold up the others.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_REQUESTS: usize = 4;
 
 /// Asks for every owner that is not known yet, for ever.
-pub(crate) async fn keep_climbing(shared: &Arc<Shared>) {
+pub(crate) async fn resolve_owners(shared: &Arc<WatcherShared>) {
     let mut asked = JoinSet::new();
     loop {
-        let due = ask_more(shared, &mut asked);
-        let has_room = asked.len() < AT_ONCE;
+        let due = spawn_fetches(shared, &mut asked);
+        let has_room = asked.len() < MAX_CONCURRENT_REQUESTS;
         tokio::select! {
             () = shared.changed.notified() => {}
             Some(done) = asked.join_next(), if !asked.is_empty() => {
@@ -32,15 +32,18 @@ pub(crate) async fn keep_climbing(shared: &Arc<Shared>) {
 }
 
 /// Asks for as many as there is room for. Tells when the next ones are due.
-fn ask_more(shared: &Arc<Shared>, asked: &mut JoinSet<(Claim, Answer)>) -> Option<Instant> {
+fn spawn_fetches(
+    shared: &Arc<WatcherShared>,
+    asked: &mut JoinSet<(NamespacedOwnerRef, OwnerLookup)>,
+) -> Option<Instant> {
     let mut register = shared.register();
-    while asked.len() < AT_ONCE {
+    while asked.len() < MAX_CONCURRENT_REQUESTS {
         let Some(claim) = register.next(Instant::now()) else { break };
         let shared = shared.clone();
         asked.spawn(async move {
-            let answer = ask(&shared.client, &shared.kinds, &claim, shared.patience.answer).await;
+            let answer = fetch_owner(&shared.client, &shared.kinds, &claim, shared.patience.answer).await;
             (claim, answer)
         });
     }
-    register.due()
+    register.next_retry()
 }

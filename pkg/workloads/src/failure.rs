@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use exporter::Reason;
+use exporter::ErrorReason;
 use kubeapi::with_causes;
 
 /// Why the API server did not answer, or how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum ApiError {
     /// It may not be read.
     Denied(String),
     /// There is no such kind here.
@@ -24,19 +24,19 @@ pub(crate) enum Failure {
     Refused(String),
 }
 
-impl Failure {
+impl ApiError {
     /// The kind of failure, for counting. `None`: nothing is wrong.
     ///
     /// That one kind of owner may not be read, or is not there, is no failure of the collector: there is an answer,
     /// only not from the top.
-    pub(crate) fn reason(&self, of_owner: bool) -> Option<Reason> {
+    pub(crate) fn reason(&self, of_owner: bool) -> Option<ErrorReason> {
         match self {
-            Self::Denied(_) | Self::UnknownKind if of_owner => Some(Reason::Unreadable),
-            Self::Denied(_) => Some(Reason::Permission),
+            Self::Denied(_) | Self::UnknownKind if of_owner => Some(ErrorReason::Unreadable),
+            Self::Denied(_) => Some(ErrorReason::Permission),
             Self::Gone | Self::Expired => None,
-            Self::Silent(_) => Some(Reason::Timeout),
-            Self::Malformed(_) => Some(Reason::Malformed),
-            Self::UnknownKind | Self::Refused(_) => Some(Reason::Refused),
+            Self::Silent(_) => Some(ErrorReason::Timeout),
+            Self::Malformed(_) => Some(ErrorReason::Malformed),
+            Self::UnknownKind | Self::Refused(_) => Some(ErrorReason::Refused),
         }
     }
 
@@ -46,7 +46,7 @@ impl Failure {
     }
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for ApiError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Denied(text) | Self::Malformed(text) | Self::Refused(text) => f.write_str(text),
@@ -60,7 +60,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-impl From<kube::Error> for Failure {
+impl From<kube::Error> for ApiError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => match status.code {
@@ -82,27 +82,27 @@ mod tests {
 
     use super::*;
 
-    fn api(code: u16) -> Failure {
+    fn api(code: u16) -> ApiError {
         kube::Error::Api(Status::failure("said so", "").with_code(code).boxed()).into()
     }
 
     #[test]
     fn an_owner_that_may_not_be_read_is_no_failure_of_the_collector_but_pods_are() {
-        assert_eq!(api(403).reason(true), Some(Reason::Unreadable));
-        assert!(!Reason::Unreadable.is_failure());
-        assert_eq!(api(403).reason(false), Some(Reason::Permission));
-        assert_eq!(api(401).reason(false), Some(Reason::Permission));
+        assert_eq!(api(403).reason(true), Some(ErrorReason::Unreadable));
+        assert!(!ErrorReason::Unreadable.counts_as_failure());
+        assert_eq!(api(403).reason(false), Some(ErrorReason::Permission));
+        assert_eq!(api(401).reason(false), Some(ErrorReason::Permission));
     }
 
     #[test]
     fn what_is_gone_is_no_trouble() {
-        assert_eq!((api(404), api(404).reason(true)), (Failure::Gone, None));
-        assert_eq!((api(410), api(410).reason(false)), (Failure::Expired, None));
+        assert_eq!((api(404), api(404).reason(true)), (ApiError::Gone, None));
+        assert_eq!((api(410), api(410).reason(false)), (ApiError::Expired, None));
     }
 
     #[test]
     fn a_servers_trouble_passes_and_a_refusal_stays() {
-        assert!(!api(500).is_definite() && !Failure::Silent(Duration::from_secs(1)).is_definite());
+        assert!(!api(500).is_definite() && !ApiError::Silent(Duration::from_secs(1)).is_definite());
         assert!(api(403).is_definite() && api(404).is_definite());
         assert_eq!(api(500).to_string(), "said so (500)");
     }

@@ -1,8 +1,8 @@
 //! Which workload a pod belongs to: the Deployment, the Job, whatever is at the top. The Kubernetes API tells.
 //!
-//! [`kubeapi::connect`] finds the API server, if there is one. [`Workloads`] then watches the pods of this node (`watch`), only
+//! [`kubeapi::connect`] finds the API server, if there is one. [`WorkloadWatcher`] then watches the pods of this node (`watch`), only
 //! their metadata, and asks for the owner of each, for that owner's owner, and so on (`climb`). What it learns is kept
-//! in a `register`, from which [`exporter::Owners`] is answered without waiting.
+//! in a `register`, from which [`exporter::WorkloadResolver`] is answered without waiting.
 //!
 //! An owner is told once each step up to it has been tried, so that nobody sees a ReplicaSet first and then its
 //! Deployment. A step that fails ends the way for now: the last owner that is known is the answer. What is known stays
@@ -23,4 +23,4 @@ mod register;
 mod watch;
 mod workloads;
 
-pub use workloads::{Patience, Workloads};
+pub use workloads::{RetryPolicy, WorkloadWatcher};

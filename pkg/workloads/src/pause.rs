@@ -5,12 +5,12 @@ use std::time::Duration;
 /// Pauses that double up to a longest one. Each is between half and all of its nominal length, so that the nodes of a
 /// cluster do not ask at the same time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pause {
+pub(crate) struct Backoff {
     first: Duration,
     next: Duration,
 }
 
-impl Pause {
+impl Backoff {
     pub(crate) fn starting_with(first: Duration) -> Self {
         Self { first, next: first }
     }
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn pauses_grow_up_to_the_longest_and_start_anew_when_all_is_well() {
         let second = Duration::from_secs(1);
-        let mut pause = Pause::starting_with(second);
+        let mut pause = Backoff::starting_with(second);
         for nominal in [1, 2, 4, 5, 5] {
             let next = pause.next(second * 5);
             assert!(next >= second * nominal / 2 && next <= second * nominal, "{nominal}: {next:?}");

@@ -3,11 +3,11 @@
 use kube::core::ObjectMeta;
 
 /// Longer than any name that the API server takes.
-const LONGEST: usize = 253;
+const MAX_NAME_LEN: usize = 253;
 
 /// An owner as an object names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Reference {
+pub(crate) struct OwnerRef {
     /// `apps/v1`, or `v1` for the core group.
     pub(crate) api_version: String,
     pub(crate) kind: String,
@@ -17,13 +17,13 @@ pub(crate) struct Reference {
 
 /// What an object in some namespace says of its owner. Only together they tell who is meant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Claim {
+pub(crate) struct NamespacedOwnerRef {
     /// That of the object below; empty if it has none.
     pub(crate) namespace: String,
-    pub(crate) reference: Reference,
+    pub(crate) reference: OwnerRef,
 }
 
-impl Reference {
+impl OwnerRef {
     /// The owner that controls the object, else the first. One that could not be a part of a URL is none: whoever may
     /// make a pod may write what he likes.
     pub(crate) fn of(metadata: &ObjectMeta) -> Option<Self> {
@@ -43,7 +43,7 @@ impl Reference {
 
 fn is_name(text: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
-    !text.is_empty() && text.len() <= LONGEST && !matches!(text, "." | "..") && text.bytes().all(is_good)
+    !text.is_empty() && text.len() <= MAX_NAME_LEN && !matches!(text, "." | "..") && text.bytes().all(is_good)
 }
 
 #[cfg(test)]
@@ -52,8 +52,8 @@ mod tests {
 
     use super::*;
 
-    fn of(owners: serde_json::Value) -> Option<Reference> {
-        Reference::of(&serde_json::from_value(json!({ "ownerReferences": owners })).unwrap())
+    fn of(owners: serde_json::Value) -> Option<OwnerRef> {
+        OwnerRef::of(&serde_json::from_value(json!({ "ownerReferences": owners })).unwrap())
     }
 
     fn owner(kind: &str, controller: bool) -> serde_json::Value {
@@ -85,7 +85,7 @@ mod tests {
             assert_eq!(of(json!([owner])), None, "{field} {bad}");
         }
         let mut long = owner("Job", true);
-        long["name"] = "a".repeat(LONGEST + 1).into();
+        long["name"] = "a".repeat(MAX_NAME_LEN + 1).into();
         assert_eq!(of(json!([long])), None);
     }
 }

@@ -11,25 +11,27 @@ use kube::{
 use kubeapi::quietly;
 use tokio::time::{sleep, timeout};
 
-use crate::{failure::Failure, pause::Pause, reference::Reference, register::SeenPod, workloads::Shared};
+use crate::{
+    failure::ApiError, pause::Backoff, reference::OwnerRef, register::WatchedPod, workloads::WatcherShared,
+};
 
 /// How long the API server may keep a watch open, in seconds.
-const OPEN: u32 = 290;
+const WATCH_TIMEOUT_SECONDS: u32 = 290;
 /// Nothing came for so long: the connection is dead.
-const DEAD: Duration = Duration::from_secs(OPEN as u64 + 10);
+const WATCH_IDLE_TIMEOUT: Duration = Duration::from_secs(WATCH_TIMEOUT_SECONDS as u64 + 10);
 /// On the API server's copy of a static pod: the UID by which the node knows it.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Keeps the register of pods true, for ever.
-pub(crate) async fn keep_watching(shared: &Shared) {
-    let mut watch = Watch::of(shared);
+pub(crate) async fn watch_pods(shared: &WatcherShared) {
+    let mut watch = PodWatch::of(shared);
     loop {
-        match watch.go_on().await {
+        match watch.run_watch().await {
             Ok(()) => {}
-            Err(Failure::Expired) => watch.version = None,
+            Err(ApiError::Expired) => watch.version = None,
             Err(failure) => {
                 // It spoke, and said no: it may be another server than before.
-                if !matches!(failure, Failure::Silent(_)) {
+                if !matches!(failure, ApiError::Silent(_)) {
                     watch.version = None;
                 }
                 shared.set_watch_failure(Some(failure));
@@ -39,29 +41,29 @@ pub(crate) async fn keep_watching(shared: &Shared) {
     }
 }
 
-struct Watch<'a> {
-    shared: &'a Shared,
+struct PodWatch<'a> {
+    shared: &'a WatcherShared,
     pods: Api<DynamicObject>,
     selector: String,
     /// Up to where all is known; `None`: not even which pods there are.
     version: Option<String>,
-    pause: Pause,
+    pause: Backoff,
 }
 
-impl<'a> Watch<'a> {
-    fn of(shared: &'a Shared) -> Self {
+impl<'a> PodWatch<'a> {
+    fn of(shared: &'a WatcherShared) -> Self {
         let kind = GroupVersionKind::gvk("", "v1", "Pod");
         Self {
             shared,
             pods: Api::all_with(shared.client.clone(), &ApiResource::from_gvk_with_plural(&kind, "pods")),
             selector: format!("spec.nodeName={}", shared.node),
             version: None,
-            pause: Pause::starting_with(shared.patience.first_pause),
+            pause: Backoff::starting_with(shared.patience.first_pause),
         }
     }
 
     /// Follows what happens until the API server ends it, which it does every few minutes.
-    async fn go_on(&mut self) -> Result<(), Failure> {
+    async fn run_watch(&mut self) -> Result<(), ApiError> {
         let mut version = match self.version.take() {
             Some(version) => version,
             None => self.list().await?,
@@ -71,10 +73,10 @@ impl<'a> Watch<'a> {
         result
     }
 
-    async fn list(&self) -> Result<String, Failure> {
+    async fn list(&self) -> Result<String, ApiError> {
         // From the API server's memory, which has an index of pods by node: no load on etcd.
         let params = ListParams::default().fields(&self.selector).match_any();
-        let list = self.in_time(self.pods.list_metadata(&params)).await?;
+        let list = self.with_timeout(self.pods.list_metadata(&params)).await?;
         if list.items.is_empty() {
             tracing::warn!(
                 "Kubernetes has no pod on node {}; if it calls this node otherwise, say --node-name",
@@ -86,14 +88,14 @@ impl<'a> Watch<'a> {
         self.shared.changed.notify_one();
         list.metadata
             .resource_version
-            .ok_or_else(|| Failure::Malformed("a list of pods without resourceVersion".into()))
+            .ok_or_else(|| ApiError::Malformed("a list of pods without resourceVersion".into()))
     }
 
-    async fn follow(&mut self, version: &mut String) -> Result<(), Failure> {
-        let params = WatchParams::default().fields(&self.selector).timeout(OPEN);
-        let mut events = pin!(self.in_time(self.pods.watch_metadata(&params, version)).await?);
+    async fn follow(&mut self, version: &mut String) -> Result<(), ApiError> {
+        let params = WatchParams::default().fields(&self.selector).timeout(WATCH_TIMEOUT_SECONDS);
+        let mut events = pin!(self.with_timeout(self.pods.watch_metadata(&params, version)).await?);
         self.shared.set_watch_failure(None);
-        while let Ok(Some(event)) = timeout(DEAD, quietly(events.next())).await {
+        while let Ok(Some(event)) = timeout(WATCH_IDLE_TIMEOUT, quietly(events.next())).await {
             match event? {
                 WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
                     advance(version, &pod.metadata);
@@ -112,9 +114,9 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    async fn in_time<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+    async fn with_timeout<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> Result<T, ApiError> {
         let within = self.shared.patience.answer;
-        timeout(within, quietly(answer)).await.map_err(|_| Failure::Silent(within))?.map_err(Failure::from)
+        timeout(within, quietly(answer)).await.map_err(|_| ApiError::Silent(within))?.map_err(ApiError::from)
     }
 }
 
@@ -124,10 +126,10 @@ fn advance(version: &mut String, metadata: &ObjectMeta) {
     }
 }
 
-fn seen(metadata: ObjectMeta) -> Option<SeenPod> {
-    let owner = Reference::of(&metadata);
+fn seen(metadata: ObjectMeta) -> Option<WatchedPod> {
+    let owner = OwnerRef::of(&metadata);
     let mirrored = metadata.annotations.and_then(|mut all| all.remove(MIRROR)).filter(|uid| is_hash(uid));
-    Some(SeenPod {
+    Some(WatchedPod {
         uid: mirrored.or(metadata.uid)?,
         namespace: metadata.namespace?,
         name: metadata.name?,

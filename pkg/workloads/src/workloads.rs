@@ -5,15 +5,17 @@ use std::{
     time::Duration,
 };
 
-use exporter::{Collector, OwnerReference, Owners, Pod, Trouble};
+use exporter::{CollectError, Collector, PodInfo, Workload, WorkloadResolver};
 use kube::Client;
 use tokio::{sync::Notify, task::AbortHandle};
 
-use crate::{climb::keep_climbing, failure::Failure, kinds::Kinds, register::Register, watch::keep_watching};
+use crate::{
+    climb::resolve_owners, failure::ApiError, kinds::RestMapper, register::OwnerCache, watch::watch_pods,
+};
 
 /// How long the API server is waited for, and when it is asked again.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// How long one answer may take.
     pub answer: Duration,
     /// How long to wait after a first failure. Pauses double from there.
@@ -24,7 +26,7 @@ pub struct Patience {
     pub longest_refusal: Duration,
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             answer: Duration::from_secs(15),
@@ -37,79 +39,79 @@ impl Default for Patience {
 
 /// Watches the pods of a node, and learns which workloads they belong to. Ends when dropped.
 #[derive(Debug)]
-pub struct Workloads {
-    shared: Arc<Shared>,
+pub struct WorkloadWatcher {
+    shared: Arc<WatcherShared>,
     task: AbortHandle,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct WatcherShared {
     pub(crate) client: Client,
     pub(crate) node: String,
-    pub(crate) patience: Patience,
-    pub(crate) kinds: Kinds,
+    pub(crate) patience: RetryPolicy,
+    pub(crate) kinds: RestMapper,
     /// There may be owners to ask for.
     pub(crate) changed: Notify,
-    register: Mutex<Register>,
-    watch_failure: Mutex<Option<Failure>>,
+    register: Mutex<OwnerCache>,
+    watch_failure: Mutex<Option<ApiError>>,
 }
 
-impl Workloads {
+impl WorkloadWatcher {
     /// Starts to watch the pods of a node, by the name it has in Kubernetes. Must be called in a runtime; the API
     /// server need not be there yet.
-    pub fn start(client: Client, node: String, patience: Patience) -> Self {
-        let shared = Arc::new(Shared {
+    pub fn start(client: Client, node: String, patience: RetryPolicy) -> Self {
+        let shared = Arc::new(WatcherShared {
             client,
             node,
             patience,
-            kinds: Kinds::default(),
+            kinds: RestMapper::default(),
             changed: Notify::new(),
-            register: Mutex::new(Register::new(patience)),
+            register: Mutex::new(OwnerCache::new(patience)),
             watch_failure: Mutex::new(None),
         });
         let theirs = shared.clone();
-        let work = async move { tokio::join!(keep_watching(&theirs), keep_climbing(&theirs)) };
+        let work = async move { tokio::join!(watch_pods(&theirs), resolve_owners(&theirs)) };
         let task = tokio::spawn(work).abort_handle();
         Self { shared, task }
     }
 }
 
-impl Drop for Workloads {
+impl Drop for WorkloadWatcher {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Owners for Workloads {
-    fn owner(&self, pod: &Pod) -> Option<Arc<OwnerReference>> {
+impl WorkloadResolver for WorkloadWatcher {
+    fn owner(&self, pod: &PodInfo) -> Option<Arc<Workload>> {
         self.shared.register().owner(pod)
     }
 
-    fn troubles(&self) -> Vec<Trouble> {
+    fn troubles(&self) -> Vec<CollectError> {
         let mut troubles = self.shared.register().troubles();
         troubles.extend(self.shared.watch_trouble());
         troubles
     }
 }
 
-impl Shared {
+impl WatcherShared {
     /// Nobody keeps it over a wait.
-    pub(crate) fn register(&self) -> MutexGuard<'_, Register> {
+    pub(crate) fn register(&self) -> MutexGuard<'_, OwnerCache> {
         self.register.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn set_watch_failure(&self, failure: Option<Failure>) {
+    pub(crate) fn set_watch_failure(&self, failure: Option<ApiError>) {
         *self.watch_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
-    fn watch_trouble(&self) -> Option<Trouble> {
+    fn watch_trouble(&self) -> Option<CollectError> {
         let failure = self.watch_failure.lock().unwrap_or_else(PoisonError::into_inner);
         let failure = failure.as_ref()?;
         let what = format!("pods of node {} from the API server: {failure}", self.node);
-        Some(Trouble { collector: Collector::Owners, reason: failure.reason(false)?, what })
+        Some(CollectError { collector: Collector::Owners, reason: failure.reason(false)?, what })
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for WatcherShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
             .field("node", &self.node)

@@ -8,9 +8,11 @@ mod api_server;
 
 use std::{io::Write, sync::Arc, time::Duration};
 
-use api_server::{ApiServer, Fault};
-use exporter::{Collectors, DeviceFilter, Exporter, Owners, Pod, Reason, Settings};
-use exposition::Format;
+use api_server::{ApiFault, FakeApiServer};
+use exporter::{
+    CollectorSet, DeviceFilter, ErrorReason, Exporter, ExporterOptions, PodInfo, WorkloadResolver,
+};
+use exposition::ExpositionFormat;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -22,7 +24,7 @@ use tokio_rustls::{
     TlsAcceptor,
     rustls::{ServerConfig, pki_types::PrivateKeyDer},
 };
-use workloads::{Patience, Workloads};
+use workloads::{RetryPolicy, WorkloadWatcher};
 
 const NODE: &str = "gpu-07";
 /// How often a test looks before it gives up.
@@ -30,7 +32,7 @@ const PATIENT: usize = 3000;
 const REPLICA_SET: &str = "apis/apps/v1/namespaces/ml/replicasets/web-1";
 
 /// Short, so that a test soon sees what comes after a pause.
-const PATIENCE: Patience = Patience {
+const PATIENCE: RetryPolicy = RetryPolicy {
     answer: Duration::from_millis(500),
     first_pause: Duration::from_millis(10),
     longest_pause: Duration::from_millis(50),
@@ -41,23 +43,23 @@ fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
     json!([{ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": true }])
 }
 
-fn pod(name: &str, uid: Option<&str>) -> Pod {
-    Pod { namespace: "ml".into(), name: name.into(), uid: uid.map(Into::into) }
+fn pod(name: &str, uid: Option<&str>) -> PodInfo {
+    PodInfo { namespace: "ml".into(), name: name.into(), uid: uid.map(Into::into) }
 }
 
-fn ask(url: &str) -> Workloads {
+fn ask(url: &str) -> WorkloadWatcher {
     ask_with(url, PATIENCE)
 }
 
-fn ask_with(url: &str, patience: Patience) -> Workloads {
+fn ask_with(url: &str, patience: RetryPolicy) -> WorkloadWatcher {
     let mut config = Config::new(url.parse().unwrap());
     config.default_retry = false;
-    Workloads::start(Client::try_from(config).unwrap(), NODE.into(), patience)
+    WorkloadWatcher::start(Client::try_from(config).unwrap(), NODE.into(), patience)
 }
 
 /// A server with a Deployment, its ReplicaSet and a pod.
-fn with_deployment() -> ApiServer {
-    let server = ApiServer::new();
+fn with_deployment() -> FakeApiServer {
+    let server = FakeApiServer::new();
     server.put("apis/apps/v1/namespaces/ml/deployments/web", "d", json!([]));
     server.put(REPLICA_SET, "rs", owner("apps/v1", "Deployment", "web", "d"));
     server.put_pod(NODE, "web-1-x", "p", owner("apps/v1", "ReplicaSet", "web-1", "rs"));
@@ -76,14 +78,14 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// `Kind namespace/name`, or nothing.
-fn told(owners: &Workloads, pod: &Pod) -> String {
-    let text = |owner: &Arc<exporter::OwnerReference>| {
+fn told(owners: &WorkloadWatcher, pod: &PodInfo) -> String {
+    let text = |owner: &Arc<exporter::Workload>| {
         format!("{} {} {}/{}", owner.api_version, owner.kind, owner.namespace, owner.name)
     };
     owners.owner(pod).as_ref().map(text).unwrap_or_default()
 }
 
-async fn until_told(owners: &Workloads, pod: &Pod, expected: &str) {
+async fn until_told(owners: &WorkloadWatcher, pod: &PodInfo, expected: &str) {
     for _ in 0..PATIENT {
         if told(owners, pod) == expected {
             return;
@@ -93,7 +95,7 @@ async fn until_told(owners: &Workloads, pod: &Pod, expected: &str) {
     panic!("never: {expected}, but {:?} and {:?}", told(owners, pod), owners.troubles());
 }
 
-fn reasons(owners: &Workloads) -> Vec<Reason> {
+fn reasons(owners: &WorkloadWatcher) -> Vec<ErrorReason> {
     owners.troubles().into_iter().map(|trouble| trouble.reason).collect()
 }
 
@@ -109,7 +111,7 @@ async fn a_pod_of_a_deployment_belongs_to_it_and_never_to_its_replica_set() {
 
 #[tokio::test]
 async fn a_pod_of_a_cron_job_belongs_to_it() {
-    let server = ApiServer::new();
+    let server = FakeApiServer::new();
     server.put("apis/batch/v1/namespaces/ml/cronjobs/nightly", "c", json!([]));
     server.put(
         "apis/batch/v1/namespaces/ml/jobs/nightly-1",
@@ -123,7 +125,7 @@ async fn a_pod_of_a_cron_job_belongs_to_it() {
 
 #[tokio::test]
 async fn custom_kinds_are_followed_to_the_top() {
-    let server = ApiServer::new();
+    let server = FakeApiServer::new();
     server.serve_kind("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets", true);
     server.serve_kind("ray.io/v1", "RayCluster", "rayclusters", true);
     server.serve_kind("ray.io/v1", "RayJob", "rayjobs", true);
@@ -145,13 +147,13 @@ async fn custom_kinds_are_followed_to_the_top() {
 
 #[tokio::test]
 async fn an_owner_that_may_not_be_read_leaves_the_one_below_it() {
-    let server = ApiServer::new();
+    let server = FakeApiServer::new();
     server.serve_kind("argoproj.io/v1alpha1", "Workflow", "workflows", true);
-    server.fault("apis/argoproj.io/v1alpha1/namespaces", Some(Fault::Status(403)));
+    server.fault("apis/argoproj.io/v1alpha1/namespaces", Some(ApiFault::Status(403)));
     server.put_pod(NODE, "flow-1", "p", owner("argoproj.io/v1alpha1", "Workflow", "flow", "w"));
     let owners = ask(&server.listen().await);
     until_told(&owners, &pod("flow-1", Some("p")), "argoproj.io/v1alpha1 Workflow ml/flow").await;
-    assert_eq!(reasons(&owners), [Reason::Unreadable]);
+    assert_eq!(reasons(&owners), [ErrorReason::Unreadable]);
     let what = &owners.troubles()[0].what;
     assert_eq!(what, "owner of kind Workflow argoproj.io/v1alpha1: the test says 403");
     // Once it may be read, it is.
@@ -168,11 +170,11 @@ async fn an_owner_that_may_not_be_read_leaves_the_one_below_it() {
 
 #[tokio::test]
 async fn a_kind_that_the_server_lacks_leaves_the_one_below_it_until_it_comes() {
-    let server = ApiServer::new();
+    let server = FakeApiServer::new();
     server.put_pod(NODE, "a", "p", owner("example.com/v1", "Thing", "thing", "t"));
     let owners = ask(&server.listen().await);
     until_told(&owners, &pod("a", Some("p")), "example.com/v1 Thing ml/thing").await;
-    assert_eq!(reasons(&owners), [Reason::Unreadable]);
+    assert_eq!(reasons(&owners), [ErrorReason::Unreadable]);
     server.serve_kind("example.com/v1", "Thing", "things", true);
     server.put("apis/example.com/v1/namespaces/ml/things/thing", "t", owner("batch/v1", "Job", "j", "j"));
     server.put("apis/batch/v1/namespaces/ml/jobs/j", "j", json!([]));
@@ -205,7 +207,7 @@ async fn a_pod_that_is_made_again_under_its_name_is_another() {
 
 #[tokio::test]
 async fn a_pod_without_an_owner_has_none_and_one_of_another_node_is_not_asked_for() {
-    let server = ApiServer::new();
+    let server = FakeApiServer::new();
     server.put_pod(NODE, "alone", "p", json!([]));
     server.put_pod("gpu-08", "there", "q", owner("apps/v1", "ReplicaSet", "web-1", "rs"));
     server.put_pod(NODE, "last", "r", owner("batch/v1", "Job", "j", "j"));
@@ -220,7 +222,7 @@ async fn a_pod_without_an_owner_has_none_and_one_of_another_node_is_not_asked_fo
 
 #[tokio::test]
 async fn an_owner_in_no_namespace_is_told_without_one() {
-    let server = ApiServer::new();
+    let server = FakeApiServer::new();
     server.serve_kind("example.com/v1", "Fleet", "fleets", false);
     server.put("apis/example.com/v1/fleets/red", "f", json!([]));
     server.put_pod(NODE, "a", "p", owner("example.com/v1", "Fleet", "red", "f"));
@@ -231,7 +233,7 @@ async fn an_owner_in_no_namespace_is_told_without_one() {
 
 #[tokio::test]
 async fn a_static_pod_belongs_to_its_node_which_is_not_asked_for() {
-    let server = ApiServer::new();
+    let server = FakeApiServer::new();
     let mirror = json!({
         "annotations": { "kubernetes.io/config.mirror": "0b1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f" },
         "ownerReferences": owner("v1", "Node", NODE, "n"),
@@ -261,7 +263,7 @@ async fn a_pod_that_pretends_to_be_another_speaks_for_itself_only() {
 
 #[tokio::test]
 async fn owners_that_own_each_other_have_an_end() {
-    let server = ApiServer::new();
+    let server = FakeApiServer::new();
     server.put("apis/batch/v1/namespaces/ml/jobs/a", "a", owner("batch/v1", "Job", "b", "b"));
     server.put("apis/batch/v1/namespaces/ml/jobs/b", "b", owner("batch/v1", "Job", "a", "a"));
     server.put_pod(NODE, "x", "p", owner("batch/v1", "Job", "a", "a"));
@@ -304,9 +306,9 @@ async fn a_watch_that_is_too_far_behind_begins_anew() {
     let owners = ask(&server.listen().await);
     until_told(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
     until("a watch", || server.asked("watch=true") == 1).await;
-    server.fault("api/v1/pods", Some(Fault::Status(500)));
+    server.fault("api/v1/pods", Some(ApiFault::Status(500)));
     server.close_watches();
-    until("trouble", || reasons(&owners) == [Reason::Refused]).await;
+    until("trouble", || reasons(&owners) == [ErrorReason::Refused]).await;
     server.delete_pod("web-1-x");
     server.put_pod(NODE, "web-1-y", "p2", owner("apps/v1", "ReplicaSet", "web-1", "rs"));
     server.compact();
@@ -326,7 +328,7 @@ async fn a_server_that_is_down_is_told_as_trouble_and_found_when_it_comes() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let owners = ask(&format!("http://{address}"));
-    until("trouble", || reasons(&owners) == [Reason::Refused]).await;
+    until("trouble", || reasons(&owners) == [ErrorReason::Refused]).await;
     assert!(owners.troubles()[0].what.starts_with("pods of node gpu-07 from the API server: "));
     assert_eq!(told(&owners, &pod("web-1-x", None)), "");
     with_deployment().accept(TcpListener::bind(address).await.unwrap(), None);
@@ -339,43 +341,44 @@ async fn what_is_known_stays_known_while_the_server_is_away() {
     let server = with_deployment();
     let owners = ask(&server.listen().await);
     until_told(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
-    server.fault("", Some(Fault::Status(500)));
+    server.fault("", Some(ApiFault::Status(500)));
     server.close_watches();
     until("several attempts", || server.asked("/api/v1/pods") > 4).await;
     assert_eq!(told(&owners, &pod("web-1-x", None)), "apps/v1 Deployment ml/web");
-    assert_eq!(reasons(&owners), [Reason::Refused]);
+    assert_eq!(reasons(&owners), [ErrorReason::Refused]);
 }
 
 #[tokio::test]
 async fn pods_that_may_not_be_listed_are_trouble_of_permission() {
     let server = with_deployment();
-    server.fault("api/v1/pods", Some(Fault::Status(403)));
+    server.fault("api/v1/pods", Some(ApiFault::Status(403)));
     let owners = ask(&server.listen().await);
-    until("trouble", || reasons(&owners) == [Reason::Permission]).await;
+    until("trouble", || reasons(&owners) == [ErrorReason::Permission]).await;
 }
 
 #[tokio::test]
 async fn an_owner_that_hangs_holds_up_no_other() {
     let server = with_deployment();
     server.serve_kind("slow.io/v1", "Slow", "slows", true);
-    server.fault("apis/slow.io/v1/namespaces", Some(Fault::Hang));
+    server.fault("apis/slow.io/v1/namespaces", Some(ApiFault::Hang));
     server.put_pod(NODE, "slow", "s", owner("slow.io/v1", "Slow", "slow", "s"));
     // It is not waited for in vain: this test would end first.
-    let owners = ask_with(&server.listen().await, Patience { answer: Duration::from_secs(3600), ..PATIENCE });
+    let owners =
+        ask_with(&server.listen().await, RetryPolicy { answer: Duration::from_secs(3600), ..PATIENCE });
     until_told(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
     assert_eq!(told(&owners, &pod("slow", None)), "");
     let owners = ask(&server.listen().await);
     until_told(&owners, &pod("slow", None), "slow.io/v1 Slow ml/slow").await;
-    assert_eq!(reasons(&owners), [Reason::Timeout]);
+    assert_eq!(reasons(&owners), [ErrorReason::Timeout]);
 }
 
 #[tokio::test]
 async fn an_answer_that_makes_no_sense_is_told_as_such() {
     let server = with_deployment();
-    server.fault(REPLICA_SET, Some(Fault::Garbage));
+    server.fault(REPLICA_SET, Some(ApiFault::Garbage));
     let owners = ask(&server.listen().await);
     until_told(&owners, &pod("web-1-x", None), "apps/v1 ReplicaSet ml/web-1").await;
-    assert_eq!(reasons(&owners), [Reason::Malformed]);
+    assert_eq!(reasons(&owners), [ErrorReason::Malformed]);
 }
 
 #[tokio::test]
@@ -400,7 +403,7 @@ async fn a_server_is_known_by_its_certificate_and_we_by_our_token() {
     let stranger = generate_simple_self_signed(["127.0.0.1".into()]).unwrap();
     std::fs::write(authority.path(), stranger.cert.pem()).unwrap();
     let distrusting = start(kubeconfig(address, Some(authority.path()), token.path())).await;
-    until("trouble", || reasons(&distrusting) == [Reason::Refused]).await;
+    until("trouble", || reasons(&distrusting) == [ErrorReason::Refused]).await;
     let what = &distrusting.troubles()[0].what;
     assert!(what.contains("certificate") && !what.contains("s3cret"), "{what}");
 }
@@ -425,15 +428,15 @@ async fn the_exporter_shows_owners_and_what_keeps_it_from_knowing_them() {
     let server = with_deployment();
     let owners = Arc::new(ask(&server.listen().await));
     until_told(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
-    server.fault("", Some(Fault::Status(500)));
+    server.fault("", Some(ApiFault::Status(500)));
     server.close_watches();
     until("trouble", || !owners.troubles().is_empty()).await;
     let root = node();
-    let settings = Settings {
+    let settings = ExporterOptions {
         node: NODE.into(),
         root: root.path().to_owned(),
         state_dir: "/run/silkrail".into(),
-        collectors: Collectors::default(),
+        collectors: CollectorSet::default(),
         devices: DeviceFilter::default(),
         patience: Duration::from_secs(2),
         kept_files: 0,
@@ -441,7 +444,7 @@ async fn the_exporter_shows_owners_and_what_keeps_it_from_knowing_them() {
         psn_interval: Duration::from_secs(1),
         psn_drivers: Vec::new(),
     };
-    let text = Exporter::new(settings, owners).collect().exposition.encode(Format::Text);
+    let text = Exporter::new(settings, owners).collect().exposition.encode(ExpositionFormat::Text);
     for line in [
         r#"rdma_pod_info{node="gpu-07",pod_namespace="ml",pod_name="web-1-x",pod_uid="p",owner_api_version="apps/v1",owner_kind="Deployment",owner_namespace="ml",owner_name="web"} 1"#,
         r#"rdma_scrape_collector_success{node="gpu-07",collector="owners"} 0"#,
@@ -467,8 +470,8 @@ fn kubeconfig(
     })
 }
 
-async fn start(kubeconfig: Value) -> Workloads {
+async fn start(kubeconfig: Value) -> WorkloadWatcher {
     let kubeconfig: Kubeconfig = serde_json::from_value(kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    Workloads::start(Client::try_from(config).unwrap(), NODE.into(), PATIENCE)
+    WorkloadWatcher::start(Client::try_from(config).unwrap(), NODE.into(), PATIENCE)
 }

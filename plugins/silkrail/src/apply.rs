@@ -19,7 +19,7 @@ use inventory::NodePaths;
 use state::StateDir;
 use sysfs::Sysfs;
 
-use crate::exit::{Exit, Failure, GUID_FILE, NODE_FILE};
+use crate::exit::{CommandError, CommandExit, GUID_FILE, NODE_FILE};
 
 /// Make the node as its file says: RDMA mode, VFs, MTUs
 ///
@@ -28,17 +28,17 @@ use crate::exit::{Exit, Failure, GUID_FILE, NODE_FILE};
 /// their RDMA devices have a GUID. A run that was killed is finished by the next.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct ApplyArgs {
     /// The node file
     #[arg(default_value = "/etc/silkrail/node.yaml", value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
-    how: How,
+    how: ApplyOptions,
 }
 
 /// How changes are made.
 #[derive(Debug, clap::Args)]
-pub(crate) struct How {
+pub(crate) struct ApplyOptions {
     /// Show what would be done, and do nothing
     #[arg(long, visible_alias = "plan")]
     pub(crate) dry_run: bool,
@@ -95,36 +95,38 @@ Exit status:
   10  a reboot (or an idle node) is needed for the RDMA mode
   11  something was changed (with --detailed-exitcode)";
 
-impl Args {
-    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl ApplyArgs {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let path = &self.file;
-        let text = fs::read(path).map_err(|source| Failure::NoNodeFile {
+        let text = fs::read(path).map_err(|source| CommandError::NoNodeFile {
             what: NODE_FILE,
             path: path.clone(),
             source,
         })?;
         let mut file = NodeFile::parse(&String::from_utf8_lossy(&text))
-            .map_err(|source| Failure::NodeFile { path: path.clone(), source })?;
+            .map_err(|source| CommandError::NodeFile { path: path.clone(), source })?;
         if let Some(path) = &file.guid_file {
             file.guids = guids(path)?;
         }
         let named = |failure| match failure {
-            Failure::Apply(ApplyError::NodeFile(source)) => Failure::NodeFile { path: path.clone(), source },
+            CommandError::Apply(ApplyError::NodeFile(source)) => {
+                CommandError::NodeFile { path: path.clone(), source }
+            }
             other => other,
         };
         self.how.apply(root, &file, Some(ReadyMarker::hash(&text)), out).map_err(named)
     }
 }
 
-fn guids(path: &Path) -> Result<GuidFile, Failure> {
+fn guids(path: &Path) -> Result<GuidFile, CommandError> {
     let path = path.to_owned();
     match fs::read_to_string(&path) {
-        Ok(text) => GuidFile::parse(&text).map_err(|source| Failure::NodeFile { path, source }),
-        Err(source) => Err(Failure::NoNodeFile { what: GUID_FILE, path, source }),
+        Ok(text) => GuidFile::parse(&text).map_err(|source| CommandError::NodeFile { path, source }),
+        Err(source) => Err(CommandError::NoNodeFile { what: GUID_FILE, path, source }),
     }
 }
 
-impl How {
+impl ApplyOptions {
     /// Makes the node as a file says, or shows what that would be.
     pub(crate) fn apply(
         &self,
@@ -132,7 +134,7 @@ impl How {
         file: &NodeFile,
         mark: Option<String>,
         out: &mut dyn Write,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<CommandExit, CommandError> {
         let node = NodePaths { root: root.to_owned(), state: StateDir::at(&self.state_dir) };
         let system = system(&node, self.timeout)?;
         let consent = ApplyPermissions { recreate: self.allow_recreate, force: self.force_pf };
@@ -169,9 +171,9 @@ pub(crate) struct WriteAttribute {
 }
 
 impl WriteAttribute {
-    pub(crate) fn run(&self, root: &Path) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, root: &Path) -> Result<CommandExit, CommandError> {
         bootstrap::write_attribute(&Sysfs::at(root.join("sys")), &self.path, &self.value)
-            .map_err(Failure::Attribute)?;
-        Ok(Exit::Done)
+            .map_err(CommandError::Attribute)?;
+        Ok(CommandExit::Done)
     }
 }

@@ -8,12 +8,12 @@ use clap_complete::{
     shells::{Bash, Fish, Zsh},
 };
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, CommandExit};
 
 /// Print what a shell completes this command with
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct CompletionArgs {
     /// For which shell
     shell: Shell,
 }
@@ -37,8 +37,12 @@ Exit status:
   1   an error
   2   wrong usage";
 
-impl Args {
-    pub(crate) fn run(&self, mut command: clap::Command, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl CompletionArgs {
+    pub(crate) fn run(
+        &self,
+        mut command: clap::Command,
+        out: &mut dyn Write,
+    ) -> Result<CommandExit, CommandError> {
         command.set_bin_name(command.get_name().to_owned());
         command.build();
         match self.shell {
@@ -46,6 +50,6 @@ impl Args {
             Shell::Zsh => Zsh.try_generate(&command, out)?,
             Shell::Fish => Fish.try_generate(&command, out)?,
         }
-        Ok(Exit::Done)
+        Ok(CommandExit::Done)
     }
 }

@@ -9,12 +9,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ::doctor::{Asked, Counts, Facts, Finding, Report, Severity, bundle};
+use ::doctor::{DoctorOptions, DoctorReport, Finding, NodeFacts, Severity, SeverityCounts, bundle};
 use silkrail_cni::PLUGINS;
 use state::StateDir;
 
 use crate::{
-    exit::{Exit, Failure},
+    exit::{CommandError, CommandExit},
     json,
 };
 
@@ -25,7 +25,7 @@ use crate::{
 /// root on the node (or with hostPID and hostNetwork) to have all of it seen.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -75,23 +75,23 @@ fn id(text: &str) -> Result<String, String> {
     }
 }
 
-impl Args {
-    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl DoctorArgs {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         if self.list {
             return list(self.json, out);
         }
-        let asked = Asked {
+        let asked = DoctorOptions {
             root: root.to_owned(),
             state_dir: self.state_dir.clone(),
             cni_bin: self.cni_bin.clone(),
             plugin_names: PLUGINS.iter().map(|(name, _)| *name).collect(),
-            leftovers: handed::leftovers(root, &self.state_dir),
-            wanted: handed::wanted(root, &self.state_dir),
+            leftovers: handed::stale_resources(root, &self.state_dir),
+            wanted: handed::desired_state(root, &self.state_dir),
         };
-        let facts = Facts::read(&asked);
+        let facts = NodeFacts::read(&asked);
         let mut report = ::doctor::examine(&facts);
         if let Some(path) = &self.bundle {
-            let options = bundle::Options { redact: !self.no_redact, force: self.force };
+            let options = bundle::BundleOptions { redact: !self.no_redact, force: self.force };
             let written = bundle::write(path, options, &asked, &facts, &report)?;
             eprintln!("silkrail: {}: {} files", written.path.display(), written.files);
             written.left_out.iter().for_each(|what| eprintln!("silkrail: left out of the bundle: {what}"));
@@ -99,32 +99,32 @@ impl Args {
         if !self.only.is_empty() {
             let mut findings = report.findings;
             findings.retain(|finding| self.only.iter().any(|id| id == finding.id));
-            report = Report::of(findings);
+            report = DoctorReport::of(findings);
         }
         if self.json {
             json::print(&report, out)?;
         } else {
             print(&report, out)?;
         }
-        Ok(if report.counts.error > 0 { Exit::Found } else { Exit::Done })
+        Ok(if report.counts.error > 0 { CommandExit::Found } else { CommandExit::Done })
     }
 }
 
-fn list(as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
+fn list(as_json: bool, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
     if as_json {
         let ids: Vec<_> =
             ::doctor::ids().map(|id| serde_json::json!({"id": id.name, "line": id.line})).collect();
         json::print(&ids, out)?;
-        return Ok(Exit::Done);
+        return Ok(CommandExit::Done);
     }
     let width = ::doctor::ids().map(|id| id.name.len()).max().unwrap_or_default();
     for id in ::doctor::ids() {
         writeln!(out, "{:width$}  {}", id.name, id.line)?;
     }
-    Ok(Exit::Done)
+    Ok(CommandExit::Done)
 }
 
-fn print(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
+fn print(report: &DoctorReport, out: &mut dyn Write) -> Result<(), CommandError> {
     for severity in [Severity::Error, Severity::Warning, Severity::Info] {
         let of: Vec<&Finding> =
             report.findings.iter().filter(|finding| finding.severity == severity).collect();
@@ -148,7 +148,7 @@ fn print(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
         }
         writeln!(out)?;
     }
-    let Counts { error, warning, info } = report.counts;
+    let SeverityCounts { error, warning, info } = report.counts;
     Ok(writeln!(
         out,
         "{error} {}, {warning} {}, {info} good to know",
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn people_read_the_worst_first_with_evidence_and_what_to_do() {
         let mut out = Vec::new();
-        print(&Report::of(vec![finding(Severity::Info), finding(Severity::Error)]), &mut out).unwrap();
+        print(&DoctorReport::of(vec![finding(Severity::Info), finding(Severity::Error)]), &mut out).unwrap();
         let expected = "ERRORS\n  eth0: it is down  [link-down]\n      mlx5_0 port 1: DOWN\n      to do: ip link set eth0 up\n\n\
                         GOOD TO KNOW\n  eth0: it is down  [link-down]\n      mlx5_0 port 1: DOWN\n      to do: ip link set \
                         eth0 up\n\n1 error, 0 warnings, 1 good to know\n";

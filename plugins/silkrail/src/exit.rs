@@ -21,7 +21,7 @@ Exit status:
 
 /// The exit status of a command that did what it could.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub(crate) enum CommandExit {
     /// Done, or nothing to do.
     Done = 0,
     /// An error.
@@ -44,7 +44,7 @@ pub(crate) enum Exit {
 
 /// A command that could not do it. Wrong usage (2) is found by clap.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum CommandError {
     #[error(transparent)]
     Mode(#[from] rdma_mode::Error),
     #[error(transparent)]
@@ -84,7 +84,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Check(#[from] ::check::Error),
     #[error(transparent)]
-    Incomparable(#[from] ::check::compare::Incomparable),
+    Incomparable(#[from] ::check::compare::CompareError),
     #[error("{0} is named twice")]
     NodeTwice(String),
     /// Whoever had it written says which.
@@ -120,51 +120,53 @@ fn pfs(there: &[String]) -> String {
     format!("expected the link, the PCI address or the RDMA device of one; there are: {}", there.join(", "))
 }
 
-/// What [`Failure::NoNodeFile`] is about.
+/// What [`CommandError::NoNodeFile`] is about.
 pub(crate) const NODE_FILE: &str = "node file";
 /// The same, of what a node file names.
 pub(crate) const GUID_FILE: &str = "GUID file";
 /// The same, of what `tune` is told to do.
 pub(crate) const PROFILE: &str = "profile";
 
-impl Failure {
-    pub(crate) fn exit(&self) -> Exit {
+impl CommandError {
+    pub(crate) fn exit(&self) -> CommandExit {
         use bootstrap::{ApplyError, PciBackendError, RecoverError};
         use rdma::Error::{NoRdma, TooOld};
         match self {
-            Self::Rdma(NoRdma | TooOld { .. }) => Exit::Unsupported,
-            Self::Check(::check::Error::Rdma(NoRdma | TooOld { .. })) => Exit::Unsupported,
+            Self::Rdma(NoRdma | TooOld { .. }) => CommandExit::Unsupported,
+            Self::Check(::check::Error::Rdma(NoRdma | TooOld { .. })) => CommandExit::Unsupported,
             Self::Mode(error) | Self::Apply(ApplyError::Mode(error)) => mode(error),
-            Self::NodeFile { .. } | Self::NoPf { .. } | Self::Profile { .. } => Exit::Wrong,
-            Self::Apply(ApplyError::NodeFile(_)) | Self::Recover(RecoverError::NoFunction(_)) => Exit::Wrong,
-            Self::Recover(RecoverError::Hardware(PciBackendError::TimedOut { .. })) => Exit::TimedOut,
-            Self::Apply(ApplyError::File(statefile::Error::Busy { .. }))
-            | Self::Recover(RecoverError::File(statefile::Error::Busy { .. })) => Exit::TimedOut,
-            Self::StateFile(statefile::Error::Busy { .. }) => Exit::TimedOut,
-            Self::Install(installer::Error::Busy(_)) => Exit::TimedOut,
-            Self::Install(installer::Error::InUse { .. } | installer::Error::Downgrade { .. }) => {
-                Exit::Refused
+            Self::NodeFile { .. } | Self::NoPf { .. } | Self::Profile { .. } => CommandExit::Wrong,
+            Self::Apply(ApplyError::NodeFile(_)) | Self::Recover(RecoverError::NoFunction(_)) => {
+                CommandExit::Wrong
             }
-            _ => Exit::Failed,
+            Self::Recover(RecoverError::Hardware(PciBackendError::TimedOut { .. })) => CommandExit::TimedOut,
+            Self::Apply(ApplyError::File(statefile::Error::Busy { .. }))
+            | Self::Recover(RecoverError::File(statefile::Error::Busy { .. })) => CommandExit::TimedOut,
+            Self::StateFile(statefile::Error::Busy { .. }) => CommandExit::TimedOut,
+            Self::Install(installer::Error::Busy(_)) => CommandExit::TimedOut,
+            Self::Install(installer::Error::InUse { .. } | installer::Error::Downgrade { .. }) => {
+                CommandExit::Refused
+            }
+            _ => CommandExit::Failed,
         }
     }
 }
 
-fn mode(error: &rdma_mode::Error) -> Exit {
+fn mode(error: &rdma_mode::Error) -> CommandExit {
     match error {
-        error if error.is_unsupported() => Exit::Unsupported,
-        error if error.is_busy() => Exit::NeedsReboot,
-        _ => Exit::Failed,
+        error if error.is_unsupported() => CommandExit::Unsupported,
+        error if error.is_busy() => CommandExit::NeedsReboot,
+        _ => CommandExit::Failed,
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<CommandExit> for ExitCode {
+    fn from(exit: CommandExit) -> Self {
         Self::from(exit as u8)
     }
 }
 
-impl From<serde_json::Error> for Failure {
+impl From<serde_json::Error> for CommandError {
     fn from(error: serde_json::Error) -> Self {
         Self::Output(error.into())
     }

@@ -10,7 +10,7 @@ use ::gc::{FindingState, GcNode, StaleFinding};
 use state::StateDir;
 
 use crate::{
-    exit::{Exit, Failure},
+    exit::{CommandError, CommandExit},
     host, json, table,
 };
 
@@ -22,7 +22,7 @@ use crate::{
 /// deleted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct GcArgs {
     /// Do it, and say what is left
     #[arg(long)]
     yes: bool,
@@ -51,8 +51,8 @@ Exit status:
   2   wrong usage
   3   something could not be taken back";
 
-impl Args {
-    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl GcArgs {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let node = node(root, &self.state_dir, &self.cni_path);
         let findings = if self.yes { ::gc::clean_up(&node, silkrail_cni::find)? } else { ::gc::find(&node)? };
         if self.json {
@@ -62,7 +62,7 @@ impl Args {
             host::warn_if_missing(&self.state_dir, out)?;
         }
         let left = findings.iter().any(|finding| finding.verdict == FindingState::Left);
-        Ok(if left { Exit::Refused } else { Exit::Done })
+        Ok(if left { CommandExit::Refused } else { CommandExit::Done })
     }
 }
 
@@ -73,20 +73,23 @@ fn node(root: &Path, state_dir: &Path, cni_path: &Path) -> GcNode {
 }
 
 /// What is stale, and what is only told of: for `silkrail doctor`.
-pub(crate) fn stale_resources(root: &Path, state_dir: &Path) -> Result<Vec<::doctor::Leftover>, Failure> {
+pub(crate) fn stale_resources(
+    root: &Path,
+    state_dir: &Path,
+) -> Result<Vec<::doctor::StaleResource>, CommandError> {
     let findings = ::gc::find(&node(root, state_dir, Path::new("")))?;
     Ok(findings.into_iter().filter_map(leftover).collect())
 }
 
 /// What the doctor is told of it; nothing while somebody is at work on it.
-fn leftover(finding: StaleFinding) -> Option<::doctor::Leftover> {
+fn leftover(finding: StaleFinding) -> Option<::doctor::StaleResource> {
     let stale = match finding.verdict {
         FindingState::Stale => true,
         FindingState::Kept => false,
         FindingState::InProgress | FindingState::TakenBack | FindingState::Left => return None,
     };
     let StaleFinding { what, object, attachment, evidence, .. } = finding;
-    Some(::doctor::Leftover { what: what.to_string(), object, attachment, evidence, stale })
+    Some(::doctor::StaleResource { what: what.to_string(), object, attachment, evidence, stale })
 }
 
 const HEAD: [&str; 5] = ["STATE", "WHAT", "ATTACHMENT", "OBJECT", "EVIDENCE"];
@@ -97,7 +100,7 @@ fn cells(finding: &StaleFinding) -> [String; HEAD.len()] {
     [state, what, attachment, finding.object.clone(), finding.evidence.clone()]
 }
 
-fn print(findings: &[StaleFinding], out: &mut dyn Write) -> Result<(), Failure> {
+fn print(findings: &[StaleFinding], out: &mut dyn Write) -> Result<(), CommandError> {
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
     if !findings.is_empty() {
         table::print(out, HEAD, &findings.iter().map(cells).collect::<Vec<_>>())?;

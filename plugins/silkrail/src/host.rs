@@ -4,10 +4,10 @@ use std::{io::Write, path::Path};
 
 use state::StateDir;
 
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
 /// Says that there is no state directory: nothing was made on this node since its boot, or another one is meant.
-pub(crate) fn warn_if_missing(state: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn warn_if_missing(state: &Path, out: &mut dyn Write) -> Result<(), CommandError> {
     if !state.exists() {
         let (state, usual) = (state.display(), StateDir::DEFAULT);
         writeln!(

@@ -13,7 +13,7 @@ use serde::Serialize;
 use silkrail_cni::PLUGINS;
 
 use crate::{
-    exit::{Exit, Failure},
+    exit::{CommandError, CommandExit},
     json, table,
 };
 
@@ -25,7 +25,7 @@ use crate::{
 /// finished by the next one. No network configuration is written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct InstallArgs {
     /// Where the executables are, themselves or in `cni` and `bin` [default: beside this program]
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     bin_dir: Option<PathBuf>,
     /// Which plugins: all, prefixed-only (silkrail-macvlan and so on, beside the Go plugins), or names with commas between them
     #[arg(long, default_value = "all", value_parser = chosen)]
-    names: Chosen,
+    names: PluginNamesArg,
     /// Also in place of Spiderpool's executable: its agent is not told any more which addresses are free
     #[arg(long, value_name = "NAME", value_parser = ["spiderpool"])]
     replace: Vec<String>,
@@ -77,15 +77,15 @@ const HEAD: [&str; 4] = ["FILE", "ACTION", "WAS", "KEPT"];
 /// What is printed for scripts.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct InstallReport {
     dry_run: bool,
-    files: Vec<Row>,
+    files: Vec<InstallRow>,
     next: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+struct InstallRow {
     path: PathBuf,
     /// install, upgrade, replace, unchanged, left alone.
     action: &'static str,
@@ -99,32 +99,32 @@ struct Row {
 
 /// The names to install, each of them a plugin's.
 #[derive(Debug, Clone)]
-struct Chosen(Vec<String>);
+struct PluginNamesArg(Vec<String>);
 
-fn chosen(text: &str) -> Result<Chosen, String> {
+fn chosen(text: &str) -> Result<PluginNamesArg, String> {
     let names = text.parse::<NameSelection>()?.of(&plugins()).map_err(|unknown| unknown.to_string())?;
-    Ok(Chosen(names))
+    Ok(PluginNamesArg(names))
 }
 
 fn plugins() -> Vec<&'static str> {
     PLUGINS.iter().map(|(name, _)| *name).collect()
 }
 
-impl Args {
-    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl InstallArgs {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let installation = Installer::new(&self.options(root)?)?;
         let planned = if self.dry_run { installation.plan()? } else { installation.apply()? };
-        let files = planned.iter().map(Row::of).collect();
-        let report = Report { dry_run: self.dry_run, files, next: self.next(&planned) };
+        let files = planned.iter().map(InstallRow::of).collect();
+        let report = InstallReport { dry_run: self.dry_run, files, next: self.next(&planned) };
         if self.json {
             json::print(&report, out)?;
         } else {
             report.print(out)?;
         }
-        Ok(Exit::Done)
+        Ok(CommandExit::Done)
     }
 
-    fn options(&self, root: &Path) -> Result<InstallOptions, Failure> {
+    fn options(&self, root: &Path) -> Result<InstallOptions, CommandError> {
         Ok(InstallOptions {
             root: root.to_owned(),
             from: self.from.clone().map_or_else(beside_this_program, Ok)?,
@@ -164,14 +164,14 @@ impl Args {
     }
 }
 
-fn beside_this_program() -> Result<PathBuf, Failure> {
-    let program = env::current_exe().map_err(Failure::WhereAmI)?;
+fn beside_this_program() -> Result<PathBuf, CommandError> {
+    let program = env::current_exe().map_err(CommandError::WhereAmI)?;
     Ok(program.parent().unwrap_or(Path::new("/")).to_owned())
 }
 
-impl Report {
-    fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let cells: Vec<_> = self.files.iter().map(Row::cells).collect();
+impl InstallReport {
+    fn print(&self, out: &mut dyn Write) -> Result<(), CommandError> {
+        let cells: Vec<_> = self.files.iter().map(InstallRow::cells).collect();
         table::print(out, HEAD, &cells)?;
         let stays = [InstallAction::Unchanged, InstallAction::LeftAlone].map(text);
         let changed = self.files.iter().filter(|file| !stays.contains(&file.action)).count();
@@ -194,7 +194,7 @@ impl Report {
     }
 }
 
-impl Row {
+impl InstallRow {
     fn of(file: &PlannedFile) -> Self {
         let kept = file.origin.as_ref().map(|origin| match origin {
             ReplacedFile::File { sha256, .. } => InstallStore::backup_path(sha256).display().to_string(),

@@ -30,12 +30,12 @@ use std::{
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, CommandExit};
 
 /// RDMA network interfaces for Kubernetes pods: the node's side.
 #[derive(Debug, Parser)]
 #[command(name = "silkrail", version, after_help = exit::HELP)]
-struct Cli {
+struct SilkrailCli {
     /// The node's root directory, when run in a container
     #[arg(long, global = true, hide = true, default_value = "/")]
     root: PathBuf,
@@ -45,35 +45,35 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Install(install::Args),
-    Uninstall(uninstall::Args),
+    Install(install::InstallArgs),
+    Uninstall(uninstall::UninstallArgs),
     #[command(subcommand)]
-    Mode(mode::Command),
+    Mode(mode::ModeCommand),
     #[command(subcommand)]
-    Vf(vf::Command),
-    Apply(apply::Args),
-    Pods(pods::Args),
-    Gc(gc::Args),
-    Doctor(doctor::Args),
+    Vf(vf::VfCommand),
+    Apply(apply::ApplyArgs),
+    Pods(pods::PodsArgs),
+    Gc(gc::GcArgs),
+    Doctor(doctor::DoctorArgs),
     #[command(subcommand)]
-    Check(check::Command),
+    Check(check::CheckCommand),
     #[command(subcommand)]
-    Tune(tune::Command),
-    Recover(recover::Args),
-    Completion(completion::Args),
-    Man(man::Args),
+    Tune(tune::TuneCommand),
+    Recover(recover::RecoverArgs),
+    Completion(completion::CompletionArgs),
+    Man(man::ManArgs),
     #[command(hide = true)]
     WriteAttribute(apply::WriteAttribute),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = SilkrailCli::parse();
     let mut out = io::stdout().lock();
     let result = run(&cli, &mut out).and_then(|exit| Ok(out.flush().map(|()| exit)?));
     match result {
         Ok(exit) => exit.into(),
         // Whoever reads has seen enough: `silkrail pods | head -1`.
-        Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => Exit::Done.into(),
+        Err(CommandError::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => CommandExit::Done.into(),
         Err(failure) => {
             eprintln!("silkrail: {failure}");
             failure.exit().into()
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
+fn run(cli: &SilkrailCli, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
     match &cli.command {
         Command::Install(args) => args.run(&cli.root, out),
         Command::Uninstall(args) => args.run(&cli.root, out),
@@ -94,8 +94,8 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
         Command::Check(command) => command.run(&cli.root, out),
         Command::Tune(command) => command.run(&cli.root, out),
         Command::Recover(args) => args.run(&cli.root, out),
-        Command::Completion(args) => args.run(Cli::command(), out),
-        Command::Man(args) => args.run(Cli::command()),
+        Command::Completion(args) => args.run(SilkrailCli::command(), out),
+        Command::Man(args) => args.run(SilkrailCli::command()),
         Command::WriteAttribute(args) => args.run(&cli.root),
     }
 }
@@ -106,15 +106,15 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        SilkrailCli::command().debug_assert();
     }
 
     #[test]
     fn a_mode_that_is_none_is_wrong_usage() {
         for bad in ["Exclusive", "0", "", "both"] {
-            let error = Cli::try_parse_from(["silkrail", "mode", "set", bad]).unwrap_err();
+            let error = SilkrailCli::try_parse_from(["silkrail", "mode", "set", bad]).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{bad:?}");
         }
-        assert!(Cli::try_parse_from(["silkrail", "mode", "set", "exclusive", "--persist"]).is_ok());
+        assert!(SilkrailCli::try_parse_from(["silkrail", "mode", "set", "exclusive", "--persist"]).is_ok());
     }
 }

@@ -8,29 +8,29 @@ use std::{
 use clap::Command;
 use clap_mangen::Man;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, CommandExit};
 
 /// Write the manual pages into a directory
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub(crate) struct Args {
+pub(crate) struct ManArgs {
     /// Where: silkrail.1, silkrail-gc.1, …
     dir: PathBuf,
 }
 
-impl Args {
-    pub(crate) fn run(&self, mut command: Command) -> Result<Exit, Failure> {
+impl ManArgs {
+    pub(crate) fn run(&self, mut command: Command) -> Result<CommandExit, CommandError> {
         command.build();
         write(&command, &self.dir)?;
-        Ok(Exit::Done)
+        Ok(CommandExit::Done)
     }
 }
 
 /// A page for the command, and one for each below it.
-fn write(command: &Command, dir: &Path) -> Result<(), Failure> {
+fn write(command: &Command, dir: &Path) -> Result<(), CommandError> {
     let name = command.get_display_name().unwrap_or(command.get_name());
     let path = dir.join(format!("{name}.1"));
-    page(command.clone(), &path).map_err(|source| Failure::ManPage { path, source })?;
+    page(command.clone(), &path).map_err(|source| CommandError::ManPage { path, source })?;
     shown(command).try_for_each(|command| write(command, dir))
 }
 

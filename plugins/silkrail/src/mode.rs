@@ -11,7 +11,7 @@ use rdma_mode::CurrentMode;
 
 pub(crate) use self::set::print as print_change;
 use crate::{
-    exit::{self, Exit, Failure},
+    exit::{self, CommandError, CommandExit},
     json,
 };
 
@@ -21,7 +21,7 @@ use crate::{
 /// one network namespace only: for SR-IOV VFs.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub(crate) enum Command {
+pub(crate) enum ModeCommand {
     /// Show the mode of now, the mode of the next boot, and whether they agree
     #[command(after_help = exit::HELP)]
     Get {
@@ -66,8 +66,8 @@ Exit status:
   4   not supported: no RDMA on this node, or a kernel too old
   10  the mode is as it was: a reboot (or an idle node) is needed";
 
-impl Command {
-    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl ModeCommand {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         match self {
             Self::Get { json } => {
                 let current = CurrentMode::read(root)?;
@@ -76,7 +76,7 @@ impl Command {
                 } else {
                     get::print(&current, out)?
                 }
-                Ok(if current.mode.is_some() { Exit::Done } else { Exit::Unsupported })
+                Ok(if current.mode.is_some() { CommandExit::Done } else { CommandExit::Unsupported })
             }
             Self::Set { mode, persist, dry_run, json } => {
                 let set = if *dry_run { rdma_mode::preview } else { rdma_mode::ensure };
@@ -86,7 +86,7 @@ impl Command {
                 } else {
                     set::print(&change, out)?
                 }
-                Ok(if change.needs_reboot() { Exit::NeedsReboot } else { Exit::Done })
+                Ok(if change.needs_reboot() { CommandExit::NeedsReboot } else { CommandExit::Done })
             }
         }
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use state::StateDir;
 
 use crate::{
-    exit::{Exit, Failure},
+    exit::{CommandError, CommandExit},
     host, json, table,
 };
 
@@ -21,16 +21,16 @@ const HEAD: [&str; 10] =
 
 /// An entry as it is printed.
 #[derive(Debug, Serialize)]
-struct Row {
+struct PodRow {
     #[serde(flatten)]
     entry: Entry,
     /// Why the entry no longer describes anything.
-    stale: Option<Stale>,
+    stale: Option<StaleReason>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Stale {
+enum StaleReason {
     /// It is of another boot.
     Rebooted,
     /// Its network namespace is gone.
@@ -38,7 +38,7 @@ enum Stale {
 }
 
 /// The node that entries are compared with.
-struct Node {
+struct LiveNode {
     root: PathBuf,
     boot_id: Option<String>,
 }
@@ -46,7 +46,7 @@ struct Node {
 /// List which pod has which RDMA device
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct PodsArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -65,14 +65,14 @@ Exit status:
   1   an error
   2   wrong usage";
 
-impl Args {
-    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl PodsArgs {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         list(root, &self.state_dir, self.json, out)
     }
 }
 
-fn list(root: &Path, state: &Path, as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let node = Node {
+fn list(root: &Path, state: &Path, as_json: bool, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
+    let node = LiveNode {
         root: root.to_owned(),
         boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned()),
     };
@@ -87,37 +87,37 @@ fn list(root: &Path, state: &Path, as_json: bool, out: &mut dyn Write) -> Result
     if as_json {
         json::print(&rows, out)?;
     } else {
-        table::print(out, HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())?;
+        table::print(out, HEAD, &rows.iter().map(PodRow::cells).collect::<Vec<_>>())?;
         host::warn_if_missing(state, out)?;
     }
-    Ok(Exit::Done)
+    Ok(CommandExit::Done)
 }
 
 /// The entries by namespace, pod and interface.
-fn rows(mut entries: Vec<Entry>, node: &Node) -> Vec<Row> {
+fn rows(mut entries: Vec<Entry>, node: &LiveNode) -> Vec<PodRow> {
     let key = |entry: &Entry| {
         let pod = entry.pod.clone();
         let (namespace, name) = pod.map(|pod| (pod.namespace, pod.name)).unwrap_or_default();
         (namespace, name, entry.container.sandbox_id.clone(), entry.network.ifname.clone())
     };
     entries.sort_by_cached_key(key);
-    entries.into_iter().map(|entry| Row { stale: node.stale(&entry), entry }).collect()
+    entries.into_iter().map(|entry| PodRow { stale: node.stale(&entry), entry }).collect()
 }
 
-impl Node {
-    fn stale(&self, entry: &Entry) -> Option<Stale> {
+impl LiveNode {
+    fn stale(&self, entry: &Entry) -> Option<StaleReason> {
         if self.boot_id.as_ref().is_some_and(|id| *id != entry.boot_id) {
-            return Some(Stale::Rebooted);
+            return Some(StaleReason::Rebooted);
         }
         let container = &entry.container;
         let path = container.netns_path.strip_prefix("/").unwrap_or(&container.netns_path);
         let same = fs::metadata(self.root.join(path))
             .is_ok_and(|meta| (meta.dev(), meta.ino()) == (container.netns_dev, container.netns_ino));
-        (!same).then_some(Stale::NamespaceGone)
+        (!same).then_some(StaleReason::NamespaceGone)
     }
 }
 
-impl Row {
+impl PodRow {
     fn cells(&self) -> [String; HEAD.len()] {
         let Entry { pod, container, network, rdma, .. } = &self.entry;
         let short = || container.sandbox_id.chars().take(12).collect();
@@ -140,12 +140,12 @@ impl Row {
             rdma.pci.map(|pci| pci.to_string()).unwrap_or_default(),
             network.ips.join(","),
             gids.join(","),
-            self.stale.map_or("ok", Stale::text).to_owned(),
+            self.stale.map_or("ok", StaleReason::text).to_owned(),
         ]
     }
 }
 
-impl Stale {
+impl StaleReason {
     fn text(self) -> &'static str {
         match self {
             Self::Rebooted => "stale (before the reboot)",
@@ -162,9 +162,9 @@ mod tests {
     const BOOT: &str = "8d7c0000-0000-4000-8000-000000000000";
 
     /// A node whose root holds one namespace file, and an entry of a pod in it.
-    fn node() -> (tempfile::TempDir, Node, Entry) {
+    fn node() -> (tempfile::TempDir, LiveNode, Entry) {
         let root = tempfile::tempdir().unwrap();
-        let node = Node { root: root.path().to_owned(), boot_id: Some(BOOT.into()) };
+        let node = LiveNode { root: root.path().to_owned(), boot_id: Some(BOOT.into()) };
         fs::create_dir_all(root.path().join("run/netns")).unwrap();
         fs::write(root.path().join("run/netns/cni-1"), "").unwrap();
         let meta = fs::metadata(root.path().join("run/netns/cni-1")).unwrap();
@@ -183,10 +183,10 @@ mod tests {
         (root, node, entry)
     }
 
-    fn printed(entries: Vec<Entry>, node: &Node) -> String {
+    fn printed(entries: Vec<Entry>, node: &LiveNode) -> String {
         let mut out = Vec::new();
         let rows = rows(entries, node);
-        table::print(&mut out, HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>()).unwrap();
+        table::print(&mut out, HEAD, &rows.iter().map(PodRow::cells).collect::<Vec<_>>()).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -212,12 +212,12 @@ train      job-00        net1    rail0    exclusive  mlx5_5       0000:af:00.5  
         let (_root, node, entry) = node();
         assert_eq!(node.stale(&entry), None);
         let other = Entry { boot_id: "other".into(), ..entry.clone() };
-        assert_eq!(node.stale(&other), Some(Stale::Rebooted));
+        assert_eq!(node.stale(&other), Some(StaleReason::Rebooted));
         let mut reused = entry.clone();
         reused.container.netns_ino += 1;
-        assert_eq!(node.stale(&reused), Some(Stale::NamespaceGone));
+        assert_eq!(node.stale(&reused), Some(StaleReason::NamespaceGone));
         fs::remove_file(node.root.join("run/netns/cni-1")).unwrap();
-        assert_eq!(node.stale(&entry), Some(Stale::NamespaceGone));
+        assert_eq!(node.stale(&entry), Some(StaleReason::NamespaceGone));
     }
 
     #[test]
@@ -232,7 +232,7 @@ train      job-00        net1    rail0    exclusive  mlx5_5       0000:af:00.5  
     fn an_empty_state_directory_is_an_empty_table() {
         let dir = tempfile::tempdir().unwrap();
         let mut out = Vec::new();
-        assert_eq!(list(Path::new("/"), dir.path(), true, &mut out).unwrap(), Exit::Done);
+        assert_eq!(list(Path::new("/"), dir.path(), true, &mut out).unwrap(), CommandExit::Done);
         assert_eq!(String::from_utf8(out).unwrap(), "[]\n");
     }
 }

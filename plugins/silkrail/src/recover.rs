@@ -8,7 +8,7 @@ use state::StateDir;
 
 use crate::{
     apply::system,
-    exit::{Exit, Failure},
+    exit::{CommandError, CommandExit},
     json,
 };
 
@@ -20,12 +20,12 @@ use crate::{
 /// --force-pf; afterwards `silkrail apply` makes them. No route is guessed, no module unloaded, no cache dropped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct RecoverArgs {
     /// The PF or VF: its link, PCI address or RDMA device
     function: String,
     /// What to do; without it, what is gentlest of what may help
     #[arg(long, value_name = "WAY")]
-    by: Option<Way>,
+    by: Option<RecoverMethod>,
     /// Do it; without it nothing is done
     #[arg(long)]
     yes: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 
 /// What may bring a function back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Way {
+pub(crate) enum RecoverMethod {
     /// The link goes down and up
     Bounce,
     /// The driver lets it go and takes it anew
@@ -68,8 +68,8 @@ Exit status:
   5   firmware or another run did not answer in time
   6   all was done, and it still does not work";
 
-impl Args {
-    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl RecoverArgs {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let node = NodePaths { root: root.to_owned(), state: StateDir::at(&self.state_dir) };
         let system = system(&node, self.timeout)?;
         let by = self.by.map(bootstrap::RecoverMethod::from);
@@ -88,25 +88,25 @@ impl Args {
     }
 }
 
-impl From<Way> for bootstrap::RecoverMethod {
-    fn from(way: Way) -> Self {
+impl From<RecoverMethod> for bootstrap::RecoverMethod {
+    fn from(way: RecoverMethod) -> Self {
         match way {
-            Way::Bounce => Self::Bounce,
-            Way::Rebind => Self::Rebind,
-            Way::Reset => Self::Reset,
+            RecoverMethod::Bounce => Self::Bounce,
+            RecoverMethod::Rebind => Self::Rebind,
+            RecoverMethod::Reset => Self::Reset,
         }
     }
 }
 
-fn exit(recovery: &RecoverReport) -> Exit {
+fn exit(recovery: &RecoverReport) -> CommandExit {
     match (&recovery.refused[..], recovery.done, &recovery.left[..]) {
-        ([_, ..], ..) => Exit::Refused,
-        (_, true, [_, ..]) => Exit::Found,
-        _ => Exit::Done,
+        ([_, ..], ..) => CommandExit::Refused,
+        (_, true, [_, ..]) => CommandExit::Found,
+        _ => CommandExit::Done,
     }
 }
 
-fn print(recovery: &RecoverReport, out: &mut dyn Write) -> Result<(), Failure> {
+fn print(recovery: &RecoverReport, out: &mut dyn Write) -> Result<(), CommandError> {
     let name = &recovery.function;
     match &recovery.wrong[..] {
         [] => writeln!(out, "{name}: nothing is wrong with it as far as the node shows")?,

@@ -10,7 +10,7 @@ use ::tune::{SettingChange, SettingOutcome, TuneProfile, Tuner};
 use serde::Serialize;
 
 use crate::{
-    exit::{Exit, Failure, PROFILE},
+    exit::{CommandError, CommandExit, PROFILE},
     json, table,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 /// RoCE. What each was is remembered, and `revert` gives it back unless somebody set it otherwise since.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub(crate) enum Command {
+pub(crate) enum TuneCommand {
     /// Show what is other than it should be
     Check {
         #[command(flatten)]
@@ -87,7 +87,7 @@ const HEAD: [&str; 4] = ["SETTING", "IS", "SHOULD-BE", "RESULT"];
 /// What is printed as JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct TuneReport {
     /// What was done, or would be.
     changes: Vec<SettingOutcome>,
     /// Whether it was done.
@@ -98,14 +98,14 @@ struct Report {
     to_do: Vec<String>,
 }
 
-impl Command {
-    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl TuneCommand {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let tuning = Tuner::of(root);
         match self {
             Self::Check { profile, json } => {
                 let report = compare(&tuning, &profile.read()?)?;
                 report.print(*json, "silkrail tune apply --yes sets it", out)?;
-                Ok(if report.changes.is_empty() { Exit::Done } else { Exit::Found })
+                Ok(if report.changes.is_empty() { CommandExit::Done } else { CommandExit::Found })
             }
             Self::Apply { profile, yes, json } => {
                 let mut report = compare(&tuning, &profile.read()?)?;
@@ -118,7 +118,7 @@ impl Command {
                 Ok(report.exit())
             }
             Self::Revert { yes, json } => {
-                let report = if *yes { Report::done(tuning.revert()?) } else { saved_changes(root)? };
+                let report = if *yes { TuneReport::done(tuning.revert()?) } else { saved_changes(root)? };
                 report.print(*json, "nothing was done; run it again with --yes", out)?;
                 Ok(report.exit())
             }
@@ -127,34 +127,34 @@ impl Command {
 }
 
 impl ProfileFile {
-    fn read(&self) -> Result<TuneProfile, Failure> {
+    fn read(&self) -> Result<TuneProfile, CommandError> {
         let Some(path) = &self.profile else { return Ok(TuneProfile::default()) };
-        let text = fs::read_to_string(path).map_err(|source| Failure::NoNodeFile {
+        let text = fs::read_to_string(path).map_err(|source| CommandError::NoNodeFile {
             what: PROFILE,
             path: path.clone(),
             source,
         })?;
-        TuneProfile::parse(&text).map_err(|source| Failure::Profile { path: path.clone(), source })
+        TuneProfile::parse(&text).map_err(|source| CommandError::Profile { path: path.clone(), source })
     }
 }
 
-fn compare(tuning: &Tuner, profile: &TuneProfile) -> Result<Report, Failure> {
+fn compare(tuning: &Tuner, profile: &TuneProfile) -> Result<TuneReport, CommandError> {
     let (changes, absent) = tuning.compare(profile)?;
     let changes: Vec<_> = changes.into_iter().map(|change| SettingOutcome { change, error: None }).collect();
     let to_do = changes.iter().filter_map(|outcome| outcome.change.knob.remedy()).collect();
-    Ok(Report { changes, done: false, absent: absent.iter().map(ToString::to_string).collect(), to_do })
+    Ok(TuneReport { changes, done: false, absent: absent.iter().map(ToString::to_string).collect(), to_do })
 }
 
 /// What a revert would do.
-fn saved_changes(root: &Path) -> Result<Report, Failure> {
+fn saved_changes(root: &Path) -> Result<TuneReport, CommandError> {
     let memory = ::tune::SavedSettings::read(root)?;
     let back = |change: SettingChange| SettingChange { from: change.to, to: change.from, ..change };
     let changes =
         memory.changes.into_iter().rev().map(|change| SettingOutcome { change: back(change), error: None });
-    Ok(Report { changes: changes.collect(), done: false, absent: Vec::new(), to_do: Vec::new() })
+    Ok(TuneReport { changes: changes.collect(), done: false, absent: Vec::new(), to_do: Vec::new() })
 }
 
-impl Report {
+impl TuneReport {
     /// What was taken back.
     fn done(outcomes: Vec<SettingOutcome>) -> Self {
         let to_do = outcomes.iter().filter_map(|outcome| outcome.change.knob.remedy()).collect();
@@ -165,11 +165,15 @@ impl Report {
         Self { changes: outcomes.into_iter().map(back).collect(), done: true, absent: Vec::new(), to_do }
     }
 
-    fn exit(&self) -> Exit {
-        if self.changes.iter().any(|outcome| outcome.error.is_some()) { Exit::Failed } else { Exit::Done }
+    fn exit(&self) -> CommandExit {
+        if self.changes.iter().any(|outcome| outcome.error.is_some()) {
+            CommandExit::Failed
+        } else {
+            CommandExit::Done
+        }
     }
 
-    fn print(&self, as_json: bool, hint: &str, out: &mut dyn Write) -> Result<(), Failure> {
+    fn print(&self, as_json: bool, hint: &str, out: &mut dyn Write) -> Result<(), CommandError> {
         if as_json {
             return json::print(self, out);
         }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use state::StateDir;
 
 use crate::{
-    exit::{Exit, Failure},
+    exit::{CommandError, CommandExit},
     json, table,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 /// needs them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct UninstallArgs {
     /// Also while pods have attachments: they leak
     #[arg(long)]
     force: bool,
@@ -56,47 +56,50 @@ const KEPT_PATHS: [&str; 4] =
 /// What is printed for scripts.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct UninstallReport {
     dry_run: bool,
-    files: Vec<Row>,
+    files: Vec<UninstallRow>,
     /// Settings and state that are not removed.
     stays: Vec<PathBuf>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+struct UninstallRow {
     path: PathBuf,
     /// removed, restored, gone, left.
     outcome: &'static str,
     why: Option<String>,
 }
 
-impl Args {
-    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl UninstallArgs {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
         let removals =
             installer::uninstall(&InstallStore::of(root), &below(&self.state_dir), self.force, self.dry_run)?;
         let left = removals.iter().any(|removal| matches!(removal.outcome, RemovalOutcome::Left(_)));
         let stays = KEPT_PATHS.map(PathBuf::from).into_iter().filter(|path| below(path).exists()).collect();
-        let report =
-            Report { dry_run: self.dry_run, files: removals.into_iter().map(Row::of).collect(), stays };
+        let report = UninstallReport {
+            dry_run: self.dry_run,
+            files: removals.into_iter().map(UninstallRow::of).collect(),
+            stays,
+        };
         if self.json {
             json::print(&report, out)?;
         } else {
             report.print(out)?;
         }
-        Ok(if left && !self.dry_run { Exit::Refused } else { Exit::Done })
+        Ok(if left && !self.dry_run { CommandExit::Refused } else { CommandExit::Done })
     }
 }
 
-impl Report {
-    fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
+impl UninstallReport {
+    fn print(&self, out: &mut dyn Write) -> Result<(), CommandError> {
         if self.files.is_empty() {
             writeln!(out, "nothing was installed by silkrail install")?;
             return Ok(());
         }
-        table::print(out, HEAD, &self.files.iter().map(Row::cells).collect::<Vec<_>>())?;
+        table::print(out, HEAD, &self.files.iter().map(UninstallRow::cells).collect::<Vec<_>>())?;
         if self.dry_run {
             writeln!(out, "nothing was done: run it again without --dry-run")?;
             return Ok(());
@@ -109,7 +112,7 @@ impl Report {
     }
 }
 
-impl Row {
+impl UninstallRow {
     fn of(removal: RemovedFile) -> Self {
         let (outcome, why) = match removal.outcome {
             RemovalOutcome::Removed => ("removed", None),

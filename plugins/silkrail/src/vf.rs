@@ -9,8 +9,8 @@ use inventory::{Inventory, NodePaths};
 use state::StateDir;
 
 use crate::{
-    apply::How,
-    exit::{Exit, Failure},
+    apply::ApplyOptions,
+    exit::{CommandError, CommandExit},
 };
 
 /// List, create and delete the node's VFs
@@ -18,7 +18,7 @@ use crate::{
 /// For the same after each boot write a node file and see `silkrail apply --help`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub(crate) enum Command {
+pub(crate) enum VfCommand {
     /// List PFs and VFs, and who uses them
     List {
         /// Print JSON
@@ -41,14 +41,14 @@ pub(crate) enum Command {
         #[arg(long)]
         keep_mac: bool,
         #[command(flatten)]
-        how: How,
+        how: ApplyOptions,
     },
     /// Delete all VFs of a PF
     Delete {
         /// The PF: its link, PCI address or RDMA device
         pf: String,
         #[command(flatten)]
-        how: How,
+        how: ApplyOptions,
     },
 }
 
@@ -67,8 +67,8 @@ Exit status:
   4   not supported: the PF has no SR-IOV
   5   firmware or another run did not answer in time";
 
-impl Command {
-    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl VfCommand {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         match self {
             Self::List { json, state_dir } => {
                 let node = NodePaths { root: root.to_owned(), state: StateDir::at(state_dir) };
@@ -90,14 +90,14 @@ fn set(
     name: &str,
     vfs: u32,
     vf: VfSpec,
-    how: &How,
+    how: &ApplyOptions,
     out: &mut dyn Write,
-) -> Result<Exit, Failure> {
+) -> Result<CommandExit, CommandError> {
     let node = NodePaths { root: root.to_owned(), state: StateDir::at(&how.state_dir) };
     let inventory = Inventory::read(&node)?;
     let Some(pf) = inventory.find(name) else {
         let there = inventory.pfs.iter().map(inventory::Pf::name).collect();
-        return Err(Failure::NoPf { wanted: name.into(), there });
+        return Err(CommandError::NoPf { wanted: name.into(), there });
     };
     let settings = PfSpec {
         matches: PfSelector { pci: Some(pf.pci), ..PfSelector::default() },

@@ -8,31 +8,31 @@ use std::{io, time::Duration};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::{kind::Kind, web::WebStatus};
+use crate::{kind::SnapshotEncoding, web::WebConfigStatus};
 
 /// The longest message, in bytes. None is half as long.
-const LONGEST: u32 = 1024;
+const MAX_FRAME_BYTES: u32 = 1024;
 
 /// What the frontend wants to know.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Question {
+pub(crate) struct SnapshotRequest {
     /// The answer has it too.
     pub(crate) id: u64,
     /// Which text of a reading; none, if it is to be known only that there is one.
-    pub(crate) kind: Option<Kind>,
+    pub(crate) kind: Option<SnapshotEncoding>,
     /// How long a fresh reading may take. After that the latest one will do.
     pub(crate) within: Duration,
     /// The reading of which the frontend has that text.
     pub(crate) held: Option<u64>,
     /// What the metrics are to tell of the web configuration.
-    pub(crate) web: Option<WebStatus>,
+    pub(crate) web: Option<WebConfigStatus>,
 }
 
 /// What the reader says to that.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Answer {
+pub(crate) struct SnapshotReply {
     /// The question's.
     pub(crate) id: u64,
     /// The number of the reading; none before the first.
@@ -45,7 +45,7 @@ pub(crate) struct Answer {
 ///
 /// # Errors
 /// If the other side is gone.
-pub(crate) async fn say<M: Serialize>(
+pub(crate) async fn write_message<M: Serialize>(
     stream: &mut (impl AsyncWrite + Unpin),
     message: &M,
     text: &[u8],
@@ -60,10 +60,12 @@ pub(crate) async fn say<M: Serialize>(
 ///
 /// # Errors
 /// [`io::ErrorKind::UnexpectedEof`] if the other side is gone; [`io::ErrorKind::InvalidData`] if that is no message.
-pub(crate) async fn hear<M: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<M> {
+pub(crate) async fn read_message<M: DeserializeOwned>(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> io::Result<M> {
     let length = stream.read_u32().await?;
-    if length > LONGEST {
-        let msg = format!("a message of {length} bytes; expected at most {LONGEST}");
+    if length > MAX_FRAME_BYTES {
+        let msg = format!("a message of {length} bytes; expected at most {MAX_FRAME_BYTES}");
         return Err(io::Error::new(io::ErrorKind::InvalidData, msg));
     }
     let mut json = vec![0; length as usize];
@@ -75,13 +77,13 @@ pub(crate) async fn hear<M: DeserializeOwned>(stream: &mut (impl AsyncRead + Unp
 mod tests {
     use super::*;
 
-    fn question() -> Question {
+    fn question() -> SnapshotRequest {
         let web = serde_json::from_str(
             r#"{"is_well": true, "since": {"secs": 18446744073709551615, "nanos": 999999999}}"#,
         );
-        Question {
+        SnapshotRequest {
             id: u64::MAX,
-            kind: Some(Kind::OpenMetrics),
+            kind: Some(SnapshotEncoding::OpenMetrics),
             within: Duration::MAX,
             held: Some(u64::MAX),
             web: Some(web.unwrap()),
@@ -89,15 +91,15 @@ mod tests {
     }
 
     async fn heard<M: DeserializeOwned>(mut bytes: &[u8]) -> io::Result<M> {
-        hear(&mut bytes).await
+        read_message(&mut bytes).await
     }
 
     #[tokio::test]
     async fn the_longest_message_is_half_as_long_as_it_may_be() {
         let mut said = Vec::new();
-        say(&mut said, &question(), b"text").await.unwrap();
-        assert!(said.len() < LONGEST as usize / 2, "{}", said.len());
-        let same: Question = heard(&said).await.unwrap();
+        write_message(&mut said, &question(), b"text").await.unwrap();
+        assert!(said.len() < MAX_FRAME_BYTES as usize / 2, "{}", said.len());
+        let same: SnapshotRequest = heard(&said).await.unwrap();
         assert_eq!(format!("{same:?}"), format!("{:?}", question()));
         assert!(said.ends_with(b"}text"));
     }
@@ -113,7 +115,7 @@ mod tests {
             (b"\0\0\0\x1a{\"id\":1,\"kind\":\"Password\"}", io::ErrorKind::InvalidData),
             (b"GET / HTTP/1.1\r\n\r\n", io::ErrorKind::InvalidData),
         ] {
-            assert_eq!(heard::<Question>(bytes).await.unwrap_err().kind(), kind, "{bytes:?}");
+            assert_eq!(heard::<SnapshotRequest>(bytes).await.unwrap_err().kind(), kind, "{bytes:?}");
         }
     }
 }

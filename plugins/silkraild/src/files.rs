@@ -3,13 +3,14 @@
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 
 /// What 1,000 devices would take: each has some thirty counter files that are kept open.
-const ENOUGH: rlim_t = 65536;
+const WANTED_OPEN_FILES: rlim_t = 65536;
 
 /// Allows many open files, as far as the administrator lets us, and returns how many of them may be kept open for
 /// counters. 1024, the usual limit, is for programs that still use `select`.
 pub(crate) fn allow_many() -> usize {
     let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, most)| {
-        let enough = setrlimit(Resource::RLIMIT_NOFILE, ENOUGH.max(most), ENOUGH.max(most));
+        let enough =
+            setrlimit(Resource::RLIMIT_NOFILE, WANTED_OPEN_FILES.max(most), WANTED_OPEN_FILES.max(most));
         enough.or_else(|_| setrlimit(Resource::RLIMIT_NOFILE, most, most))
     });
     if let Err(errno) = raised {

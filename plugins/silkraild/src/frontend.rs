@@ -23,11 +23,11 @@ use tokio::{
 };
 
 use crate::{
-    Cli,
-    http::{self, Listener, Service},
-    readings::Readings,
+    SilkraildCli,
+    http::{self, HttpEndpoint, Listener},
+    readings::SnapshotClient,
     tokens,
-    web::Web,
+    web::WebConfigReloader,
 };
 
 /// The option that makes this program one. It is for the reader to give.
@@ -38,19 +38,19 @@ const THREADS: usize = 2;
 
 /// What ends it.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum FrontendError {
     #[error(transparent)]
     Parent(#[from] parent::Error),
     #[error("give up privileges: {0}")]
-    Privileges(#[from] privileges::Error),
+    Privileges(#[from] privileges::DropPrivilegesError),
     #[error(transparent)]
-    Syscalls(#[from] syscalls::Error),
+    Syscalls(#[from] syscalls::SeccompError),
     #[error("listen on {address}: {source}; choose another address with {option}{}", low(*.address))]
     Listen { address: SocketAddr, option: &'static str, source: io::Error },
     #[error(transparent)]
     Web(#[from] webconfig::Error),
     #[error(transparent)]
-    Tokens(#[from] tokens::Error),
+    Tokens(#[from] tokens::TokenReviewError),
     #[error("{OPTION} is for silkraild itself to give: its standard input is then a socket")]
     NoSocket,
     #[error("{0}")]
@@ -70,7 +70,7 @@ fn low(address: SocketAddr) -> &'static str {
 ///
 /// # Errors
 /// Why it cannot.
-pub(crate) fn run(cli: &Cli) -> Result<(), Error> {
+pub(crate) fn run(cli: &SilkraildCli) -> Result<(), FrontendError> {
     privileges::give_up()?;
     let stream = socket()?;
     parent::end_with(&stream)?;
@@ -83,37 +83,37 @@ pub(crate) fn run(cli: &Cli) -> Result<(), Error> {
 }
 
 /// The socket to the reader, which is standard input.
-fn socket() -> Result<net::UnixStream, Error> {
+fn socket() -> Result<net::UnixStream, FrontendError> {
     let owned = stdin().as_fd().try_clone_to_owned()?;
     let file = std::fs::File::from(owned.try_clone()?);
     if !file.metadata()?.file_type().is_socket() {
-        return Err(Error::NoSocket);
+        return Err(FrontendError::NoSocket);
     }
     let stream = net::UnixStream::from(owned);
     stream.set_nonblocking(true)?;
     Ok(stream)
 }
 
-async fn serve(cli: &Cli, stream: net::UnixStream) -> Result<(), Error> {
+async fn serve(cli: &SilkraildCli, stream: net::UnixStream) -> Result<(), FrontendError> {
     // It ends with the reader. Who ends the daemon may signal both, and the reader is not to see this one go first.
     let _ignored = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let listener = listen(cli.listen, "--listen")?;
     let health = listen(cli.health, "--health.listen")?;
     // Nobody was talked to yet. Later there will be other threads, which this one could not deny anything.
     syscalls::deny()?;
-    let web = cli.web.as_deref().map(Web::of).transpose()?.unwrap_or_default();
+    let web = cli.web.as_deref().map(WebConfigReloader::of).transpose()?.unwrap_or_default();
     let tokens = tokens::find(cli.token_review, cli.listen, &web).await?;
-    let (tls, logins) = (web.now().tls.is_some(), web.now().users.is_some());
+    let (tls, logins) = (web.current().tls.is_some(), web.current().users.is_some());
     tracing::info!(tls, logins, tokens = tokens.is_some(), health = %health.address()?, address = %listener.address()?, "serving");
-    let (readings, reader) = Readings::over(UnixStream::from_std(stream)?, web.clone());
+    let (readings, reader) = SnapshotClient::new(UnixStream::from_std(stream)?, web.clone());
     select! {
-        () = http::serve(listener, Service::metrics(readings.clone(), web.clone(), tokens)) => Ok(()),
-        () = http::serve(health, Service::health(readings.clone())) => Ok(()),
-        result = web.keep() => Ok(result?),
+        () = http::serve(listener, HttpEndpoint::metrics(readings.clone(), web.clone(), tokens)) => Ok(()),
+        () = http::serve(health, HttpEndpoint::health(readings.clone())) => Ok(()),
+        result = web.reload_periodically() => Ok(result?),
         end = reader => Ok(end?),
     }
 }
 
-fn listen(address: SocketAddr, option: &'static str) -> Result<Listener, Error> {
-    Listener::bind(address).map_err(|source| Error::Listen { address, option, source })
+fn listen(address: SocketAddr, option: &'static str) -> Result<Listener, FrontendError> {
+    Listener::bind(address).map_err(|source| FrontendError::Listen { address, option, source })
 }

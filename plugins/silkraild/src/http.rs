@@ -34,35 +34,36 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use self::{
-    admission::Admission,
-    connections::{Connection, Connections, Limits},
-    watched::Watched,
+    admission::Authenticator,
+    connections::{Connection, ConnectionLimits, Connections},
+    watched::TrackedStream,
 };
-pub(crate) use self::{listener::Listener, tokens::Tokens};
-use crate::{readings::Readings, web::Web};
+pub(crate) use self::{listener::Listener, tokens::TokenReviewQueue};
+use crate::{readings::SnapshotClient, web::WebConfigReloader};
 
 /// Prometheus has one connection open, people a few. A proxy has the readers of all.
-const READERS: Limits =
-    Limits { all: 128, of_source: 16, unread: 16 * 1024 * 1024, former: 16 * 1024 * 1024 };
+const METRICS_CONNECTION_LIMITS: ConnectionLimits =
+    ConnectionLimits { all: 128, of_source: 16, unread: 16 * 1024 * 1024, former: 16 * 1024 * 1024 };
 
 /// The kubelet makes a new connection for each probe.
-const PROBES: Limits = Limits { all: 16, of_source: 16, unread: 1024 * 1024, former: 0 };
+const PROBE_CONNECTION_LIMITS: ConnectionLimits =
+    ConnectionLimits { all: 16, of_source: 16, unread: 1024 * 1024, former: 0 };
 
 /// How long a connection is kept; Prometheus makes a new one then. What is being answered is still answered.
-const LONGEST: Duration = Duration::from_secs(60);
+const CONNECTION_MAX_AGE: Duration = Duration::from_secs(60);
 
 /// How long that may take.
-const LAST_ANSWER: Duration = Duration::from_secs(30);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often is looked for clients that take too long.
-const LOOK: Duration = Duration::from_secs(1);
+const OVERDUE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest head of a request.
-const LONGEST_HEAD: usize = 16 * 1024;
+const MAX_HEADER_BYTES: usize = 16 * 1024;
 
 /// What a port is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Port {
+enum ListenerRole {
     /// Everything, for whoever reaches it and is let in.
     Metrics,
     /// The daemon's health, for the node itself.
@@ -71,17 +72,17 @@ enum Port {
 
 /// What is served, and to whom.
 #[derive(Debug, Clone)]
-pub(crate) struct Service {
-    port: Port,
-    readings: Readings,
-    web: Web,
-    admission: Admission,
+pub(crate) struct HttpEndpoint {
+    port: ListenerRole,
+    readings: SnapshotClient,
+    web: WebConfigReloader,
+    admission: Authenticator,
 }
 
 /// Answers requests, for ever.
-pub(crate) async fn serve(mut listener: Listener, service: Service) {
-    let connections = Connections::within(service.port.limits());
-    let mut look = interval(LOOK);
+pub(crate) async fn serve(mut listener: Listener, service: HttpEndpoint) {
+    let connections = Connections::with_limits(service.port.limits());
+    let mut look = interval(OVERDUE_POLL_INTERVAL);
     loop {
         let (client, address) = select! {
             accepted = listener.accept() => accepted,
@@ -90,11 +91,11 @@ pub(crate) async fn serve(mut listener: Listener, service: Service) {
                 continue;
             }
         };
-        let (connection, end) = connections.enter(address);
+        let (connection, end) = connections.register(address);
         let service = service.clone();
         tokio::spawn(async move {
             select! {
-                () = service.attend(client, connection) => {}
+                () = service.serve_connection(client, connection) => {}
                 _ = end => {}
             }
         });
@@ -103,27 +104,36 @@ pub(crate) async fn serve(mut listener: Listener, service: Service) {
     }
 }
 
-impl Service {
+impl HttpEndpoint {
     /// Everything, as the web configuration wants it, and for the bearers of tokens if these are given.
-    pub(crate) fn metrics(readings: Readings, web: Web, tokens: Option<Tokens>) -> Self {
-        Self { port: Port::Metrics, readings, web, admission: Admission::new(tokens) }
+    pub(crate) fn metrics(
+        readings: SnapshotClient,
+        web: WebConfigReloader,
+        tokens: Option<TokenReviewQueue>,
+    ) -> Self {
+        Self { port: ListenerRole::Metrics, readings, web, admission: Authenticator::new(tokens) }
     }
 
     /// The daemon's health, in plain text and to everybody who reaches the port.
-    pub(crate) fn health(readings: Readings) -> Self {
-        Self { port: Port::Health, readings, web: Web::default(), admission: Admission::new(None) }
+    pub(crate) fn health(readings: SnapshotClient) -> Self {
+        Self {
+            port: ListenerRole::Health,
+            readings,
+            web: WebConfigReloader::default(),
+            admission: Authenticator::new(None),
+        }
     }
 
-    async fn attend(&self, client: TcpStream, connection: Arc<Connection>) {
+    async fn serve_connection(&self, client: TcpStream, connection: Arc<Connection>) {
         let answer = |request: Request<Incoming>| {
             let (service, connection) = (self.clone(), connection.clone());
             async move { answer::to(&request, &service, &connection).await }
         };
-        let client = Watched::new(client, connection.clone());
-        match &self.web.now().tls {
-            None => converse(client, answer).await,
+        let client = TrackedStream::new(client, connection.clone());
+        match &self.web.current().tls {
+            None => serve_requests(client, answer).await,
             Some(tls) => match TlsAcceptor::from(tls.clone()).accept(client).await {
-                Ok(client) => converse(client, answer).await,
+                Ok(client) => serve_requests(client, answer).await,
                 Err(error) => tracing::debug!("a client is not let in: {error}"),
             },
         }
@@ -131,8 +141,10 @@ impl Service {
 }
 
 /// Answers the requests of one client, until it goes away or has been here for long.
-async fn converse<A>(client: impl AsyncRead + AsyncWrite + Unpin, answer: impl Fn(Request<Incoming>) -> A)
-where
+async fn serve_requests<A>(
+    client: impl AsyncRead + AsyncWrite + Unpin,
+    answer: impl Fn(Request<Incoming>) -> A,
+) where
     A: Future<Output = Response<Full<Bytes>>>,
 {
     let service = service_fn(move |request| {
@@ -140,19 +152,19 @@ where
         async move { Ok::<_, Infallible>(answer.await) }
     });
     let mut server = http1::Builder::new();
-    server.header_read_timeout(None).max_buf_size(LONGEST_HEAD);
+    server.header_read_timeout(None).max_buf_size(MAX_HEADER_BYTES);
     let mut connection = pin!(server.serve_connection(TokioIo::new(client), service));
-    if timeout(LONGEST, connection.as_mut()).await.is_err() {
+    if timeout(CONNECTION_MAX_AGE, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
-        let _ = timeout(LAST_ANSWER, connection).await;
+        let _ = timeout(DRAIN_TIMEOUT, connection).await;
     }
 }
 
-impl Port {
-    fn limits(self) -> Limits {
+impl ListenerRole {
+    fn limits(self) -> ConnectionLimits {
         match self {
-            Self::Metrics => READERS,
-            Self::Health => PROBES,
+            Self::Metrics => METRICS_CONNECTION_LIMITS,
+            Self::Health => PROBE_CONNECTION_LIMITS,
         }
     }
 }

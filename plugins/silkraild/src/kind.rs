@@ -1,11 +1,11 @@
 //! What can be asked for.
 
-use exposition::Format;
+use exposition::ExpositionFormat;
 use serde::{Deserialize, Serialize};
 
 /// Which text of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub(crate) enum SnapshotEncoding {
     /// The metrics, in the format of Prometheus.
     Text,
     /// The metrics, as OpenMetrics.
@@ -14,21 +14,21 @@ pub(crate) enum Kind {
     Node,
 }
 
-impl From<Format> for Kind {
-    fn from(format: Format) -> Self {
+impl From<ExpositionFormat> for SnapshotEncoding {
+    fn from(format: ExpositionFormat) -> Self {
         match format {
-            Format::Text => Self::Text,
-            Format::OpenMetrics => Self::OpenMetrics,
+            ExpositionFormat::Text => Self::Text,
+            ExpositionFormat::OpenMetrics => Self::OpenMetrics,
         }
     }
 }
 
-impl Kind {
+impl SnapshotEncoding {
     /// Its media type.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
-            Self::Text => Format::Text.content_type(),
-            Self::OpenMetrics => Format::OpenMetrics.content_type(),
+            Self::Text => ExpositionFormat::Text.content_type(),
+            Self::OpenMetrics => ExpositionFormat::OpenMetrics.content_type(),
             Self::Node => "application/json",
         }
     }

@@ -30,11 +30,11 @@ use std::{
 };
 
 use clap::{Parser, ValueEnum};
-use exporter::{Collector, Collectors, DeviceFilter, Exporter, Settings};
-use exposition::Format;
+use exporter::{Collector, CollectorSet, DeviceFilter, Exporter, ExporterOptions};
+use exposition::ExpositionFormat;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{owners::Kubernetes, reader::Frontend, source::Source};
+use crate::{owners::KubernetesApi, reader::FrontendHandle, source::SnapshotSource};
 
 /// RDMA metrics of this node and of every pod on it
 ///
@@ -42,7 +42,7 @@ use crate::{owners::Kubernetes, reader::Frontend, source::Source};
 /// /api/v1/node tells. It changes nothing on the node.
 #[derive(Debug, Parser)]
 #[command(name = "silkraild", version, after_help = AFTER_HELP)]
-struct Cli {
+struct SilkraildCli {
     /// Where to serve
     #[arg(long, default_value = "0.0.0.0:9879", value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
@@ -89,7 +89,7 @@ struct Cli {
     device_timeout: Duration,
     /// Ask the Kubernetes API which workloads pods belong to
     #[arg(long, env = "SILKRAILD_KUBERNETES", default_value = "auto", value_name = "WHETHER")]
-    kubernetes: Kubernetes,
+    kubernetes: KubernetesApi,
     /// Also emit the names and labels of another exporter's dashboards
     #[arg(long, value_name = "EXPORTER")]
     compat: Vec<Compat>,
@@ -144,30 +144,32 @@ const THREADS: usize = 3;
 
 /// What ends the daemon.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum DaemonError {
     #[error(transparent)]
-    NodeName(#[from] node_name::Unknown),
+    NodeName(#[from] node_name::UnknownNodeName),
     #[error(transparent)]
-    Frontend(#[from] frontend::Error),
+    Frontend(#[from] frontend::FrontendError),
     #[error(transparent)]
-    Reader(#[from] reader::Error),
+    Reader(#[from] reader::FrontendProcessError),
     #[error("write the metrics: {0}")]
     Output(io::Error),
     #[error(transparent)]
-    TextFile(#[from] textfile::Error),
+    TextFile(#[from] textfile::TextfileError),
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = SilkraildCli::parse();
     log_to_stderr();
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads has seen enough: `silkraild --once | head -1`.
-        Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(DaemonError::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         // It has said why.
-        Err(Failure::Reader(reader::Error::Ended(status))) if status.code().is_some_and(|code| code > 0) => {
+        Err(DaemonError::Reader(reader::FrontendProcessError::Ended(status)))
+            if status.code().is_some_and(|code| code > 0) =>
+        {
             ExitCode::FAILURE
         }
         Err(failure) => {
@@ -177,11 +179,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli) -> Result<(), Failure> {
+fn run(cli: &SilkraildCli) -> Result<(), DaemonError> {
     if cli.frontend {
         return Ok(frontend::run(cli)?);
     }
-    let mut settings = Settings { kept_files: files::allow_many(), ..cli.settings()? };
+    let mut settings = ExporterOptions { kept_files: files::allow_many(), ..cli.settings()? };
     if cli.once {
         let owners = owners::none(&mut settings);
         return print_once(Exporter::new(settings, owners));
@@ -194,14 +196,14 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     end
 }
 
-fn print_once(mut exporter: Exporter) -> Result<(), Failure> {
+fn print_once(mut exporter: Exporter) -> Result<(), DaemonError> {
     let report = exporter.collect();
-    let text = report.exposition.encode(Format::Text);
+    let text = report.exposition.encode(ExpositionFormat::Text);
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(DaemonError::Output)
 }
 
-async fn serve(cli: &Cli, settings: Settings) -> Result<(), Failure> {
+async fn serve(cli: &SilkraildCli, settings: ExporterOptions) -> Result<(), DaemonError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
         end = read(cli, settings) => end,
@@ -210,13 +212,13 @@ async fn serve(cli: &Cli, settings: Settings) -> Result<(), Failure> {
     }
 }
 
-async fn read(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
+async fn read(cli: &SilkraildCli, mut settings: ExporterOptions) -> Result<(), DaemonError> {
     let owners = owners::find(cli.kubernetes, &mut settings).await;
-    let frontend = Frontend::start().await?;
-    let source = Source::start(Exporter::new(settings, owners), frontend.first().web);
+    let frontend = FrontendHandle::start().await?;
+    let source = SnapshotSource::start(Exporter::new(settings, owners), frontend.first().web);
     let textfile = async {
         match &cli.textfile {
-            Some(path) => textfile::keep(path, cli.interval, &source).await,
+            Some(path) => textfile::write_periodically(path, cli.interval, &source).await,
             None => std::future::pending().await,
         }
     };
@@ -226,13 +228,13 @@ async fn read(cli: &Cli, mut settings: Settings) -> Result<(), Failure> {
     }
 }
 
-impl Cli {
-    fn settings(&self) -> Result<Settings, Failure> {
-        let collectors = self.enable.iter().fold(Collectors::default(), |all, more| all.with(*more));
+impl SilkraildCli {
+    fn settings(&self) -> Result<ExporterOptions, DaemonError> {
+        let collectors = self.enable.iter().fold(CollectorSet::default(), |all, more| all.with(*more));
         let collectors = self.disable.iter().fold(collectors, |all, less| all.without(*less));
         let devices =
             DeviceFilter { include: self.device_include.clone(), exclude: self.device_exclude.clone() };
-        Ok(Settings {
+        Ok(ExporterOptions {
             node: node_name::of(self.node_name.as_deref())?,
             root: self.root.clone(),
             state_dir: self.state_dir.clone(),
@@ -271,17 +273,18 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        SilkraildCli::command().debug_assert();
     }
 
     #[test]
     fn collectors_are_switched_by_name() {
         let cli =
-            Cli::try_parse_from(["silkraild", "--enable=psn", "--disable=gids", "--node-name=n"]).unwrap();
+            SilkraildCli::try_parse_from(["silkraild", "--enable=psn", "--disable=gids", "--node-name=n"])
+                .unwrap();
         let collectors = cli.settings().unwrap().collectors;
         assert!(collectors.has(Collector::Psn) && !collectors.has(Collector::Gids));
         assert!(collectors.has(Collector::Ports));
-        let wrong = Cli::try_parse_from(["silkraild", "--enable=infiniband"]).unwrap_err();
+        let wrong = SilkraildCli::try_parse_from(["silkraild", "--enable=infiniband"]).unwrap_err();
         assert!(wrong.to_string().contains("expected one of mode, devices"), "{wrong}");
         assert_eq!(wrong.exit_code(), 2);
     }
@@ -290,7 +293,7 @@ mod tests {
     fn packet_numbers_are_read_each_second_unless_it_is_told_otherwise() {
         let settings = |more: &[&str]| {
             let args = [&["silkraild", "--node-name=n"], more].concat();
-            Cli::try_parse_from(args).unwrap().settings().unwrap()
+            SilkraildCli::try_parse_from(args).unwrap().settings().unwrap()
         };
         let plain = settings(&[]);
         assert_eq!((plain.psn_interval, plain.psn_drivers.len()), (Duration::from_secs(1), 0));

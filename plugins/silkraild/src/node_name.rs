@@ -3,15 +3,15 @@
 /// Nobody says what the node is called.
 #[derive(Debug, thiserror::Error)]
 #[error("the host has no name that could be a label; say --node-name or set NODE_NAME")]
-pub(crate) struct Unknown;
+pub(crate) struct UnknownNodeName;
 
 /// The name that was given, or the host's.
-pub(crate) fn of(given: Option<&str>) -> Result<String, Unknown> {
+pub(crate) fn of(given: Option<&str>) -> Result<String, UnknownNodeName> {
     if let Some(given) = given.filter(|given| !given.is_empty()) {
         return Ok(given.to_owned());
     }
     let host = nix::unistd::gethostname().ok().and_then(|host| host.into_string().ok());
-    host.filter(|host| !host.is_empty()).ok_or(Unknown)
+    host.filter(|host| !host.is_empty()).ok_or(UnknownNodeName)
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use exporter::{Collector, NoOwners, Owners, Settings};
-use workloads::{Patience, Workloads};
+use exporter::{Collector, ExporterOptions, NoWorkloadResolver, WorkloadResolver};
+use workloads::{RetryPolicy, WorkloadWatcher};
 
 /// Whether the Kubernetes API is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kubernetes {
+pub(crate) enum KubernetesApi {
     /// By the pod's service account, else by the file that KUBECONFIG names, else not
     Auto,
     /// Never
@@ -16,11 +16,14 @@ pub(crate) enum Kubernetes {
 }
 
 /// The API server, if there is one. Nothing is waited for: it need not answer yet.
-pub(crate) async fn find(kubernetes: Kubernetes, settings: &mut Settings) -> Arc<dyn Owners> {
-    if kubernetes == Kubernetes::Auto && settings.collectors.has(Collector::Owners) {
+pub(crate) async fn find(
+    kubernetes: KubernetesApi,
+    settings: &mut ExporterOptions,
+) -> Arc<dyn WorkloadResolver> {
+    if kubernetes == KubernetesApi::Auto && settings.collectors.has(Collector::Owners) {
         match kubeapi::connect().await {
             Ok(Some(client)) => {
-                let workloads = Workloads::start(client, settings.node.clone(), Patience::default());
+                let workloads = WorkloadWatcher::start(client, settings.node.clone(), RetryPolicy::default());
                 return Arc::new(workloads);
             }
             Ok(None) => {
@@ -37,7 +40,7 @@ pub(crate) async fn find(kubernetes: Kubernetes, settings: &mut Settings) -> Arc
 }
 
 /// Nobody. The collector does not run: it would seem to be well.
-pub(crate) fn none(settings: &mut Settings) -> Arc<dyn Owners> {
+pub(crate) fn none(settings: &mut ExporterOptions) -> Arc<dyn WorkloadResolver> {
     settings.collectors = settings.collectors.without(Collector::Owners);
-    Arc::new(NoOwners)
+    Arc::new(NoWorkloadResolver)
 }

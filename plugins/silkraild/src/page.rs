@@ -8,7 +8,7 @@ pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
 
 /// A file of the page.
 #[derive(Debug)]
-pub(crate) struct File {
+pub(crate) struct PageFile {
     path: &'static str,
     /// Its media type.
     pub(crate) kind: &'static str,
@@ -21,22 +21,22 @@ const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const IMAGE: &str = "image/svg+xml";
 
-static FILES: [File; 12] = [
-    File { path: "/", kind: HTML, text: include_str!("../page/index.html") },
-    File { path: "/page/page.css", kind: STYLE, text: include_str!("../page/page.css") },
-    File { path: "/page/icon.svg", kind: IMAGE, text: include_str!("../page/icon.svg") },
-    File { path: "/page/page.js", kind: SCRIPT, text: include_str!("../page/page.js") },
-    File { path: "/page/devices.js", kind: SCRIPT, text: include_str!("../page/devices.js") },
-    File { path: "/page/pods.js", kind: SCRIPT, text: include_str!("../page/pods.js") },
-    File { path: "/page/chart.js", kind: SCRIPT, text: include_str!("../page/chart.js") },
-    File { path: "/page/tables.js", kind: SCRIPT, text: include_str!("../page/tables.js") },
-    File { path: "/page/problems.js", kind: SCRIPT, text: include_str!("../page/problems.js") },
-    File { path: "/page/history.js", kind: SCRIPT, text: include_str!("../page/history.js") },
-    File { path: "/page/text.js", kind: SCRIPT, text: include_str!("../page/text.js") },
-    File { path: "/page/dom.js", kind: SCRIPT, text: include_str!("../page/dom.js") },
+static FILES: [PageFile; 12] = [
+    PageFile { path: "/", kind: HTML, text: include_str!("../page/index.html") },
+    PageFile { path: "/page/page.css", kind: STYLE, text: include_str!("../page/page.css") },
+    PageFile { path: "/page/icon.svg", kind: IMAGE, text: include_str!("../page/icon.svg") },
+    PageFile { path: "/page/page.js", kind: SCRIPT, text: include_str!("../page/page.js") },
+    PageFile { path: "/page/devices.js", kind: SCRIPT, text: include_str!("../page/devices.js") },
+    PageFile { path: "/page/pods.js", kind: SCRIPT, text: include_str!("../page/pods.js") },
+    PageFile { path: "/page/chart.js", kind: SCRIPT, text: include_str!("../page/chart.js") },
+    PageFile { path: "/page/tables.js", kind: SCRIPT, text: include_str!("../page/tables.js") },
+    PageFile { path: "/page/problems.js", kind: SCRIPT, text: include_str!("../page/problems.js") },
+    PageFile { path: "/page/history.js", kind: SCRIPT, text: include_str!("../page/history.js") },
+    PageFile { path: "/page/text.js", kind: SCRIPT, text: include_str!("../page/text.js") },
+    PageFile { path: "/page/dom.js", kind: SCRIPT, text: include_str!("../page/dom.js") },
 ];
 
-impl File {
+impl PageFile {
     /// The file of a path.
     pub(crate) fn at(path: &str) -> Option<&'static Self> {
         FILES.iter().find(|file| file.path == path)
@@ -57,7 +57,7 @@ mod tests {
                 let path = path.unwrap_or_else(|| word.to_owned());
                 if path.starts_with("/page/") {
                     named += 1;
-                    assert!(File::at(&path).is_some(), "{} names {word}", file.path);
+                    assert!(PageFile::at(&path).is_some(), "{} names {word}", file.path);
                 }
             }
         }

@@ -16,18 +16,18 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
 };
 
-use self::process::Process;
+use self::process::FrontendProcess;
 use crate::{
-    channel::{Answer, Question, hear, say},
-    source::Source,
+    channel::{SnapshotReply, SnapshotRequest, read_message, write_message},
+    source::SnapshotSource,
 };
 
 /// Questions at a time. The frontend asks for each of three texts twice at most, and whether there is one.
-const AT_ONCE: usize = 7;
+const MAX_PENDING_REQUESTS: usize = 7;
 
 /// What ends it.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum FrontendProcessError {
     /// The frontend has said why, unless it was killed.
     #[error("the HTTP frontend has ended: {0}")]
     Ended(ExitStatus),
@@ -41,27 +41,27 @@ pub(crate) enum Error {
 
 /// A frontend that serves, and its first question.
 #[derive(Debug)]
-pub(crate) struct Frontend {
-    process: Process,
+pub(crate) struct FrontendHandle {
+    process: FrontendProcess,
     stream: UnixStream,
-    first: Question,
+    first: SnapshotRequest,
 }
 
-impl Frontend {
+impl FrontendHandle {
     /// Starts it, and waits until it serves.
     ///
     /// # Errors
     /// That it does not.
-    pub(crate) async fn start() -> Result<Self, Error> {
-        let (mut process, mut stream) = Process::start().map_err(Error::Start)?;
-        match hear(&mut stream).await {
+    pub(crate) async fn start() -> Result<Self, FrontendProcessError> {
+        let (mut process, mut stream) = FrontendProcess::start().map_err(FrontendProcessError::Start)?;
+        match read_message(&mut stream).await {
             Ok(first) => Ok(Self { process, stream, first }),
             Err(error) => Err(process.ended_with(error)),
         }
     }
 
     /// The first question.
-    pub(crate) fn first(&self) -> &Question {
+    pub(crate) fn first(&self) -> &SnapshotRequest {
         &self.first
     }
 
@@ -69,32 +69,32 @@ impl Frontend {
     ///
     /// # Errors
     /// That it has ended, or does not ask as it should.
-    pub(crate) async fn serve(mut self, source: &Source) -> Result<(), Error> {
+    pub(crate) async fn serve(mut self, source: &SnapshotSource) -> Result<(), FrontendProcessError> {
         let end = answer(self.stream, self.first, source).await;
         end.map_err(|error| self.process.ended_with(error))
     }
 }
 
 /// Answers questions until one cannot be understood.
-async fn answer(stream: UnixStream, first: Question, source: &Source) -> io::Result<()> {
+async fn answer(stream: UnixStream, first: SnapshotRequest, source: &SnapshotSource) -> io::Result<()> {
     let (questions, answers) = stream.into_split();
-    let (done, ready) = mpsc::channel(AT_ONCE);
+    let (done, ready) = mpsc::channel(MAX_PENDING_REQUESTS);
     select! {
-        end = take(questions, first, source, done) => end,
-        end = give(answers, ready) => end,
+        end = read_requests(questions, first, source, done) => end,
+        end = send_reply(answers, ready) => end,
     }
 }
 
 /// An answer and its text.
-type Ready = (Answer, Vec<u8>, OwnedSemaphorePermit);
+type EncodedReply = (SnapshotReply, Vec<u8>, OwnedSemaphorePermit);
 
-async fn take(
+async fn read_requests(
     mut questions: OwnedReadHalf,
-    first: Question,
-    source: &Source,
-    done: mpsc::Sender<Ready>,
+    first: SnapshotRequest,
+    source: &SnapshotSource,
+    done: mpsc::Sender<EncodedReply>,
 ) -> io::Result<()> {
-    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let turns = Arc::new(Semaphore::new(MAX_PENDING_REQUESTS));
     let mut question = first;
     loop {
         source.set_web(question.web);
@@ -104,27 +104,27 @@ async fn take(
             let (answer, text) = source.answer(question).await;
             let _ = done.send((answer, text, turn)).await; // nobody waits for it any more
         });
-        question = hear(&mut questions).await?;
+        question = read_message(&mut questions).await?;
     }
 }
 
 /// Its turn ends when a text has left: no more of them are in memory than may be asked for at a time.
-async fn give(mut answers: OwnedWriteHalf, mut ready: mpsc::Receiver<Ready>) -> io::Result<()> {
+async fn send_reply(mut answers: OwnedWriteHalf, mut ready: mpsc::Receiver<EncodedReply>) -> io::Result<()> {
     while let Some((answer, text, _turn)) = ready.recv().await {
-        say(&mut answers, &answer, &text).await?;
+        write_message(&mut answers, &answer, &text).await?;
     }
     Ok(())
 }
 
-impl Source {
-    async fn answer(&self, question: Question) -> (Answer, Vec<u8>) {
-        let Question { id, kind, within, held, .. } = question;
-        let nothing = |number| (Answer { id, number, length: None }, Vec::new());
-        let Some(kind) = kind else { return nothing(self.first(within).await) };
+impl SnapshotSource {
+    async fn answer(&self, question: SnapshotRequest) -> (SnapshotReply, Vec<u8>) {
+        let SnapshotRequest { id, kind, within, held, .. } = question;
+        let nothing = |number| (SnapshotReply { id, number, length: None }, Vec::new());
+        let Some(kind) = kind else { return nothing(self.first_number(within).await) };
         match self.reading(within).await {
             Some(reading) if held != Some(reading.number) => {
                 let text = reading.text(kind).await;
-                (Answer { id, number: Some(reading.number), length: Some(text.len()) }, text)
+                (SnapshotReply { id, number: Some(reading.number), length: Some(text.len()) }, text)
             }
             reading => nothing(reading.map(|reading| reading.number)),
         }

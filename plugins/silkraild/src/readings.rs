@@ -21,93 +21,100 @@ use tokio::{
     time::{Instant, interval, timeout},
 };
 
-use self::asker::Asker;
-use crate::{kind::Kind, web::Web};
+use self::asker::RequestSender;
+use crate::{kind::SnapshotEncoding, web::WebConfigReloader};
 
 /// How often the reader is told of the web configuration, and says whether it has a reading.
-const TELLING: Duration = Duration::from_secs(2);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How long a reader may say nothing until it counts as hung.
-const SILENCE: Duration = Duration::from_secs(60);
+const HUNG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a reader may say nothing until nobody waits for it who can have a former text. It says something every
-/// [`TELLING`].
+/// [`KEEPALIVE_INTERVAL`].
 const HANGING: Duration = Duration::from_secs(5);
 
 /// How long who asks for a kind may keep others from doing so. They get the latest reading meanwhile.
-const LONGEST_TURN: Duration = Duration::from_secs(10);
+const MAX_REQUEST_TIME: Duration = Duration::from_secs(10);
 
 /// What a text of a reading that the reader has takes to come, out of a client's time: a fresh one is waited for until then.
 /// After that the last one that is here will do.
-const AT_ONCE: Duration = Duration::from_secs(1);
+const LATEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Asks for texts. Clones have the same.
 #[derive(Debug, Clone)]
-pub(crate) struct Readings(Arc<Inner>);
+pub(crate) struct SnapshotClient(Arc<SnapshotClientInner>);
 
 #[derive(Debug)]
-struct Inner {
-    asker: Asker,
-    slots: [Slot; 3],
+struct SnapshotClientInner {
+    asker: RequestSender,
+    slots: [CachedEncoding; 3],
     are_there: AtomicBool,
     heard: Mutex<Instant>,
 }
 
 /// A kind's latest text. One at a time asks for a fresh one, and one for that which the reader has meanwhile.
 #[derive(Debug, Default)]
-struct Slot {
+struct CachedEncoding {
     fresh: Arc<Turns<()>>,
     present: Arc<Turns<()>>,
-    latest: Mutex<Option<Arc<Text>>>,
+    latest: Mutex<Option<Arc<EncodedSnapshot>>>,
 }
 
 /// A text of a reading.
 #[derive(Debug)]
-pub(crate) struct Text {
+pub(crate) struct EncodedSnapshot {
     /// The reading's number.
     pub(crate) number: u64,
     pub(crate) plain: Bytes,
     zipped: OnceCell<Bytes>,
 }
 
-impl Readings {
+impl SnapshotClient {
     /// Those that the reader at the other end of a socket has, and what has to be waited for meanwhile: it ends when the
     /// reader does.
-    pub(crate) fn over(stream: UnixStream, web: Web) -> (Self, impl Future<Output = io::Result<()>>) {
-        let (asker, talk) = Asker::over(stream, web);
+    pub(crate) fn new(
+        stream: UnixStream,
+        web: WebConfigReloader,
+    ) -> (Self, impl Future<Output = io::Result<()>>) {
+        let (asker, talk) = RequestSender::new(stream, web);
         let heard = Mutex::new(Instant::now());
-        let readings =
-            Self(Arc::new(Inner { asker, slots: Default::default(), are_there: false.into(), heard }));
+        let readings = Self(Arc::new(SnapshotClientInner {
+            asker,
+            slots: Default::default(),
+            are_there: false.into(),
+            heard,
+        }));
         let telling = readings.clone();
         let both = async move {
             select! {
                 end = talk => end,
-                () = telling.tell() => Ok(()),
+                () = telling.send_web_status() => Ok(()),
             }
         };
         (readings, both)
     }
 
     /// Whether there is one. The reader begins with it when it is asked the first time.
-    pub(crate) fn are_there(&self) -> bool {
+    pub(crate) fn has_snapshot(&self) -> bool {
         self.0.are_there.load(Ordering::Relaxed)
     }
 
     /// Whether the reader says anything.
-    pub(crate) fn are_told(&self) -> bool {
-        self.heard().elapsed() < SILENCE
+    pub(crate) fn is_responding(&self) -> bool {
+        self.note_reply().elapsed() < HUNG_TIMEOUT
     }
 
     fn are_hanging(&self) -> bool {
-        self.heard().elapsed() > HANGING
+        self.note_reply().elapsed() > HANGING
     }
 
     /// Keeps telling, for ever.
-    async fn tell(&self) {
-        let mut next = interval(TELLING);
+    async fn send_web_status(&self) {
+        let mut next = interval(KEEPALIVE_INTERVAL);
         loop {
-            if let Some((number, _)) = self.0.asker.ask(None, TELLING, None).await {
-                *self.heard() = Instant::now();
+            if let Some((number, _)) = self.0.asker.request(None, KEEPALIVE_INTERVAL, None).await {
+                *self.note_reply() = Instant::now();
                 self.0.are_there.store(number.is_some(), Ordering::Relaxed);
             }
             next.tick().await;
@@ -115,7 +122,11 @@ impl Readings {
     }
 
     /// The text of a fresh reading, or of the latest one if none comes in time. `None` before the first.
-    pub(crate) async fn text(&self, kind: Kind, within: Duration) -> Option<Arc<Text>> {
+    pub(crate) async fn text(
+        &self,
+        kind: SnapshotEncoding,
+        within: Duration,
+    ) -> Option<Arc<EncodedSnapshot>> {
         let slot = self.slot(kind);
         let held = slot.latest().clone();
         if held.is_some() && self.are_hanging() {
@@ -128,36 +139,43 @@ impl Readings {
     }
 
     /// The text of a fresh reading or, shortly before the time is up, of the latest one that the reader has.
-    async fn newest(&self, kind: Kind, within: Duration) -> Option<Arc<Text>> {
+    async fn newest(&self, kind: SnapshotEncoding, within: Duration) -> Option<Arc<EncodedSnapshot>> {
         let (slot, began) = (self.slot(kind), Instant::now());
-        let within = within - AT_ONCE.min(within / 4);
+        let within = within - LATEST_TIMEOUT.min(within / 4);
         match timeout(within, slot.fresh.clone().lock_owned()).await {
             Ok(turn) => {
-                let within = within.saturating_sub(began.elapsed()).min(LONGEST_TURN);
-                self.asked(kind, within, turn).await
+                let within = within.saturating_sub(began.elapsed()).min(MAX_REQUEST_TIME);
+                self.request_or_latest(kind, within, turn).await
             }
-            Err(_) => self.asked(kind, Duration::ZERO, slot.present.clone().lock_owned().await).await,
+            Err(_) => {
+                self.request_or_latest(kind, Duration::ZERO, slot.present.clone().lock_owned().await).await
+            }
         }
     }
 
     /// A question comes to its end, whoever goes away meanwhile: else each who asks would begin anew.
-    async fn asked(&self, kind: Kind, within: Duration, turn: OwnedMutexGuard<()>) -> Option<Arc<Text>> {
+    async fn request_or_latest(
+        &self,
+        kind: SnapshotEncoding,
+        within: Duration,
+        turn: OwnedMutexGuard<()>,
+    ) -> Option<Arc<EncodedSnapshot>> {
         let readings = self.clone();
         let asking = spawn(async move {
-            let text = readings.ask(kind, within).await;
+            let text = readings.request(kind, within).await;
             drop(turn);
             text
         });
         asking.await.ok().flatten()
     }
 
-    async fn ask(&self, kind: Kind, within: Duration) -> Option<Arc<Text>> {
+    async fn request(&self, kind: SnapshotEncoding, within: Duration) -> Option<Arc<EncodedSnapshot>> {
         let slot = self.slot(kind);
         let held = slot.latest().clone();
         let number = held.as_ref().map(|held| held.number);
-        match timeout(within + AT_ONCE, self.0.asker.ask(Some(kind), within, number)).await {
+        match timeout(within + LATEST_TIMEOUT, self.0.asker.request(Some(kind), within, number)).await {
             Ok(Some((Some(number), Some(text)))) => {
-                let text = Arc::new(Text { number, plain: text, zipped: OnceCell::new() });
+                let text = Arc::new(EncodedSnapshot { number, plain: text, zipped: OnceCell::new() });
                 let mut latest = slot.latest();
                 if latest.as_ref().is_none_or(|latest| latest.number < number) {
                     *latest = Some(text.clone());
@@ -168,22 +186,22 @@ impl Readings {
         }
     }
 
-    fn heard(&self) -> MutexGuard<'_, Instant> {
+    fn note_reply(&self) -> MutexGuard<'_, Instant> {
         self.0.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn slot(&self, kind: Kind) -> &Slot {
+    fn slot(&self, kind: SnapshotEncoding) -> &CachedEncoding {
         &self.0.slots[kind as usize]
     }
 }
 
-impl Slot {
-    fn latest(&self) -> MutexGuard<'_, Option<Arc<Text>>> {
+impl CachedEncoding {
+    fn latest(&self) -> MutexGuard<'_, Option<Arc<EncodedSnapshot>>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Text {
+impl EncodedSnapshot {
     /// The same, compressed.
     pub(crate) async fn zipped(self: &Arc<Self>) -> Bytes {
         let text = self.clone();

@@ -9,116 +9,120 @@ use std::{
     time::{Duration, Instant},
 };
 
-use exporter::{Exporter, Report};
-use exposition::Format;
+use exporter::{Exporter, NodeSnapshot};
+use exposition::ExpositionFormat;
 use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 
-use crate::{kind::Kind, view::Node, web::WebStatus};
+use crate::{kind::SnapshotEncoding, view::NodeView, web::WebConfigStatus};
 
 /// A reading this young is good enough: two Prometheis that ask at once ask the node once.
-const FRESH: Duration = Duration::from_millis(500);
+const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(500);
 
 /// How long an answer takes at most, about.
-const ANSWERING: Duration = Duration::from_millis(100);
+const ENCODE_MARGIN: Duration = Duration::from_millis(100);
 
 /// One collection.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct NumberedSnapshot {
     /// Of which collection, from 1.
     pub(crate) number: u64,
     done: Instant,
-    report: Report,
+    report: NodeSnapshot,
 }
 
 /// Asks for readings. Clones ask the same collector.
 #[derive(Debug, Clone)]
-pub(crate) struct Source {
+pub(crate) struct SnapshotSource {
     wanted: Sender<()>,
-    latest: watch::Receiver<Option<Arc<Reading>>>,
-    web: Arc<Mutex<Option<WebStatus>>>,
+    latest: watch::Receiver<Option<Arc<NumberedSnapshot>>>,
+    web: Arc<Mutex<Option<WebConfigStatus>>>,
 }
 
-impl Source {
+impl SnapshotSource {
     /// Starts the collector, and a first collection. It has a thread of its own: firmware that hangs must not keep
     /// anybody from getting an answer.
-    pub(crate) fn start(exporter: Exporter, web: Option<WebStatus>) -> Self {
+    pub(crate) fn start(exporter: Exporter, web: Option<WebConfigStatus>) -> Self {
         let (wanted, orders) = channel();
         let (publish, latest) = watch::channel(None);
         let web = Arc::new(Mutex::new(web));
         let source = Self { wanted, latest, web: web.clone() };
-        source.order();
+        source.request_collection();
         thread::spawn(move || collect(exporter, &web, &orders, &publish));
         source
     }
 
     /// What the metrics are to tell of the web configuration from now on.
-    pub(crate) fn set_web(&self, status: Option<WebStatus>) {
+    pub(crate) fn set_web(&self, status: Option<WebConfigStatus>) {
         *self.web.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 
     /// A fresh reading, or the latest one if none comes in time. `None` before the first.
-    pub(crate) async fn reading(&self, within: Duration) -> Option<Arc<Reading>> {
+    pub(crate) async fn reading(&self, within: Duration) -> Option<Arc<NumberedSnapshot>> {
         let seen = self.latest.borrow().clone();
-        if let Some(seen) = seen.as_ref().filter(|seen| seen.done.elapsed() < FRESH) {
+        if let Some(seen) = seen.as_ref().filter(|seen| seen.done.elapsed() < MAX_SNAPSHOT_AGE) {
             return Some(seen.clone());
         }
         let former = seen.as_ref().map_or(0, |seen| seen.number);
-        self.order();
+        self.request_collection();
         let mut latest = self.latest.clone();
-        let is_newer = |now: &Option<Arc<Reading>>| now.as_ref().is_some_and(|now| now.number > former);
+        let is_newer =
+            |now: &Option<Arc<NumberedSnapshot>>| now.as_ref().is_some_and(|now| now.number > former);
         let new = timeout(within, latest.wait_for(is_newer)).await;
         new.ok().and_then(Result::ok).and_then(|new| new.clone()).or(seen)
     }
 
     /// The number of the latest reading, whatever its age. The first is waited for.
-    pub(crate) async fn first(&self, within: Duration) -> Option<u64> {
+    pub(crate) async fn first_number(&self, within: Duration) -> Option<u64> {
         let mut latest = self.latest.clone();
         let first = timeout(within, latest.wait_for(Option::is_some)).await.ok()?.ok()?;
         first.as_ref().map(|reading| reading.number)
     }
 
-    fn order(&self) {
+    fn request_collection(&self) {
         let _ = self.wanted.send(()); // the collector's thread ends with the process
     }
 }
 
 fn collect(
     mut exporter: Exporter,
-    web: &Mutex<Option<WebStatus>>,
+    web: &Mutex<Option<WebConfigStatus>>,
     orders: &Receiver<()>,
-    publish: &watch::Sender<Option<Arc<Reading>>>,
+    publish: &watch::Sender<Option<Arc<NumberedSnapshot>>>,
 ) {
     let mut number = 0;
     while orders.recv().is_ok() {
-        let is_fresh = publish.borrow().as_ref().is_some_and(|latest| latest.done.elapsed() < FRESH);
+        let is_fresh =
+            publish.borrow().as_ref().is_some_and(|latest| latest.done.elapsed() < MAX_SNAPSHOT_AGE);
         if is_fresh {
             continue; // somebody asked while it was being made
         }
         number += 1;
         let mut report = exporter.collect();
         let status = *web.lock().unwrap_or_else(PoisonError::into_inner);
-        status.inspect(|status| status.tell(&mut report));
-        let reading = Reading { number, done: Instant::now(), report };
+        status.inspect(|status| status.write_families(&mut report));
+        let reading = NumberedSnapshot { number, done: Instant::now(), report };
         let former = publish.send_replace(Some(Arc::new(reading)));
         // Those who waited are being answered now. Tens of thousands of series can be put away after that.
-        thread::sleep(ANSWERING);
+        thread::sleep(ENCODE_MARGIN);
         drop(former);
     }
 }
 
-impl Reading {
+impl NumberedSnapshot {
     /// A text, made anew for each who asks.
-    pub(crate) async fn text(self: &Arc<Self>, kind: Kind) -> Vec<u8> {
+    pub(crate) async fn text(self: &Arc<Self>, kind: SnapshotEncoding) -> Vec<u8> {
         let reading = self.clone();
         spawn_blocking(move || reading.encode(kind)).await.unwrap_or_default().into()
     }
 
-    fn encode(&self, kind: Kind) -> String {
+    fn encode(&self, kind: SnapshotEncoding) -> String {
         match kind {
-            Kind::Text => self.report.exposition.encode(Format::Text),
-            Kind::OpenMetrics => self.report.exposition.encode(Format::OpenMetrics),
+            SnapshotEncoding::Text => self.report.exposition.encode(ExpositionFormat::Text),
+            SnapshotEncoding::OpenMetrics => self.report.exposition.encode(ExpositionFormat::OpenMetrics),
             // Numbers and texts always have a JSON.
-            Kind::Node => serde_json::to_string(&Node::from(&self.report)).unwrap_or_default(),
+            SnapshotEncoding::Node => {
+                serde_json::to_string(&NodeView::from(&self.report)).unwrap_or_default()
+            }
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
-use tokenreview::Reviews;
+use tokenreview::TokenReviewer;
 
-use crate::{http::Tokens, web::Web};
+use crate::{http::TokenReviewQueue, web::WebConfigReloader};
 
 /// Why tokens cannot be asked for.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum TokenReviewError {
     #[error(
         "--web.token-review: tokens of the cluster would be sent in clear text to {address}; give --web.config.file with a \
          tls_server_config, or listen on a loopback address"
@@ -28,13 +28,17 @@ pub(crate) enum Error {
 ///
 /// # Errors
 /// That it cannot be done: then nobody is to be let in.
-pub(crate) async fn find(wanted: bool, address: SocketAddr, web: &Web) -> Result<Option<Tokens>, Error> {
+pub(crate) async fn find(
+    wanted: bool,
+    address: SocketAddr,
+    web: &WebConfigReloader,
+) -> Result<Option<TokenReviewQueue>, TokenReviewError> {
     if !wanted {
         return Ok(None);
     }
-    if web.now().tls.is_none() && !address.ip().to_canonical().is_loopback() {
-        return Err(Error::InClear { address });
+    if web.current().tls.is_none() && !address.ip().to_canonical().is_loopback() {
+        return Err(TokenReviewError::InClear { address });
     }
-    let client = kubeapi::connect().await?.ok_or(Error::NoApi)?;
-    Ok(Some(Tokens::new(Reviews::new(client)?)))
+    let client = kubeapi::connect().await?.ok_or(TokenReviewError::NoApi)?;
+    Ok(Some(TokenReviewQueue::new(TokenReviewer::new(client)?)))
 }

@@ -8,15 +8,15 @@ mod counters;
 mod device;
 mod pod;
 
-use exporter::Report;
+use exporter::NodeSnapshot;
 use serde::Serialize;
 
-use self::{collector::Collector, device::Device, pod::Pod};
+use self::{collector::CollectorView, device::DeviceView, pod::PodView};
 
 /// The node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Node {
+pub(crate) struct NodeView {
     /// What the node is called.
     node: String,
     /// silkraild's version.
@@ -29,15 +29,15 @@ pub(crate) struct Node {
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
     /// How the collectors did their work: those that ran.
-    collectors: Vec<Collector>,
+    collectors: Vec<CollectorView>,
     /// The devices, the node's own first.
-    devices: Vec<Device>,
+    devices: Vec<DeviceView>,
     /// The pods that have something, by namespace and name.
-    pods: Vec<Pod>,
+    pods: Vec<PodView>,
 }
 
-impl From<&Report> for Node {
-    fn from(report: &Report) -> Self {
+impl From<&NodeSnapshot> for NodeView {
+    fn from(report: &NodeSnapshot) -> Self {
         Self {
             node: report.node.clone(),
             version: env!("CARGO_PKG_VERSION"),
@@ -45,7 +45,7 @@ impl From<&Report> for Node {
             has_rdma: report.has_rdma,
             mode: report.mode.map(|mode| mode.to_string()),
             collectors: collector::all(report),
-            devices: report.devices.iter().map(|device| Device::of(device, report)).collect(),
+            devices: report.devices.iter().map(|device| DeviceView::of(device, report)).collect(),
             pods: pod::all(report),
         }
     }

@@ -7,21 +7,21 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use exporter::Report;
-use exposition::{Kind, Labels};
+use exporter::NodeSnapshot;
+use exposition::{LabelSet, MetricType};
 use serde::{Deserialize, Serialize};
 use tokio::{task::spawn_blocking, time::sleep};
 use webconfig::WebConfig;
 
 /// How soon a change of a file is noticed.
-const LOOK: Duration = Duration::from_secs(5);
+const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How the port is served. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Web(Arc<Mutex<State>>);
+pub(crate) struct WebConfigReloader(Arc<Mutex<ReloaderState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ReloaderState {
     /// The file, if there is one.
     path: Option<PathBuf>,
     now: Arc<WebConfig>,
@@ -31,7 +31,7 @@ struct State {
     wrong: Option<String>,
 }
 
-impl Web {
+impl WebConfigReloader {
     /// As a file says.
     pub(crate) fn of(path: &Path) -> Result<Self, webconfig::Error> {
         let now = Arc::new(WebConfig::load(path)?);
@@ -39,51 +39,51 @@ impl Web {
             tracing::warn!("{}: without tls_server_config passwords are sent in clear text", path.display());
         }
         let (path, since) = (Some(path.to_owned()), Some(SystemTime::now()));
-        Ok(Self(Arc::new(Mutex::new(State { path, now, since, wrong: None }))))
+        Ok(Self(Arc::new(Mutex::new(ReloaderState { path, now, since, wrong: None }))))
     }
 
     /// The configuration. It holds for a request, or for a connection's TLS.
-    pub(crate) fn now(&self) -> Arc<WebConfig> {
+    pub(crate) fn current(&self) -> Arc<WebConfig> {
         self.state().now.clone()
     }
 
     /// Takes over changes of the files, for ever. What cannot be used is told of, and the former stays.
-    pub(crate) async fn keep(&self) -> io::Result<()> {
+    pub(crate) async fn reload_periodically(&self) -> io::Result<()> {
         let Some(path) = self.state().path.clone() else { return std::future::pending().await };
         loop {
-            sleep(LOOK).await;
+            sleep(RELOAD_INTERVAL).await;
             let file = path.clone();
             let loaded = spawn_blocking(move || WebConfig::load(&file)).await?;
-            self.state().take(&path, loaded.map_err(|error| error.to_string()));
+            self.state().apply_reload(&path, loaded.map_err(|error| error.to_string()));
         }
     }
 
     /// Whether the files can be used as they are; `None` if there are none.
-    pub(crate) fn status(&self) -> Option<WebStatus> {
+    pub(crate) fn status(&self) -> Option<WebConfigStatus> {
         let state = self.state();
         let since = state.since?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Some(WebStatus { is_well: state.wrong.is_none(), since })
+        Some(WebConfigStatus { is_well: state.wrong.is_none(), since })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReloaderState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What the metrics tell of the web configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct WebStatus {
+pub(crate) struct WebConfigStatus {
     is_well: bool,
     /// From 1970.
     since: Duration,
 }
 
-impl WebStatus {
+impl WebConfigStatus {
     /// Adds it to the metrics.
-    pub(crate) fn tell(&self, report: &mut Report) {
-        let labels = Labels::of([("node", report.node.as_str())]);
+    pub(crate) fn write_families(&self, report: &mut NodeSnapshot) {
+        let labels = LabelSet::of([("node", report.node.as_str())]);
         let mut gauge = |name: &str, help: &str, value: f64| {
-            report.exposition.family(name, Kind::Gauge, help).add(labels.clone(), value);
+            report.exposition.family(name, MetricType::Gauge, help).add(labels.clone(), value);
         };
         let help =
             "Whether the web configuration could be used when it was last read; if not, a former one holds.";
@@ -94,9 +94,9 @@ impl WebStatus {
     }
 }
 
-impl State {
-    fn take(&mut self, path: &Path, loaded: Result<WebConfig, String>) {
-        let usable = loaded.and_then(|new| match self.opens(&new) {
+impl ReloaderState {
+    fn apply_reload(&mut self, path: &Path, loaded: Result<WebConfig, String>) {
+        let usable = loaded.and_then(|new| match self.weakens(&new) {
             Some(gone) => Err(format!("{}: {gone} is gone; a restart would do without", path.display())),
             None => Ok(new),
         });
@@ -120,8 +120,12 @@ impl State {
     }
 
     /// What would no longer be asked of clients at all. A file that was written by half may well say so.
-    fn opens(&self, new: &WebConfig) -> Option<&'static str> {
-        self.now.demands().iter().find(|demand| !new.demands().contains(demand)).copied()
+    fn weakens(&self, new: &WebConfig) -> Option<&'static str> {
+        self.now
+            .client_requirements()
+            .iter()
+            .find(|demand| !new.client_requirements().contains(demand))
+            .copied()
     }
 }
 
@@ -133,10 +137,10 @@ mod tests {
 
     const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
 
-    fn told(web: &Web) -> String {
-        let mut report = Report::new("n".into(), SystemTime::now());
-        web.status().inspect(|status| status.tell(&mut report));
-        report.exposition.encode(exposition::Format::Text)
+    fn told(web: &WebConfigReloader) -> String {
+        let mut report = NodeSnapshot::new("n".into(), SystemTime::now());
+        web.status().inspect(|status| status.write_families(&mut report));
+        report.exposition.encode(exposition::ExpositionFormat::Text)
     }
 
     #[tokio::test(start_paused = true)]
@@ -146,13 +150,14 @@ mod tests {
         let write = |text: &str| fs::write(&path, text).unwrap();
         let users = |name: &str| format!("basic_auth_users: {{{name}: {HASH}}}\n");
         write(&users("alice"));
-        let web = Web::of(&path).unwrap();
-        let alice = web.now();
-        let look = || web.state().take(&path, WebConfig::load(&path).map_err(|error| error.to_string()));
+        let web = WebConfigReloader::of(&path).unwrap();
+        let alice = web.current();
+        let look =
+            || web.state().apply_reload(&path, WebConfig::load(&path).map_err(|error| error.to_string()));
         for wrong in ["", "{}", "basic_auth_users: {alice: x}\n", "a: b\n"] {
             write(wrong);
             look();
-            assert!(web.now().is_same(&alice), "{wrong}");
+            assert!(web.current().is_same(&alice), "{wrong}");
             assert!(told(&web).contains("_last_reload_successful{node=\"n\"} 0\n"), "{}", told(&web));
         }
         write(&users("alice"));
@@ -160,11 +165,11 @@ mod tests {
         assert!(told(&web).contains("_last_reload_successful{node=\"n\"} 1\n"), "{}", told(&web));
         write(&users("bob"));
         look();
-        assert!(!web.now().is_same(&alice));
+        assert!(!web.current().is_same(&alice));
     }
 
     #[test]
     fn without_a_file_nothing_is_told() {
-        assert_eq!(told(&Web::default()), "");
+        assert_eq!(told(&WebConfigReloader::default()), "");
     }
 }

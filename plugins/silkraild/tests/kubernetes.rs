@@ -13,7 +13,7 @@ use std::{
 };
 
 /// A running daemon, which ends with the test.
-struct Daemon {
+struct DaemonProcess {
     child: Child,
     address: String,
     /// What it said before it served.
@@ -22,7 +22,7 @@ struct Daemon {
     says: Arc<Mutex<String>>,
 }
 
-impl Daemon {
+impl DaemonProcess {
     fn start(root: &Path, arguments: &[&str], kubeconfig: Option<&Path>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_silkraild"));
         command
@@ -59,7 +59,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for DaemonProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -87,7 +87,7 @@ fn kubeconfig(root: &Path, address: &str) -> std::path::PathBuf {
 #[test]
 fn without_an_api_server_it_serves_and_has_no_collector_of_owners() {
     let root = node();
-    let daemon = Daemon::start(root.path(), &[], None);
+    let daemon = DaemonProcess::start(root.path(), &[], None);
     assert!(daemon.said.contains("no Kubernetes API"), "{}", daemon.said);
     let metrics = daemon.get("/metrics");
     assert!(metrics.contains("collector=\"pods\"") && !metrics.contains("collector=\"owners\""), "{metrics}");
@@ -98,7 +98,7 @@ fn an_api_server_that_takes_the_connection_and_says_nothing_delays_no_scrape() {
     let root = node();
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let file = kubeconfig(root.path(), &mute.local_addr().unwrap().to_string());
-    let daemon = Daemon::start(root.path(), &[], Some(&file));
+    let daemon = DaemonProcess::start(root.path(), &[], Some(&file));
     // It has the question by now, and never gets an answer.
     let (_connection, _) = mute.accept().unwrap();
     assert!(daemon.get("/metrics").contains("collector=\"owners\""));
@@ -110,7 +110,7 @@ fn an_api_server_that_is_down_is_counted_and_told_once() {
     let root = node();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let file = kubeconfig(root.path(), &address.to_string());
-    let daemon = Daemon::start(root.path(), &[], Some(&file));
+    let daemon = DaemonProcess::start(root.path(), &[], Some(&file));
     let counted = |metrics: &str| metrics.contains("collector=\"owners\",reason=\"refused\"");
     // A reading younger than half a second is shown again.
     let found = (0..600).any(|_| {
@@ -133,7 +133,7 @@ fn kubernetes_can_be_left_alone() {
     let root = node();
     let file = kubeconfig(root.path(), "127.0.0.1:1");
     for option in ["--kubernetes=off", "--disable=owners"] {
-        let daemon = Daemon::start(root.path(), &[option], Some(&file));
+        let daemon = DaemonProcess::start(root.path(), &[option], Some(&file));
         assert!(!daemon.said.contains("workloads"), "{}", daemon.said);
         assert!(!daemon.get("/metrics").contains("collector=\"owners\""));
     }
@@ -142,7 +142,7 @@ fn kubernetes_can_be_left_alone() {
 #[test]
 fn a_kubeconfig_that_is_not_there_is_said_and_the_rest_works() {
     let root = node();
-    let daemon = Daemon::start(root.path(), &[], Some(&root.path().join("none")));
+    let daemon = DaemonProcess::start(root.path(), &[], Some(&root.path().join("none")));
     assert!(daemon.said.contains("KUBECONFIG: "), "{}", daemon.said);
     assert!(daemon.get("/metrics").contains("collector=\"pods\""));
 }

@@ -5,12 +5,12 @@ use std::{fmt, path::Path, time::Duration};
 use testkit::{Answer, Binaries, Call, Snapshot};
 
 use crate::{
-    fault::Fault,
-    plan::Plugin,
-    remedy::{Remedy, succeeded},
-    strace::{self, Point},
-    subject::Subject,
-    table::Row,
+    fault::InjectedFault,
+    plan::PluginName,
+    remedy::{Recovery, succeeded},
+    strace::{self, FaultPoint},
+    subject::PluginUnderTest,
+    table::CampaignRow,
 };
 
 /// How long the kernel may take to be done with what it does in the background.
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The call that a fault is injected into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum FaultedCall {
     Add,
     Del,
 }
@@ -26,14 +26,14 @@ pub(crate) enum Verb {
 /// One row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Campaign {
-    pub(crate) plugin: Plugin,
-    pub(crate) verb: Verb,
-    pub(crate) fault: Fault,
-    pub(crate) remedy: Remedy,
+    pub(crate) plugin: PluginName,
+    pub(crate) verb: FaultedCall,
+    pub(crate) fault: InjectedFault,
+    pub(crate) remedy: Recovery,
 }
 
 /// What became of a round.
-struct Outcome {
+struct RoundOutcome {
     /// Whether the call got as far as the point.
     hit: bool,
     /// What is left of it, or went wrong.
@@ -42,15 +42,15 @@ struct Outcome {
 
 impl Campaign {
     /// Injects the fault at every `every`-th point, beginning with one that depends on `index`.
-    pub(crate) fn run(&self, release: &Binaries, every: usize, index: usize) -> Row {
+    pub(crate) fn run(&self, release: &Binaries, every: usize, index: usize) -> CampaignRow {
         let log = tempfile::NamedTempFile::new().unwrap();
-        let mut subject = Subject::new(self.plugin);
+        let mut subject = PluginUnderTest::new(self.plugin);
         let mut before = subject.node().snapshot();
         let points = self.points(&mut subject, release, log.path());
-        let mut row = Row::new(self);
+        let mut row = CampaignRow::new(self);
         let (first, step) = self.sample(every, index);
         for point in points.iter().skip(first).step_by(step) {
-            let Outcome { hit, leak } = self.round(&mut subject, &before, release, point, log.path());
+            let RoundOutcome { hit, leak } = self.round(&mut subject, &before, release, point, log.path());
             row.points += usize::from(hit);
             if let Some(leak) = leak {
                 let leak = format!("{self}, at {point}:\n{leak}");
@@ -76,27 +76,27 @@ impl Campaign {
     }
 
     /// The call that the fault is injected into: the release executable's, unless only the debug one can do it.
-    fn call(&self, subject: &mut Subject, release: &Binaries) -> Call {
+    fn call(&self, subject: &mut PluginUnderTest, release: &Binaries) -> Call {
         let call = subject.ready();
         if self.fault.is_of_the_journal() { call } else { call.of_build(release) }
     }
 
     /// The points of a call that nothing is injected into.
-    fn points(&self, subject: &mut Subject, release: &Binaries, log: &Path) -> Vec<Point> {
+    fn points(&self, subject: &mut PluginUnderTest, release: &Binaries, log: &Path) -> Vec<FaultPoint> {
         if self.fault.is_of_the_journal() {
-            return (1..1000).map(|nth| Point { name: String::new(), nth }).collect();
+            return (1..1000).map(|nth| FaultPoint { name: String::new(), nth }).collect();
         }
         let call = self.call(subject, release);
         let recorded = call.clone().under(&strace::record(log));
         match self.verb {
-            Verb::Add => {
+            FaultedCall::Add => {
                 recorded.add().ok();
                 let points = strace::points(log);
                 call.del().done();
                 subject.done().unwrap();
                 points
             }
-            Verb::Del => {
+            FaultedCall::Del => {
                 call.add().ok();
                 recorded.del().done();
                 subject.done().unwrap();
@@ -107,20 +107,20 @@ impl Campaign {
 
     fn round(
         &self,
-        subject: &mut Subject,
+        subject: &mut PluginUnderTest,
         before: &Snapshot,
         release: &Binaries,
-        point: &Point,
+        point: &FaultPoint,
         log: &Path,
-    ) -> Outcome {
+    ) -> RoundOutcome {
         let call = self.call(subject, release);
-        if self.verb == Verb::Del {
+        if self.verb == FaultedCall::Del {
             call.add().ok();
         }
         let faulty = self.fault.at(&call, point, log);
         let answer = match self.verb {
-            Verb::Add => faulty.add(),
-            Verb::Del => faulty.del(),
+            FaultedCall::Add => faulty.add(),
+            FaultedCall::Del => faulty.del(),
         };
         let hit = self.was_hit(&answer, log);
         let put_right = self.put_right(subject, &call, &answer);
@@ -128,14 +128,14 @@ impl Campaign {
         let difference = difference(subject, before);
         let failure = put_right.and(chain).err().unwrap_or_default();
         let clean = failure.is_empty() && difference.is_empty();
-        Outcome { hit, leak: (!clean).then(|| format!("{failure}\n{difference}after {answer:#?}")) }
+        RoundOutcome { hit, leak: (!clean).then(|| format!("{failure}\n{difference}after {answer:#?}")) }
     }
 
     fn was_hit(&self, answer: &Answer, log: &Path) -> bool {
         match self.fault {
-            Fault::JournalKill | Fault::Kill => answer.was_killed(),
-            Fault::JournalError => !answer.status.success(),
-            Fault::Error(_) => strace::was_injected(log),
+            InjectedFault::JournalKill | InjectedFault::Kill => answer.was_killed(),
+            InjectedFault::JournalError => !answer.status.success(),
+            InjectedFault::Error(_) => strace::was_injected(log),
         }
     }
 
@@ -143,17 +143,17 @@ impl Campaign {
     ///
     /// # Errors
     /// What is wrong.
-    fn put_right(&self, subject: &mut Subject, call: &Call, answer: &Answer) -> Result<(), String> {
+    fn put_right(&self, subject: &mut PluginUnderTest, call: &Call, answer: &Answer) -> Result<(), String> {
         let said = answer.stdout.trim();
         match (self.verb, answer.status.success()) {
             // What says that it is done is done.
-            (Verb::Add, true) => {
+            (FaultedCall::Add, true) => {
                 let result = serde_json::from_str(said).map_err(|e| format!("the result: {e}"))?;
                 succeeded("CHECK", &call.check_after(&result))?;
                 succeeded("DEL", &call.del())
             }
             // A runtime that is told so never asks again.
-            (Verb::Del, true) => Ok(()),
+            (FaultedCall::Del, true) => Ok(()),
             (_, false) => {
                 self.remedy.apply(subject, call)?;
                 if says_why(answer) { Ok(()) } else { Err("it failed and did not say why".into()) }
@@ -170,7 +170,7 @@ fn says_why(answer: &Answer) -> bool {
 }
 
 /// What differs from before, once the kernel is done.
-fn difference(subject: &Subject, before: &Snapshot) -> String {
+fn difference(subject: &PluginUnderTest, before: &Snapshot) -> String {
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {
         let difference = subject.node().snapshot().difference(before);
@@ -181,7 +181,7 @@ fn difference(subject: &Subject, before: &Snapshot) -> String {
     }
 }
 
-impl fmt::Display for Verb {
+impl fmt::Display for FaultedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Add => "ADD",

@@ -4,11 +4,11 @@ use std::{fmt, path::Path};
 
 use testkit::Call;
 
-use crate::strace::{self, Point};
+use crate::strace::{self, FaultPoint};
 
 /// What goes wrong at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum InjectedFault {
     /// The process is killed at a step of its journal.
     JournalKill,
     /// A step of the journal fails.
@@ -19,7 +19,7 @@ pub(crate) enum Fault {
     Error(&'static str),
 }
 
-impl Fault {
+impl InjectedFault {
     /// Every fault. `EIO` is what no code expects; `EINTR` is what every code must.
     pub(crate) const ALL: [Self; 5] =
         [Self::JournalKill, Self::JournalError, Self::Kill, Self::Error("EIO"), Self::Error("EINTR")];
@@ -35,7 +35,7 @@ impl Fault {
     }
 
     /// The call with this fault at a point; strace writes what it did to `log`.
-    pub(crate) fn at(self, call: &Call, point: &Point, log: &Path) -> Call {
+    pub(crate) fn at(self, call: &Call, point: &FaultPoint, log: &Path) -> Call {
         match self {
             Self::JournalKill => call.clone().fault(&format!("kill:{}", point.nth)),
             Self::JournalError => call.clone().fault(&format!("error:{}", point.nth)),
@@ -45,7 +45,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for InjectedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::JournalKill => f.write_str("killed at a journal step"),

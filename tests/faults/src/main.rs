@@ -27,9 +27,9 @@ use testkit::Binaries;
 
 /// Injects a fault at every point of every plugin's ADD and DEL, puts it right, and looks for leaks.
 #[derive(Parser)]
-struct Arguments {
+struct FaultsArgs {
     /// Where it runs.
-    place: plan::Place,
+    place: plan::CampaignEnv,
     /// The release executable whose system calls are injected into; journal faults take the debug one, which is
     /// found beside this program.
     #[arg(long)]
@@ -43,10 +43,10 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = FaultsArgs::parse();
     let campaigns = plan::of(arguments.place, &arguments.only);
     let release = Binaries::of(&arguments.release);
     let rows = plan::run(&campaigns, &release, arguments.place, arguments.every);
     table::print(&rows);
-    if rows.iter().all(table::Row::is_good) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if rows.iter().all(table::CampaignRow::is_good) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -16,15 +16,15 @@ use nix::{
 use testkit::Binaries;
 
 use crate::{
-    campaign::{Campaign, Verb},
-    fault::Fault,
-    remedy::Remedy,
-    table::Row,
+    campaign::{Campaign, FaultedCall},
+    fault::InjectedFault,
+    remedy::Recovery,
+    table::CampaignRow,
 };
 
 /// Where campaigns run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Place {
+pub(crate) enum CampaignEnv {
     /// In namespaces of the running kernel, several at once.
     Netns,
     /// In the lab's machine, one after the other: its devices are in one place only.
@@ -33,7 +33,7 @@ pub(crate) enum Place {
 
 /// A plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Plugin {
+pub(crate) enum PluginName {
     Macvlan,
     SilkrailIpam,
     Ipvlan,
@@ -41,7 +41,7 @@ pub(crate) enum Plugin {
     Rdma,
 }
 
-impl Plugin {
+impl PluginName {
     const ALL: [Self; 5] = [Self::Macvlan, Self::SilkrailIpam, Self::Ipvlan, Self::Sriov, Self::Rdma];
 
     /// Its name.
@@ -56,20 +56,22 @@ impl Plugin {
     }
 
     /// Where what it needs is.
-    fn place(self) -> Place {
+    fn place(self) -> CampaignEnv {
         match self {
-            Self::Macvlan | Self::SilkrailIpam => Place::Netns,
-            Self::Ipvlan | Self::Sriov | Self::Rdma => Place::Lab,
+            Self::Macvlan | Self::SilkrailIpam => CampaignEnv::Netns,
+            Self::Ipvlan | Self::Sriov | Self::Rdma => CampaignEnv::Lab,
         }
     }
 }
 
 /// Every campaign of a place whose name has one of the parts; without parts, every one.
-pub(crate) fn of(place: Place, parts: &[String]) -> Vec<Campaign> {
+pub(crate) fn of(place: CampaignEnv, parts: &[String]) -> Vec<Campaign> {
     let mut campaigns = Vec::new();
-    for plugin in Plugin::ALL.into_iter().filter(|plugin| plugin.place() == place) {
-        for (verb, remedies) in [(Verb::Add, &Remedy::OF_ADD[..]), (Verb::Del, &Remedy::OF_DEL[..])] {
-            for fault in Fault::ALL {
+    for plugin in PluginName::ALL.into_iter().filter(|plugin| plugin.place() == place) {
+        for (verb, remedies) in
+            [(FaultedCall::Add, &Recovery::OF_ADD[..]), (FaultedCall::Del, &Recovery::OF_DEL[..])]
+        {
+            for fault in InjectedFault::ALL {
                 // A call that fails is put right like one that is killed, and DEL is what a runtime does.
                 let remedies = if fault.kills() { remedies } else { &remedies[..1] };
                 campaigns.extend(remedies.iter().map(|remedy| Campaign {
@@ -87,10 +89,15 @@ pub(crate) fn of(place: Place, parts: &[String]) -> Vec<Campaign> {
 }
 
 /// Runs campaigns, as many at once as the place allows, and returns their rows in order.
-pub(crate) fn run(campaigns: &[Campaign], release: &Binaries, place: Place, every: usize) -> Vec<Row> {
+pub(crate) fn run(
+    campaigns: &[Campaign],
+    release: &Binaries,
+    place: CampaignEnv,
+    every: usize,
+) -> Vec<CampaignRow> {
     let workers = match place {
-        Place::Netns => thread::available_parallelism().map_or(1, usize::from),
-        Place::Lab => 1,
+        CampaignEnv::Netns => thread::available_parallelism().map_or(1, usize::from),
+        CampaignEnv::Lab => 1,
     };
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -102,7 +109,7 @@ pub(crate) fn run(campaigns: &[Campaign], release: &Binaries, place: Place, ever
                     // A thread of its own: a node's namespace is its thread's.
                     let row =
                         thread::scope(|scope| scope.spawn(|| campaign.run(release, every, index)).join());
-                    let row = row.unwrap_or_else(|_| Row::broken(campaign));
+                    let row = row.unwrap_or_else(|_| CampaignRow::broken(campaign));
                     eprintln!("{row}");
                     rows.lock().unwrap().push((index, row));
                 }

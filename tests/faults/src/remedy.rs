@@ -5,11 +5,11 @@ use std::fmt;
 use serde_json::json;
 use testkit::{Answer, Call};
 
-use crate::subject::Subject;
+use crate::subject::PluginUnderTest;
 
 /// What a runtime does after a call that went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Remedy {
+pub(crate) enum Recovery {
     /// DEL.
     Del,
     /// The pod's namespace ends; then DEL.
@@ -21,7 +21,7 @@ pub(crate) enum Remedy {
     NextAdd,
 }
 
-impl Remedy {
+impl Recovery {
     /// What may follow an ADD.
     pub(crate) const OF_ADD: [Self; 4] = [Self::Del, Self::LateDel, Self::Gc, Self::NextAdd];
     /// What may follow a DEL.
@@ -31,7 +31,7 @@ impl Remedy {
     ///
     /// # Errors
     /// What failed.
-    pub(crate) fn apply(self, subject: &mut Subject, call: &Call) -> Result<(), String> {
+    pub(crate) fn apply(self, subject: &mut PluginUnderTest, call: &Call) -> Result<(), String> {
         match self {
             Self::Del => succeeded("DEL", &call.del()),
             Self::LateDel => {
@@ -71,7 +71,7 @@ pub(crate) fn succeeded(what: &str, answer: &Answer) -> Result<(), String> {
     if answer.status.success() { Ok(()) } else { Err(format!("{what} failed: {answer:?}")) }
 }
 
-impl fmt::Display for Remedy {
+impl fmt::Display for Recovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Del => "DEL",

@@ -6,14 +6,14 @@ use std::{collections::BTreeMap, fmt, fs, path::Path};
 
 /// The n-th call of a system call; without a name, the n-th step of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Point {
+pub(crate) struct FaultPoint {
     /// The system call.
     pub(crate) name: String,
     /// Which of its calls.
     pub(crate) nth: usize,
 }
 
-impl fmt::Display for Point {
+impl fmt::Display for FaultPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", if self.name.is_empty() { "step" } else { &self.name }, self.nth)
     }
@@ -25,8 +25,8 @@ pub(crate) fn record(log: &Path) -> Vec<String> {
 }
 
 /// The program and arguments that inject a fault at a point.
-pub(crate) fn inject(point: &Point, fault: &str, log: &Path) -> Vec<String> {
-    let Point { name, nth } = point;
+pub(crate) fn inject(point: &FaultPoint, fault: &str, log: &Path) -> Vec<String> {
+    let FaultPoint { name, nth } = point;
     let output = log.display();
     words(&format!("strace -qq --output={output} --trace={name} --inject={name}:{fault}:when={nth}"))
 }
@@ -37,13 +37,13 @@ fn words(line: &str) -> Vec<String> {
 
 /// The points of a recorded run, in order. The first call starts the plugin and is none of its own; the last one
 /// ends it and cannot fail.
-pub(crate) fn points(log: &Path) -> Vec<Point> {
+pub(crate) fn points(log: &Path) -> Vec<FaultPoint> {
     let text = fs::read_to_string(log).unwrap();
     let mut counts = BTreeMap::new();
     let calls = text.lines().filter_map(system_call);
     let points = calls.map(|name| {
         let nth = counts.entry(name).and_modify(|n| *n += 1).or_insert(1);
-        Point { name: name.to_owned(), nth: *nth }
+        FaultPoint { name: name.to_owned(), nth: *nth }
     });
     points.filter(|point| !matches!(point.name.as_str(), "execve" | "exit_group")).collect()
 }
@@ -70,7 +70,7 @@ mod tests {
         let text = "execve(\"/x\", [\"x\"], 0x1 /* 2 vars */) = 0\nread(0, \"\", 1) = 0\nclose(3) = 0\n\
                     read(0, \"a(b\", 1) = 0\n--- SIGPIPE {si_signo=SIGPIPE} ---\nexit_group(0) = ?\n";
         fs::write(&log, text).unwrap();
-        let points: Vec<_> = points(&log).iter().map(Point::to_string).collect();
+        let points: Vec<_> = points(&log).iter().map(FaultPoint::to_string).collect();
         assert_eq!(points, ["read 1", "close 1", "read 2"]);
         assert!(!was_injected(&log));
     }

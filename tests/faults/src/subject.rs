@@ -3,18 +3,18 @@
 use serde_json::{Value, json};
 use silkrail_tests::{
     chain::Chain,
-    machine::{Machine, Vf},
-    rail::{Rail, ipam},
+    machine::{LabMachine, LabVf},
+    rail::{RailNode, ipam},
 };
-use testkit::{Call, Pod, TestNode};
+use testkit::{Call, TestNode, TestPod};
 
-use crate::{plan::Plugin, remedy::succeeded};
+use crate::{plan::PluginName, remedy::succeeded};
 
 /// A plugin whose calls are to go wrong.
-pub(crate) struct Subject {
-    around: Around,
+pub(crate) struct PluginUnderTest {
+    around: PodLocation,
     /// `None` while its namespace has ended.
-    pod: Option<Pod>,
+    pod: Option<TestPod>,
     /// The call of the plugin itself, about the pod.
     call: Call,
     /// The call of the plugin that comes before it in its chain.
@@ -24,12 +24,12 @@ pub(crate) struct Subject {
 }
 
 /// Where the pod is.
-enum Around {
-    Rail(Rail),
-    Machine(Machine),
+enum PodLocation {
+    Rail(RailNode),
+    Machine(LabMachine),
 }
 
-impl Around {
+impl PodLocation {
     fn node(&self) -> &TestNode {
         match self {
             Self::Rail(rail) => &rail.node,
@@ -41,46 +41,46 @@ impl Around {
 /// The name of the pod's namespace in snapshots.
 const POD: &str = "subject";
 
-impl Subject {
+impl PluginUnderTest {
     /// The plugin on a node of its own.
-    pub(crate) fn new(plugin: Plugin) -> Self {
+    pub(crate) fn new(plugin: PluginName) -> Self {
         match plugin {
-            Plugin::Macvlan => Self::on_rail(|rail| rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}))),
-            Plugin::SilkrailIpam => {
+            PluginName::Macvlan => Self::on_rail(|rail| rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}))),
+            PluginName::SilkrailIpam => {
                 let pools = json!({"pools": [silkrail_tests::rail::pool("rail", &["10.7.0.10"])]});
                 Self::on_rail(|rail| {
                     rail.ipam(&pools).args("K8S_POD_UID=2a6ed0c0-58d2-4c4f-9b09-9d1a4ae0b1aa")
                 })
             }
-            Plugin::Ipvlan => Self::on_pf(),
-            Plugin::Sriov => Self::in_chain(json!({"vlan": 321, "trust": "on", "mtu": 1400}), false),
-            Plugin::Rdma => Self::in_chain(json!({}), true),
+            PluginName::Ipvlan => Self::on_pf(),
+            PluginName::Sriov => Self::in_chain(json!({"vlan": 321, "trust": "on", "mtu": 1400}), false),
+            PluginName::Rdma => Self::in_chain(json!({}), true),
         }
     }
 
-    fn on_rail(call: impl Fn(&Rail) -> Call) -> Self {
-        let rail = Rail::new();
+    fn on_rail(call: impl Fn(&RailNode) -> Call) -> Self {
+        let rail = RailNode::new();
         let pod = rail.node.pod(POD);
         let call = call(&rail).pod(&pod);
-        Self { around: Around::Rail(rail), pod: Some(pod), call, earlier: None, device: false }
+        Self { around: PodLocation::Rail(rail), pod: Some(pod), call, earlier: None, device: false }
     }
 
     fn on_pf() -> Self {
-        let machine = Machine::shared();
+        let machine = LabMachine::shared();
         let pod = machine.node.pod(POD);
         let call = machine.plugin("ipvlan", &json!({"master": "eth0", "mode": "l2"})).pod(&pod);
-        Self { around: Around::Machine(machine), pod: Some(pod), call, earlier: None, device: false }
+        Self { around: PodLocation::Machine(machine), pod: Some(pod), call, earlier: None, device: false }
     }
 
     /// `sriov` itself, or `rdma` after it.
     fn in_chain(settings: Value, last: bool) -> Self {
-        let machine = Machine::exclusive();
-        let vf: Vf = machine.vf("eth0", 2);
+        let machine = LabMachine::exclusive();
+        let vf: LabVf = machine.vf("eth0", 2);
         let pod = machine.node.pod(POD);
         let chain = Chain::new(&machine, &vf, &pod, settings);
         let (sriov, rdma) = (chain.sriov().clone(), chain.rdma().clone());
         let (call, earlier) = if last { (rdma, Some(sriov)) } else { (sriov, None) };
-        Self { around: Around::Machine(machine), pod: Some(pod), call, earlier, device: true }
+        Self { around: PodLocation::Machine(machine), pod: Some(pod), call, earlier, device: true }
     }
 
     /// The node.
@@ -136,8 +136,8 @@ impl Subject {
     }
 
     /// Repairs by force what a leak has left, so that the rounds after it say something.
-    pub(crate) fn repair(self, plugin: Plugin) -> Self {
-        let machine = matches!(self.around, Around::Machine(_));
+    pub(crate) fn repair(self, plugin: PluginName) -> Self {
+        let machine = matches!(self.around, PodLocation::Machine(_));
         drop(self);
         if machine {
             for pf in silkrail_tests::machine::PFS {

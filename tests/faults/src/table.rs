@@ -6,7 +6,7 @@ use crate::campaign::Campaign;
 
 /// What came of one.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct CampaignRow {
     campaign: Campaign,
     /// How many points the fault was injected at.
     pub(crate) points: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Row {
     pub(crate) leaks: Vec<String>,
 }
 
-impl Row {
+impl CampaignRow {
     /// Nothing was injected yet.
     pub(crate) fn new(campaign: &Campaign) -> Self {
         Self { campaign: campaign.clone(), points: 0, leaks: Vec::new() }
@@ -31,7 +31,7 @@ impl Row {
     }
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for CampaignRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Campaign { plugin, verb, fault, remedy } = &self.campaign;
         let (plugin, verb, fault, remedy) =
@@ -41,7 +41,7 @@ impl fmt::Display for Row {
 }
 
 /// Prints the table, and a closing line that counts its rows.
-pub(crate) fn print(rows: &[Row]) {
+pub(crate) fn print(rows: &[CampaignRow]) {
     println!(
         "{:13} {:4} {:28} {:25} {:>6} {:>5}",
         "plugin", "verb", "fault", "put right by", "points", "leaks"

@@ -14,9 +14,9 @@ mod targets;
 pub use targets::TARGETS;
 
 /// A target: its name, and what it does with an input.
-pub type Target = (&'static str, fn(&[u8]));
+pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// The target of that name.
-pub fn target(name: &str) -> Option<Target> {
+pub fn target(name: &str) -> Option<FuzzTarget> {
     TARGETS.into_iter().find(|(known, _)| *known == name)
 }

@@ -27,7 +27,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Runs a target on every file of its directory, and says how many there were.
-fn replay(dir: &str, (name, run): silkrail_fuzz::Target) -> usize {
+fn replay(dir: &str, (name, run): silkrail_fuzz::FuzzTarget) -> usize {
     let files = files(&below(dir).join(name));
     for file in &files {
         let input = fs::read(file).unwrap();

@@ -8,13 +8,13 @@ use std::{
 use serde_json::{Value, json};
 use silkrail_tests::{
     chain::Chain,
-    machine::{Machine, Vf},
+    machine::{LabMachine, LabVf},
 };
-use testkit::{Call, Pod, wait_until};
+use testkit::{Call, TestPod, wait_until};
 
 use crate::{
-    ledger::Ledger,
-    tally::Tally,
+    ledger::AssignedAddresses,
+    tally::CallCounts,
     work::{once_in, perhaps_killed},
 };
 
@@ -22,18 +22,19 @@ use crate::{
 const LIFE: Duration = Duration::from_millis(1500);
 
 /// What the workers share.
-struct Place {
-    machine: Machine,
-    ledger: Ledger,
-    tally: Tally,
+struct ExclusiveWorkers {
+    machine: LabMachine,
+    ledger: AssignedAddresses,
+    tally: CallCounts,
 }
 
 /// Has a worker for each VF call until `end`, collects once, and compares.
-pub(crate) fn soak(end: Instant) -> Tally {
-    let machine = Machine::exclusive();
+pub(crate) fn soak(end: Instant) -> CallCounts {
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vfs = machine.vfs();
-    let place = Place { machine, ledger: Ledger::default(), tally: Tally::default() };
+    let place =
+        ExclusiveWorkers { machine, ledger: AssignedAddresses::default(), tally: CallCounts::default() };
     let without_del: Vec<_> = thread::scope(|scope| {
         let place = &place;
         let attach_and_detach = |vf| {
@@ -57,8 +58,13 @@ pub(crate) fn soak(end: Instant) -> Tally {
 }
 
 /// A pod gets the VF and loses it. Its DEL may be left out; then it is returned, to come late.
-fn attach_and_detach(place: &Place, vf: &Vf, round: usize, former: Option<Chain>) -> Option<Chain> {
-    let Place { machine, ledger, tally } = place;
+fn attach_and_detach(
+    place: &ExclusiveWorkers,
+    vf: &LabVf,
+    round: usize,
+    former: Option<Chain>,
+) -> Option<Chain> {
+    let ExclusiveWorkers { machine, ledger, tally } = place;
     let container = format!("{}-{}-{round}", vf.pf, vf.index);
     let mut pod = Some(machine.node.pod(&container));
     let chain = Chain::new(machine, vf, pod.as_ref().unwrap(), settings()).container(&container);
@@ -100,8 +106,8 @@ fn settings() -> Value {
 }
 
 /// ADD of both plugins, as a runtime does: the second only if the first succeeded.
-fn attach(place: &Place, chain: &Chain, container: &str) -> Option<Value> {
-    let Place { ledger, tally, .. } = place;
+fn attach(place: &ExclusiveWorkers, chain: &Chain, container: &str) -> Option<Value> {
+    let ExclusiveWorkers { ledger, tally, .. } = place;
     let answer = tally.call("sriov ADD", || perhaps_killed(chain.sriov(), 3, LIFE).add());
     if !answer.status.success() {
         not_refused(tally, &answer);
@@ -116,13 +122,13 @@ fn attach(place: &Place, chain: &Chain, container: &str) -> Option<Value> {
 }
 
 /// Each worker has its VF for itself, and so many addresses that nobody need be refused.
-fn not_refused(tally: &Tally, answer: &testkit::Answer) {
+fn not_refused(tally: &CallCounts, answer: &testkit::Answer) {
     if !answer.status.success() && !answer.was_killed() {
         tally.wrong(format!("an ADD was refused: {answer:?}"));
     }
 }
 
-fn end(tally: &Tally, pod: Option<Pod>) -> Option<Pod> {
+fn end(tally: &CallCounts, pod: Option<TestPod>) -> Option<TestPod> {
     if pod.is_some() {
         tally.count("namespaces ended early");
     }
@@ -130,12 +136,12 @@ fn end(tally: &Tally, pod: Option<Pod>) -> Option<Pod> {
 }
 
 /// DEL of both, the last first, each again until it succeeds. The last one is not killed.
-fn detach(tally: &Tally, chain: &Chain) {
+fn detach(tally: &CallCounts, chain: &Chain) {
     detach_one(tally, "rdma DEL", chain.rdma());
     detach_one(tally, "sriov DEL", chain.sriov());
 }
 
-fn detach_one(tally: &Tally, what: &'static str, call: &Call) {
+fn detach_one(tally: &CallCounts, what: &'static str, call: &Call) {
     for one_in in [3, 3, 3, 3, 3, 0] {
         let answer = tally.call(what, || perhaps_killed(call, one_in, LIFE).del());
         if answer.status.success() {
@@ -147,7 +153,7 @@ fn detach_one(tally: &Tally, what: &'static str, call: &Call) {
     }
 }
 
-fn collect(place: &Place, vf: &Vf) {
+fn collect(place: &ExclusiveWorkers, vf: &LabVf) {
     let pod = place.machine.node.pod("collector");
     let chain = Chain::new(&place.machine, vf, &pod, json!({}));
     for call in [chain.rdma(), chain.sriov()] {
@@ -158,7 +164,7 @@ fn collect(place: &Place, vf: &Vf) {
     }
 }
 
-fn compare(place: &Place, before: &testkit::Snapshot) {
+fn compare(place: &ExclusiveWorkers, before: &testkit::Snapshot) {
     let difference = || place.machine.node.snapshot().difference(before);
     // The last namespaces are still dying.
     let calm = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

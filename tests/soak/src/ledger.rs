@@ -4,17 +4,17 @@ use std::{collections::BTreeMap, sync::Mutex};
 
 use serde_json::Value;
 
-use crate::tally::Tally;
+use crate::tally::CallCounts;
 
 /// The addresses that attachments were told are theirs.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct AssignedAddresses {
     owners: Mutex<BTreeMap<String, String>>,
 }
 
-impl Ledger {
+impl AssignedAddresses {
     /// Notes the addresses of an ADD's result. Each must be nobody's.
-    pub(crate) fn given(&self, tally: &Tally, result: &Value, owner: &str) {
+    pub(crate) fn given(&self, tally: &CallCounts, result: &Value, owner: &str) {
         for address in silkrail_tests::rail::ips(result) {
             let former = self.owners.lock().unwrap().insert(address.clone(), owner.to_owned());
             if let Some(former) = former {

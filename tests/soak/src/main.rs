@@ -25,9 +25,9 @@ use clap::{Parser, ValueEnum};
 
 /// Calls the plugins at random, many at once, kills some, ends namespaces early, and looks for leaks.
 #[derive(Parser)]
-struct Arguments {
+struct SoakArgs {
     /// What is made.
-    mode: Mode,
+    mode: SoakJob,
     /// For how long.
     #[arg(long, default_value_t = 600)]
     seconds: u64,
@@ -41,7 +41,7 @@ struct Arguments {
 
 /// The two jobs.
 #[derive(Clone, Copy, ValueEnum)]
-enum Mode {
+enum SoakJob {
     /// macvlan links and addresses from shared pools, in 8 pods, in namespaces of the running kernel.
     Shared,
     /// All 14 VFs of the lab's machine with their RDMA devices.
@@ -49,12 +49,12 @@ enum Mode {
 }
 
 fn main() -> ExitCode {
-    let Arguments { mode, seconds, workers, seed } = Arguments::parse();
+    let SoakArgs { mode, seconds, workers, seed } = SoakArgs::parse();
     fastrand::seed(seed);
     let end = Instant::now() + Duration::from_secs(seconds);
     let tally = match mode {
-        Mode::Shared => shared::soak(workers, end),
-        Mode::Exclusive => exclusive::soak(end),
+        SoakJob::Shared => shared::soak(workers, end),
+        SoakJob::Exclusive => exclusive::soak(end),
     };
     println!("{tally}");
     println!("{seconds} s from seed {seed}");

@@ -7,12 +7,12 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use silkrail_tests::rail::{Rail, pool};
-use testkit::{Call, Observe, Pod};
+use silkrail_tests::rail::{RailNode, pool};
+use testkit::{Call, Observe, TestPod};
 
 use crate::{
-    ledger::Ledger,
-    tally::Tally,
+    ledger::AssignedAddresses,
+    tally::CallCounts,
     work::{once_in, perhaps_killed},
 };
 
@@ -25,20 +25,21 @@ const LIFE: Duration = Duration::from_millis(60);
 const EXPECTED: [u64; 3] = [4, 8, 101];
 
 /// What the workers share.
-struct Place {
-    rail: Rail,
+struct SharedWorkers {
+    rail: RailNode,
     /// `None` for the moment in which one is made anew.
-    pods: Vec<RwLock<Option<Pod>>>,
-    ledger: Ledger,
-    tally: Tally,
+    pods: Vec<RwLock<Option<TestPod>>>,
+    ledger: AssignedAddresses,
+    tally: CallCounts,
 }
 
 /// Has so many workers call until `end`, collects once, and compares.
-pub(crate) fn soak(workers: usize, end: Instant) -> Tally {
-    let rail = Rail::new();
+pub(crate) fn soak(workers: usize, end: Instant) -> CallCounts {
+    let rail = RailNode::new();
     let pods = (0..PODS).map(|n| RwLock::new(Some(rail.node.pod(&pod_name(n))))).collect();
     let before = rail.node.snapshot();
-    let place = Place { rail, pods, ledger: Ledger::default(), tally: Tally::default() };
+    let place =
+        SharedWorkers { rail, pods, ledger: AssignedAddresses::default(), tally: CallCounts::default() };
     let without_del = thread::scope(|scope| {
         let place = &place;
         let attach_and_detach = |worker| {
@@ -89,8 +90,13 @@ fn conf(first: usize) -> Value {
 }
 
 /// A pod gets an interface or an address and loses it. Its DEL may be left out; then it is returned, to come late.
-fn attach_and_detach(place: &Place, worker: usize, round: usize, former: Option<Call>) -> Option<Call> {
-    let Place { rail, pods, ledger, tally } = place;
+fn attach_and_detach(
+    place: &SharedWorkers,
+    worker: usize,
+    round: usize,
+    former: Option<Call>,
+) -> Option<Call> {
+    let SharedWorkers { rail, pods, ledger, tally } = place;
     let (container, ifname) = (format!("w{worker}-{round}"), format!("w{worker}x{}", round % 3));
     let conf = conf(fastrand::usize(..2));
     let call = if once_in(4) { rail.ipam(&conf["ipam"]) } else { rail.macvlan(&conf) };
@@ -118,7 +124,7 @@ fn attach_and_detach(place: &Place, worker: usize, round: usize, former: Option<
 }
 
 /// DEL, and again until it succeeds, as a runtime does. The last one is not killed.
-fn detach(tally: &Tally, call: &Call) {
+fn detach(tally: &CallCounts, call: &Call) {
     for one_in in [3, 3, 3, 3, 3, 0] {
         let answer = tally.call("DEL", || perhaps_killed(call, one_in, LIFE).del());
         if answer.status.success() {
@@ -131,7 +137,7 @@ fn detach(tally: &Tally, call: &Call) {
 }
 
 /// Ends a pod's namespace, whatever is going on in it, and makes another under its path.
-fn end_one_pod(place: &Place) {
+fn end_one_pod(place: &SharedWorkers) {
     let n = fastrand::usize(..PODS);
     let mut pod = place.pods[n].write().unwrap();
     *pod = None;
@@ -141,7 +147,7 @@ fn end_one_pod(place: &Place) {
 
 /// Whether two links have one address at one moment. What was seen first must still be there at the end, or it was
 /// given back and given away meanwhile.
-fn look_for_duplicates(place: &Place) {
+fn look_for_duplicates(place: &SharedWorkers) {
     let seen: Vec<(usize, String, String)> = (0..PODS).flat_map(|n| seen_in(place, n)).collect();
     for (at, (pod, link, address)) in seen.iter().enumerate() {
         let Some(other) = seen[at + 1..].iter().find(|(_, _, is)| is == address) else { continue };
@@ -154,7 +160,7 @@ fn look_for_duplicates(place: &Place) {
     place.tally.count("looks at every pod");
 }
 
-fn seen_in(place: &Place, n: usize) -> Vec<(usize, String, String)> {
+fn seen_in(place: &SharedWorkers, n: usize) -> Vec<(usize, String, String)> {
     let pod = place.pods[n].read().unwrap();
     let Some(pod) = pod.as_ref() else { return Vec::new() };
     let mut seen = Vec::new();

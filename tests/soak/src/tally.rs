@@ -11,13 +11,13 @@ use testkit::Answer;
 
 /// Counts of calls by what became of them, and whatever is wrong.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct CallCounts {
     counts: Mutex<BTreeMap<String, usize>>,
     slowest: Mutex<BTreeMap<&'static str, Duration>>,
     wrong: Mutex<Vec<String>>,
 }
 
-impl Tally {
+impl CallCounts {
     /// Makes a call, counts it and returns its answer.
     pub(crate) fn call(&self, what: &'static str, call: impl FnOnce() -> Answer) -> Answer {
         let began = Instant::now();
@@ -71,7 +71,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for CallCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (what, count) in &*self.counts.lock().unwrap() {
             writeln!(f, "{count:>8}  {what}")?;

@@ -4,7 +4,7 @@ use std::process::Output;
 
 use silkrail_tests::{daemon, scrape::Scrape};
 
-use crate::Node;
+use crate::DaemonFixture;
 
 fn text(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -18,7 +18,7 @@ fn is_of_rdma(name: &&str) -> bool {
 
 #[test]
 fn printed_once_it_says_which_silkraild_it_is_and_nothing_of_rdma() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let output = daemon::run(&[&node.options()[..], &["--once", "--node-name", "bare"]].concat());
     let (stdout, stderr) = text(&output);
     assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""));
@@ -30,7 +30,7 @@ fn printed_once_it_says_which_silkraild_it_is_and_nothing_of_rdma() {
 
 #[test]
 fn served_it_is_ready_and_has_metrics_and_a_page() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let metrics = daemon.ask("GET /metrics", &[]);
     assert_eq!(metrics.status, 200);

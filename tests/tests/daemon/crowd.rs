@@ -26,7 +26,7 @@ use tokio::{
     time::sleep,
 };
 
-use crate::Node;
+use crate::DaemonFixture;
 
 const BOOT: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -41,8 +41,8 @@ const POOLS: usize = 20;
 const NAME: usize = 100_000;
 
 /// A node whose metrics are four megabytes.
-fn talkative() -> Node {
-    let node = Node::new();
+fn talkative() -> DaemonFixture {
+    let node = DaemonFixture::new();
     let root = node.0.path();
     fs::create_dir_all(root.join("proc/sys/kernel/random")).unwrap();
     fs::write(root.join("proc/sys/kernel/random/boot_id"), BOOT).unwrap();
@@ -66,7 +66,7 @@ fn measure() -> (Duration, Duration) {
 }
 
 /// Clients that go on until this value is dropped.
-struct Crowd {
+struct ClientLoad {
     over: Arc<AtomicBool>,
     /// How often one of them has come.
     visits: Arc<AtomicU64>,
@@ -74,11 +74,11 @@ struct Crowd {
 }
 
 /// What one client does, once.
-type Visit = fn(u64, Ipv4Addr, SocketAddr) -> Pin<Box<dyn Future<Output = io::Result<()>>>>;
+type ClientAction = fn(u64, Ipv4Addr, SocketAddr) -> Pin<Box<dyn Future<Output = io::Result<()>>>>;
 
-impl Crowd {
+impl ClientLoad {
     /// So many clients, taking turns among the sources, each of which visits again and again.
-    fn of(clients: u64, sources: u64, daemon: &Daemon, visit: Visit) -> Self {
+    fn of(clients: u64, sources: u64, daemon: &Daemon, visit: ClientAction) -> Self {
         let (over, visits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (is_over, counted, address) = (over.clone(), visits.clone(), daemon.address());
         let thread = thread::spawn(move || {
@@ -107,7 +107,7 @@ impl Crowd {
     }
 }
 
-impl Drop for Crowd {
+impl Drop for ClientLoad {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         let _ = self.thread.take().unwrap().join();
@@ -123,7 +123,7 @@ async fn connect(source: Ipv4Addr, address: SocketAddr) -> io::Result<TcpStream>
 }
 
 /// Whoever is honest sees nothing of it.
-fn others_are_served(daemon: &Daemon, crowd: &Crowd) {
+fn others_are_served(daemon: &Daemon, crowd: &ClientLoad) {
     let (long, health_within) = measure();
     let began = Instant::now();
     let (mut rounds, mut slowest) = (0, Duration::ZERO);
@@ -162,7 +162,7 @@ fn peak_memory(daemon: &Daemon) -> u64 {
     of(daemon.pid()) + of(daemon.frontend())
 }
 
-fn served(node: &Node) -> Daemon {
+fn served(node: &DaemonFixture) -> Daemon {
     node.serve(&["--node-name", &"n".repeat(NAME)])
 }
 
@@ -170,7 +170,7 @@ fn served(node: &Node) -> Daemon {
 fn silent_clients_keep_nobody_from_being_answered() {
     let node = talkative();
     let daemon = served(&node);
-    let crowd = Crowd::of(160, 128, &daemon, |_, source, address| {
+    let crowd = ClientLoad::of(160, 128, &daemon, |_, source, address| {
         Box::pin(async move {
             let mut stream = connect(source, address).await?;
             stream.read_u8().await.map(drop)
@@ -183,7 +183,7 @@ fn silent_clients_keep_nobody_from_being_answered() {
 fn slow_readers_cost_bounded_memory_and_nobody_an_answer() {
     let node = talkative();
     let daemon = served(&node);
-    let crowd = Crowd::of(60, 60, &daemon, |client, source, address| {
+    let crowd = ClientLoad::of(60, 60, &daemon, |client, source, address| {
         Box::pin(async move {
             sleep(Duration::from_millis(client * 200)).await;
             let mut stream = connect(source, address).await?;
@@ -202,7 +202,7 @@ fn slow_readers_cost_bounded_memory_and_nobody_an_answer() {
 fn a_source_that_connects_as_fast_as_it_can_keeps_nobody_from_being_answered() {
     let node = talkative();
     let daemon = served(&node);
-    let crowd = Crowd::of(256, 1, &daemon, |client, source, address| {
+    let crowd = ClientLoad::of(256, 1, &daemon, |client, source, address| {
         Box::pin(async move {
             let mut stream = connect(source, address).await?;
             match client % 4 {

@@ -7,11 +7,11 @@ use std::{
 
 use silkrail_tests::daemon;
 
-use crate::Node;
+use crate::DaemonFixture;
 
 #[test]
 fn terminated_it_ends_with_success_whoever_is_connected() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let silent = TcpStream::connect(daemon.address()).unwrap();
     let mut slow = TcpStream::connect(daemon.address()).unwrap();
@@ -23,7 +23,7 @@ fn terminated_it_ends_with_success_whoever_is_connected() {
 
 #[test]
 fn a_port_that_is_taken_is_named_with_the_remedy() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, free) = (taken.local_addr().unwrap().to_string(), "127.0.0.1:0");
     for (option, ports) in

@@ -2,7 +2,7 @@
 
 use silkrail_tests::scrape::Scrape;
 
-use crate::Node;
+use crate::DaemonFixture;
 
 /// As Prometheus asks.
 const PROMETHEUS: &str =
@@ -10,7 +10,7 @@ const PROMETHEUS: &str =
 
 #[test]
 fn the_text_is_the_classic_one_unless_openmetrics_is_asked_for() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     for accept in [None, Some("*/*"), Some("text/plain;version=0.0.4")] {
         let accept: Vec<_> = accept.map(|accept| ("Accept", accept)).into_iter().collect();
@@ -28,7 +28,7 @@ fn the_text_is_the_classic_one_unless_openmetrics_is_asked_for() {
 
 #[test]
 fn a_head_request_gets_the_head_alone() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     for path in ["/", "/metrics", "/healthz"] {
         let (whole, head) =
@@ -43,7 +43,7 @@ fn a_head_request_gets_the_head_alone() {
 
 #[test]
 fn an_unknown_path_is_not_found_and_those_that_are_there_are_named() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     for path in ["/metric", "/metrics/", "/../etc/passwd", "/api/v1/nodes", "//"] {
         let answer = daemon.ask(&format!("GET {path}"), &[]);
@@ -55,7 +55,7 @@ fn an_unknown_path_is_not_found_and_those_that_are_there_are_named() {
 
 #[test]
 fn another_method_is_refused_with_those_that_are_allowed() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     for request in ["POST /metrics", "PUT /", "DELETE /nowhere", "OPTIONS /healthz"] {
         let answer = daemon.ask(request, &[("Content-Length", "0")]);
@@ -65,7 +65,7 @@ fn another_method_is_refused_with_those_that_are_allowed() {
 
 #[test]
 fn the_port_for_probes_tells_of_health_and_nothing_else() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     for path in ["/healthz", "/readyz"] {
         assert_eq!((daemon.health(path).status, daemon.ask(&format!("GET {path}"), &[]).status), (200, 200));

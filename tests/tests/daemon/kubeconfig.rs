@@ -5,12 +5,12 @@ use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 use silkrail_tests::daemon::{self, Daemon};
 use testkit::wait_until;
 
-use crate::Node;
+use crate::DaemonFixture;
 
 /// Who reads pods has capabilities; a program that it starts would have them too.
 #[test]
 fn no_program_is_started_that_a_kubeconfig_names() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let below = |name: &str| node.0.path().join(name);
     let (program, started, file) = (below("program"), below("started"), below("kubeconfig"));
     fs::write(&program, format!("#!/bin/sh\ntouch {}\n", started.display())).unwrap();

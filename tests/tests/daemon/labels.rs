@@ -2,11 +2,11 @@
 
 use silkrail_tests::{daemon::run, prometheus, scrape::Scrape};
 
-use crate::Node;
+use crate::DaemonFixture;
 
 #[test]
 fn a_node_may_be_called_anything() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     for name in ["a \"quoted\" one", "back\\slash", "two\nlines", "\\n", "Knoten-ü-节点", "{node=\"x\"} 1 #"]
     {
         let output = run(&[&node.options()[..], &["--once", "--node-name", name]].concat());

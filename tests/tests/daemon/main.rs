@@ -19,9 +19,9 @@ use tempfile::TempDir;
 use testkit::wait_until;
 
 /// A node without RDMA.
-struct Node(TempDir);
+struct DaemonFixture(TempDir);
 
-impl Node {
+impl DaemonFixture {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }

@@ -12,7 +12,7 @@ use std::{
 use silkrail_tests::daemon::{self, Daemon};
 use testkit::wait_until;
 
-use crate::Node;
+use crate::DaemonFixture;
 
 fn status_of(pid: u32, name: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -44,7 +44,7 @@ fn signal(name: &str, pid: u32) {
 
 #[test]
 fn whoever_talks_to_the_network_has_no_capability_and_can_get_none() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let (reader, frontend) = (daemon.pid(), daemon.frontend());
     assert_ne!(status_of(reader, "CapEff"), "0000000000000000", "these tests run as root");
@@ -68,7 +68,7 @@ fn whoever_talks_to_the_network_has_no_capability_and_can_get_none() {
 
 #[test]
 fn whoever_is_left_alone_ends() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     signal("-KILL", daemon.frontend());
     wait_until("the reader has said why it ends", || {
@@ -84,7 +84,7 @@ fn whoever_is_left_alone_ends() {
 
 #[test]
 fn a_frontend_that_hangs_is_not_left_alone() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let (address, frontend) = (daemon.address(), daemon.frontend());
     signal("-STOP", frontend);
@@ -95,7 +95,7 @@ fn a_frontend_that_hangs_is_not_left_alone() {
 
 #[test]
 fn a_frontend_that_hangs_ends_with_its_reader() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let frontend = daemon.frontend();
     signal("-STOP", frontend);
@@ -106,7 +106,7 @@ fn a_frontend_that_hangs_ends_with_its_reader() {
 #[test]
 fn ended_as_a_unit_or_a_terminal_ends_it_it_has_succeeded() {
     for (round, signals) in (0..30).zip(["-TERM", "-INT"].iter().cycle()) {
-        let node = Node::new();
+        let node = DaemonFixture::new();
         let daemon = node.serve(&[]);
         let both = [daemon.frontend(), daemon.pid()];
         for pid in both {
@@ -120,7 +120,7 @@ fn ended_as_a_unit_or_a_terminal_ends_it_it_has_succeeded() {
 
 #[test]
 fn a_reader_that_hangs_keeps_nobody_from_the_latest_reading() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let former = daemon.ask("GET /metrics", &[]);
     signal("-STOP", daemon.pid());
@@ -136,7 +136,7 @@ fn a_reader_that_hangs_keeps_nobody_from_the_latest_reading() {
 
 #[test]
 fn a_reader_that_hangs_takes_no_more_of_a_scrapes_time_than_it_has_and_soon_none() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let former = daemon.ask("GET /metrics", &[]);
     signal("-STOP", daemon.pid());
@@ -156,7 +156,7 @@ fn a_reader_that_hangs_takes_no_more_of_a_scrapes_time_than_it_has_and_soon_none
 
 #[test]
 fn the_frontend_is_called_as_the_daemon_is_and_has_its_arguments() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let command = fs::read(format!("/proc/{}/cmdline", daemon.frontend())).unwrap();
     assert!(command.starts_with(b"silkraild\0--frontend\0--root\0"), "{}", String::from_utf8_lossy(&command));

@@ -10,24 +10,24 @@ use std::{
 
 use silkrail_tests::{
     daemon::{Daemon, executable, run},
-    rxe::Program,
+    rxe::RxeProgram,
     scrape::Scrape,
 };
 use testkit::wait_until;
 
-use crate::Node;
+use crate::DaemonFixture;
 
 /// A name that makes the file large: whoever wrote it in place would be seen doing so.
 fn long_name() -> String {
     "n".repeat(100_000)
 }
 
-fn file(node: &Node) -> PathBuf {
+fn file(node: &DaemonFixture) -> PathBuf {
     node.0.path().join("rdma.prom")
 }
 
 /// silkraild, which writes the file a hundred times in a second.
-fn command(node: &Node, before: &[&str]) -> Command {
+fn command(node: &DaemonFixture, before: &[&str]) -> Command {
     let mut command = Command::new(before[0]);
     command.args(&before[1..]).arg(executable()).args(node.options());
     command.args(["--kubernetes", "off", "--output.interval", "0.01", "--output.textfile"]).arg(file(node));
@@ -57,10 +57,10 @@ fn read(path: &Path) -> Option<u64> {
 
 #[test]
 fn the_file_is_whole_whenever_it_is_read_and_readable_by_all() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     // Also where the umask is as strict as can be.
     let mut command = command(&node, &["sh", "-c", "umask 077 && exec \"$0\" \"$@\""]);
-    let _daemon = Program::spawn(unheard(&mut command));
+    let _daemon = RxeProgram::spawn(unheard(&mut command));
     let mut seen = BTreeSet::new();
     wait_until("it was written anew", || {
         seen.extend(read(&file(&node)));
@@ -72,7 +72,7 @@ fn the_file_is_whole_whenever_it_is_read_and_readable_by_all() {
 
 #[test]
 fn the_name_is_never_opened_for_writing_but_given_to_a_whole_file() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let trace = node.0.path().join("trace");
     let strace = ["strace", "-D", "-f", "-o", trace.to_str().unwrap(), "-e", "trace=/^(open|creat|rename)"];
     let daemon = Daemon::spawn(&mut command(&node, &strace));
@@ -99,7 +99,7 @@ fn hangs(pid: u32) -> bool {
 
 #[test]
 fn terminated_it_ends_with_success_also_while_the_disk_hangs() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let disk = node.0.path().join("disk");
     fs::create_dir(&disk).unwrap();
     let mut command = Command::new("unshare");
@@ -114,9 +114,9 @@ fn terminated_it_ends_with_success_also_while_the_disk_hangs() {
 
 #[test]
 fn killed_at_any_moment_it_leaves_a_whole_file_or_none() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     for moment in 0..30_u32 {
-        let program = Program::spawn(unheard(&mut command(&node, &["env"])));
+        let program = RxeProgram::spawn(unheard(&mut command(&node, &["env"])));
         if moment % 3 > 0 {
             wait_until("it writes", || fs::read_dir(node.root()).unwrap().count() > 0);
         }
@@ -134,7 +134,7 @@ fn killed_at_any_moment_it_leaves_a_whole_file_or_none() {
 
 #[test]
 fn what_is_wrong_with_the_web_configuration_is_told_also_where_nobody_asks() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let web = node.0.path().join("web.yaml");
     fs::write(
         &web,
@@ -155,7 +155,7 @@ fn what_is_wrong_with_the_web_configuration_is_told_also_where_nobody_asks() {
 
 #[test]
 fn a_directory_that_is_not_there_is_an_error() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let path = node.0.path().join("missing/rdma.prom");
     let listen = ["--listen", "127.0.0.1:0", "--health.listen", "127.0.0.1:0"];
     let options = [&listen[..], &["--kubernetes", "off", "--output.textfile"]].concat();

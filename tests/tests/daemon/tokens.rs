@@ -8,9 +8,9 @@ use silkrail_tests::{
 };
 use testkit::wait_until;
 
-use crate::Node;
+use crate::DaemonFixture;
 
-fn serve(node: &Node, api: &TokenApi) -> Daemon {
+fn serve(node: &DaemonFixture, api: &TokenApi) -> Daemon {
     let mut command = Command::new(daemon::executable());
     command.env_remove("KUBERNETES_SERVICE_HOST").env("KUBECONFIG", api.kubeconfig());
     command.args(node.options()).args(["--kubernetes", "off", "--web.token-review"]);
@@ -30,7 +30,7 @@ fn minutes(since: Instant) -> usize {
 
 #[test]
 fn who_has_a_token_that_the_api_lets_read_a_path_is_let_in_there() {
-    let (node, api) = (Node::new(), TokenApi::new());
+    let (node, api) = (DaemonFixture::new(), TokenApi::new());
     let daemon = serve(&node, &api);
     let answer = daemon.ask("GET /metrics", &[]);
     assert_eq!(
@@ -48,7 +48,7 @@ fn who_has_a_token_that_the_api_lets_read_a_path_is_let_in_there() {
 
 #[test]
 fn the_api_is_asked_once_and_nobody_new_is_let_in_while_it_does_not_answer() {
-    let (node, api) = (Node::new(), TokenApi::new());
+    let (node, api) = (DaemonFixture::new(), TokenApi::new());
     let daemon = serve(&node, &api);
     for _ in 0..10 {
         assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200);
@@ -69,7 +69,7 @@ fn the_api_is_asked_once_and_nobody_new_is_let_in_while_it_does_not_answer() {
 
 #[test]
 fn whatever_the_api_answers_is_one_line_a_minute_and_no_token_is_in_it() {
-    let (node, api) = (Node::new(), TokenApi::new());
+    let (node, api) = (DaemonFixture::new(), TokenApi::new());
     let (daemon, began) = (serve(&node, &api), Instant::now());
     let refused = |what: &str| {
         for n in 0..5 {
@@ -91,7 +91,7 @@ fn whatever_the_api_answers_is_one_line_a_minute_and_no_token_is_in_it() {
 
 #[test]
 fn who_tries_tokens_has_the_api_asked_a_few_times_and_keeps_nobody_out_who_is_remembered() {
-    let (node, api) = (Node::new(), TokenApi::new());
+    let (node, api) = (DaemonFixture::new(), TokenApi::new());
     let daemon = serve(&node, &api);
     assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200);
     let (before, began) = (api.asked(), Instant::now());
@@ -115,7 +115,7 @@ fn who_tries_tokens_has_the_api_asked_a_few_times_and_keeps_nobody_out_who_is_re
 
 #[test]
 fn tokens_are_not_taken_in_clear_text_nor_without_an_api() {
-    let node = Node::new();
+    let node = DaemonFixture::new();
     let refused = |listen: &str, kubeconfig: &str| {
         let mut command = Command::new(daemon::executable());
         command.env_remove("KUBERNETES_SERVICE_HOST").env("KUBECONFIG", kubeconfig);

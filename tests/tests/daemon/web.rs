@@ -15,19 +15,19 @@ use serde_json::json;
 use silkrail_tests::{
     conf,
     daemon::{self, Daemon},
-    pki::{self, Authority},
+    pki::{self, OpensslCa},
     prometheus::Prometheus,
 };
 use testkit::wait_until;
 
-use crate::Node;
+use crate::DaemonFixture;
 
 const TLS: &str = "tls_server_config:\n  cert_file: tls.crt\n  key_file: tls.key\n";
 const VERIFIED: &str = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.crt\n";
 
 /// An authority with the daemon's certificate, and a client's.
-fn authority() -> Authority {
-    let authority = Authority::new();
+fn authority() -> OpensslCa {
+    let authority = OpensslCa::new();
     authority.sign("tls", "silkraild");
     authority.sign("client", "prometheus");
     authority
@@ -38,13 +38,13 @@ fn users(password: &str, cost: u32) -> String {
 }
 
 /// silkraild with a web configuration beside the authority's files.
-fn serve(node: &Node, authority: &Authority, text: &str) -> Daemon {
+fn serve(node: &DaemonFixture, authority: &OpensslCa, text: &str) -> Daemon {
     authority.write("web.yaml", text);
     node.serve(&["--web.config.file", authority.path("web.yaml").to_str().unwrap()])
 }
 
 /// What curl gets: its exit status, the status of the answer, and the body with its head.
-fn curl(authority: &Authority, url: &str, options: &[&str]) -> (Option<i32>, String, String) {
+fn curl(authority: &OpensslCa, url: &str, options: &[&str]) -> (Option<i32>, String, String) {
     let got = Command::new("curl")
         .args([
             "--silent",
@@ -66,7 +66,7 @@ fn curl(authority: &Authority, url: &str, options: &[&str]) -> (Option<i32>, Str
     (got.status.code(), status.to_owned(), text.to_owned())
 }
 
-fn status(authority: &Authority, daemon: &Daemon, options: &[&str]) -> String {
+fn status(authority: &OpensslCa, daemon: &Daemon, options: &[&str]) -> String {
     curl(authority, &format!("https://{}/metrics", daemon.address()), options).1
 }
 
@@ -81,7 +81,7 @@ const CLIENT: [&str; 4] = ["--cert", "client.crt", "--key", "client.key"];
 
 #[test]
 fn tls_is_of_version_1_2_or_newer_and_nothing_is_answered_in_clear_text() {
-    let (node, authority) = (Node::new(), authority());
+    let (node, authority) = (DaemonFixture::new(), authority());
     let daemon = serve(&node, &authority, TLS);
     let (code, status, text) = curl(&authority, &format!("https://{}/metrics", daemon.address()), &[]);
     assert_eq!((code, status.as_str()), (Some(0), "200"));
@@ -106,7 +106,7 @@ fn tls_is_of_version_1_2_or_newer_and_nothing_is_answered_in_clear_text() {
 
 #[test]
 fn who_has_no_certificate_of_the_authority_is_not_let_in() {
-    let (node, authority, other) = (Node::new(), authority(), authority());
+    let (node, authority, other) = (DaemonFixture::new(), authority(), authority());
     other.sign("client", "prometheus");
     let sans = "  client_allowed_sans: [prometheus]\n";
     let daemon = serve(&node, &authority, &format!("{TLS}{VERIFIED}{sans}"));
@@ -132,7 +132,7 @@ fn who_has_no_certificate_of_the_authority_is_not_let_in() {
 
 #[test]
 fn who_does_not_log_in_is_answered_401_whatever_is_asked_for() {
-    let (node, authority) = (Node::new(), authority());
+    let (node, authority) = (DaemonFixture::new(), authority());
     let daemon = serve(&node, &authority, &format!("{TLS}{}", users("secret", 5)));
     for path in ["/", "/metrics", "/api/v1/node", "/healthz", "/readyz", "/page/page.js", "/nothing"] {
         let url = format!("https://{}{path}", daemon.address());
@@ -158,7 +158,7 @@ fn who_does_not_log_in_is_answered_401_whatever_is_asked_for() {
 
 #[test]
 fn headers_that_are_configured_are_sent_with_every_answer() {
-    let (node, authority) = (Node::new(), authority());
+    let (node, authority) = (DaemonFixture::new(), authority());
     let headers = "http_server_config:\n  headers:\n    Strict-Transport-Security: max-age=60\n    X-Frame-Options: deny\n";
     let daemon = serve(&node, &authority, &format!("{TLS}{headers}{}", users("secret", 4)));
     for options in [&[][..], &["--user", "prometheus:secret"]] {
@@ -172,7 +172,7 @@ fn headers_that_are_configured_are_sent_with_every_answer() {
 
 #[test]
 fn what_is_wrong_keeps_it_from_starting_and_is_named_with_its_line() {
-    let (node, authority) = (Node::new(), authority());
+    let (node, authority) = (DaemonFixture::new(), authority());
     let path = authority.path("web.yaml");
     let start = |text: &str| {
         authority.write("web.yaml", text);
@@ -214,7 +214,7 @@ fn shown(daemon: &Daemon) -> String {
 
 #[test]
 fn changes_hold_at_once_and_what_cannot_be_used_leaves_the_former() {
-    let (node, authority) = (Node::new(), authority());
+    let (node, authority) = (DaemonFixture::new(), authority());
     let daemon = serve(&node, &authority, &format!("{TLS}{}", users("first", 4)));
     let with = |password: &str| status(&authority, &daemon, &["--user", &format!("prometheus:{password}")]);
     let is_well = |password: &str| {
@@ -256,7 +256,7 @@ fn changes_hold_at_once_and_what_cannot_be_used_leaves_the_former() {
 
 #[test]
 fn no_change_takes_the_demand_for_a_certificate_away() {
-    let (node, authority) = (Node::new(), authority());
+    let (node, authority) = (DaemonFixture::new(), authority());
     let named = format!("{TLS}{VERIFIED}  client_allowed_sans: [prometheus]\n");
     let daemon = serve(&node, &authority, &named);
     let client = ["--cert", "client.crt", "--key", "client.key"];
@@ -278,7 +278,7 @@ fn no_change_takes_the_demand_for_a_certificate_away() {
 /// Each wrong password takes a while, on purpose: nobody else pays for it.
 #[test]
 fn who_tries_passwords_keeps_nobody_from_logging_in() {
-    let (node, authority) = (Node::new(), authority());
+    let (node, authority) = (DaemonFixture::new(), authority());
     let daemon = serve(&node, &authority, &users("secret", 8));
     let (over, tried) = (AtomicBool::new(false), AtomicBool::new(false));
     let attempt = || {
@@ -310,7 +310,7 @@ fn who_tries_passwords_keeps_nobody_from_logging_in() {
 
 #[test]
 fn a_client_that_does_not_finish_its_handshake_is_sent_away() {
-    let (node, authority) = (Node::new(), authority());
+    let (node, authority) = (DaemonFixture::new(), authority());
     let daemon = serve(&node, &authority, TLS);
     let mut client = TcpStream::connect(daemon.address()).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -322,7 +322,7 @@ fn a_client_that_does_not_finish_its_handshake_is_sent_away() {
 
 #[test]
 fn the_example_is_served_to_prometheus_as_the_examples_ask_for_it() {
-    let (node, authority) = (Node::new(), authority());
+    let (node, authority) = (DaemonFixture::new(), authority());
     let example = conf::text("silkraild/web.yaml");
     authority.write("web.yaml", &example);
     let web = authority.path("web.yaml");

@@ -5,18 +5,18 @@ use std::{fs, path::PathBuf};
 use serde_json::{Value, json};
 use silkrail_tests::{
     chain::Chain,
-    cli::{self, Ran},
-    machine::{Machine, PFS},
+    cli::{self, CommandOutput},
+    machine::{LabMachine, PFS},
 };
 use testkit::{Binaries, Observe};
 
 /// A machine without VFs, in shared mode; afterwards other tests find nothing of it but VFs.
-struct Bare(Machine);
+struct MachineWithoutVfs(LabMachine);
 
-impl Bare {
+impl MachineWithoutVfs {
     fn new() -> Self {
         let _ = fs::remove_dir_all("/var/lib/silkrail/bootstrap");
-        Self(Machine::bare())
+        Self(LabMachine::bare())
     }
 
     fn state(&self) -> String {
@@ -30,13 +30,13 @@ impl Bare {
         path
     }
 
-    fn apply(&self, file: &str, more: &str) -> Ran {
+    fn apply(&self, file: &str, more: &str) -> CommandOutput {
         let path = self.file(file);
         cli::silkrail(&format!("apply {} {} {more}", path.display(), self.state()))
     }
 }
 
-impl Drop for Bare {
+impl Drop for MachineWithoutVfs {
     fn drop(&mut self) {
         let _ = fs::remove_file("/etc/modprobe.d/ib_core.conf");
         let _ = fs::remove_dir_all("/var/lib/silkrail/bootstrap");
@@ -62,12 +62,12 @@ fn attribute(pf: &str, name: &str) -> String {
 }
 
 /// What `ip` says of a PF's VFs.
-fn vf_infos(machine: &Machine, pf: &str) -> Vec<Value> {
+fn vf_infos(machine: &LabMachine, pf: &str) -> Vec<Value> {
     machine.node.link(pf).unwrap()["vfinfo_list"].as_array().unwrap().clone()
 }
 
 /// The node GUIDs by `rdma`.
-fn guids(machine: &Machine) -> Vec<String> {
+fn guids(machine: &LabMachine) -> Vec<String> {
     let devices: Value = serde_json::from_str(&machine.node.run("rdma", &["-j", "dev", "show"])).unwrap();
     devices
         .as_array()
@@ -79,7 +79,7 @@ fn guids(machine: &Machine) -> Vec<String> {
 
 #[test]
 fn a_vf_that_comes_up_with_another_address_than_its_pf_has_set_gets_that_in_the_same_run() {
-    let bare = Bare::new();
+    let bare = MachineWithoutVfs::new();
     // As a driver whose PF does not answer in time; while the other VFs get their driver.
     let make_up = "until name=$(ls /sys/class/net/eth0/device/virtfn0/net 2>/dev/null) && [ -n \"$name\" ] &&
                    ip link set \"$name\" address 02:00:00:00:00:99 2>/dev/null; do :; done";
@@ -96,7 +96,7 @@ fn a_vf_that_comes_up_with_another_address_than_its_pf_has_set_gets_that_in_the_
 
 #[test]
 fn one_file_takes_a_bare_node_to_exclusive_mode_with_fourteen_vfs_and_a_second_run_touches_nothing() {
-    let bare = Bare::new();
+    let bare = MachineWithoutVfs::new();
     let machine = &bare.0;
     let dry = bare.apply(WHOLE, "--dry-run").ended(0);
     assert!(dry.stdout.contains("create 7 VFs") && dry.stdout.contains("Nothing was done"), "{dry:?}");
@@ -163,7 +163,7 @@ fn one_file_takes_a_bare_node_to_exclusive_mode_with_fourteen_vfs_and_a_second_r
 
 #[test]
 fn vfs_in_use_are_neither_removed_nor_touched() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, netns) = (machine.vf("eth0", 2), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &netns, json!({}));
     chain.add();
@@ -189,7 +189,7 @@ fn vfs_in_use_are_neither_removed_nor_touched() {
 
 #[test]
 fn what_the_node_itself_does_with_a_vf_is_use() {
-    let bare = Bare::new();
+    let bare = MachineWithoutVfs::new();
     let machine = &bare.0;
     cli::silkrail(&format!("vf create eth0 4 {}", bare.state())).ended(0);
     let uses: [(usize, &str, String); 3] = [
@@ -214,7 +214,7 @@ fn what_the_node_itself_does_with_a_vf_is_use() {
 
 #[test]
 fn a_run_that_was_killed_is_finished_by_the_next() {
-    let bare = Bare::new();
+    let bare = MachineWithoutVfs::new();
     let machine = &bare.0;
     let file = "pfs:\n  - {match: {link: eth1}, vfs: 3}\n";
     bare.apply(file, "").ended(0);
@@ -244,7 +244,7 @@ fn pci_of(pf: &str) -> String {
 
 #[test]
 fn what_is_wrong_is_said_before_anything_is_done() {
-    let bare = Bare::new();
+    let bare = MachineWithoutVfs::new();
     let pf = |text: &str| format!("pfs:\n  - {{match: {{link: eth0}}, {text}}}\n");
     for (file, code, said) in [
         (pf("numvf: 4"), 2, "pfs[0].numvf: unknown key"),
@@ -272,7 +272,7 @@ fn what_is_wrong_is_said_before_anything_is_done() {
 
 #[test]
 fn a_pf_that_the_node_depends_on_is_protected() {
-    let bare = Bare::new();
+    let bare = MachineWithoutVfs::new();
     let node = &bare.0.node;
     node.run_ip("address add 172.16.9.1/24 dev eth0");
     node.run_ip("route add default via 172.16.9.2");
@@ -292,7 +292,7 @@ fn a_pf_that_the_node_depends_on_is_protected() {
 
 #[test]
 fn a_busy_node_gets_its_vfs_and_is_told_to_reboot_for_its_mode() {
-    let bare = Bare::new();
+    let bare = MachineWithoutVfs::new();
     let _pod = bare.0.node.pod("somebody");
     let ran = bare.apply(WHOLE, "").ended(10);
     assert!(ran.stdout.contains("still shared, not exclusive"), "{ran:?}");

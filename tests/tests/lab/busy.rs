@@ -3,29 +3,29 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::{Call, Observe, Pod};
+use testkit::{Call, Observe, TestPod};
 
-use silkrail_tests::machine::{Machine, Simulation, Vf};
+use silkrail_tests::machine::{LabMachine, LabVf, SimulatedSetting};
 
-fn call(machine: &Machine, vf: &Vf, pod: &Pod, settings: Value) -> Call {
+fn call(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: Value) -> Call {
     let mut conf = json!({"deviceID": vf.pci, "ipam": {}});
     conf.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
     machine.plugin("sriov", &conf).pod(pod)
 }
 
 /// So many refusals of each kind, by the VF's own driver.
-fn refusals(machine: &Machine, vf: &Vf, many: [(&str, u32); 3]) -> Vec<Simulation> {
+fn refusals(machine: &LabMachine, vf: &LabVf, many: [(&str, u32); 3]) -> Vec<SimulatedSetting> {
     many.map(|(what, count)| machine.simulate(&vf.pci, &format!("refuse/{what}"), &count.to_string())).into()
 }
 
-fn pf(machine: &Machine, vf: &Vf) -> String {
+fn pf(machine: &LabMachine, vf: &LabVf) -> String {
     let details = machine.node.link(vf.pf).unwrap();
     details["parentdev"].as_str().unwrap().to_owned()
 }
 
 #[test]
 fn a_driver_that_is_resetting_the_vf_is_waited_for() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 0);
     let pf = pf(&machine, &vf);
@@ -53,7 +53,7 @@ fn a_driver_that_is_resetting_the_vf_is_waited_for() {
 
 #[test]
 fn a_vf_that_was_up_at_home_is_waited_for_when_it_is_taken_up_again() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 1), machine.node.pod("a"));
     machine.node.run_ip(&format!("link set {} up", vf.link));
@@ -74,7 +74,7 @@ fn a_vf_that_was_up_at_home_is_waited_for_when_it_is_taken_up_again() {
 
 #[test]
 fn the_former_mac_is_restored_also_by_a_pf_that_is_busy() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 2), machine.node.pod("a"));
     let admin = |mac: &str| machine.node.run_ip(&format!("link set eth0 vf {} mac {mac}", vf.index));
     admin("c2:00:00:00:00:99");
@@ -91,7 +91,7 @@ fn the_former_mac_is_restored_also_by_a_pf_that_is_busy() {
 
 #[test]
 fn invariant_8_a_driver_that_is_busy_for_ever_is_not_waited_for_so_long() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 3), machine.node.pod("a"));
     let call = call(&machine, &vf, &pod, json!({"vlan": 7}));

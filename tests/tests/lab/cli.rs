@@ -7,23 +7,23 @@ use testkit::Observe;
 
 use silkrail_tests::{
     chain::Chain,
-    cli::{self, Ran},
-    machine::Machine,
+    cli::{self, CommandOutput},
+    machine::LabMachine,
 };
 
 fn silkrail(args: &str) -> (Option<i32>, String, String) {
-    let Ran { code, stdout, stderr } = cli::silkrail(args);
+    let CommandOutput { code, stdout, stderr } = cli::silkrail(args);
     (code, stdout, stderr)
 }
 
 /// What `rdma` says; it knows no JSON for this.
-fn system(machine: &Machine) -> String {
+fn system(machine: &LabMachine) -> String {
     machine.node.run("rdma", &["system", "show"])
 }
 
 #[test]
 fn mode_get_says_what_rdma_says() {
-    for machine in [Machine::shared as fn() -> Machine, Machine::exclusive] {
+    for machine in [LabMachine::shared as fn() -> LabMachine, LabMachine::exclusive] {
         let machine = machine();
         let theirs = system(&machine);
         let (code, stdout, _) = silkrail("mode get --json");
@@ -35,7 +35,7 @@ fn mode_get_says_what_rdma_says() {
 
 #[test]
 fn mode_set_applies_and_persists() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let (code, stdout, stderr) = silkrail("mode set exclusive --persist");
     assert_eq!(code, Some(0), "{stdout}{stderr}");
     assert!(system(&machine).starts_with("netns exclusive"));
@@ -48,7 +48,7 @@ fn mode_set_applies_and_persists() {
 
 #[test]
 fn mode_set_explains_who_is_in_the_way() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("somebody");
     let (code, stdout, stderr) = silkrail("mode set exclusive");
     assert_eq!(code, Some(10), "{stdout}{stderr}");
@@ -64,7 +64,7 @@ fn mode_set_explains_who_is_in_the_way() {
 
 #[test]
 fn pods_shows_who_has_which_device() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let named = "IgnoreUnknown=true;K8S_POD_NAMESPACE=train;K8S_POD_NAME=job-0;K8S_POD_UID=91ab";

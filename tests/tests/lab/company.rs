@@ -1,16 +1,16 @@
 //! The networks of `conf/` in a pod that has a network already.
 
 use serde_json::{Value, json};
-use testkit::{Call, Observe, Pod};
+use testkit::{Call, Observe, TestPod};
 
 use silkrail_tests::{
-    cluster::Cluster,
-    conf::{self, Network},
-    machine::{Machine, rdma_devices},
+    cluster::ClusterNetwork,
+    conf::{self, NetworkConf},
+    machine::{LabMachine, rdma_devices},
 };
 
 /// The calls of a network's plugins, with what differs from machine to machine.
-fn calls(machine: &Machine, network: &Value, device: &str) -> Vec<Call> {
+fn calls(machine: &LabMachine, network: &Value, device: &str) -> Vec<Call> {
     let mut plugins = conf::plugins(network);
     for plugin in &mut plugins {
         match plugin["type"].as_str().unwrap() {
@@ -25,10 +25,10 @@ fn calls(machine: &Machine, network: &Value, device: &str) -> Vec<Call> {
     plugins.iter().map(|plugin| machine.node.plugin(plugin["type"].as_str().unwrap()).conf(plugin)).collect()
 }
 
-fn is_beside_a_cluster_network(machine: &Machine, network: &Value) {
+fn is_beside_a_cluster_network(machine: &LabMachine, network: &Value) {
     let vf = machine.vf("eth1", 2);
     let (pod, far) = (machine.node.pod("a"), machine.node.pod("far"));
-    let cluster = Cluster::of(&pod, &far);
+    let cluster = ClusterNetwork::of(&pod, &far);
     let mut result = Value::Null;
     let calls = calls(machine, network, &vf.pci).into_iter().map(|call| call.pod(&pod));
     let calls: Vec<Call> = calls.collect();
@@ -51,8 +51,8 @@ fn is_beside_a_cluster_network(machine: &Machine, network: &Value) {
 
 #[test]
 fn invariant_12_every_example_of_shared_mode_is_attached_and_detached_beside_a_cluster_network() {
-    let machine = Machine::shared();
-    let is_shared = |network: &Network| network.path.parent().unwrap().ends_with("shared");
+    let machine = LabMachine::shared();
+    let is_shared = |network: &NetworkConf| network.path.parent().unwrap().ends_with("shared");
     let examples: Vec<_> = conf::networks().into_iter().filter(is_shared).collect();
     assert!(examples.len() >= 4, "{examples:?}");
     examples.iter().for_each(|example| is_beside_a_cluster_network(&machine, &example.network));
@@ -60,15 +60,15 @@ fn invariant_12_every_example_of_shared_mode_is_attached_and_detached_beside_a_c
 
 #[test]
 fn invariant_12_every_other_example_is_attached_and_detached_beside_a_cluster_network() {
-    let machine = Machine::exclusive();
-    let is_shared = |network: &Network| network.path.parent().unwrap().ends_with("shared");
+    let machine = LabMachine::exclusive();
+    let is_shared = |network: &NetworkConf| network.path.parent().unwrap().ends_with("shared");
     let examples: Vec<_> = conf::networks().into_iter().filter(|network| !is_shared(network)).collect();
     assert!(examples.len() >= 2, "{examples:?}");
     examples.iter().for_each(|example| is_beside_a_cluster_network(&machine, &example.network));
 }
 
 /// The names of the links of a pod, as software sees them that takes the first.
-fn order(pod: &Pod) -> Vec<String> {
+fn order(pod: &TestPod) -> Vec<String> {
     let mut links = pod.links();
     links.sort_by_key(|link| link["ifindex"].as_u64());
     links.iter().map(|link| link["ifname"].as_str().unwrap().to_owned()).collect()
@@ -77,7 +77,7 @@ fn order(pod: &Pod) -> Vec<String> {
 /// The lab's kernel refuses an index in the pod that a link of the node has.
 #[test]
 fn a_link_comes_after_those_that_the_pod_has_though_the_node_has_the_indexes() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let before = machine.node.snapshot();
     let pod = machine.node.pod("a");
     let calls = ["eth0", "net1", "net2"].map(|name| {
@@ -108,7 +108,7 @@ fn a_link_comes_after_those_that_the_pod_has_though_the_node_has_the_indexes() {
 
 #[test]
 fn a_vfs_link_comes_after_those_that_the_pod_has_and_is_itself_again_at_home() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 1);
     let index = || machine.node.link(&vf.link).unwrap()["ifindex"].as_u64().unwrap();

@@ -3,7 +3,7 @@
 use serde_json::json;
 use silkrail_tests::{
     containerd::Containerd,
-    machine::{Machine, PFS},
+    machine::{LabMachine, PFS},
 };
 use testkit::{Binaries, Observe, wait_until};
 
@@ -12,7 +12,7 @@ const VERSION: &str = "1.1.0";
 
 #[test]
 fn a_full_pool_leaves_the_runtime_ready_and_says_in_the_pods_event_what_to_do() {
-    let machine = Machine::bare();
+    let machine = LabMachine::bare();
     // A PF whose VFs were taken away has none for a moment.
     wait_until("the PFs have a carrier", || PFS.iter().all(|pf| has_carrier(&machine, pf)));
     let before = machine.node.snapshot();
@@ -47,7 +47,7 @@ fn a_full_pool_leaves_the_runtime_ready_and_says_in_the_pods_event_what_to_do() 
     machine.node.snapshot().assert_is(&before);
 }
 
-fn has_carrier(machine: &Machine, link: &str) -> bool {
+fn has_carrier(machine: &LabMachine, link: &str) -> bool {
     let link = machine.node.link(link).unwrap();
     link["flags"].as_array().unwrap().iter().any(|flag| flag == "LOWER_UP")
 }

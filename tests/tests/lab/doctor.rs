@@ -16,22 +16,22 @@ use std::{
 use serde_json::{Value, json};
 use silkrail_tests::{
     chain::Chain,
-    cli::{self, Ran},
-    machine::Machine,
-    rxe::{Program, Rxe},
+    cli::{self, CommandOutput},
+    machine::LabMachine,
+    rxe::{Rxe, RxeProgram},
 };
 use testkit::{Observe, wait_until};
 
 /// A machine with all that a healthy one has.
-struct Patient<'a> {
-    machine: &'a Machine,
+struct HealthyMachine<'a> {
+    machine: &'a LabMachine,
     dir: tempfile::TempDir,
     /// What a healthy one comes to, with infos.
     healthy: Vec<String>,
 }
 
-impl<'a> Patient<'a> {
-    fn new(machine: &'a Machine) -> Self {
+impl<'a> HealthyMachine<'a> {
+    fn new(machine: &'a LabMachine) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let cni = dir.path().join("cni");
         fs::create_dir(&cni).unwrap();
@@ -57,7 +57,7 @@ impl<'a> Patient<'a> {
         self.dir.path().join("cni")
     }
 
-    fn doctor(&self, args: &str) -> Ran {
+    fn doctor(&self, args: &str) -> CommandOutput {
         let state = self.machine.node.state_dir();
         cli::silkrail(&format!(
             "doctor --state-dir {} --cni-bin {} {args}",
@@ -117,8 +117,8 @@ fn chmod(path: impl AsRef<Path>, mode: u32) {
 
 #[test]
 fn faults_of_a_machine_in_shared_mode_are_named_one_by_one() {
-    let machine = Machine::shared();
-    let patient = Patient::new(&machine);
+    let machine = LabMachine::shared();
+    let patient = HealthyMachine::new(&machine);
     let severe = patient.healthy.iter().find(|finding| !finding.starts_with("info"));
     assert_eq!(severe, None, "a healthy machine has neither error nor warning");
     links(&patient);
@@ -133,7 +133,7 @@ fn faults_of_a_machine_in_shared_mode_are_named_one_by_one() {
     patient.is_healthy();
 }
 
-fn links(patient: &Patient<'_>) {
+fn links(patient: &HealthyMachine<'_>) {
     let (machine, ip) = (patient.machine, |args: &str| patient.machine.node.run_ip(args));
     let active = || {
         wait_until("the port is active", || {
@@ -190,7 +190,7 @@ fn links(patient: &Patient<'_>) {
     patient.has(&["warning lossless-differs eth0, eth1"], || (), || drop(classes));
 }
 
-fn vfs(patient: &Patient<'_>) {
+fn vfs(patient: &HealthyMachine<'_>) {
     let vf = patient.machine.vf("eth0", 4);
     let driver = "/sys/bus/pci/drivers/igbvf";
     let expected = format!("error vf-without-driver {}", vf.pci);
@@ -222,7 +222,7 @@ fn vfs(patient: &Patient<'_>) {
     );
 }
 
-fn node_file(patient: &Patient<'_>) {
+fn node_file(patient: &HealthyMachine<'_>) {
     let file = "/etc/silkrail/node.yaml";
     let pf = fs::read_link("/sys/class/net/eth0/device").unwrap();
     let pf = pf.file_name().unwrap().to_str().unwrap();
@@ -237,7 +237,7 @@ fn node_file(patient: &Patient<'_>) {
     patient.has(&["error rdma-mode-not-as-configured rdma-mode"], || write(file, exclusive), || remove(file));
 }
 
-fn mode_files(patient: &Patient<'_>) {
+fn mode_files(patient: &HealthyMachine<'_>) {
     let (ours, other) = ("/etc/modprobe.d/ib_core.conf", "/etc/modprobe.d/zz-other.conf");
     let (shared, exclusive) = ("options ib_core netns_mode=1\n", "options ib_core netns_mode=0\n");
     patient.has(&[&format!("warning rdma-mode-duplicate {ours}")], || write(ours, &shared.repeat(2)), || ());
@@ -257,7 +257,7 @@ fn mode_files(patient: &Patient<'_>) {
     );
 }
 
-fn device_nodes(patient: &Patient<'_>) {
+fn device_nodes(patient: &HealthyMachine<'_>) {
     let run = |program: &str, args: &[&str]| drop(patient.machine.node.run(program, args));
     let (cm, aside, uverbs) = ("/dev/infiniband/rdma_cm", "/dev/infiniband/aside", "/dev/infiniband/uverbs1");
     let away = |path: &str| fs::rename(path, aside).unwrap();
@@ -285,7 +285,7 @@ fn device_nodes(patient: &Patient<'_>) {
     );
 }
 
-fn plugins(patient: &Patient<'_>) {
+fn plugins(patient: &HealthyMachine<'_>) {
     let cni = patient.cni();
     let (sriov, executable) = (cni.join("sriov"), patient.dir.path().join("silkrail-cni"));
     let again = || {
@@ -323,7 +323,7 @@ fn plugins(patient: &Patient<'_>) {
     });
 }
 
-fn pools_and_sockets(patient: &Patient<'_>) {
+fn pools_and_sockets(patient: &HealthyMachine<'_>) {
     let (a, b) = ("/etc/silkrail/pools.d/a.yaml", "/etc/silkrail/pools.d/b.yaml");
     let pool = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderIPPool\nmetadata: {name: rail0}\n\
                 spec: {subnet: 172.81.0.0/16, ips: [172.81.0.100-172.81.0.120]}\n";
@@ -357,7 +357,7 @@ fn pools_and_sockets(patient: &Patient<'_>) {
     );
 }
 
-fn leftovers(patient: &Patient<'_>) {
+fn leftovers(patient: &HealthyMachine<'_>) {
     let machine = patient.machine;
     let pod = machine.node.pod("gone");
     let macvlan = machine.plugin("macvlan", &json!({"master": "eth0"})).pod(&pod);
@@ -397,13 +397,13 @@ fn leftovers(patient: &Patient<'_>) {
     );
 }
 
-fn processes(patient: &Patient<'_>) {
+fn processes(patient: &HealthyMachine<'_>) {
     // A runtime's name and limit.
     let runtime = patient.dir.path().join("containerd");
     fs::copy("/bin/sleep", &runtime).unwrap();
     let mut command = Command::new("prlimit");
     command.args(["--memlock=65536:65536", "--"]).arg(&runtime).arg("600").arg0("prlimit");
-    let program = Program::spawn(&mut command);
+    let program = RxeProgram::spawn(&mut command);
     let comm = format!("/proc/{}/comm", program.pid());
     wait_until("it runs", || read(&comm).trim() == "containerd");
     let expected = format!("warning memlock-limited containerd ({})", program.pid());
@@ -434,10 +434,10 @@ fn processes(patient: &Patient<'_>) {
 
 #[test]
 fn faults_of_a_machine_in_exclusive_mode_are_named_one_by_one() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     write("/etc/modprobe.d/ib_core.conf", "options ib_core netns_mode=0\n");
     {
-        let patient = Patient::new(&machine);
+        let patient = HealthyMachine::new(&machine);
         let severe = patient.healthy.iter().find(|finding| !finding.starts_with("info"));
         assert_eq!(severe, None, "a healthy machine has neither error nor warning");
 
@@ -482,7 +482,7 @@ fn faults_of_a_machine_in_exclusive_mode_are_named_one_by_one() {
         );
     }
     let rxe = Rxe::on(machine);
-    let patient = Patient::new(&rxe.machine);
+    let patient = HealthyMachine::new(&rxe.machine);
     assert!(
         patient.healthy.contains(&"error exclusive-cannot-move rxe0".to_owned()),
         "{:?}",

@@ -7,15 +7,15 @@ use testkit::{Answer, Call, Observe, wait_until};
 
 use silkrail_tests::{
     chain::Chain,
-    machine::{Machine, Vf},
-    trace::Trace,
+    machine::{LabMachine, LabVf},
+    trace::StraceRun,
 };
 
 /// How often ADD and DEL of the chain asked for the PF's VFs, and told it something about one.
-fn asked_and_told(machine: &Machine, vf: &Vf, settings: Value) -> [(usize, usize); 2] {
+fn asked_and_told(machine: &LabMachine, vf: &LabVf, settings: Value) -> [(usize, usize); 2] {
     let pod = machine.node.pod("a");
     let chain = Chain::new(machine, vf, &pod, settings);
-    let (mut add, mut del) = (Trace::new(&machine.node), Trace::new(&machine.node));
+    let (mut add, mut del) = (StraceRun::new(&machine.node), StraceRun::new(&machine.node));
     let result = add.run(chain.sriov(), Call::add).ok();
     add.run(chain.rdma(), |rdma| rdma.with("prevResult", &result).add()).ok();
     del.run(chain.rdma(), Call::del).done();
@@ -28,7 +28,7 @@ fn asked_and_told(machine: &Machine, vf: &Vf, settings: Value) -> [(usize, usize
 
 #[test]
 fn an_add_asks_for_the_pfs_vfs_once_and_a_del_where_it_restores_something() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 0);
     assert_eq!(asked_and_told(&machine, &vf, json!({})), [(1, 0), (0, 0)]);
     assert_eq!(asked_and_told(&machine, &vf, json!({"vlan": 5, "trust": "on"})), [(1, 1), (1, 1)]);
@@ -36,14 +36,14 @@ fn an_add_asks_for_the_pfs_vfs_once_and_a_del_where_it_restores_something() {
 
 #[test]
 fn what_a_vf_has_already_is_not_set_again() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 1);
     let as_it_is = json!({"vlan": 0, "spoofchk": "on", "trust": "off", "min_tx_rate": 0, "max_tx_rate": 0});
     assert_eq!(asked_and_told(&machine, &vf, as_it_is), [(1, 0), (0, 0)]);
 }
 
 /// The netlink system calls of a call, by strace's account.
-fn netlink_calls(machine: &Machine, call: &Call, make: impl FnOnce(&Call)) -> Vec<String> {
+fn netlink_calls(machine: &LabMachine, call: &Call, make: impl FnOnce(&Call)) -> Vec<String> {
     let file = machine.node.state_dir().with_file_name("trace");
     let traced = ["strace", "-fyy", "-etrace=socket,sendto,recvfrom", "-o", file.to_str().unwrap()];
     make(&call.clone().under(&traced));
@@ -61,7 +61,7 @@ fn count(calls: &[String], what: &str) -> usize {
 
 #[test]
 fn rdma_asks_by_one_socket_and_lists_the_devices_once() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 6), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.sriov().add().ok();
@@ -76,7 +76,7 @@ fn rdma_asks_by_one_socket_and_lists_the_devices_once() {
 
 #[test]
 fn who_waits_for_a_device_does_not_list_them_all_again_and_again() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 6), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();
@@ -98,7 +98,7 @@ fn who_waits_for_a_device_does_not_list_them_all_again_and_again() {
 }
 
 /// What a call asks of the kernel: system calls, and bytes of its answers.
-fn cost(machine: &Machine, call: &Call, make: impl FnOnce(&Call) -> Answer) -> (usize, usize, Answer) {
+fn cost(machine: &LabMachine, call: &Call, make: impl FnOnce(&Call) -> Answer) -> (usize, usize, Answer) {
     let file = machine.node.state_dir().with_file_name("calls");
     let answer = make(&call.clone().under(&["strace", "-f", "-o", file.to_str().unwrap()]));
     let text = fs::read_to_string(&file).unwrap();
@@ -109,7 +109,7 @@ fn cost(machine: &Machine, call: &Call, make: impl FnOnce(&Call) -> Answer) -> (
 }
 
 /// What ADD and DEL of a chain cost.
-fn costs(machine: &Machine, vf: &Vf) -> [(usize, usize); 4] {
+fn costs(machine: &LabMachine, vf: &LabVf) -> [(usize, usize); 4] {
     let pod = machine.node.pod("a");
     let chain = Chain::new(machine, vf, &pod, json!({"vlan": 5, "mtu": 1400}));
     let (add, heard, answer) = cost(machine, chain.sriov(), Call::add);
@@ -125,7 +125,7 @@ fn costs(machine: &Machine, vf: &Vf) -> [(usize, usize); 4] {
 
 #[test]
 fn an_add_costs_the_same_with_many_addresses_and_links() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 2);
     let batch = |lines: String| {
         let file = machine.node.state_dir().with_file_name("batch");

@@ -5,14 +5,14 @@ use testkit::Answer;
 
 use silkrail_tests::{
     chain::Chain,
-    machine::{Machine, Vf},
+    machine::{LabMachine, LabVf},
 };
 
 const SETTINGS: fn() -> Value = || json!({"vlan": 321, "trust": "on", "mtu": 1400});
 
 #[test]
 fn invariant_1_sriov_fails_at_every_step_and_leaves_nothing() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 0);
     for step in 1.. {
@@ -32,7 +32,7 @@ fn invariant_1_sriov_fails_at_every_step_and_leaves_nothing() {
 
 #[test]
 fn case_109_sriov_is_killed_at_every_step_and_del_puts_it_right() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 0);
     let add = |chain: &Chain, fault: &str| chain.sriov().clone().fault(fault).add();
     let steps = kill_at_every_step(&machine, &vf, &SETTINGS(), add, |chain| chain.sriov().del().done());
@@ -41,7 +41,7 @@ fn case_109_sriov_is_killed_at_every_step_and_del_puts_it_right() {
 
 #[test]
 fn invariant_1_rdma_is_killed_at_every_step_and_del_puts_it_right() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let vf = machine.vf("eth1", 1);
     let add = |chain: &Chain, fault: &str| {
         let result = chain.sriov().add().ok();
@@ -54,8 +54,8 @@ fn invariant_1_rdma_is_killed_at_every_step_and_del_puts_it_right() {
 /// Kills an ADD at its first step, at its second, and so on; after each, DEL must leave the node as it was.
 /// Returns the first step at which there was nothing left to kill.
 fn kill_at_every_step(
-    machine: &Machine,
-    vf: &Vf,
+    machine: &LabMachine,
+    vf: &LabVf,
     settings: &Value,
     add: impl Fn(&Chain, &str) -> Answer,
     del: impl Fn(&Chain),
@@ -80,7 +80,7 @@ fn kill_at_every_step(
 
 #[test]
 fn invariant_1_a_killed_add_is_put_right_by_the_next_add_of_the_vf() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 1);
     for step in [2, 5, 8, 10] {

@@ -3,15 +3,15 @@
 use std::{collections::BTreeSet, thread};
 
 use serde_json::{Value, json};
-use testkit::{FakeIpam, Observe, Pod, wait_until};
+use testkit::{FakeIpam, Observe, TestPod, wait_until};
 
 use silkrail_tests::{
     chain::Chain,
-    machine::{Machine, Vf, rdma_devices},
+    machine::{LabMachine, LabVf, rdma_devices},
 };
 
 /// Everything `ip` and `rdma` say about the machine, but for what counts up by itself.
-fn facts(machine: &Machine) -> Vec<String> {
+fn facts(machine: &LabMachine) -> Vec<String> {
     let mut facts = Vec::new();
     for mut link in machine.node.links() {
         let link_object = link.as_object_mut().unwrap();
@@ -36,8 +36,8 @@ fn settings(index: usize) -> Value {
     json!({"vlan": 100 + index, "vlanQoS": 3, "spoofchk": "off", "trust": "on", "mtu": 1400})
 }
 
-fn attach(machine: &Machine) -> Vec<(Vf, Pod, Chain)> {
-    let pods: Vec<(Vf, Pod, Chain)> = machine
+fn attach(machine: &LabMachine) -> Vec<(LabVf, TestPod, Chain)> {
+    let pods: Vec<(LabVf, TestPod, Chain)> = machine
         .vfs()
         .into_iter()
         .enumerate()
@@ -55,7 +55,7 @@ fn attach(machine: &Machine) -> Vec<(Vf, Pod, Chain)> {
     pods
 }
 
-fn each_sees_only_its_own(machine: &Machine, pods: &[(Vf, Pod, Chain)]) {
+fn each_sees_only_its_own(machine: &LabMachine, pods: &[(LabVf, TestPod, Chain)]) {
     assert_eq!(machine.rdma_devices(), ["mlx5_0", "mlx5_1"], "the node keeps the PFs' devices only");
     for (index, (vf, pod, _)) in pods.iter().enumerate() {
         assert_eq!(rdma_devices(pod), std::slice::from_ref(&vf.rdma));
@@ -69,7 +69,7 @@ fn each_sees_only_its_own(machine: &Machine, pods: &[(Vf, Pod, Chain)]) {
 
 #[test]
 fn fourteen_vfs_at_once_and_back_in_another_order_and_again() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (before, state) = (facts(&machine), machine.node.snapshot());
     let pods = attach(&machine);
     each_sees_only_its_own(&machine, &pods);
@@ -86,7 +86,7 @@ fn fourteen_vfs_at_once_and_back_in_another_order_and_again() {
 
 #[test]
 fn invariant_2_fourteen_vfs_come_back_when_every_namespace_is_gone_before_the_del() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (before, state) = (facts(&machine), machine.node.snapshot());
     let mut chains = Vec::new();
     for (_, pod, chain) in attach(&machine) {
@@ -106,14 +106,14 @@ fn invariant_2_fourteen_vfs_come_back_when_every_namespace_is_gone_before_the_de
 
 /// Which of fourteen pods have lost their namespaces before their DELs.
 #[derive(Debug, Clone, Copy)]
-enum Gone {
+enum LostNamespaces {
     None,
     All,
     /// Of these the kernel moves the devices home, of the others we do.
     Half,
 }
 
-impl Gone {
+impl LostNamespaces {
     fn is(self, index: usize) -> bool {
         match self {
             Self::None => false,
@@ -124,7 +124,7 @@ impl Gone {
 }
 
 /// DELs of all pods at once, in one of the two orders of a chain.
-fn detach(pods: Vec<(Vf, Pod, Chain)>, rdma_first: bool, gone: Gone) {
+fn detach(pods: Vec<(LabVf, TestPod, Chain)>, rdma_first: bool, gone: LostNamespaces) {
     let mut chains = Vec::new();
     let mut alive = Vec::new();
     for (index, (_, pod, chain)) in pods.into_iter().enumerate() {
@@ -150,11 +150,11 @@ fn detach(pods: Vec<(Vf, Pod, Chain)>, rdma_first: bool, gone: Gone) {
 
 #[test]
 fn invariant_11_fourteen_pods_come_and_go_at_once_and_every_number_is_the_same() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     machine.node.run("modprobe", &["ib_umad"]);
     let before = machine.char_devices();
     assert!(before.values().all(|nodes| nodes.len() == 2), "each has user-space access and MADs: {before:?}");
-    let kinds = [Gone::None, Gone::All, Gone::Half];
+    let kinds = [LostNamespaces::None, LostNamespaces::All, LostNamespaces::Half];
     for round in 0..10 {
         let (rdma_first, gone) = (round % 2 == 0, kinds[round % kinds.len()]);
         let pods = attach(&machine);
@@ -171,7 +171,7 @@ fn invariant_11_fourteen_pods_come_and_go_at_once_and_every_number_is_the_same()
 
 #[test]
 fn invariant_11_pods_that_come_while_others_die_have_their_numbers() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     machine.node.run("modprobe", &["ib_umad"]);
     let before = machine.char_devices();
     let vfs = machine.vfs();
@@ -202,7 +202,7 @@ fn invariant_11_pods_that_come_while_others_die_have_their_numbers() {
 
 /// What differs from before, once the kernel has nothing left to do: the carrier of a VF that was set up
 /// comes by polling.
-fn wait_for(machine: &Machine, before: &[String]) -> String {
+fn wait_for(machine: &LabMachine, before: &[String]) -> String {
     let difference = || {
         let now = facts(machine);
         let lost = before.iter().filter(|fact| !now.contains(fact)).map(|fact| format!("- {fact}\n"));
@@ -217,7 +217,7 @@ fn wait_for(machine: &Machine, before: &[String]) -> String {
 
 #[test]
 fn a_slow_attachment_delays_no_other_of_the_same_pf() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (slow_pod, quick_pod) = (machine.node.pod("slow"), machine.node.pod("quick"));
     let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "172.81.0.5/16"}]}));
     ipam.holds();

@@ -7,16 +7,16 @@ use testkit::Observe;
 
 use silkrail_tests::{
     chain::Chain,
-    cli::{Ran, silkrail},
-    machine::{Machine, rdma_devices},
+    cli::{CommandOutput, silkrail},
+    machine::{LabMachine, rdma_devices},
 };
 
-fn gc(machine: &Machine, args: &str) -> Ran {
+fn gc(machine: &LabMachine, args: &str) -> CommandOutput {
     silkrail(&format!("gc --state-dir {} {args}", machine.node.state_dir().display()))
 }
 
 /// What of the findings has this state, as `what object`.
-fn with_state(machine: &Machine, args: &str, state: &str) -> Vec<String> {
+fn with_state(machine: &LabMachine, args: &str, state: &str) -> Vec<String> {
     let found = gc(machine, &format!("{args} --json")).ended(0).json();
     let of = |finding: &Value| {
         format!("{} {}", finding["what"].as_str().unwrap(), finding["object"].as_str().unwrap())
@@ -24,13 +24,13 @@ fn with_state(machine: &Machine, args: &str, state: &str) -> Vec<String> {
     found.as_array().unwrap().iter().filter(|finding| finding["state"] == state).map(of).collect()
 }
 
-fn lose_journals(machine: &Machine) {
+fn lose_journals(machine: &LabMachine) {
     fs::remove_dir_all(machine.node.state_dir().join("attachments")).unwrap();
 }
 
 #[test]
 fn a_chain_whose_pod_died_without_a_del_is_taken_back() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     Chain::new(&machine, &vf, &pod, json!({"vlan": 321, "trust": "on", "mtu": 1400})).add();
@@ -49,7 +49,7 @@ fn a_chain_whose_pod_died_without_a_del_is_taken_back() {
 
 #[test]
 fn a_chain_whose_pod_lives_is_not_touched() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 1), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 321}));
     let result = chain.add();
@@ -63,7 +63,7 @@ fn a_chain_whose_pod_lives_is_not_touched() {
 
 #[test]
 fn invariant_1_adds_that_were_killed_are_taken_back_though_the_pod_lives() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth1", 0);
     for step in [1, 3, 6, 9] {
@@ -91,7 +91,7 @@ fn invariant_1_adds_that_were_killed_are_taken_back_though_the_pod_lives() {
 
 #[test]
 fn claims_without_a_journal_go_with_their_namespace_and_not_before() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 2), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();
@@ -112,7 +112,7 @@ fn claims_without_a_journal_go_with_their_namespace_and_not_before() {
 
 #[test]
 fn gc_of_the_plugins_releases_claims_without_a_journal() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 1), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();
@@ -141,7 +141,7 @@ fn gc_of_the_plugins_releases_claims_without_a_journal() {
 
 #[test]
 fn status_of_sriov_wants_any_vf_or_the_one_that_is_named() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     machine.plugin("sriov", &json!({})).status().done();
     let vf = machine.vf("eth0", 0);
     machine.plugin("sriov", &json!({"deviceID": vf.pci})).status().done();

@@ -6,9 +6,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use testkit::{Call, FakeIpam, Observe, Pod};
+use testkit::{Call, FakeIpam, Observe, TestPod};
 
-use silkrail_tests::machine::{Machine, Vf};
+use silkrail_tests::machine::{LabMachine, LabVf};
 
 /// Where the Go plugins keep their state. The lab's root directory is a throw-away copy.
 pub(crate) const GO_STATE: &str = "/var/lib/cni";
@@ -25,7 +25,7 @@ pub(crate) struct GoPod {
 impl GoPod {
     /// Attaches a pod as the Go plugins do: settings on the PF, the VF's link and RDMA device into the pod, their
     /// files. `settings` are those of the configuration.
-    pub(crate) fn attach(machine: &Machine, vf: &Vf, pod: &Pod, settings: &Value) -> Self {
+    pub(crate) fn attach(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: &Value) -> Self {
         let this = Self::new(machine, vf, pod);
         let noted = noted(machine, vf, settings);
         configure(machine, vf, settings);
@@ -38,7 +38,7 @@ impl GoPod {
     }
 
     /// The calls and the files of a pod that is not attached.
-    pub(crate) fn new(machine: &Machine, vf: &Vf, pod: &Pod) -> Self {
+    pub(crate) fn new(machine: &LabMachine, vf: &LabVf, pod: &TestPod) -> Self {
         let container = format!("go-{}-{}", vf.pf, vf.index);
         let ipam = FakeIpam::install(&machine.node, "fake");
         let conf = json!({"deviceID": vf.pci, "ipam": {"type": "fake"}});
@@ -87,7 +87,7 @@ impl Drop for GoPod {
 }
 
 /// The Go rdma plugin's file.
-pub(crate) fn moved(vf: &Vf) -> Value {
+pub(crate) fn moved(vf: &LabVf) -> Value {
     json!({
         "version": "1.0", "deviceID": vf.pci,
         "sandboxRdmaDevName": vf.rdma, "containerRdmaDevName": vf.rdma
@@ -95,7 +95,7 @@ pub(crate) fn moved(vf: &Vf) -> Value {
 }
 
 /// The Go sriov plugin's file: the effective configuration, and the VF before.
-pub(crate) fn noted(machine: &Machine, vf: &Vf, settings: &Value) -> Value {
+pub(crate) fn noted(machine: &LabMachine, vf: &LabVf, settings: &Value) -> Value {
     let (info, link) = (machine.vf_info(vf), machine.node.link(&vf.link).unwrap());
     let mut file = json!({
         "cniVersion": "1.0.0", "name": "rail0", "type": "sriov",
@@ -115,7 +115,7 @@ pub(crate) fn noted(machine: &Machine, vf: &Vf, settings: &Value) -> Value {
 }
 
 /// What the Go plugin tells the PF.
-fn configure(machine: &Machine, vf: &Vf, settings: &Value) {
+fn configure(machine: &LabMachine, vf: &LabVf, settings: &Value) {
     let set = |what: String| machine.node.run_ip(&format!("link set {} vf {} {what}", vf.pf, vf.index));
     if let Some(vlan) = settings["vlan"].as_u64() {
         set(format!("vlan {vlan} qos {}", settings["vlanQoS"].as_u64().unwrap_or_default()));
@@ -133,7 +133,7 @@ fn configure(machine: &Machine, vf: &Vf, settings: &Value) {
 }
 
 /// Link and RDMA device into the pod.
-fn carry(machine: &Machine, vf: &Vf, pod: &Pod, settings: &Value) {
+fn carry(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: &Value) {
     let netns = pod.path().to_str().unwrap();
     machine.node.run_ip(&format!("link set {} down", vf.link));
     machine.node.run_ip(&format!("link set {} netns {netns}", vf.link));
@@ -150,7 +150,7 @@ fn carry(machine: &Machine, vf: &Vf, pod: &Pod, settings: &Value) {
 }
 
 /// Makes a file older than the machine's boot.
-pub(crate) fn age(machine: &Machine, file: &Path) {
+pub(crate) fn age(machine: &LabMachine, file: &Path) {
     machine.node.run("touch", &["-d", "2001-01-01", file.to_str().unwrap()]);
 }
 

@@ -3,12 +3,12 @@
 use std::{fmt::Write as _, fs};
 
 use serde_json::json;
-use testkit::{Observe, Pod, Snapshot, wait_until};
+use testkit::{Observe, Snapshot, TestPod, wait_until};
 
 use silkrail_tests::{
     chain::Chain,
-    hostile::{ANY_LINK, End, FUNCTION, RDMA_DEVICE, Trick, Whose},
-    machine::{Machine, Vf},
+    hostile::{ANY_LINK, FUNCTION, HostileAction, NetnsOwner, PodEnd, RDMA_DEVICE},
+    machine::{LabMachine, LabVf},
 };
 
 /// What the tools tell of a link beside `ip`.
@@ -31,7 +31,7 @@ fn in_sysfs(link: &str) -> String {
 }
 
 /// A pod's link as a pod sees it, without what each pod gets anew.
-fn in_pod(pod: &Pod) -> String {
+fn in_pod(pod: &TestPod) -> String {
     let mut link = pod.link("net1").unwrap();
     let link_object = link.as_object_mut().unwrap();
     link_object.retain(|key, _| !["ifindex", "operstate"].contains(&key.as_str()));
@@ -50,18 +50,18 @@ fn differing(what: &str, now: &str, before: &str) -> String {
 }
 
 /// A pod that plays tricks, and what of them lasts.
-struct Play {
-    machine: Machine,
-    vf: Vf,
-    whose: Whose,
-    end: End,
+struct HostilePod {
+    machine: LabMachine,
+    vf: LabVf,
+    whose: NetnsOwner,
+    end: PodEnd,
     /// A pod's link before any of it.
     pristine: String,
 }
 
-impl Play {
-    fn new(index: usize, whose: Whose, end: End) -> Self {
-        let machine = Machine::exclusive();
+impl HostilePod {
+    fn new(index: usize, whose: NetnsOwner, end: PodEnd) -> Self {
+        let machine = LabMachine::exclusive();
         let vf = machine.vf("eth1", index);
         let mut play = Self { machine, vf, whose, end, pristine: String::new() };
         play.begin_anew();
@@ -97,11 +97,11 @@ impl Play {
     ///
     /// # Errors
     /// That the kernel did not let the pod play it.
-    fn lasting(&self, trick: &Trick) -> Result<String, String> {
+    fn lasting(&self, trick: &HostileAction) -> Result<String, String> {
         let (before, driver_before) = self.at_home();
         let pod = match self.whose {
-            Whose::Machines => self.machine.node.pod("hostile"),
-            Whose::Own => self.machine.node.pod_in_a_user_namespace("hostile"),
+            NetnsOwner::Machines => self.machine.node.pod("hostile"),
+            NetnsOwner::Own => self.machine.node.pod_in_a_user_namespace("hostile"),
         };
         let chain = Chain::new(&self.machine, &self.vf, &pod, json!({}));
         chain.add();
@@ -109,11 +109,11 @@ impl Play {
         let mut wrong = played.as_ref().err().map(|why| format!("  {why}\n")).unwrap_or_default();
         let refused = wrong.clone();
         match self.end {
-            End::DelFirst => {
+            PodEnd::DelFirst => {
                 wrong += &deleted(&chain);
                 drop((played, pod));
             }
-            End::DiesFirst => {
+            PodEnd::DiesFirst => {
                 pod.end();
                 // What holds its namespaces, or others that it made, lives on.
                 if !trick.holds() {
@@ -154,7 +154,7 @@ impl Play {
         let tricks = [ANY_LINK, FUNCTION, RDMA_DEVICE].concat();
         for trick in tricks.iter().step_by(every) {
             let wrong = match self.lasting(trick) {
-                Err(_) if self.whose == Whose::Own => continue,
+                Err(_) if self.whose == NetnsOwner::Own => continue,
                 Err(wrong) | Ok(wrong) => wrong,
             };
             played += 1;
@@ -181,17 +181,17 @@ const SAMPLE: usize = 4;
 
 #[test]
 fn invariant_1_nothing_that_a_pod_does_to_its_vf_lasts() {
-    let played = Play::new(5, Whose::Machines, End::DelFirst).all(1);
+    let played = HostilePod::new(5, NetnsOwner::Machines, PodEnd::DelFirst).all(1);
     assert!(played >= 40, "{played}");
 }
 
 #[test]
 fn invariant_1_nothing_that_a_dead_pod_did_to_its_vf_lasts() {
-    Play::new(6, Whose::Machines, End::DiesFirst).all(SAMPLE);
+    HostilePod::new(6, NetnsOwner::Machines, PodEnd::DiesFirst).all(SAMPLE);
 }
 
 #[test]
 fn invariant_1_nothing_that_a_pod_with_a_user_namespace_does_to_its_vf_lasts() {
-    let played = Play::new(4, Whose::Own, End::DelFirst).all(SAMPLE);
+    let played = HostilePod::new(4, NetnsOwner::Own, PodEnd::DelFirst).all(SAMPLE);
     assert!(played * SAMPLE >= 30, "the kernel let it do too little: {played}");
 }

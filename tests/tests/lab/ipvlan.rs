@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::{FakeIpam, Observe};
 
-use silkrail_tests::machine::Machine;
+use silkrail_tests::machine::LabMachine;
 
 fn linkinfo(link: &Value) -> (&Value, &Value) {
     (&link["linkinfo"]["info_kind"], &link["linkinfo"]["info_data"]["mode"])
@@ -11,7 +11,7 @@ fn linkinfo(link: &Value) -> (&Value, &Value) {
 
 #[test]
 fn case_057_the_modes_are_the_kernels() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     for (settings, mode) in [
         (json!({}), "l2"),
@@ -33,7 +33,7 @@ fn case_057_the_modes_are_the_kernels() {
 
 #[test]
 fn case_058_add_check_del_and_the_masters_mac() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let before = machine.node.snapshot();
     let pod = machine.node.pod("a");
     let call = machine.plugin("ipvlan", &json!({"master": "eth0"})).pod(&pod);
@@ -49,7 +49,7 @@ fn case_058_add_check_del_and_the_masters_mac() {
 
 #[test]
 fn case_059_in_a_chain_it_takes_the_addresses_and_the_interface_before_it() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let prev = json!({
         "cniVersion": "1.1.0",
@@ -68,7 +68,7 @@ fn case_059_in_a_chain_it_takes_the_addresses_and_the_interface_before_it() {
 
 #[test]
 fn case_060_a_chain_with_two_interfaces_needs_a_master() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let prev = json!({
         "cniVersion": "1.1.0",
@@ -82,7 +82,7 @@ fn case_060_a_chain_with_two_interfaces_needs_a_master() {
 
 #[test]
 fn case_061_without_any_address_nothing_is_made() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let call = machine.plugin("ipvlan", &json!({"master": "eth0", "ipam": {}})).pod(&pod);
     call.add().error(7).says(&["ipam"]);
@@ -91,7 +91,7 @@ fn case_061_without_any_address_nothing_is_made() {
 
 #[test]
 fn case_062_without_a_master_the_default_route_says_which() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     machine.node.run_ip("address add 10.77.0.1/24 dev eth1");
     machine.node.run_ip("route add default via 10.77.0.254 dev eth1");
@@ -104,7 +104,7 @@ fn case_062_without_a_master_the_default_route_says_which() {
 
 #[test]
 fn case_063_and_064_del_needs_no_master() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
     let call = machine.plugin("ipvlan", &json!({"ipam": {"type": "fake"}})).delegates_in(ipam.dir());
@@ -117,7 +117,7 @@ fn case_063_and_064_del_needs_no_master() {
 
 #[test]
 fn case_065_an_mtu_above_the_masters_is_refused() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let call = machine.plugin("ipvlan", &json!({"master": "eth0", "mtu": 9000})).pod(&pod);
     call.add().error(7).says(&["invalid MTU 9000", "1500"]);
@@ -126,7 +126,7 @@ fn case_065_an_mtu_above_the_masters_is_refused() {
 
 #[test]
 fn case_066_a_macvlan_on_the_same_master_is_named() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
     let macvlan = machine.plugin("macvlan", &json!({"master": "eth0"})).pod(&first).container("first");
     macvlan.add().ok();
@@ -139,7 +139,7 @@ fn case_066_a_macvlan_on_the_same_master_is_named() {
 
 #[test]
 fn case_066_an_ipvlan_on_the_same_master_is_named() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
     let ipvlan = machine.plugin("ipvlan", &json!({"master": "eth0"})).pod(&first).container("first");
     ipvlan.add().ok();
@@ -152,7 +152,7 @@ fn case_066_an_ipvlan_on_the_same_master_is_named() {
 
 #[test]
 fn case_054_a_master_of_infiniband_is_refused_with_the_plugin_to_use() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     machine.node.run("modprobe", &["tun"]);
     // TUNSETIFF with IFF_TAP | IFF_NO_PI, TUNSETLINK with ARPHRD_INFINIBAND, TUNSETPERSIST.
@@ -176,7 +176,7 @@ fn case_054_a_master_of_infiniband_is_refused_with_the_plugin_to_use() {
 
 #[test]
 fn invariant_1_ipvlan_fails_or_is_killed_at_every_step_and_leaves_nothing() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let before = machine.node.snapshot();
     let call = machine.plugin("ipvlan", &json!({"master": "eth0"})).pod(&pod);
@@ -209,7 +209,7 @@ fn a_kernel_that_does_not_know_ipvlan_is_told_with_the_remedy() {
         }
     }
 
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let call = machine.plugin("ipvlan", &json!({"master": "eth0"})).pod(&pod);
     let before = machine.node.snapshot();

@@ -1,18 +1,18 @@
 //! `sriov` with `rdmaIsolation`: the link and the RDMA device of a VF by one process.
 
 use serde_json::{Value, json};
-use testkit::{Call, Observe, Pod, wait_until};
+use testkit::{Call, Observe, TestPod, wait_until};
 
-use silkrail_tests::machine::{Machine, Vf, rdma_devices};
+use silkrail_tests::machine::{LabMachine, LabVf, rdma_devices};
 
-fn sriov(machine: &Machine, vf: &Vf, pod: &Pod, settings: &Value) -> Call {
+fn sriov(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: &Value) -> Call {
     let mut conf = json!({"deviceID": vf.pci, "rdmaIsolation": true});
     conf.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
     machine.plugin("sriov", &conf).pod(pod)
 }
 
 /// The pod map's one entry, as it tells of the RDMA device.
-fn entry(machine: &Machine) -> Value {
+fn entry(machine: &LabMachine) -> Value {
     let map = machine.node.state_dir().join("podmap/v1");
     let file = std::fs::read_dir(map).unwrap().next().unwrap().unwrap().path();
     serde_json::from_str::<Value>(&std::fs::read_to_string(file).unwrap()).unwrap()["rdma"].clone()
@@ -20,7 +20,7 @@ fn entry(machine: &Machine) -> Value {
 
 #[test]
 fn a_pod_gets_link_and_rdma_device_and_both_come_home() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (before, numbers) = (machine.node.snapshot(), machine.char_devices());
     let vf = machine.vf("eth0", 3);
     for ends in [false, true] {
@@ -50,7 +50,7 @@ fn a_pod_gets_link_and_rdma_device_and_both_come_home() {
 
 #[test]
 fn invariant_1_isolation_fails_or_is_killed_at_every_step_and_leaves_nothing() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth1", 3);
     for fault in ["error", "kill"] {
@@ -74,7 +74,7 @@ fn invariant_1_isolation_fails_or_is_killed_at_every_step_and_leaves_nothing() {
 
 #[test]
 fn check_tells_of_an_rdma_device_that_has_left_the_pod() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 4), machine.node.pod("a"));
     let sriov = sriov(&machine, &vf, &pod, &json!({}));
     let result = sriov.add().ok();
@@ -88,7 +88,7 @@ fn check_tells_of_an_rdma_device_that_has_left_the_pod() {
 
 #[test]
 fn invariant_9_sriov_does_not_take_a_requirement_that_it_does_not_see_to() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 5), machine.node.pod("a"));
     let alone = |rdma: Value| {
         sriov(&machine, &vf, &pod, &json!({"rdmaIsolation": false, "rdma": rdma})).add().error(7)
@@ -100,7 +100,7 @@ fn invariant_9_sriov_does_not_take_a_requirement_that_it_does_not_see_to() {
 
 #[test]
 fn who_isolates_needs_no_rdma_plugin_and_may_have_none() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 5), machine.node.pod("a"));
     let sriov = sriov(&machine, &vf, &pod, &json!({}));
@@ -116,7 +116,7 @@ fn who_isolates_needs_no_rdma_plugin_and_may_have_none() {
 
 #[test]
 fn in_shared_mode_isolation_is_refused_before_anything_is_touched() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let before = machine.node.snapshot();
     let sriov = sriov(&machine, &vf, &pod, &json!({}));
@@ -127,7 +127,7 @@ fn in_shared_mode_isolation_is_refused_before_anything_is_touched() {
 
 #[test]
 fn a_gc_takes_back_what_was_isolated() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth1", 5), machine.node.pod("a"));
     let sriov = sriov(&machine, &vf, &pod, &json!({}));

@@ -8,11 +8,11 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use testkit::{Observe, Pod, wait_until};
+use testkit::{Observe, TestPod, wait_until};
 
 use silkrail_tests::{
     chain::Chain,
-    machine::{Machine, Vf, pool, rdma_devices},
+    machine::{LabMachine, LabVf, pool, rdma_devices},
 };
 
 /// What a pod may have changed on its VF, and what its configuration did.
@@ -31,7 +31,7 @@ fn one_address() -> Value {
 }
 
 /// Has a process keep a namespace alive until it is killed, or, should a test have failed, for a minute.
-fn hold(machine: &Machine, pod: &Pod) -> std::process::Child {
+fn hold(machine: &LabMachine, pod: &TestPod) -> std::process::Child {
     let child = pod.command("sleep").arg("60").spawn().unwrap();
     let of = |path: String| machine.node.run("stat", &["-Lc", "%i", &path]);
     let inside = of(pod.path().display().to_string());
@@ -39,13 +39,13 @@ fn hold(machine: &Machine, pod: &Pod) -> std::process::Child {
     child
 }
 
-fn vlan(machine: &Machine, vf: &Vf) -> Value {
+fn vlan(machine: &LabMachine, vf: &LabVf) -> Value {
     machine.vf_info(vf)["vlan_list"][0]["vlan"].clone()
 }
 
 #[test]
 fn invariant_2_del_waits_until_the_kernel_has_returned_the_device() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 5}));
@@ -65,7 +65,7 @@ fn invariant_2_del_waits_until_the_kernel_has_returned_the_device() {
 
 #[test]
 fn invariant_2_a_chain_is_taken_back_in_any_order_and_more_than_once() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 1), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, everything());
@@ -82,7 +82,7 @@ fn invariant_2_a_chain_is_taken_back_in_any_order_and_more_than_once() {
 
 #[test]
 fn invariant_3_a_late_del_of_the_chain_touches_neither_vf_nor_address_nor_rdma_device() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, first, second) = (machine.vf("eth0", 2), machine.node.pod("a"), machine.node.pod("b"));
     let old = Chain::new(&machine, &vf, &first, everything()).container("old");
@@ -116,14 +116,14 @@ fn invariant_3_a_late_del_of_the_chain_touches_neither_vf_nor_address_nor_rdma_d
     machine.node.snapshot().assert_is(&before);
 }
 
-fn journals(machine: &Machine) -> Vec<(PathBuf, Vec<u8>)> {
+fn journals(machine: &LabMachine) -> Vec<(PathBuf, Vec<u8>)> {
     let dir = fs::read_dir(machine.node.state_dir().join("attachments")).unwrap();
     dir.map(|entry| entry.unwrap().path()).map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
 #[test]
 fn invariant_1_a_vf_whose_del_never_ran_is_as_before_when_the_next_pod_gets_it() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, first, second) = (machine.vf("eth1", 2), machine.node.pod("a"), machine.node.pod("b"));
     let (link, info) = (machine.node.link(&vf.link).unwrap(), machine.vf_info(&vf));
@@ -154,7 +154,7 @@ fn invariant_1_a_vf_whose_del_never_ran_is_as_before_when_the_next_pod_gets_it()
 
 #[test]
 fn invariant_1_a_vf_that_was_given_an_address_at_home_loses_it() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth1", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
@@ -170,7 +170,7 @@ fn invariant_1_a_vf_that_was_given_an_address_at_home_loses_it() {
 
 #[test]
 fn invariant_2_a_vf_that_was_made_anew_under_a_pod_is_given_to_the_next_after_del() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, first, second) = (machine.vf("eth1", 3), machine.node.pod("a"), machine.node.pod("b"));
     let old = Chain::new(&machine, &vf, &first, everything()).container("old");
     old.add();
@@ -190,7 +190,7 @@ fn invariant_2_a_vf_that_was_made_anew_under_a_pod_is_given_to_the_next_after_de
 
 #[test]
 fn a_pf_that_is_down_keeps_no_pod_from_coming_and_going() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 3), machine.node.pod("a"));
     machine.node.run_ip("link set eth0 down");
     let before = machine.node.snapshot();
@@ -213,13 +213,13 @@ fn a_pf_that_is_down_keeps_no_pod_from_coming_and_going() {
 }
 
 /// A VF without its driver, which it gets again when this value goes.
-struct Unbound<'a> {
-    machine: &'a Machine,
-    vf: Vf,
+struct UnboundVf<'a> {
+    machine: &'a LabMachine,
+    vf: LabVf,
 }
 
-impl<'a> Unbound<'a> {
-    fn from(machine: &'a Machine, vf: &Vf) -> Self {
+impl<'a> UnboundVf<'a> {
+    fn from(machine: &'a LabMachine, vf: &LabVf) -> Self {
         fs::write("/sys/bus/pci/drivers/igbvf/unbind", &vf.pci).unwrap();
         Self { machine, vf: vf.clone() }
     }
@@ -241,7 +241,7 @@ impl<'a> Unbound<'a> {
     }
 }
 
-impl Drop for Unbound<'_> {
+impl Drop for UnboundVf<'_> {
     fn drop(&mut self) {
         let _ = fs::write(self.file("driver_override"), "\n");
         let _ = fs::write(self.file("driver/unbind"), &self.vf.pci);
@@ -252,20 +252,20 @@ impl Drop for Unbound<'_> {
 }
 
 /// What a VF is like but for its permanent address, which igbvf makes anew whenever it is bound.
-fn facts(machine: &Machine, vf: &Vf) -> Vec<Value> {
+fn facts(machine: &LabMachine, vf: &LabVf) -> Vec<Value> {
     let link = machine.node.link(&vf.link).unwrap();
     vec![link["address"].clone(), link["mtu"].clone(), link["flags"].clone(), machine.vf_info(vf)]
 }
 
 #[test]
 fn invariant_2_a_driver_that_was_bound_anew_under_a_pod_is_no_obstacle() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 4), machine.node.pod("a"));
     let before = facts(&machine, &vf);
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 10, "trust": "on", "mtu": 1400}));
     for _ in 0..2 {
         chain.add();
-        Unbound::from(&machine, &vf).bind();
+        UnboundVf::from(&machine, &vf).bind();
         assert_eq!(pod.link("net1"), None);
         chain.del();
         assert_eq!(facts(&machine, &vf), before);
@@ -276,11 +276,11 @@ fn invariant_2_a_driver_that_was_bound_anew_under_a_pod_is_no_obstacle() {
 
 #[test]
 fn invariant_2_a_vf_without_a_driver_is_no_obstacle_to_del_and_refused_by_add_with_the_remedy() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 5), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 10}));
     chain.add();
-    let unbound = Unbound::from(&machine, &vf);
+    let unbound = UnboundVf::from(&machine, &vf);
     let began = Instant::now();
     chain.del();
     assert!(began.elapsed() < Duration::from_secs(5), "there is nothing to wait for: {:?}", began.elapsed());
@@ -297,7 +297,7 @@ fn invariant_2_a_vf_without_a_driver_is_no_obstacle_to_del_and_refused_by_add_wi
 
 #[test]
 fn invariant_1_an_rdma_device_that_the_pod_renamed_comes_home_under_its_name() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth1", 4);
     for ends in [false, true] {
@@ -318,7 +318,7 @@ fn invariant_1_an_rdma_device_that_the_pod_renamed_comes_home_under_its_name() {
 
 #[test]
 fn invariant_1_an_rdma_device_to_which_the_pod_gave_no_name_of_a_file_comes_home_under_its_name() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth1", 4);
     for (name, ends) in
@@ -353,11 +353,11 @@ fn invariant_1_an_rdma_device_to_which_the_pod_gave_no_name_of_a_file_comes_home
 
 #[test]
 fn invariant_2_an_rdma_device_that_was_registered_anew_under_another_name_is_no_obstacle() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 5), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();
-    Unbound::from(&machine, &vf).bind();
+    UnboundVf::from(&machine, &vf).bind();
     // A new device may get another name, by the kernel or by udev.
     machine.node.run("rdma", &["dev", "set", &vf.rdma, "name", "roce7"]);
     let began = Instant::now();
@@ -374,7 +374,7 @@ fn invariant_2_an_rdma_device_that_was_registered_anew_under_another_name_is_no_
 
 #[test]
 fn invariant_2_an_rdma_device_that_is_home_already_is_no_obstacle() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth1", 1), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
@@ -390,7 +390,7 @@ fn invariant_2_an_rdma_device_that_is_home_already_is_no_obstacle() {
 
 #[test]
 fn a_vf_whose_link_is_in_a_namespace_of_somebody_else_is_refused_after_a_while() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod, other) = (machine.vf("eth0", 6), machine.node.pod("a"), machine.node.pod("other"));
     machine.node.run_ip(&format!("link set {} netns {}", vf.link, other.path().display()));
     let before = machine.node.snapshot();
@@ -404,9 +404,9 @@ fn a_vf_whose_link_is_in_a_namespace_of_somebody_else_is_refused_after_a_while()
 
 #[test]
 fn case_106_a_vf_in_user_space_has_settings_and_addresses_and_is_taken_back_at_once() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
-    let unbound = Unbound::from(&machine, &vf);
+    let unbound = UnboundVf::from(&machine, &vf);
     unbound.bind_to("uio_pci_generic");
     let before = machine.node.snapshot();
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 12}));

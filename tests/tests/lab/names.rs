@@ -3,11 +3,11 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use serde_json::{Value, json};
-use testkit::{Call, Observe, Pod, wait_until};
+use testkit::{Call, Observe, TestPod, wait_until};
 
-use silkrail_tests::machine::{Machine, Vf};
+use silkrail_tests::machine::{LabMachine, LabVf};
 
-fn call(machine: &Machine, vf: &Vf, pod: &Pod) -> Call {
+fn call(machine: &LabMachine, vf: &LabVf, pod: &TestPod) -> Call {
     machine.plugin("sriov", &json!({"deviceID": vf.pci, "ipam": {}})).pod(pod)
 }
 
@@ -37,18 +37,18 @@ fn tricks(home: &str) -> Vec<Vec<String>> {
 }
 
 /// Has the pod do it.
-fn play(pod: &Pod, trick: &[String]) {
+fn play(pod: &TestPod, trick: &[String]) {
     pod.run("sh", &["-c", &format!("ip -batch - <<'EOF'\n{}\nEOF", trick.join("\n"))]);
 }
 
 /// A machine with a link that has the altname `other`.
-fn machine_with_an_altname() -> Machine {
-    let machine = Machine::exclusive();
+fn machine_with_an_altname() -> LabMachine {
+    let machine = LabMachine::exclusive();
     machine.node.run_ip("link property add dev eth0 altname other");
     machine
 }
 
-fn without_the_altname(machine: &Machine) {
+fn without_the_altname(machine: &LabMachine) {
     machine.node.run_ip("link property del dev eth0 altname other");
 }
 
@@ -89,7 +89,7 @@ fn no_name_that_a_dead_pod_gave_its_vf_stays_on_it() {
 
 #[test]
 fn names_of_any_bytes_are_names() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 2);
     for dies in [false, true] {
@@ -118,7 +118,7 @@ fn names_of_any_bytes_are_names() {
 
 #[test]
 fn a_name_that_a_pod_without_a_del_left_on_a_vf_keeps_nobody_from_getting_it() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 3);
     let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
@@ -137,7 +137,7 @@ fn a_name_that_a_pod_without_a_del_left_on_a_vf_keeps_nobody_from_getting_it() {
 
 #[test]
 fn an_altname_of_the_nodes_that_is_taken_in_the_pod_stays_at_home() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 4);
     for altname in ["cluster0", "rail-of-the-node"] {
         machine.node.run_ip(&format!("link property add dev {} altname {altname}", vf.link));
@@ -158,7 +158,7 @@ fn an_altname_of_the_nodes_that_is_taken_in_the_pod_stays_at_home() {
 
 #[test]
 fn a_vf_that_lost_its_name_at_home_can_be_given_to_a_pod() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 5), machine.node.pod("a"));
     let rename = |from: &[u8], to: &[u8]| {
@@ -178,7 +178,7 @@ fn a_vf_that_lost_its_name_at_home_can_be_given_to_a_pod() {
 
 #[test]
 fn an_altname_in_the_pod_that_is_the_new_links_name_is_refused_by_name() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 6), machine.node.pod("a"));
     pod.run_ip("link add cluster0 type dummy");
     pod.run_ip("link property add dev cluster0 altname net1");

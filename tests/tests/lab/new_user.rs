@@ -10,8 +10,8 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use silkrail_tests::{cli, conf, machine::Machine};
-use testkit::{Binaries, Observe, Pod};
+use silkrail_tests::{cli, conf, machine::LabMachine};
+use testkit::{Binaries, Observe, TestPod};
 
 /// What `hack/build` leaves, of the executables that were built for this test.
 fn dist() -> tempfile::TempDir {
@@ -52,7 +52,7 @@ fn shell(command: &str) -> String {
 }
 
 /// Calls the plugins of a network as a runtime does: those of the node, with what Multus adds.
-fn call(verb: &str, network: &Value, pci: &str, pod: &Pod) -> Value {
+fn call(verb: &str, network: &Value, pci: &str, pod: &TestPod) -> Value {
     let mut plugins = network["plugins"].as_array().unwrap().clone();
     if verb == "DEL" {
         plugins.reverse();
@@ -91,9 +91,9 @@ fn call(verb: &str, network: &Value, pci: &str, pod: &Pod) -> Value {
 }
 
 /// The machine as it was, whatever became of the test.
-struct Clean;
+struct MachineReset;
 
-impl Drop for Clean {
+impl Drop for MachineReset {
     fn drop(&mut self) {
         for dir in [
             "/opt/cni",
@@ -116,8 +116,8 @@ impl Drop for Clean {
 
 #[test]
 fn from_an_empty_machine_to_a_working_chain_by_the_readme_alone() {
-    let machine = Machine::bare();
-    let _clean = Clean;
+    let machine = LabMachine::bare();
+    let _clean = MachineReset;
     for dir in [
         "/opt/cni/bin",
         "/etc/cni/net.d",

@@ -13,21 +13,21 @@ use testkit::{Observe, wait_until};
 
 use silkrail_tests::{
     chain::Chain,
-    machine::{Machine, Vf},
+    machine::{LabMachine, LabVf},
 };
 
 /// What is locked by whoever moves an RDMA device.
 const LOCK: &str = "/sys/bus/pci/drivers_probe";
 
 /// A machine whose devices have all kinds of numbers.
-fn machine() -> Machine {
-    let machine = Machine::exclusive();
+fn machine() -> LabMachine {
+    let machine = LabMachine::exclusive();
     machine.node.run("modprobe", &["ib_umad"]);
     assert!(machine.char_devices().values().all(|names| names.len() == 2), "{:?}", machine.char_devices());
     machine
 }
 
-fn of(machine: &Machine, vf: &Vf) -> Vec<String> {
+fn of(machine: &LabMachine, vf: &LabVf) -> Vec<String> {
     machine.char_devices()[&vf.pci].clone()
 }
 
@@ -36,25 +36,25 @@ fn exists(name: &str) -> bool {
 }
 
 /// All VFs anew, with numbers in order.
-fn anew(machine: &Machine) {
+fn anew(machine: &LabMachine) {
     machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
     machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
 }
 
 /// A VF without its driver, which it gets again when this value goes.
-struct Unbound<'a> {
-    machine: &'a Machine,
-    vf: Vf,
+struct UnboundDriver<'a> {
+    machine: &'a LabMachine,
+    vf: LabVf,
 }
 
-impl<'a> Unbound<'a> {
-    fn from(machine: &'a Machine, vf: &Vf) -> Self {
+impl<'a> UnboundDriver<'a> {
+    fn from(machine: &'a LabMachine, vf: &LabVf) -> Self {
         fs::write("/sys/bus/pci/drivers/igbvf/unbind", &vf.pci).unwrap();
         Self { machine, vf: vf.clone() }
     }
 }
 
-impl Drop for Unbound<'_> {
+impl Drop for UnboundDriver<'_> {
     fn drop(&mut self) {
         let _ = fs::write("/sys/bus/pci/drivers/igbvf/bind", &self.vf.pci);
         let home = || self.machine.vf(self.vf.pf, self.vf.index);
@@ -137,7 +137,7 @@ fn invariant_11_who_moves_a_device_waits_for_those_that_the_kernel_brings_home_h
     let _slow = vfs.each_ref().map(|vf| machine.simulate(&vf.pci, "slow_enable_ms", "1500"));
     let [a, b, c] = pods;
     drop((a, b));
-    let gave_up = |vf: &Vf| of(&machine, vf).is_empty();
+    let gave_up = |vf: &LabVf| of(&machine, vf).is_empty();
     wait_until("one of them has given its numbers up", || vfs[..2].iter().any(gave_up));
     chains[2].del();
     assert_eq!(machine.char_devices(), before, "it moved while the kernel moved another");
@@ -154,7 +154,7 @@ fn invariant_11_a_device_that_would_lose_its_numbers_is_not_moved() {
     let (lower, vf, pod) = (machine.vf("eth0", 1), machine.vf("eth0", 3), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.sriov().add().ok();
-    let unbound = Unbound::from(&machine, &lower);
+    let unbound = UnboundDriver::from(&machine, &lower);
     let refusal = chain.rdma().with("prevResult", &result).add().error(100);
     refusal.says(&[&vf.rdma, &before[&vf.pci][0], &before[&lower.pci][0], "lowest numbers that are free"]);
     assert!(refusal.details.contains("bind it again"), "{refusal:?}");
@@ -169,7 +169,7 @@ fn invariant_11_a_device_that_would_lose_its_numbers_is_not_moved() {
 
 /// Somebody reads a device's counters, which takes so long that a move of it cannot end meanwhile: it has given its
 /// numbers up and has no others yet.
-fn reads_counters(machine: &Machine, vf: &Vf) -> Child {
+fn reads_counters(machine: &LabMachine, vf: &LabVf) -> Child {
     let port = format!("{}/1", vf.rdma);
     let reader = machine.node.command("rdma").args(["statistic", "show", "link", &port]).spawn().unwrap();
     thread::sleep(Duration::from_millis(300));
@@ -223,7 +223,7 @@ fn invariant_11_numbers_that_changed_under_a_pod_are_told_by_check_and_by_its_de
     let result = chain.add();
     chain.check(&result);
     let before = of(&machine, &vf);
-    let unbound = Unbound::from(&machine, &lower);
+    let unbound = UnboundDriver::from(&machine, &lower);
     // `rdma` takes names of namespaces only. It asks nobody.
     machine.node.run_ip("netns attach home 1");
     std::os::unix::fs::symlink(pod.path(), "/run/netns/pod").unwrap();
@@ -374,7 +374,7 @@ fn invariant_9_a_pod_that_requires_rdma_does_not_start_without_an_active_port_or
 }
 
 /// The GIDs of a device that is in a pod.
-fn pod_gids(pod: &testkit::Pod, vf: &Vf) -> Vec<String> {
+fn pod_gids(pod: &testkit::TestPod, vf: &LabVf) -> Vec<String> {
     let read = format!("mount -t sysfs none /mnt && cat /mnt/class/infiniband/{}/ports/1/gids/*", vf.rdma);
     let netns = format!("--net={}", pod.path().display());
     let shown =

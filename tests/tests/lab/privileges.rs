@@ -5,14 +5,14 @@ use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 use serde_json::json;
 use testkit::{Call, Observe};
 
-use silkrail_tests::{chain::Chain, machine::Machine};
+use silkrail_tests::{chain::Chain, machine::LabMachine};
 
 /// Runs calls with nothing but these capabilities.
 const ENOUGH: [&str; 3] = ["setpriv", "--bounding-set", "-all,+net_admin,+sys_admin"];
 
 #[test]
 fn the_chain_needs_two_capabilities_and_nobody_else_may_look_at_its_claims() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let settings =
@@ -37,7 +37,7 @@ fn the_chain_needs_two_capabilities_and_nobody_else_may_look_at_its_claims() {
 
 #[test]
 fn the_chain_talks_to_the_kernel_only_and_opens_no_device() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 5}));
     let file = machine.node.state_dir().with_file_name("calls");
@@ -66,7 +66,7 @@ fn the_chain_talks_to_the_kernel_only_and_opens_no_device() {
 
 #[test]
 fn whoever_looks_needs_no_privilege() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();

@@ -5,11 +5,11 @@ use testkit::Observe;
 
 use silkrail_tests::{
     chain::Chain,
-    machine::{Machine, rdma_devices},
+    machine::{LabMachine, rdma_devices},
 };
 
 /// A result as `sriov` would give it.
-fn prev(pod: &testkit::Pod) -> Value {
+fn prev(pod: &testkit::TestPod) -> Value {
     json!({
         "cniVersion": "1.1.0",
         "interfaces": [{"name": "net1", "sandbox": pod.path()}],
@@ -19,7 +19,7 @@ fn prev(pod: &testkit::Pod) -> Value {
 
 #[test]
 fn case_067_exactly_one_device_moves_and_the_result_is_passed_on() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let others: Vec<_> = machine.rdma_devices().into_iter().filter(|name| *name != vf.rdma).collect();
@@ -35,7 +35,7 @@ fn case_067_exactly_one_device_moves_and_the_result_is_passed_on() {
 
 #[test]
 fn case_068_an_auxiliary_device_that_is_not_there_is_named() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let pod = machine.node.pod("a");
     let call =
         machine.plugin("rdma", &json!({"deviceID": "mlx5_core.sf.6", "prevResult": prev(&pod)})).pod(&pod);
@@ -44,7 +44,7 @@ fn case_068_an_auxiliary_device_that_is_not_there_is_named() {
 
 #[test]
 fn case_069_without_a_chain_before_it_nothing_moves() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let call = machine.plugin("rdma", &json!({"deviceID": vf.pci})).pod(&pod);
     call.add().error(7).says(&["plugin chain"]);
@@ -54,7 +54,7 @@ fn case_069_without_a_chain_before_it_nothing_moves() {
 
 #[test]
 fn case_070_in_shared_mode_it_refuses_and_leaves_nothing() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let call = machine.plugin("rdma", &json!({"deviceID": vf.pci, "prevResult": prev(&pod)})).pod(&pod);
     let refusal = call.add().error(100);
@@ -65,7 +65,7 @@ fn case_070_in_shared_mode_it_refuses_and_leaves_nothing() {
 
 #[test]
 fn case_071_a_function_without_an_rdma_device_is_named_with_its_driver() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let pod = machine.node.pod("a");
     let bridge =
         machine.node.run("sh", &["-c", "basename $(dirname $(readlink -f /sys/class/net/eth0/device))"]);
@@ -77,7 +77,7 @@ fn case_071_a_function_without_an_rdma_device_is_named_with_its_driver() {
 
 #[test]
 fn case_072_a_function_with_two_devices_gives_both_and_gets_both_back() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 1);
     let _twin = machine.simulate(&vf.pci, "twins", "1");
     let before = machine.node.snapshot();
@@ -100,7 +100,7 @@ fn case_072_a_function_with_two_devices_gives_both_and_gets_both_back() {
 
 #[test]
 fn case_073_without_a_device_id_the_pods_interface_says_which() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 0), machine.node.pod("a"));
     let sriov = machine.plugin("sriov", &json!({"deviceID": vf.pci, "cniVersion": "0.4.0"})).pod(&pod);
     let result = sriov.add().ok();
@@ -116,7 +116,7 @@ fn case_073_without_a_device_id_the_pods_interface_says_which() {
 
 #[test]
 fn case_075_del_without_state_moves_nothing_and_succeeds() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let before = machine.node.snapshot();
     let call = machine.plugin("rdma", &json!({"deviceID": vf.pci}));
@@ -127,7 +127,7 @@ fn case_075_del_without_state_moves_nothing_and_succeeds() {
 
 #[test]
 fn case_076_del_without_a_namespace_path_brings_the_device_home() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
@@ -140,7 +140,7 @@ fn case_076_del_without_a_namespace_path_brings_the_device_home() {
 
 #[test]
 fn case_077_del_after_the_namespace_is_gone_sees_the_device_home() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
@@ -155,7 +155,7 @@ fn case_077_del_after_the_namespace_is_gone_sees_the_device_home() {
 
 #[test]
 fn case_078_a_move_that_fails_leaves_nothing_and_names_the_driver() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 2), machine.node.pod("a"));
     {
@@ -169,7 +169,7 @@ fn case_078_a_move_that_fails_leaves_nothing_and_names_the_driver() {
 
 #[test]
 fn case_079_check_fails_when_the_device_is_not_in_the_pod() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.add();
@@ -183,7 +183,7 @@ fn case_079_check_fails_when_the_device_is_not_in_the_pod() {
 
 #[test]
 fn check_takes_how_to_log_from_the_configuration() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.add();
@@ -194,7 +194,7 @@ fn check_takes_how_to_log_from_the_configuration() {
 
 #[test]
 fn invariant_6_a_second_add_is_refused_and_changes_nothing() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 100}));
     let result = chain.add();
@@ -207,7 +207,7 @@ fn invariant_6_a_second_add_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_pod_map_entry_that_cannot_be_read_is_set_aside_and_the_pod_starts() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.sriov().add().ok();
@@ -225,14 +225,14 @@ fn a_pod_map_entry_that_cannot_be_read_is_set_aside_and_the_pod_starts() {
 
 #[test]
 fn case_082_status_in_shared_mode_is_50_with_the_remedy() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let refusal = machine.plugin("rdma", &json!({})).status().error(50);
     assert!(refusal.details.contains("silkrail mode set exclusive --persist"), "{refusal:?}");
 }
 
 #[test]
 fn the_pod_reads_the_counters_of_its_own_device() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 3), machine.node.pod("a"));
     let _counter = machine.simulate(&vf.pci, "counters/rx_write_requests", "4711");
     let chain = Chain::new(&machine, &vf, &pod, json!({}));

@@ -3,16 +3,16 @@
 use std::fs;
 
 use serde_json::json;
-use silkrail_tests::{chain::Chain, cli, machine::Machine};
+use silkrail_tests::{chain::Chain, cli, machine::LabMachine};
 use testkit::Observe;
 
-fn recover(machine: &Machine, args: &str) -> cli::Ran {
+fn recover(machine: &LabMachine, args: &str) -> cli::CommandOutput {
     cli::silkrail(&format!("recover {args} --state-dir {}", machine.node.state_dir().display()))
 }
 
 #[test]
 fn a_function_that_does_not_work_is_brought_back_by_what_is_gentlest() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let vf = machine.vf("eth0", 1);
     let state = || machine.node.link(&vf.link).unwrap();
     machine.node.run_ip(&format!("link set {} down", vf.link));
@@ -44,7 +44,7 @@ fn a_function_that_does_not_work_is_brought_back_by_what_is_gentlest() {
 
 #[test]
 fn what_is_in_use_is_not_recovered() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, netns) = (machine.vf("eth0", 2), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &netns, json!({}));
     let result = chain.add();
@@ -58,7 +58,7 @@ fn what_is_in_use_is_not_recovered() {
 
 #[test]
 fn settings_are_set_and_given_back() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let thresh = || machine.node.run("sysctl", &["-n", "net.ipv4.neigh.default.gc_thresh1"]);
     let before = thresh();
     cli::silkrail("tune check").ended(6);

@@ -9,12 +9,12 @@ use ::rdma::{
     resource::{self, CmIdState, PortSpace, QpState, QpType, ResourceCounts, ResourceOwner, SrqType},
 };
 use serde_json::{Value, json};
-use silkrail_tests::rxe::{ADDRESS, DEVICE, Program, Rxe};
+use silkrail_tests::rxe::{ADDRESS, DEVICE, Rxe, RxeProgram};
 use sysfs::Sysfs;
 use testkit::{Observe, wait_until};
 
 /// Who made what a program made.
-fn owner_of(program: &Program) -> ResourceOwner {
+fn owner_of(program: &RxeProgram) -> ResourceOwner {
     ResourceOwner::Process(program.pid())
 }
 
@@ -179,7 +179,7 @@ fn a_shared_receive_queue_tells_its_queue_pairs() {
 fn a_listener_tells_its_address() {
     let rxe = Rxe::new();
     rxe.machine.node.run("modprobe", &["rdma_ucm"]);
-    let server = Program::start("rping", &["-s", "-a", ADDRESS, "-p", "9999"]);
+    let server = RxeProgram::start("rping", &["-s", "-a", ADDRESS, "-p", "9999"]);
     let mut socket = open();
     // The address is also of the card's own device; which of the two listens is the kernel's choice.
     let mut found = Vec::new();

@@ -3,9 +3,9 @@
 use std::{fs, time::Instant};
 
 use serde_json::{Value, json};
-use testkit::{Answer, Call, Observe, Pod, TestNode};
+use testkit::{Answer, Call, Observe, TestNode, TestPod};
 
-use silkrail_tests::machine::{Machine, gids, rdma_devices};
+use silkrail_tests::machine::{LabMachine, gids, rdma_devices};
 
 const REQUIRE: fn() -> Value = || json!({"require": true, "timeoutMs": 5000});
 
@@ -25,7 +25,7 @@ fn entry(node: &TestNode) -> Value {
 
 /// An ADD that requires RDMA; the pod's address is a GID when it returns.
 fn address_is_a_gid(plugin: &str, master: &str, device: &str) {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let call = machine.plugin(plugin, &json!({"master": master, "rdma": REQUIRE()})).pod(&pod);
     let result = call.add().ok();
@@ -85,7 +85,7 @@ fn on_a_bond_the_gid_is_the_active_members() {
 
 #[test]
 fn both_families_are_gids() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let pools = json!([
         {"name": "four", "subnet": "172.81.0.0/16", "ips": ["172.81.0.100-172.81.0.120"]},
@@ -105,7 +105,7 @@ fn both_families_are_gids() {
 
 #[test]
 fn invariant_9_a_gid_that_comes_late_is_waited_for() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let _late = machine.simulate(&function("eth0"), "gid_delay_ms", "700");
     let call = machine.plugin("macvlan", &json!({"master": "eth0", "rdma": REQUIRE()})).pod(&pod);
@@ -118,7 +118,7 @@ fn invariant_9_a_gid_that_comes_late_is_waited_for() {
 
 #[test]
 fn invariant_9_a_gid_that_never_comes_fails_the_add_and_leaves_nothing() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let before = machine.node.snapshot();
     {
@@ -134,7 +134,7 @@ fn invariant_9_a_gid_that_never_comes_fails_the_add_and_leaves_nothing() {
 
 #[test]
 fn invariant_8_the_wait_for_a_gid_is_one_of_the_calls_waits() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let before = machine.node.snapshot();
     {
@@ -152,7 +152,7 @@ fn invariant_8_the_wait_for_a_gid_is_one_of_the_calls_waits() {
 
 #[test]
 fn invariant_9_without_an_rdma_device_a_pod_that_requires_one_does_not_start() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     machine.node.run_ip("link add plain type dummy");
     machine.node.run_ip("link set plain up");
@@ -168,7 +168,7 @@ fn invariant_9_without_an_rdma_device_a_pod_that_requires_one_does_not_start() {
 
 #[test]
 fn invariant_9_in_exclusive_mode_a_pod_that_requires_rdma_does_not_start() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let pod = machine.node.pod("a");
     let before = machine.node.snapshot();
     let conf = |rdma: Value| machine.plugin("macvlan", &json!({"master": "eth0", "rdma": rdma})).pod(&pod);
@@ -180,8 +180,8 @@ fn invariant_9_in_exclusive_mode_a_pod_that_requires_rdma_does_not_start() {
 
 #[test]
 fn two_macvlan_pods_of_the_seed_reach_each_other() {
-    let machine = Machine::shared();
-    let pods: Vec<Pod> = ["a", "b"].map(|name| machine.node.pod(name)).into();
+    let machine = LabMachine::shared();
+    let pods: Vec<TestPod> = ["a", "b"].map(|name| machine.node.pod(name)).into();
     let calls: Vec<_> = pods
         .iter()
         .zip(["one", "two"])
@@ -216,7 +216,7 @@ fn sleeps(effort: &[String]) -> usize {
 
 #[test]
 fn with_link_in_container_no_device_of_the_node_is_taken_for_the_pods() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     // A link of the pod with the name and the index of the node's that has a device.
     let index = machine.node.link("eth0").unwrap()["ifindex"].clone();
@@ -231,26 +231,26 @@ fn with_link_in_container_no_device_of_the_node_is_taken_for_the_pods() {
 }
 
 /// Something in place of a file or directory of sysfs, for as long as this value lives.
-struct Pretence<'a> {
-    machine: &'a Machine,
+struct SysfsOverride<'a> {
+    machine: &'a LabMachine,
     path: String,
 }
 
-impl<'a> Pretence<'a> {
-    fn new(machine: &'a Machine, path: &str, with: &str) -> Self {
+impl<'a> SysfsOverride<'a> {
+    fn new(machine: &'a LabMachine, path: &str, with: &str) -> Self {
         machine.node.run("mount", &["--bind", with, path]);
         Self { machine, path: path.to_owned() }
     }
 }
 
-impl Drop for Pretence<'_> {
+impl Drop for SysfsOverride<'_> {
     fn drop(&mut self) {
         self.machine.node.run("umount", &[&self.path]);
     }
 }
 
 /// A card of this kind does not wait for a GID, and refuses at once where one is required.
-fn no_gid_is_waited_for(machine: &Machine, because: &str) {
+fn no_gid_is_waited_for(machine: &LabMachine, because: &str) {
     let pod = machine.node.pod("a");
     let _refuse = machine.simulate(&function("eth0"), "gid_refuse", "Y");
     let call = |rdma: Value| machine.plugin("macvlan", &json!({"master": "eth0", "rdma": rdma})).pod(&pod);
@@ -266,7 +266,7 @@ fn no_gid_is_waited_for(machine: &Machine, because: &str) {
 
 #[test]
 fn on_a_card_without_roce_v2_a_gid_is_not_waited_for_and_one_that_is_required_refused_at_once() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let (types, kind) = ("/run/types", "/run/node_type");
     fs::create_dir_all(types).unwrap();
     for index in 0..256 {
@@ -274,15 +274,15 @@ fn on_a_card_without_roce_v2_a_gid_is_not_waited_for_and_one_that_is_required_re
     }
     fs::write(kind, "4: RNIC\n").unwrap();
     let device = "/sys/class/infiniband/mlx5_0";
-    let _types = Pretence::new(&machine, &format!("{device}/ports/1/gid_attrs/types"), types);
+    let _types = SysfsOverride::new(&machine, &format!("{device}/ports/1/gid_attrs/types"), types);
     no_gid_is_waited_for(&machine, "version 1 of RoCE");
-    let _kind = Pretence::new(&machine, &format!("{device}/node_type"), kind);
+    let _kind = SysfsOverride::new(&machine, &format!("{device}/node_type"), kind);
     no_gid_is_waited_for(&machine, "iWARP");
 }
 
 #[test]
 fn an_adds_effort_does_not_grow_with_the_nodes_rdma_ports_and_links() {
-    let efforts = |machine: &Machine| {
+    let efforts = |machine: &LabMachine| {
         ["plain", "eth0", "bond0"].map(|master| {
             let pod = machine.node.pod("a");
             // Above whatever the node has: which index is free is not what this is about.
@@ -293,7 +293,7 @@ fn an_adds_effort_does_not_grow_with_the_nodes_rdma_ports_and_links() {
             effort
         })
     };
-    let furnish = |machine: &Machine| {
+    let furnish = |machine: &LabMachine| {
         machine.node.run_ip("link add plain type dummy");
         machine.node.run_ip("link add bond0 type bond mode active-backup miimon 100");
         machine.node.run_ip("link set eth1 down");
@@ -305,19 +305,19 @@ fn an_adds_effort_does_not_grow_with_the_nodes_rdma_ports_and_links() {
             fs::read_to_string("/sys/class/net/bond0/operstate").unwrap().trim() == "up"
         });
     };
-    let clear = |machine: &Machine| {
+    let clear = |machine: &LabMachine| {
         machine.node.run_ip("link del bond0");
         machine.node.run_ip("link del plain");
         machine.node.run_ip("link set eth1 up");
     };
     let few = {
-        let machine = Machine::bare();
+        let machine = LabMachine::bare();
         furnish(&machine);
         let few = efforts(&machine);
         clear(&machine);
         few
     };
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     for number in 0..200 {
         machine.node.run_ip(&format!("link add other{number} type dummy"));
     }

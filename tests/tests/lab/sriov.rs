@@ -3,15 +3,15 @@
 use std::{fs, thread, time::Duration};
 
 use serde_json::{Value, json};
-use testkit::{Call, FakeIpam, Observe, Pod, wait_until};
+use testkit::{Call, FakeIpam, Observe, TestPod, wait_until};
 
 use silkrail_tests::{
     chain::Chain,
-    machine::{Machine, Vf},
+    machine::{LabMachine, LabVf},
 };
 
 /// A call for a VF and a pod, by default without addresses.
-fn call(machine: &Machine, vf: &Vf, pod: &Pod, settings: Value) -> Call {
+fn call(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: Value) -> Call {
     let mut conf = json!({"deviceID": vf.pci, "ipam": {}});
     conf.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
     machine.plugin("sriov", &conf).pod(pod)
@@ -19,7 +19,7 @@ fn call(machine: &Machine, vf: &Vf, pod: &Pod, settings: Value) -> Call {
 
 #[test]
 fn case_084_what_is_no_vf_is_refused() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let before = machine.node.snapshot();
     let with = |device: &str| call(&machine, &vf, &pod, json!({"deviceID": device})).add();
@@ -41,7 +41,7 @@ fn case_084_what_is_no_vf_is_refused() {
 
 #[test]
 fn multus_may_give_the_device_in_runtime_config() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let call = call(&machine, &vf, &pod, json!({"deviceID": "", "runtimeConfig": {"deviceID": vf.pci}}));
     call.add().ok();
@@ -51,7 +51,7 @@ fn multus_may_give_the_device_in_runtime_config() {
 
 #[test]
 fn case_091_the_mtu_is_the_vfs_own_and_comes_back() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 1), machine.node.pod("a"));
     machine.node.run_ip(&format!("link set {} mtu 3333", vf.link));
     let call = call(&machine, &vf, &pod, json!({}));
@@ -66,7 +66,7 @@ fn case_091_the_mtu_is_the_vfs_own_and_comes_back() {
 
 #[test]
 fn case_092_the_result_has_the_effective_address_and_the_function() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 2), machine.node.pod("a"));
     let call = call(&machine, &vf, &pod, json!({}));
     let result = call.add().ok();
@@ -78,7 +78,7 @@ fn case_092_the_result_has_the_effective_address_and_the_function() {
 
 #[test]
 fn case_093_a_vf_in_use_is_refused_and_one_of_a_dead_pod_is_taken_over() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 0);
     let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
@@ -102,7 +102,7 @@ fn case_093_a_vf_in_use_is_refused_and_one_of_a_dead_pod_is_taken_over() {
 
 #[test]
 fn a_claim_that_cannot_be_understood_is_set_aside_and_every_one_is_kept() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let dir = machine.node.state_dir().join("vf");
     fs::create_dir_all(&dir).unwrap();
@@ -119,7 +119,7 @@ fn a_claim_that_cannot_be_understood_is_set_aside_and_every_one_is_kept() {
 
 #[test]
 fn case_094_of_two_adds_at_once_one_wins() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 3);
     let pods = [machine.node.pod("a"), machine.node.pod("b")];
@@ -145,7 +145,7 @@ fn case_094_of_two_adds_at_once_one_wins() {
 
 #[test]
 fn case_095_a_slow_del_does_not_spoil_the_next_pod() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 4);
     let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
     let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
@@ -169,7 +169,7 @@ fn case_095_a_slow_del_does_not_spoil_the_next_pod() {
 
 #[test]
 fn case_097_an_altname_equal_to_the_pods_name_is_no_obstacle() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 5);
     machine.node.run_ip(&format!("link property add dev {} altname net1", vf.link));
     let before = machine.node.snapshot();
@@ -185,7 +185,7 @@ fn case_097_an_altname_equal_to_the_pods_name_is_no_obstacle() {
 
 #[test]
 fn case_103_del_without_state_still_tells_the_ipam_plugin() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
     let call = call(&machine, &vf, &pod, json!({"ipam": {"type": "fake"}})).delegates_in(ipam.dir());
@@ -195,7 +195,7 @@ fn case_103_del_without_state_still_tells_the_ipam_plugin() {
 
 #[test]
 fn case_104_a_late_del_leaves_the_next_pods_vf_alone() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 0);
     let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
     let old = Chain::new(&machine, &vf, &first, json!({"vlan": 7}));
@@ -215,7 +215,7 @@ fn case_104_a_late_del_leaves_the_next_pods_vf_alone() {
 
 #[test]
 fn case_105_a_vf_that_came_home_under_a_strange_name_is_put_right() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth1", 6), machine.node.pod("a"));
     let call = call(&machine, &vf, &pod, json!({"vlan": 9}));
@@ -231,7 +231,7 @@ fn case_105_a_vf_that_came_home_under_a_strange_name_is_put_right() {
 
 #[test]
 fn case_107_every_log_line_says_whose_it_is() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let file = machine.node.log_file("log");
     let to_file = call(&machine, &vf, &pod, json!({"logFile": file, "logLevel": "debug"}));
@@ -255,7 +255,7 @@ fn case_107_every_log_line_says_whose_it_is() {
 
 #[test]
 fn case_108_a_name_that_is_taken_in_the_pod_is_refused_and_the_vf_stays_home() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     pod.run_ip("link add net1 type dummy");
     let before = machine.node.snapshot();
@@ -265,7 +265,7 @@ fn case_108_a_name_that_is_taken_in_the_pod_is_refused_and_the_vf_stays_home() {
 
 #[test]
 fn case_016_the_nodes_own_namespace_is_refused_before_anything_is_touched() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let own = call(&machine, &vf, &pod, json!({"vlan": 5})).env("CNI_NETNS", "/proc/self/ns/net");
@@ -277,7 +277,7 @@ fn case_016_the_nodes_own_namespace_is_refused_before_anything_is_touched() {
 
 #[test]
 fn invariant_2_a_vf_that_vanished_with_its_pf_is_no_obstacle_to_del() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 6}));
     chain.add();
@@ -288,7 +288,7 @@ fn invariant_2_a_vf_that_vanished_with_its_pf_is_no_obstacle_to_del() {
 
 #[test]
 fn a_vf_that_the_node_uses_itself_is_refused() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 6), machine.node.pod("a"));
     machine.node.run_ip(&format!("address add 10.66.0.1/24 dev {}", vf.link));
     let before = machine.node.snapshot();
@@ -302,7 +302,7 @@ fn a_vf_that_the_node_uses_itself_is_refused() {
 
 #[test]
 fn a_vf_that_dhcp_or_a_router_gave_an_address_is_a_pods_and_comes_home_up() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 6), machine.node.pod("a"));
     let lease = |address: &str| {
@@ -346,7 +346,7 @@ fn a_vf_that_dhcp_or_a_router_gave_an_address_is_a_pods_and_comes_home_up() {
 
 #[test]
 fn a_vf_whose_names_are_taken_at_home_comes_home_all_the_same() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 5), machine.node.pod("a"));
     let call = call(&machine, &vf, &pod, json!({}));
     call.add().ok();
@@ -362,7 +362,7 @@ fn a_vf_whose_names_are_taken_at_home_comes_home_all_the_same() {
 
 #[test]
 fn the_other_end_of_the_wire_learns_of_a_vfs_addresses_without_asking() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, other) = (machine.vf("eth0", 0), machine.vf("eth1", 0));
     let (pod, neighbour) = (machine.node.pod("a"), machine.node.pod("b"));
     let listening = call(&machine, &other, &neighbour, json!({})).container("listening");
@@ -395,7 +395,7 @@ fn the_other_end_of_the_wire_learns_of_a_vfs_addresses_without_asking() {
 
 #[test]
 fn a_vf_whose_index_is_taken_in_the_pod_gets_another_there_and_its_own_back() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth1", 1), machine.node.pod("a"));
     let index = || machine.node.link(&vf.link).unwrap()["ifindex"].clone();
@@ -415,14 +415,14 @@ fn a_vf_whose_index_is_taken_in_the_pod_gets_another_there_and_its_own_back() {
 
 #[test]
 fn on_an_old_kernel_a_vf_is_found_again_by_the_index_that_it_got_in_the_pod() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, other) = (machine.vf("eth1", 1), machine.vf("eth1", 2));
     for kernel in ["5.4", "5.5", "5.12", "5.13"] {
         let pod = machine.node.pod("a");
         let at_home = machine.node.link(&vf.link).unwrap()["ifindex"].clone();
         pod.run_ip(&format!("link add eth0 index {at_home} type dummy"));
-        let call = |vf: &Vf| call(&machine, vf, &pod, json!({"mtu": 1400})).env("SILKRAIL_KERNEL", kernel);
+        let call = |vf: &LabVf| call(&machine, vf, &pod, json!({"mtu": 1400})).env("SILKRAIL_KERNEL", kernel);
         let (call, neighbour) = (call(&vf), call(&other).ifname("net2"));
         let result = call.add().ok();
         neighbour.add().ok();
@@ -443,7 +443,7 @@ fn on_an_old_kernel_a_vf_is_found_again_by_the_index_that_it_got_in_the_pod() {
 
 #[test]
 fn invariant_1_on_an_old_kernel_a_killed_add_is_put_right() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth1", 3);
     for step in 1.. {

@@ -1,11 +1,11 @@
 //! `sriov`: a VF's settings, made and taken back.
 
 use serde_json::{Value, json};
-use testkit::{Call, Observe, Pod};
+use testkit::{Call, Observe, TestPod};
 
-use silkrail_tests::machine::{Machine, Vf};
+use silkrail_tests::machine::{LabMachine, LabVf};
 
-fn call(machine: &Machine, vf: &Vf, pod: &Pod, settings: Value) -> Call {
+fn call(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: Value) -> Call {
     let mut conf = json!({"deviceID": vf.pci, "ipam": {}});
     conf.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
     machine.plugin("sriov", &conf).pod(pod)
@@ -13,7 +13,7 @@ fn call(machine: &Machine, vf: &Vf, pod: &Pod, settings: Value) -> Call {
 
 #[test]
 fn case_085_wrong_vlans_are_refused_by_name() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let before = machine.node.snapshot();
     for (settings, says) in [
@@ -34,7 +34,7 @@ fn case_085_wrong_vlans_are_refused_by_name() {
 
 #[test]
 fn case_085_right_vlans_are_accepted() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     for settings in [
         json!({"vlan": 100}),
@@ -49,7 +49,7 @@ fn case_085_right_vlans_are_accepted() {
 
 #[test]
 fn case_086_other_wrong_settings_are_refused_by_name() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let before = machine.node.snapshot();
     for (settings, says) in [
@@ -69,7 +69,7 @@ fn case_086_other_wrong_settings_are_refused_by_name() {
 
 #[test]
 fn case_087_without_settings_the_pf_is_not_told_anything() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 2), machine.node.pod("a"));
     machine.node.run_ip(&format!("link set eth0 vf {} vlan 55 qos 2 spoofchk off trust on", vf.index));
     let before = machine.vf_info(&vf);
@@ -83,7 +83,7 @@ fn case_087_without_settings_the_pf_is_not_told_anything() {
 
 #[test]
 fn case_089_a_vlan_is_set_and_taken_off() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 3), machine.node.pod("a"));
     let call = call(&machine, &vf, &pod, json!({"vlan": 1234, "vlanQoS": 5}));
@@ -100,7 +100,7 @@ fn case_089_a_vlan_is_set_and_taken_off() {
 
 #[test]
 fn case_090_a_mac_address_is_set_and_the_former_one_comes_back() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth1", 4), machine.node.pod("a"));
     let call = call(&machine, &vf, &pod, json!({"mac": "C2:11:22:33:44:55"}));
@@ -115,7 +115,7 @@ fn case_090_a_mac_address_is_set_and_the_former_one_comes_back() {
 
 #[test]
 fn case_043_runtime_config_wins_over_cni_args_and_the_configuration() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 4), machine.node.pod("a"));
     let call = call(
         &machine,
@@ -131,7 +131,7 @@ fn case_043_runtime_config_wins_over_cni_args_and_the_configuration() {
 
 #[test]
 fn case_100_every_setting_comes_back_as_it_was() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 5);
     machine.node.run_ip(&format!("link set eth0 vf {} vlan 55 qos 2 spoofchk off trust on", vf.index));
     machine.node.run_ip(&format!("link set eth0 vf {} max_tx_rate 500", vf.index));
@@ -156,7 +156,7 @@ fn case_100_every_setting_comes_back_as_it_was() {
 
 #[test]
 fn invariant_1_a_setting_the_driver_does_not_know_is_named_with_the_driver_and_undone() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 6), machine.node.pod("a"));
     let call = call(&machine, &vf, &pod, json!({"vlan": 100, "trust": "on", "link_state": "enable"}));

@@ -5,11 +5,11 @@ use std::{fs, path::PathBuf, time::Instant};
 use serde_json::json;
 use testkit::{Observe, wait_until};
 
-use silkrail_tests::{chain::Chain, machine::Machine, reboot::age};
+use silkrail_tests::{chain::Chain, machine::LabMachine, reboot::age};
 
 #[test]
 fn invariant_10_after_a_reboot_the_chains_state_does_no_harm() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, first, second) = (machine.vf("eth0", 0), machine.node.pod("a"), machine.node.pod("b"));
     let old = Chain::new(&machine, &vf, &first, json!({"vlan": 5})).container("old");
@@ -61,7 +61,7 @@ fn invariant_10_after_a_reboot_the_chains_state_does_no_harm() {
 
 #[test]
 fn invariant_2_del_succeeds_whatever_became_of_the_claims() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 1);
     let precious = machine.node.state_dir().with_file_name("precious");
@@ -108,7 +108,7 @@ fn remove(file: &PathBuf) -> &PathBuf {
 
 #[test]
 fn invariant_3_a_claim_that_cannot_be_read_gives_nobody_a_vf_that_a_pod_has() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, first, second) = (machine.vf("eth0", 2), machine.node.pod("a"), machine.node.pod("b"));
     let chain = Chain::new(&machine, &vf, &first, json!({"vlan": 5}));
     let result = chain.add();
@@ -126,7 +126,7 @@ fn invariant_3_a_claim_that_cannot_be_read_gives_nobody_a_vf_that_a_pod_has() {
 
 #[test]
 fn invariant_2_del_of_the_chain_succeeds_after_every_journal_is_lost_and_the_next_pod_gets_the_vf() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, first, second) = (machine.vf("eth0", 3), machine.node.pod("a"), machine.node.pod("b"));
     let chain = Chain::new(&machine, &vf, &first, json!({}));
     chain.add();
@@ -147,7 +147,7 @@ fn invariant_2_del_of_the_chain_succeeds_after_every_journal_is_lost_and_the_nex
 
 #[test]
 fn invariant_1_a_chain_that_runs_out_of_space_at_any_moment_leaves_nothing() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let state = machine.node.state_dir().display().to_string();
     let (vf, pod) = (machine.vf("eth0", 4), machine.node.pod("a"));
     let mut failed = 0;

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use testkit::{Observe, Snapshot, wait_until};
 
-use silkrail_tests::{chain::Chain, machine::Machine};
+use silkrail_tests::{chain::Chain, machine::LabMachine};
 
 use crate::go_pod::{GO_STATE, GoPod, age, moved, noted, write};
 
@@ -17,13 +17,13 @@ fn everything() -> Value {
     })
 }
 
-fn is_as_before(machine: &Machine, before: &Snapshot) {
+fn is_as_before(machine: &LabMachine, before: &Snapshot) {
     machine.node.snapshot().assert_is(before);
 }
 
 #[test]
 fn case_081_a_living_pod_of_the_go_plugins_is_taken_back() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     for settings in [json!({}), everything()] {
         let (vf, pod) = (machine.vf("eth0", 1), machine.node.pod("a"));
@@ -41,7 +41,7 @@ fn case_081_a_living_pod_of_the_go_plugins_is_taken_back() {
 
 #[test]
 fn case_081_a_pod_that_the_runtime_does_not_name_any_more_is_found_by_the_allocation() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth1", 2), machine.node.pod("a"));
     let go = GoPod::attach(&machine, &vf, &pod, &json!({"vlan": 7}));
@@ -54,7 +54,7 @@ fn case_081_a_pod_that_the_runtime_does_not_name_any_more_is_found_by_the_alloca
 
 #[test]
 fn upgrade_after_the_namespace_is_gone_the_vf_is_put_right_at_home() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let mut without_mac = everything();
     without_mac.as_object_mut().unwrap().remove("MAC");
@@ -71,7 +71,7 @@ fn upgrade_after_the_namespace_is_gone_the_vf_is_put_right_at_home() {
 
 #[test]
 fn upgrade_after_the_namespace_is_gone_the_former_address_comes_back() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 2);
     let facts = || {
         // Not all of the link: igbvf takes the address it last came up with for its permanent one.
@@ -93,7 +93,7 @@ fn upgrade_after_the_namespace_is_gone_the_former_address_comes_back() {
 
 #[test]
 fn upgrade_a_file_that_cannot_be_understood_is_left_and_del_succeeds() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 3), machine.node.pod("a"));
     let go = GoPod::new(&machine, &vf, &pod);
     let before = machine.node.snapshot();
@@ -115,7 +115,7 @@ fn upgrade_a_file_that_cannot_be_understood_is_left_and_del_succeeds() {
 
 #[test]
 fn upgrade_a_symbolic_link_is_not_followed() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 3), machine.node.pod("a"));
     let go = GoPod::new(&machine, &vf, &pod);
     let before = machine.node.snapshot();
@@ -130,7 +130,7 @@ fn upgrade_a_symbolic_link_is_not_followed() {
 
 #[test]
 fn upgrade_files_from_before_the_boot_are_only_removed() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 4), machine.node.pod("a"));
     let go = GoPod::attach(&machine, &vf, &pod, &json!({"vlan": 9}));
@@ -153,7 +153,7 @@ fn upgrade_files_from_before_the_boot_are_only_removed() {
 
 #[test]
 fn upgrade_a_late_del_leaves_our_next_pods_vf_alone() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, first, second) = (machine.vf("eth1", 5), machine.node.pod("a"), machine.node.pod("b"));
     let go = GoPod::attach(&machine, &vf, &first, &json!({"vlan": 1000}));
@@ -177,7 +177,7 @@ fn upgrade_a_late_del_leaves_our_next_pods_vf_alone() {
 
 #[test]
 fn upgrade_a_late_del_leaves_the_go_plugins_next_pod_alone() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, first, second) = (machine.vf("eth1", 6), machine.node.pod("a"), machine.node.pod("b"));
     let old = GoPod::new(&machine, &vf, &first);
@@ -199,7 +199,7 @@ fn upgrade_a_late_del_leaves_the_go_plugins_next_pod_alone() {
 
 #[test]
 fn upgrade_add_is_refused_while_a_pod_of_the_go_plugin_lives() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, first, second) = (machine.vf("eth0", 5), machine.node.pod("a"), machine.node.pod("b"));
     let go = GoPod::attach(&machine, &vf, &first, &everything());
@@ -218,7 +218,7 @@ fn upgrade_add_is_refused_while_a_pod_of_the_go_plugin_lives() {
 
 #[test]
 fn upgrade_add_takes_over_the_vf_of_a_dead_pod_and_puts_it_right_first() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, first, second) = (machine.vf("eth0", 6), machine.node.pod("a"), machine.node.pod("b"));
     let go = GoPod::attach(&machine, &vf, &first, &everything());
@@ -235,7 +235,7 @@ fn upgrade_add_takes_over_the_vf_of_a_dead_pod_and_puts_it_right_first() {
 
 #[test]
 fn upgrade_an_allocation_of_nobody_is_removed() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let go = GoPod::new(&machine, &vf, &pod);
     // A path that has come to mean the node's own namespace is no pod's.
@@ -256,7 +256,7 @@ fn upgrade_an_allocation_of_nobody_is_removed() {
 
 #[test]
 fn upgrade_a_vf_that_vanished_is_no_obstacle() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 0), machine.node.pod("a"));
     let go = GoPod::attach(&machine, &vf, &pod, &json!({"vlan": 6}));
     fs::write("/sys/class/net/eth1/device/sriov_numvfs", "0").unwrap();

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use silkrail_tests::{
-    dashboard::{Dashboard, Query, chosen, label_values, variables},
-    reference::Reference,
+    dashboard::{Dashboard, PanelQuery, chosen, label_values, variables},
+    reference::MetricsReference,
 };
 
 use crate::{
     demo,
     expression::{lists, selectors, without_strings},
-    promtool::{self, Expected},
+    promtool::{self, RuleTest},
 };
 
 /// What the range of a rate is when a dashboard is tried.
@@ -24,7 +24,7 @@ fn dashboards() -> Vec<Dashboard> {
     Dashboard::all()
 }
 
-fn queries() -> Vec<Query> {
+fn queries() -> Vec<PanelQuery> {
     dashboards().iter().flat_map(Dashboard::queries).collect()
 }
 
@@ -205,7 +205,7 @@ fn whatever_is_matched_is_matched_within_a_cluster() {
 
 #[test]
 fn every_metric_and_label_is_in_the_reference() {
-    let metrics = Reference::read().metrics();
+    let metrics = MetricsReference::read().metrics();
     let asked = queries().into_iter().map(|query| (query.of, query.expression));
     let offered = dashboards().into_iter().flat_map(|dashboard| {
         let query = |variable: &Value| {
@@ -256,7 +256,7 @@ fn shows_something(labels: &[(&str, &str)]) {
 }
 
 fn shows_something_of(series: &[(String, String)]) {
-    let shown = |query: Query| Expected {
+    let shown = |query: PanelQuery| RuleTest {
         expression: format!("count({}) > bool 0", tried(&query.expression)),
         sample: ("{}".to_owned(), 1.0),
     };
@@ -266,7 +266,7 @@ fn shows_something_of(series: &[(String, String)]) {
 /// A label that was summed away leaves a legend empty.
 #[test]
 fn every_legend_has_its_labels() {
-    let with_label = |query: &Query, label: &str| Expected {
+    let with_label = |query: &PanelQuery, label: &str| RuleTest {
         expression: format!(
             r#"(count by (has) (label_replace({}, "has", "it", "{label}", ".+"))
                and on (has) label_replace(vector(1), "has", "it", "", "")) > bool 0"#,
@@ -274,7 +274,7 @@ fn every_legend_has_its_labels() {
         ),
         sample: (r#"{has="it"}"#.to_owned(), 1.0),
     };
-    let expected: Vec<Expected> = queries()
+    let expected: Vec<RuleTest> = queries()
         .iter()
         .flat_map(|query| {
             legend(&query.legend).into_iter().map(|label| with_label(query, label)).collect::<Vec<_>>()
@@ -289,7 +289,7 @@ fn traffic_is_counted_once() {
         let of = format!("{dashboard}.json: {panel}: A");
         let query = queries().into_iter().find(|query| query.of == of).unwrap_or_else(|| panic!("no {of}"));
         let expression = format!("round(max({}), 0.001)", tried(&query.expression));
-        Expected { expression, sample: ("{}".to_owned(), value) }
+        RuleTest { expression, sample: ("{}".to_owned(), value) }
     };
     let bits = 8.0 * demo::BYTES;
     let utilisation = 2.0 * demo::BYTES / demo::SPEED;

@@ -3,14 +3,14 @@
 //! Node `n1` is shared: pods `a` and `b` use its `mlx5_0`, `a` its `rxe0` too. `n2` is exclusive: pod `c` has the VF `mlx5_2`.
 //! Pods `a` and `c` belong to one Job. Of `b` packets are known and bytes are not.
 
-use silkrail_tests::reference::{Metric, Reference};
+use silkrail_tests::reference::{MetricsReference, ReferenceMetric};
 
 /// Bytes a second of every device and pod, in each direction.
 pub(crate) const BYTES: f64 = 1e8;
 /// The speed of every port, in bytes a second.
 pub(crate) const SPEED: f64 = 12.5e9;
 
-struct Device {
+struct DemoDevice {
     node: &'static str,
     name: &'static str,
     driver: &'static str,
@@ -18,7 +18,7 @@ struct Device {
     pod: Option<&'static str>,
 }
 
-struct Pod {
+struct DemoPod {
     name: &'static str,
     node: &'static str,
     device: &'static str,
@@ -28,36 +28,36 @@ struct Pod {
 
 const NODES: [&str; 2] = ["n1", "n2"];
 
-const DEVICES: [Device; 4] = [
-    Device { node: "n1", name: "mlx5_0", driver: "mlx5", pod: None },
-    Device { node: "n1", name: "rxe0", driver: "rxe", pod: None },
-    Device { node: "n2", name: "mlx5_0", driver: "mlx5", pod: None },
-    Device { node: "n2", name: "mlx5_2", driver: "mlx5", pod: Some("c") },
+const DEVICES: [DemoDevice; 4] = [
+    DemoDevice { node: "n1", name: "mlx5_0", driver: "mlx5", pod: None },
+    DemoDevice { node: "n1", name: "rxe0", driver: "rxe", pod: None },
+    DemoDevice { node: "n2", name: "mlx5_0", driver: "mlx5", pod: None },
+    DemoDevice { node: "n2", name: "mlx5_2", driver: "mlx5", pod: Some("c") },
 ];
 
 const TRAIN: [&str; 2] = ["Job", "train"];
 
-const PODS: [Pod; 4] = [
-    Pod { name: "a", node: "n1", device: "mlx5_0", attribution: "pid-counter", owner: TRAIN },
-    Pod { name: "a", node: "n1", device: "rxe0", attribution: "sole-user", owner: TRAIN },
-    Pod { name: "b", node: "n1", device: "mlx5_0", attribution: "psn", owner: ["Deployment", "infer"] },
-    Pod { name: "c", node: "n2", device: "mlx5_2", attribution: "exclusive-netns", owner: TRAIN },
+const PODS: [DemoPod; 4] = [
+    DemoPod { name: "a", node: "n1", device: "mlx5_0", attribution: "pid-counter", owner: TRAIN },
+    DemoPod { name: "a", node: "n1", device: "rxe0", attribution: "sole-user", owner: TRAIN },
+    DemoPod { name: "b", node: "n1", device: "mlx5_0", attribution: "psn", owner: ["Deployment", "infer"] },
+    DemoPod { name: "c", node: "n2", device: "mlx5_2", attribution: "exclusive-netns", owner: TRAIN },
 ];
 
 /// Every series with its values, each with these labels too.
 pub(crate) fn series(labels: &[(&str, &str)]) -> Vec<(String, String)> {
     let mut all: Vec<_> =
-        Reference::read().metrics().iter().flat_map(|metric| of_metric(metric, labels)).collect();
+        MetricsReference::read().metrics().iter().flat_map(|metric| of_metric(metric, labels)).collect();
     all.sort();
     all.dedup();
     all
 }
 
-type Labels = Vec<(String, String)>;
+type DemoLabels = Vec<(String, String)>;
 
-fn of_metric(metric: &Metric, more: &[(&str, &str)]) -> Vec<(String, String)> {
+fn of_metric(metric: &ReferenceMetric, more: &[(&str, &str)]) -> Vec<(String, String)> {
     let has = |label: &str| metric.labels.iter().any(|l| l == label);
-    let sets: Vec<Labels> = if has("pod_name") {
+    let sets: Vec<DemoLabels> = if has("pod_name") {
         PODS.iter().filter(|pod| pod.shows(metric)).flat_map(|pod| expand(metric, &pod.labels())).collect()
     } else if has("device") {
         DEVICES
@@ -68,7 +68,7 @@ fn of_metric(metric: &Metric, more: &[(&str, &str)]) -> Vec<(String, String)> {
     } else {
         NODES.iter().flat_map(|node| expand(metric, &[pair("node", node)])).collect()
     };
-    let sample = |set: Labels| {
+    let sample = |set: DemoLabels| {
         let all = more.iter().map(|(name, value)| pair(name, value)).chain(set.clone());
         let text: Vec<String> = all.map(|(name, value)| format!("{name}=\"{value}\"")).collect();
         (format!("{}{{{}}}", metric.name, text.join(",")), values(metric, &set))
@@ -77,14 +77,14 @@ fn of_metric(metric: &Metric, more: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 /// The label sets of a metric in a place whose own labels are `known`.
-fn expand(metric: &Metric, known: &[(String, String)]) -> Vec<Labels> {
-    let mut sets = vec![Labels::new()];
+fn expand(metric: &ReferenceMetric, known: &[(String, String)]) -> Vec<DemoLabels> {
+    let mut sets = vec![DemoLabels::new()];
     for label in &metric.labels {
         let values: Vec<String> = match known.iter().find(|(name, _)| name == label) {
             Some((_, value)) => vec![value.clone()],
             None => possible(metric, label).iter().map(|&value| value.to_owned()).collect(),
         };
-        let with = |set: &Labels| {
+        let with = |set: &DemoLabels| {
             let set = set.clone();
             values
                 .iter()
@@ -95,11 +95,11 @@ fn expand(metric: &Metric, known: &[(String, String)]) -> Vec<Labels> {
     }
     // A device in a pod has the pod's name on everything.
     let pod = known.iter().filter(|(name, _)| name.starts_with("pod_") && !metric.labels.contains(name));
-    let pod: Labels = pod.cloned().collect();
+    let pod: DemoLabels = pod.cloned().collect();
     sets.into_iter().map(|set| [set, pod.clone()].concat()).collect()
 }
 
-fn possible(metric: &Metric, label: &str) -> &'static [&'static str] {
+fn possible(metric: &ReferenceMetric, label: &str) -> &'static [&'static str] {
     match (label, metric.name.as_str()) {
         ("mode", _) => &["shared", "exclusive"],
         ("port", _) => &["1"],
@@ -121,7 +121,7 @@ fn possible(metric: &Metric, label: &str) -> &'static [&'static str] {
     }
 }
 
-fn values(metric: &Metric, labels: &[(String, String)]) -> String {
+fn values(metric: &ReferenceMetric, labels: &[(String, String)]) -> String {
     let exclusive = |set: &[(String, String)]| set.contains(&pair("node", "n2"));
     match metric.name.as_str() {
         "rdma_netns_mode" => {
@@ -141,12 +141,12 @@ fn values(metric: &Metric, labels: &[(String, String)]) -> String {
     }
 }
 
-impl Device {
+impl DemoDevice {
     fn is_vf(&self) -> bool {
         self.pod.is_some()
     }
 
-    fn shows(&self, metric: &Metric) -> bool {
+    fn shows(&self, metric: &ReferenceMetric) -> bool {
         let of_port = metric.labels.iter().any(|label| label == "priority")
             || ["_phy_", "_pci_", "_storm_"].iter().any(|part| metric.name.contains(part));
         match self.driver {
@@ -155,7 +155,7 @@ impl Device {
         }
     }
 
-    fn labels(&self) -> Labels {
+    fn labels(&self) -> DemoLabels {
         let is_vf = self.is_vf().to_string();
         let mut labels = vec![
             pair("node", self.node),
@@ -172,8 +172,8 @@ impl Device {
     }
 }
 
-impl Pod {
-    fn shows(&self, metric: &Metric) -> bool {
+impl DemoPod {
+    fn shows(&self, metric: &ReferenceMetric) -> bool {
         match self.attribution {
             "psn" => {
                 !metric.labels.iter().any(|label| label == "attribution")
@@ -184,7 +184,7 @@ impl Pod {
         }
     }
 
-    fn labels(&self) -> Labels {
+    fn labels(&self) -> DemoLabels {
         let [kind, name] = self.owner;
         vec![
             pair("node", self.node),

@@ -15,14 +15,14 @@ pub(crate) fn run(args: &[&str], directory: &Path) {
 
 /// An expression and its value 30 minutes after the series began.
 #[derive(Debug)]
-pub(crate) struct Expected {
+pub(crate) struct RuleTest {
     pub(crate) expression: String,
     /// Labels as `{a="b"}`, and the value.
     pub(crate) sample: (String, f64),
 }
 
 /// Evaluates expressions over series with one value a minute.
-pub(crate) fn evaluate(series: &[(String, String)], expected: &[Expected]) {
+pub(crate) fn evaluate(series: &[(String, String)], expected: &[RuleTest]) {
     let directory = tempfile::tempdir().unwrap();
     let test = json!({"evaluation_interval": "1m", "tests": [{
         "interval": "1m",

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use silkrail_tests::reference::Reference;
+use silkrail_tests::reference::MetricsReference;
 
 #[test]
 fn every_metric_is_there_once_with_its_meaning_and_source() {
     let mut names = BTreeSet::new();
-    for row in Reference::read().rows() {
+    for row in MetricsReference::read().rows() {
         assert!(names.insert(row.name.clone()), "{} is there twice", row.name);
         assert!(row.labels.iter().any(|label| label == "node"), "{} is of no node", row.name);
         assert!(!row.meaning.is_empty() && !row.source.is_empty(), "{}", row.name);
@@ -17,7 +17,7 @@ fn every_metric_is_there_once_with_its_meaning_and_source() {
 
 #[test]
 fn counters_and_only_they_end_in_total() {
-    for row in Reference::read().rows() {
+    for row in MetricsReference::read().rows() {
         let counter = match row.kind.as_str() {
             "counter" => true,
             "gauge" => false,
@@ -29,7 +29,7 @@ fn counters_and_only_they_end_in_total() {
 
 #[test]
 fn names_are_in_snake_case() {
-    for metric in Reference::read().metrics() {
+    for metric in MetricsReference::read().metrics() {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         for name in metric.labels.iter().chain([&metric.name]) {
             assert!(name.chars().all(plain) && !name.contains("__"), "{}: {name}", metric.name);
@@ -39,22 +39,22 @@ fn names_are_in_snake_case() {
 
 #[test]
 fn a_metric_of_pods_is_there_once_with_its_own_labels() {
-    let metrics = Reference::read().metrics();
+    let metrics = MetricsReference::read().metrics();
     let names: BTreeSet<_> = metrics.iter().map(|metric| &metric.name).collect();
     assert_eq!(names.len(), metrics.len());
     let errors = "rdma_pod_errors_total{node=\"n\",error=\"ack_timeout\",attribution=\"psn\"} 3\n";
-    assert_eq!(Reference::read().strangers(errors), Vec::<String>::new());
+    assert_eq!(MetricsReference::read().strangers(errors), Vec::<String>::new());
 }
 
 #[test]
 fn what_is_not_in_the_reference_is_found_in_an_exposition() {
     let known = "# HELP rdma_port_up Up.\n# TYPE rdma_port_up gauge\n\
         rdma_port_up{node=\"a=\\\"b,c=\",device=\"mlx5_0\",pod_name=\"p\"} 1\nrdma_pod_sent_pkts_total{attribution=\"psn\"} 3\n";
-    assert!(Reference::read().strangers(known).is_empty());
+    assert!(MetricsReference::read().strangers(known).is_empty());
     let strange =
         "# TYPE rdma_port_up counter\nrdma_port_up{node=\"n\",ifname=\"mlx5_0\"} 1\nrdma_latency_p99 3\n";
     assert_eq!(
-        Reference::read().strangers(strange),
+        MetricsReference::read().strangers(strange),
         ["rdma_latency_p99", "rdma_port_up has the label ifname", "rdma_port_up is a counter"]
     );
 }

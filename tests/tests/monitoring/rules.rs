@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use silkrail_tests::{conf, reference::Reference};
+use silkrail_tests::{conf, reference::MetricsReference};
 
 use crate::{
     expression::{lists, selectors},
@@ -82,7 +82,7 @@ fn the_page_has_every_alert_and_no_other() {
 
 #[test]
 fn every_metric_and_label_is_in_the_reference() {
-    let metrics = Reference::read().metrics();
+    let metrics = MetricsReference::read().metrics();
     let recorded: BTreeSet<String> =
         rules().iter().filter_map(|rule| rule["record"].as_str()).map(str::to_owned).collect();
     for rule in rules() {

@@ -5,12 +5,12 @@ use std::{fs, path::PathBuf};
 use serde_json::json;
 
 use silkrail_tests::{
-    rail::{Rail, ips},
+    rail::{RailNode, ips},
     reboot::store,
 };
 
 /// The files that were set aside, with their content.
-fn aside(rail: &Rail) -> Vec<(String, String)> {
+fn aside(rail: &RailNode) -> Vec<(String, String)> {
     let dir = rail.node.state_dir().join("attachments");
     let mut paths: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.to_str().unwrap().contains(".bad"));
@@ -21,7 +21,7 @@ fn aside(rail: &Rail) -> Vec<(String, String)> {
 
 #[test]
 fn journals_of_one_attachment_that_were_set_aside_are_all_kept() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.layer_2(&json!({}));
     let journal = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
     for content in ["first", "second"] {
@@ -38,7 +38,7 @@ fn journals_of_one_attachment_that_were_set_aside_are_all_kept() {
 
 #[test]
 fn a_journal_of_a_newer_version_is_set_aside_by_add_and_reported() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.layer_2(&json!({}));
     call.add().ok();
     let journal = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
@@ -53,7 +53,7 @@ fn a_journal_of_a_newer_version_is_set_aside_by_add_and_reported() {
 
 #[test]
 fn a_map_of_a_newer_version_is_made_anew_from_the_claims() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = |id: &str| rail.macvlan(&json!({})).container(id).ifname(id);
     let first = ips(&call("a").add().ok());
     let map = store(&rail.node).join("maps/rail");

@@ -9,7 +9,7 @@ use std::{
 use serde_json::json;
 use testkit::{Call, FakeIpam, Refusal};
 
-use silkrail_tests::rail::Rail;
+use silkrail_tests::rail::RailNode;
 
 /// Whatever a test's IPAM plugin takes, its caller does not wait so long.
 const LONG: f32 = 20.0;
@@ -28,7 +28,7 @@ fn explains(refusal: &Refusal, parts: &[&str]) {
 }
 
 /// An IPAM plugin that gives an address, and a call that may wait for `budget` milliseconds.
-fn with_budget(rail: &Rail, budget: &str) -> (FakeIpam, Call) {
+fn with_budget(rail: &RailNode, budget: &str) -> (FakeIpam, Call) {
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam).env("SILKRAIL_BUDGET", budget);
     (ipam, call)
@@ -36,7 +36,7 @@ fn with_budget(rail: &Rail, budget: &str) -> (FakeIpam, Call) {
 
 #[test]
 fn invariant_8_waits_that_are_too_long_together_end_and_the_error_says_what_each_took() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "2000:2000");
     assert!(rail.with_ipam(&ipam).fault("kill:2").add().was_killed());
@@ -68,7 +68,7 @@ fn invariant_8_waits_that_are_too_long_together_end_and_the_error_says_what_each
 
 #[test]
 fn an_ipam_plugin_and_duplicate_address_detection_share_one_budget() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "1600:8000");
     ipam.answers("ADD", &json!({"ips": [{"address": "fd00:7::5/64", "gateway": "fd00:7::1"}]}));
@@ -83,7 +83,7 @@ fn an_ipam_plugin_and_duplicate_address_detection_share_one_budget() {
 
 #[test]
 fn an_add_whose_time_is_used_up_has_time_left_to_take_back_what_it_made() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "500:8000");
     ipam.takes(1.5);
@@ -104,7 +104,7 @@ fn an_add_whose_time_is_used_up_has_time_left_to_take_back_what_it_made() {
 
 #[test]
 fn a_del_whose_time_is_used_up_says_so_and_the_next_one_finishes() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "700");
     rail.with_ipam(&ipam).add().ok();
@@ -119,7 +119,7 @@ fn a_del_whose_time_is_used_up_says_so_and_the_next_one_finishes() {
 
 #[test]
 fn what_one_attachment_takes_in_a_gc_is_not_all_the_time_that_the_others_have() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let (ipam, call) = with_budget(&rail, "2500");
     let add = |id: &str, ifname: &str| rail.with_ipam(&ipam).container(id).ifname(ifname).add().ok();
     add("first", "net1");
@@ -136,7 +136,7 @@ fn what_one_attachment_takes_in_a_gc_is_not_all_the_time_that_the_others_have() 
 
 #[test]
 fn a_gc_of_many_that_take_a_little_time_each_gets_somewhere() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let (ipam, call) = with_budget(&rail, "3000");
     for number in 0..12 {
         ipam.answers("ADD", &json!({"ips": [{"address": format!("10.7.0.{}/24", number + 5)}]}));
@@ -154,7 +154,7 @@ fn a_gc_of_many_that_take_a_little_time_each_gets_somewhere() {
 
 #[test]
 fn an_ipam_plugin_is_given_the_time_that_it_allows_itself() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     // whereabouts allows itself two minutes. 40 s were too short, so a little more shows it.
     ipam.takes(42.0);

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use testkit::{Call, Observe};
 
-use silkrail_tests::rail::Rail;
+use silkrail_tests::rail::RailNode;
 
 /// An attachment, the call that made it, and its result.
-fn attached() -> (Rail, Call, Value) {
-    let rail = Rail::new();
+fn attached() -> (RailNode, Call, Value) {
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({"mac": "c2:11:22:33:44:55"}));
     let result = call.add().ok();
     (rail, call, result)
@@ -15,7 +15,7 @@ fn attached() -> (Rail, Call, Value) {
 
 #[test]
 fn case_051_an_attachment_as_it_was_made_passes() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     for version in ["0.4.0", "1.0.0", "1.1.0"] {
         let call = rail.macvlan(&json!({"cniVersion": version}));
         let result = call.add().ok();
@@ -103,7 +103,7 @@ fn case_052_a_master_that_is_gone_is_noticed() {
 #[test]
 fn case_052_a_namespace_that_is_gone_is_noticed() {
     let (rail, call, result) = attached();
-    let Rail { pod, node: _node, switch: _switch } = rail;
+    let RailNode { pod, node: _node, switch: _switch } = rail;
     pod.end();
     call.check_after(&result).error(8);
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::{FakeIpam, Observe};
 
-use silkrail_tests::rail::Rail;
+use silkrail_tests::rail::RailNode;
 
 fn valid(containers: &[&str]) -> Value {
     containers.iter().map(|id| json!({"containerID": id, "ifname": "net1"})).collect()
@@ -11,7 +11,7 @@ fn valid(containers: &[&str]) -> Value {
 
 #[test]
 fn ipam_case_092_gc_takes_back_exactly_the_others() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let other = rail.node.pod("b");
     let lost = rail.macvlan(&json!({})).container("lost");
     let before = rail.node.snapshot();
@@ -28,10 +28,10 @@ fn ipam_case_092_gc_takes_back_exactly_the_others() {
 
 #[test]
 fn gc_takes_back_an_attachment_whose_namespace_is_gone() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     call.with("cni.dev/valid-attachments", &valid(&[])).gc().done();
     assert!(node.snapshot().state().is_empty());
@@ -39,7 +39,7 @@ fn gc_takes_back_an_attachment_whose_namespace_is_gone() {
 
 #[test]
 fn what_is_in_the_place_of_a_journal_keeps_no_other_from_being_taken_back() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
     let strange = rail.node.state_dir().join("attachments/dead@net1.macvlan.journal");
@@ -53,7 +53,7 @@ fn what_is_in_the_place_of_a_journal_keeps_no_other_from_being_taken_back() {
 
 #[test]
 fn an_address_is_not_given_away_while_its_link_could_not_be_deleted() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     let address = silkrail_tests::rail::ip(&call.add().ok());
     let gc = call.with("cni.dev/valid-attachments", &valid(&[]));
@@ -76,7 +76,7 @@ fn an_address_is_not_given_away_while_its_link_could_not_be_deleted() {
 
 #[test]
 fn another_ipam_plugin_is_told_to_keep_the_address_of_a_link_that_could_not_be_deleted() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     call.add().ok();
@@ -89,7 +89,7 @@ fn another_ipam_plugin_is_told_to_keep_the_address_of_a_link_that_could_not_be_d
 
 #[test]
 fn another_ipam_plugin_is_told_to_keep_it_where_go_has_written_null_for_an_empty_list() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     call.add().ok();
@@ -101,7 +101,7 @@ fn another_ipam_plugin_is_told_to_keep_it_where_go_has_written_null_for_an_empty
 
 #[test]
 fn gc_leaves_other_networks_alone() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({"name": "other"}));
     call.add().ok();
     let before = rail.node.snapshot();
@@ -111,7 +111,7 @@ fn gc_leaves_other_networks_alone() {
 
 #[test]
 fn gc_leaves_an_attachment_with_the_same_container_and_another_interface() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.macvlan(&json!({})).add().ok();
     let clean = rail.macvlan(&json!({})).ifname("net2");
     let mut ipam = silkrail_tests::rail::ipam(&["10.7.0.10-10.7.0.20"]);
@@ -124,7 +124,7 @@ fn gc_leaves_an_attachment_with_the_same_container_and_another_interface() {
 
 #[test]
 fn gc_goes_on_past_failures_and_tells_of_them() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     call.add().ok();

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use testkit::{FakeIpam, Observe};
 
 use silkrail_tests::{
-    cluster::Cluster,
-    conf::{self, Network},
-    rail::{Rail, pool},
+    cluster::ClusterNetwork,
+    conf::{self, NetworkConf},
+    rail::{RailNode, pool},
 };
 
 /// An ADD whose IPAM plugin gives these routes; every gateway is on the rail.
-fn add(rail: &Rail, routes: &Value) -> Value {
+fn add(rail: &RailNode, routes: &Value) -> Value {
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": addresses(), "routes": routes}));
     rail.with_ipam(&ipam).add().ok()
 }
@@ -23,7 +23,7 @@ fn addresses() -> Value {
 }
 
 /// The default routes of both families that lead over the rail.
-fn defaults(rail: &Rail) -> Vec<Value> {
+fn defaults(rail: &RailNode) -> Vec<Value> {
     let routes = rail.pod.routes("net1");
     routes.into_iter().filter(|route| route["dst"] == "default").collect()
 }
@@ -33,8 +33,8 @@ fn both_defaults() -> Value {
 }
 
 /// A rail where nobody answers, so detecting duplicates would only take time.
-fn quiet_rail() -> Rail {
-    let rail = Rail::new();
+fn quiet_rail() -> RailNode {
+    let rail = RailNode::new();
     rail.pod.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
     rail
 }
@@ -43,7 +43,7 @@ fn quiet_rail() -> Rail {
 fn invariant_12_the_default_route_that_was_there_first_stays() {
     let rail = quiet_rail();
     let far = rail.node.pod("far");
-    let cluster = Cluster::of(&rail.pod, &far);
+    let cluster = ClusterNetwork::of(&rail.pod, &far);
     let result = add(&rail, &both_defaults());
     cluster.is_as_before();
     assert_eq!(defaults(&rail), [Value::Null; 0]);
@@ -57,7 +57,7 @@ fn invariant_12_a_default_route_of_any_metric_stays_the_one_that_counts() {
     for (v4, v6) in [("metric 100", "metric 2048"), ("metric 1", "metric 1")] {
         let rail = quiet_rail();
         let far = rail.node.pod("far");
-        let cluster = Cluster::with(&rail.pod, &far, v4, v6);
+        let cluster = ClusterNetwork::with(&rail.pod, &far, v4, v6);
         add(&rail, &both_defaults());
         cluster.is_as_before();
         assert_eq!(defaults(&rail), [Value::Null; 0]);
@@ -79,7 +79,7 @@ fn invariant_12_a_default_route_of_another_kind_stays() {
 fn invariant_12_any_route_that_was_there_first_stays_and_others_come() {
     let rail = quiet_rail();
     let far = rail.node.pod("far");
-    let cluster = Cluster::of(&rail.pod, &far);
+    let cluster = ClusterNetwork::of(&rail.pod, &far);
     let result = add(
         &rail,
         &json!([{"dst": "10.244.1.0/24"}, {"dst": "10.8.0.0/16"}, {"dst": "fd00:244::/64"}, {"dst": "fd00:8::/64"}]),
@@ -95,7 +95,7 @@ fn invariant_12_any_route_that_was_there_first_stays_and_others_come() {
 fn invariant_12_a_route_of_a_table_stays_in_it_and_other_tables_are_free() {
     let rail = quiet_rail();
     let far = rail.node.pod("far");
-    let cluster = Cluster::of(&rail.pod, &far);
+    let cluster = ClusterNetwork::of(&rail.pod, &far);
     rail.pod.run_ip("route add default via 10.244.1.1 dev eth0 table 100");
     let before = rail.pod.run("ip", &["route", "show", "table", "100"]);
     let in_tables = json!([{"dst": "0.0.0.0/0", "table": 100}, {"dst": "0.0.0.0/0", "table": 101}]);
@@ -109,7 +109,7 @@ fn invariant_12_a_route_of_a_table_stays_in_it_and_other_tables_are_free() {
 fn a_route_with_a_metric_of_its_own_comes_beside_the_one_of_another() {
     let rail = quiet_rail();
     let far = rail.node.pod("far");
-    let cluster = Cluster::with(&rail.pod, &far, "metric 100", "metric 100");
+    let cluster = ClusterNetwork::with(&rail.pod, &far, "metric 100", "metric 100");
     let metrics =
         |metric: u32| json!([{"dst": "0.0.0.0/0", "priority": metric}, {"dst": "::/0", "priority": metric}]);
     add(&rail, &metrics(100));
@@ -125,7 +125,7 @@ fn a_route_with_a_metric_of_its_own_comes_beside_the_one_of_another() {
 
 #[test]
 fn invariant_12_of_several_networks_of_a_pod_the_first_has_the_default_route() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.node.cable("rail1", &rail.switch, "port1");
     let other = json!({"master": "rail1", "ipam": {"type": "silkrail-ipam", "pools": [
         {"name": "other", "subnet": "10.8.0.0/24", "ips": ["10.8.0.10"], "gateway": "10.8.0.1"},
@@ -151,7 +151,7 @@ fn invariant_12_of_several_networks_of_a_pod_the_first_has_the_default_route() {
 fn check_does_not_miss_a_route_that_another_link_has() {
     let rail = quiet_rail();
     let far = rail.node.pod("far");
-    let _cluster = Cluster::of(&rail.pod, &far);
+    let _cluster = ClusterNetwork::of(&rail.pod, &far);
     let routes =
         json!([{"dst": "0.0.0.0/0"}, {"dst": "10.96.0.0/12", "gw": "10.7.0.9"}, {"dst": "10.8.0.0/16"}]);
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": addresses(), "routes": routes}));
@@ -185,14 +185,14 @@ fn invariant_12_a_router_of_the_rail_does_not_take_the_default_route() {
 
 #[test]
 fn invariant_12_every_macvlan_example_is_attached_and_detached_beside_a_cluster_network() {
-    for Network { network, .. } in conf::networks() {
+    for NetworkConf { network, .. } in conf::networks() {
         let mut chain = conf::plugins(&network);
         if chain.iter().any(|plugin| plugin["type"] != "macvlan") {
             continue;
         }
         let rail = quiet_rail();
         let far = rail.node.pod("far");
-        let cluster = Cluster::of(&rail.pod, &far);
+        let cluster = ClusterNetwork::of(&rail.pod, &far);
         for plugin in &mut chain {
             plugin["master"] = json!("rail0");
             // This machine has no RDMA; in the lab it is required.
@@ -214,7 +214,7 @@ fn invariant_12_every_example_of_a_pool_leaves_the_default_route_alone() {
     for pool in conf::pools() {
         let rail = quiet_rail();
         let far = rail.node.pod("far");
-        let cluster = Cluster::of(&rail.pod, &far);
+        let cluster = ClusterNetwork::of(&rail.pod, &far);
         let name = pool["metadata"]["name"].as_str().unwrap();
         let mut pool = pool["spec"].clone();
         pool["name"] = json!(name);
@@ -234,7 +234,7 @@ fn invariant_12_every_example_of_a_pool_leaves_the_default_route_alone() {
 
 #[test]
 fn a_gateway_of_a_pool_is_the_default_route_of_a_pod_that_has_none() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let result =
         rail.macvlan(&json!({"ipam": {"type": "silkrail-ipam", "pools": [pool("rail", &["10.7.0.10"])]}}));
     let result = result.add().ok();

@@ -10,13 +10,13 @@ use serde_json::json;
 use testkit::{Answer, Call, Observe};
 
 use silkrail_tests::{
-    rail::{Rail, ipam},
+    rail::{RailNode, ipam},
     reboot::boot_id,
 };
 
 /// What may have become of a file.
 #[derive(Debug, Clone, Copy)]
-enum Damage {
+enum FileDamage {
     Empty,
     Half,
     AllButTheEnd,
@@ -28,21 +28,21 @@ enum Damage {
     Pipe,
 }
 
-const ALL: [Damage; 9] = [
-    Damage::Empty,
-    Damage::Half,
-    Damage::AllButTheEnd,
-    Damage::Garbage,
-    Damage::Zeros,
-    Damage::Future,
-    Damage::Link,
-    Damage::Directory,
-    Damage::Pipe,
+const ALL: [FileDamage; 9] = [
+    FileDamage::Empty,
+    FileDamage::Half,
+    FileDamage::AllButTheEnd,
+    FileDamage::Garbage,
+    FileDamage::Zeros,
+    FileDamage::Future,
+    FileDamage::Link,
+    FileDamage::Directory,
+    FileDamage::Pipe,
 ];
 
-impl Damage {
+impl FileDamage {
     /// Does it to a file. A link leads to `precious`.
-    fn happen(self, rail: &Rail, file: &Path, precious: &Path) {
+    fn happen(self, rail: &RailNode, file: &Path, precious: &Path) {
         let bytes = fs::read(file).unwrap();
         let whole = bytes.len();
         match self {
@@ -74,15 +74,15 @@ fn future(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// An attachment whose addresses are given by the plugin of the same executable.
-struct Bench {
-    rail: Rail,
+struct DamageFixture {
+    rail: RailNode,
     call: Call,
     precious: PathBuf,
 }
 
-impl Bench {
+impl DamageFixture {
     fn new() -> Self {
-        let rail = Rail::new();
+        let rail = RailNode::new();
         let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10-10.7.0.11"])}));
         let precious = rail.node.state_dir().with_file_name("precious");
         fs::write(&precious, "precious").unwrap();
@@ -91,7 +91,7 @@ impl Bench {
 
     /// Attaches, damages the file, and returns it with what the call `after` it answered. Nothing but what was
     /// set aside is left then.
-    fn damaged(&self, file: &str, damage: Damage, after: impl Fn(&Call) -> Answer) -> (PathBuf, Answer) {
+    fn damaged(&self, file: &str, damage: FileDamage, after: impl Fn(&Call) -> Answer) -> (PathBuf, Answer) {
         self.call.add().ok();
         let file = self.rail.node.state_dir().join(file.replace("BOOT", &boot_id()));
         damage.happen(&self.rail, &file, &self.precious);
@@ -112,7 +112,7 @@ impl Bench {
 }
 
 /// The file is out of the way, not lost, and somebody was told.
-fn was_set_aside(file: &Path, answer: &Answer, damage: Damage) {
+fn was_set_aside(file: &Path, answer: &Answer, damage: FileDamage) {
     let name = file.file_name().unwrap().to_str().unwrap();
     let beside = fs::read_dir(file.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
     let aside: Vec<_> = beside.map(|name| name.into_string().unwrap()).filter(|it| it != name).collect();
@@ -128,13 +128,13 @@ fn was_set_aside(file: &Path, answer: &Answer, damage: Damage) {
 
 #[test]
 fn invariant_2_del_succeeds_whatever_became_of_a_journal() {
-    let bench = Bench::new();
+    let bench = DamageFixture::new();
     for file in ["attachments/c0ffee@net1.macvlan.journal", "attachments/c0ffee@net1.silkrail-ipam.journal"] {
         for damage in ALL {
             let (file, answer) = bench.damaged(file, damage, Call::del);
             answer.done();
             // A journal that only ends too early is a journal: who was killed left one like it.
-            if !matches!(damage, Damage::Half | Damage::AllButTheEnd) {
+            if !matches!(damage, FileDamage::Half | FileDamage::AllButTheEnd) {
                 was_set_aside(&file, &answer, damage);
             }
             bench.again();
@@ -144,7 +144,7 @@ fn invariant_2_del_succeeds_whatever_became_of_a_journal() {
 
 #[test]
 fn invariant_2_del_succeeds_whatever_became_of_the_pod_maps_entry() {
-    let bench = Bench::new();
+    let bench = DamageFixture::new();
     for damage in ALL {
         let (file, answer) = bench.damaged("podmap/v1/c0ffee@net1.json", damage, Call::del);
         answer.done();
@@ -155,10 +155,16 @@ fn invariant_2_del_succeeds_whatever_became_of_the_pod_maps_entry() {
 
 #[test]
 fn what_is_in_the_place_of_a_new_file_is_set_aside() {
-    let bench = Bench::new();
+    let bench = DamageFixture::new();
     for file in ["attachments/c0ffee@net1.macvlan.journal", "podmap/v1/c0ffee@net1.json"] {
         let path = bench.rail.node.state_dir().join(file);
-        for damage in [Damage::Empty, Damage::Garbage, Damage::Link, Damage::Directory, Damage::Pipe] {
+        for damage in [
+            FileDamage::Empty,
+            FileDamage::Garbage,
+            FileDamage::Link,
+            FileDamage::Directory,
+            FileDamage::Pipe,
+        ] {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, "{}").unwrap();
             damage.happen(&bench.rail, &path, &bench.precious);
@@ -175,7 +181,7 @@ fn what_is_in_the_place_of_a_new_file_is_set_aside() {
 
 #[test]
 fn invariant_4_whatever_became_of_a_map_no_address_is_given_twice() {
-    let bench = Bench::new();
+    let bench = DamageFixture::new();
     let other = bench.rail.node.pod("b");
     let second = bench.call.clone().pod(&other).container("second");
     for damage in ALL {
@@ -189,7 +195,7 @@ fn invariant_4_whatever_became_of_a_map_no_address_is_given_twice() {
         });
         let (file, answer) = bench.damaged("ipam/BOOT/maps/rail", damage, after);
         // One without a header is one that was not written to its end.
-        if !matches!(damage, Damage::Empty | Damage::Zeros) {
+        if !matches!(damage, FileDamage::Empty | FileDamage::Zeros) {
             was_set_aside(&file, &answer, damage);
         }
         first.del().done();
@@ -199,7 +205,7 @@ fn invariant_4_whatever_became_of_a_map_no_address_is_given_twice() {
 
 #[test]
 fn invariant_2_del_succeeds_whatever_became_of_a_map() {
-    let bench = Bench::new();
+    let bench = DamageFixture::new();
     for damage in ALL {
         let (_, answer) = bench.damaged("ipam/BOOT/maps/rail", damage, Call::del);
         answer.done();

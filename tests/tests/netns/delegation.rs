@@ -9,11 +9,11 @@ use std::{
 use serde_json::json;
 use testkit::{FakeIpam, Observe};
 
-use silkrail_tests::rail::Rail;
+use silkrail_tests::rail::RailNode;
 
 #[test]
 fn case_021_a_missing_ipam_plugin_is_named_with_where_it_was_looked_for() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({"ipam": {"type": "nobody"}}));
     let cni_path = rail.node.cni_path().display();
@@ -24,7 +24,7 @@ fn case_021_a_missing_ipam_plugin_is_named_with_where_it_was_looked_for() {
 
 #[test]
 fn an_ipam_type_that_is_a_path_is_refused() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({"ipam": {"type": "../bin/sh"}}));
     assert_eq!(call.add().error(7).msg, "invalid plugin name: ../bin/sh");
@@ -33,7 +33,7 @@ fn an_ipam_type_that_is_a_path_is_refused() {
 
 #[test]
 fn case_022_the_ipam_plugin_gets_our_configuration_and_our_environment() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     // Blanks, another order and unknown keys: whatever it is, it is handed on byte for byte.
     let stdin = format!(
@@ -61,7 +61,7 @@ fn case_022_the_ipam_plugin_gets_our_configuration_and_our_environment() {
 
 #[test]
 fn case_023_the_ipam_plugins_error_is_ours_and_it_is_told_to_release() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     let before = rail.node.snapshot();
     ipam.fails("ADD", 11, "the pool is busy");
@@ -72,7 +72,7 @@ fn case_023_the_ipam_plugins_error_is_ours_and_it_is_told_to_release() {
 
 #[test]
 fn an_ipam_plugin_that_fails_without_an_error_object_is_named() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     let before = rail.node.snapshot();
     for printed in [json!("panic: oops"), json!({}), json!({"code": -1, "msg": "x"}), json!({"code": "7"})] {
@@ -86,7 +86,7 @@ fn an_ipam_plugin_that_fails_without_an_error_object_is_named() {
 
 #[test]
 fn case_024_a_result_without_a_version_has_the_configurations() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"version": "4", "address": "10.7.0.5/24"}]}));
     let result = rail.with_ipam(&ipam).with("cniVersion", &json!("0.4.0")).add().ok();
     assert_eq!(result["cniVersion"], "0.4.0");
@@ -95,7 +95,7 @@ fn case_024_a_result_without_a_version_has_the_configurations() {
 
 #[test]
 fn an_ipam_plugin_may_answer_in_another_version() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let old = json!({"cniVersion": "0.2.0", "ip4": {"ip": "10.7.0.5/24", "routes": [{"dst": "10.9.0.0/16", "gw": "10.7.0.1"}]}});
     let ipam = FakeIpam::giving(&rail.node, &old);
     let result = rail.with_ipam(&ipam).add().ok();
@@ -105,7 +105,7 @@ fn an_ipam_plugin_may_answer_in_another_version() {
 
 #[test]
 fn case_025_an_ipam_plugin_without_addresses_fails_the_add_and_is_told_to_release() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     for empty in [json!({"cniVersion": "1.1.0", "ips": []}), json!({}), json!(null)] {
         let ipam = FakeIpam::giving(&rail.node, &empty);
@@ -118,7 +118,7 @@ fn case_025_an_ipam_plugin_without_addresses_fails_the_add_and_is_told_to_releas
 
 #[test]
 fn a_result_that_is_no_result_fails_the_add() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     for odd in [
         json!([]),
@@ -135,7 +135,7 @@ fn a_result_that_is_no_result_fails_the_add() {
 
 #[test]
 fn case_032_status_fails_with_the_code_of_the_ipam_plugin() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     rail.with_ipam(&ipam).status().done();
     ipam.fails("STATUS", 50, "no free address");
@@ -144,7 +144,7 @@ fn case_032_status_fails_with_the_code_of_the_ipam_plugin() {
 
 #[test]
 fn case_033_gc_is_handed_on_to_the_ipam_plugin() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     let valid = json!([{"containerID": "c0ffee", "ifname": "net1"}]);
     let call = rail.with_ipam(&ipam).with("cni.dev/valid-attachments", &valid);
@@ -157,7 +157,7 @@ fn case_033_gc_is_handed_on_to_the_ipam_plugin() {
 
 #[test]
 fn check_is_handed_on_to_the_ipam_plugin() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     let result = call.add().ok();
@@ -169,7 +169,7 @@ fn check_is_handed_on_to_the_ipam_plugin() {
 
 #[test]
 fn case_034_an_ipam_plugin_that_is_being_replaced_is_called_again() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let open = OpenOptions::new().append(true).open(ipam.path()).unwrap();
     let writer = thread::spawn(move || {
@@ -183,7 +183,7 @@ fn case_034_an_ipam_plugin_that_is_being_replaced_is_called_again() {
 
 #[test]
 fn the_builtin_ipam_plugin_and_the_executable_do_the_same() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let builtin = rail.macvlan(&json!({}));
     let first = builtin.add().ok();
     let claimed = rail.node.snapshot().claims().join(" ");
@@ -201,7 +201,7 @@ fn the_builtin_ipam_plugin_and_the_executable_do_the_same() {
 
 #[test]
 fn invariant_8_what_an_ipam_plugin_leaves_running_is_not_waited_for() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     let daemon = ipam.dir().join("daemon");
     // It does not read its configuration, which is longer than a pipe, and leaves somebody who holds it open.
@@ -222,7 +222,7 @@ fn invariant_8_what_an_ipam_plugin_leaves_running_is_not_waited_for() {
 
 #[test]
 fn a_dhcp_plugin_finds_the_link_under_its_name_at_add_and_at_del() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let ipam = FakeIpam::install(&rail.node, "dhcp");
     let seen = ipam.dir().join("seen");

@@ -3,13 +3,13 @@
 use std::fs;
 
 use serde_json::json;
-use testkit::{FakeIpam, Observe, Pod};
+use testkit::{FakeIpam, Observe, TestPod};
 
-use silkrail_tests::rail::Rail;
+use silkrail_tests::rail::RailNode;
 
 #[test]
 fn case_037_del_of_what_was_never_added_succeeds() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     for ipam in [json!({}), json!({"type": "silkrail-ipam"})] {
         rail.macvlan(&json!({"ipam": ipam})).del().done();
@@ -19,7 +19,7 @@ fn case_037_del_of_what_was_never_added_succeeds() {
 
 #[test]
 fn case_038_the_ipam_plugin_is_told_though_nothing_is_known_of_the_attachment() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     let call = rail.with_ipam(&ipam);
     call.clone().env("CNI_NETNS", "").del().done();
@@ -30,10 +30,10 @@ fn case_038_the_ipam_plugin_is_told_though_nothing_is_known_of_the_attachment() 
 
 #[test]
 fn invariant_2_del_succeeds_after_the_namespace_is_gone() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     call.del().done();
     assert!(node.snapshot().state().is_empty(), "{:?}", node.snapshot().state());
@@ -42,7 +42,7 @@ fn invariant_2_del_succeeds_after_the_namespace_is_gone() {
 
 #[test]
 fn invariant_2_del_succeeds_without_a_namespace_in_the_environment() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     for environment in ["", "/nonexistent/netns", "/proc/self/status", "/proc/self/ns/net"] {
         let call = rail.macvlan(&json!({}));
@@ -54,7 +54,7 @@ fn invariant_2_del_succeeds_without_a_namespace_in_the_environment() {
 
 #[test]
 fn invariant_2_del_succeeds_without_state() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
@@ -66,10 +66,10 @@ fn invariant_2_del_succeeds_without_state() {
 
 #[test]
 fn invariant_2_del_succeeds_when_all_state_and_the_namespace_are_gone() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     fs::remove_dir_all(node.state_dir()).unwrap();
     call.del().done();
@@ -78,7 +78,7 @@ fn invariant_2_del_succeeds_when_all_state_and_the_namespace_are_gone() {
 
 #[test]
 fn invariant_2_del_succeeds_when_a_journal_is_damaged() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     for damage in ["", "garbage", "{}\n", "{\"version\": 99}\n", "\0\0\0\n"] {
         let call = rail.macvlan(&json!({}));
         call.add().ok();
@@ -96,7 +96,7 @@ fn invariant_2_del_succeeds_when_a_journal_is_damaged() {
 
 #[test]
 fn invariant_2_del_needs_no_prev_result_and_minds_none() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     for prev in [json!(null), json!({}), json!("odd"), json!({"cniVersion": "0.1.0"})] {
         let call = rail.macvlan(&json!({}));
@@ -108,7 +108,7 @@ fn invariant_2_del_needs_no_prev_result_and_minds_none() {
 
 #[test]
 fn invariant_2_del_succeeds_with_a_configuration_that_add_would_refuse() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     for odd in [
         json!({"mode": "foo"}),
@@ -129,12 +129,12 @@ fn invariant_2_del_succeeds_with_a_configuration_that_add_would_refuse() {
 
 #[test]
 fn invariant_3_a_late_del_leaves_the_link_of_another_pod_at_the_same_path() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let first = rail.macvlan(&json!({}));
     first.add().ok();
-    let Rail { pod, node, switch } = rail;
+    let RailNode { pod, node, switch } = rail;
     pod.end();
-    let rail = Rail { pod: node.pod("a"), switch, node };
+    let rail = RailNode { pod: node.pod("a"), switch, node };
     rail.macvlan(&json!({})).container("second").add().ok();
     let before = links(&rail.pod);
     first.del().done();
@@ -144,7 +144,7 @@ fn invariant_3_a_late_del_leaves_the_link_of_another_pod_at_the_same_path() {
 
 #[test]
 fn invariant_3_a_late_del_leaves_an_address_that_another_attachment_has() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({"ipam": silkrail_tests::rail::ipam(&["10.7.0.10"])}));
     call.add().ok();
     let journals: Vec<_> = journals(&rail).into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect();
@@ -165,7 +165,7 @@ fn invariant_3_a_late_del_leaves_an_address_that_another_attachment_has() {
 
 #[test]
 fn invariant_2_a_del_that_cannot_release_says_so_and_the_next_one_does() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
@@ -179,12 +179,12 @@ fn invariant_2_a_del_that_cannot_release_says_so_and_the_next_one_does() {
     rail.node.snapshot().assert_is(&before);
 }
 
-fn journals(rail: &Rail) -> Vec<std::path::PathBuf> {
+fn journals(rail: &RailNode) -> Vec<std::path::PathBuf> {
     let dir = fs::read_dir(rail.node.state_dir().join("attachments")).unwrap();
     let paths = dir.map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|ext| ext == "journal")).collect()
 }
 
-fn links(pod: &Pod) -> Vec<serde_json::Value> {
+fn links(pod: &TestPod) -> Vec<serde_json::Value> {
     pod.ip("address show")
 }

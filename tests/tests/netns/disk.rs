@@ -5,23 +5,23 @@ use std::path::Path;
 use serde_json::json;
 use testkit::{Call, Observe};
 
-use silkrail_tests::rail::{Rail, ipam};
+use silkrail_tests::rail::{RailNode, ipam};
 
 /// A call whose addresses are given by the plugin of the same executable.
-fn attachment(rail: &Rail) -> Call {
+fn attachment(rail: &RailNode) -> Call {
     rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}))
 }
 
-fn mount(rail: &Rail, options: &str) {
+fn mount(rail: &RailNode, options: &str) {
     rail.node.run("mount", &["-t", "tmpfs", "-o", options, "tmpfs", state(rail).to_str().unwrap()]);
 }
 
-fn state(rail: &Rail) -> std::path::PathBuf {
+fn state(rail: &RailNode) -> std::path::PathBuf {
     rail.node.state_dir()
 }
 
 /// Leaves no room in a directory's file system: no page, and no file.
-fn fill(rail: &Rail, dir: &Path) {
+fn fill(rail: &RailNode, dir: &Path) {
     let script =
         "i=0; while : 2>/dev/null >\"$0/ballast$i\"; do i=$((i + 1)); done; cat /dev/zero >\"$0/ballast0\"";
     let dir = dir.to_str().unwrap();
@@ -31,7 +31,7 @@ fn fill(rail: &Rail, dir: &Path) {
 
 #[test]
 fn invariant_1_an_add_that_runs_out_of_space_at_any_moment_leaves_nothing() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     for unit in ["nr_inodes=", "size=4k,nr_blocks="] {
         for room in 1.. {
             mount(&rail, &format!("{unit}{room}"));
@@ -54,7 +54,7 @@ fn invariant_1_an_add_that_runs_out_of_space_at_any_moment_leaves_nothing() {
 
 #[test]
 fn invariant_2_del_succeeds_on_a_full_disk() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     mount(&rail, "size=256k,nr_inodes=64");
     let call = attachment(&rail);
     call.add().ok();
@@ -70,7 +70,7 @@ fn invariant_2_del_succeeds_on_a_full_disk() {
 
 #[test]
 fn a_state_directory_that_became_read_only_is_named_with_the_remedy_and_del_works_later() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     mount(&rail, "size=1m");
     let before = rail.node.snapshot();
     let call = attachment(&rail);

@@ -3,11 +3,11 @@
 use serde_json::json;
 use testkit::{FakeIpam, Observe};
 
-use silkrail_tests::rail::Rail;
+use silkrail_tests::rail::RailNode;
 
 #[test]
 fn invariant_6_a_duplicate_add_fails_and_changes_nothing() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     let result = call.add().ok();
     let before = rail.node.snapshot();
@@ -21,7 +21,7 @@ fn invariant_6_a_duplicate_add_fails_and_changes_nothing() {
 
 #[test]
 fn invariant_6_a_duplicate_add_does_not_call_the_ipam_plugin() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     rail.with_ipam(&ipam).add().ok();
     rail.with_ipam(&ipam).add().error(102);
@@ -30,7 +30,7 @@ fn invariant_6_a_duplicate_add_does_not_call_the_ipam_plugin() {
 
 #[test]
 fn invariant_6_an_add_in_a_new_namespace_is_refused_while_the_old_one_lives() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
     let other = rail.node.pod("b");
@@ -41,7 +41,7 @@ fn invariant_6_an_add_in_a_new_namespace_is_refused_while_the_old_one_lives() {
 
 #[test]
 fn an_add_in_a_new_namespace_takes_the_attachment_of_a_dead_one_back() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let (old, new) = (rail.node.pod("old"), rail.node.pod("new"));
     let call = rail.macvlan(&json!({}));
     call.clone().pod(&old).add().ok();
@@ -55,7 +55,7 @@ fn an_add_in_a_new_namespace_takes_the_attachment_of_a_dead_one_back() {
 
 #[test]
 fn invariant_6_an_add_by_another_path_of_the_same_namespace_is_refused() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
     let alias = rail.node.pod("alias");
@@ -70,7 +70,7 @@ fn invariant_6_an_add_by_another_path_of_the_same_namespace_is_refused() {
 
 #[test]
 fn invariant_6_two_adds_of_one_attachment_at_once_give_one() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     ipam.takes(0.3);
     let call = rail.with_ipam(&ipam);

@@ -3,13 +3,13 @@
 use serde_json::json;
 use testkit::Call;
 
-use silkrail_tests::{rail::Rail, trace::Trace};
+use silkrail_tests::{rail::RailNode, trace::StraceRun};
 
 #[test]
 fn macvlan_never_asks_for_the_vfs_of_its_master() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
-    let mut trace = Trace::new(&rail.node);
+    let mut trace = StraceRun::new(&rail.node);
     let result = trace.run(&call, Call::add).ok();
     trace.run(&call, |call| call.check_after(&result)).done();
     trace.run(&call, Call::status).done();

@@ -5,7 +5,7 @@
 use serde_json::json;
 use testkit::{Call, FakeIpam, Observe, Snapshot};
 
-use silkrail_tests::rail::{Rail, ipam};
+use silkrail_tests::rail::{RailNode, ipam};
 
 /// There are at least so many steps; fewer would mean that nothing was injected.
 const STEPS: usize = 6;
@@ -25,8 +25,8 @@ fn at_each_step(call: &Call, fault: &str, mut after: impl FnMut(usize)) {
 }
 
 /// A rail with the only address of its pool free: what one attachment keeps, the next cannot have.
-fn one_address() -> (Rail, Call, Snapshot) {
-    let rail = Rail::new();
+fn one_address() -> (RailNode, Call, Snapshot) {
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
     let before = rail.node.snapshot();
     (rail, call, before)
@@ -97,8 +97,8 @@ fn invariant_1_an_add_that_is_killed_twice_is_taken_back() {
 
 #[test]
 fn invariant_1_an_add_that_is_killed_in_a_pod_that_dies_releases_the_address() {
-    let Rail { mut pod, node, switch } = Rail::new();
-    let mut rail = Rail { pod: node.pod("b"), node, switch };
+    let RailNode { mut pod, node, switch } = RailNode::new();
+    let mut rail = RailNode { pod: node.pod("b"), node, switch };
     let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
     for step in 1..=STEPS {
         // The pod's path is another's from the next turn on.
@@ -115,7 +115,7 @@ fn invariant_1_an_add_that_is_killed_in_a_pod_that_dies_releases_the_address() {
 
 #[test]
 fn invariant_1_an_add_that_is_killed_within_the_ipam_plugin_is_taken_back() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
@@ -149,7 +149,7 @@ fn invariant_2_a_del_that_is_killed_or_fails_at_any_step_is_finished_by_the_next
 
 #[test]
 fn invariant_2_a_del_that_is_killed_is_finished_by_the_next() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);

@@ -8,21 +8,21 @@ use std::{
 };
 
 use serde_json::json;
-use testkit::{FakeIpam, Observe, Pod, TestNode, wait_until};
+use testkit::{FakeIpam, Observe, TestNode, TestPod, wait_until};
 
 use silkrail_tests::{
     again, cli,
-    evidence::Evidence,
-    rail::{Rail, ipam},
+    evidence::ProcFixture,
+    rail::{RailNode, ipam},
     reboot::{FORMER, age},
 };
 
 /// A node whose one pod has died without a DEL.
-fn dead() -> (TestNode, Pod, Evidence) {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+fn dead() -> (TestNode, TestPod, ProcFixture) {
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
-    let Rail { pod, node, switch } = rail;
+    let RailNode { pod, node, switch } = rail;
     pod.end();
     // The kernel ends a namespace in the background.
     wait_until("the pod's link is gone", || node.link("rail0").unwrap()["promiscuity"] == 0);
@@ -83,8 +83,8 @@ fn json_has_every_finding_with_its_evidence() {
 
 #[test]
 fn a_pod_that_lives_is_never_touched() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     let call = rail.macvlan(&json!({}));
     let result = call.add().ok();
     let before = rail.node.snapshot();
@@ -96,8 +96,8 @@ fn a_pod_that_lives_is_never_touched() {
 
 #[test]
 fn a_namespace_without_its_path_lives_as_long_as_a_process_is_in_it() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
     let mut process = rail.pod.command("sleep").arg("60").spawn().unwrap();
     let inside = fs::metadata(rail.pod.path()).unwrap();
@@ -107,7 +107,7 @@ fn a_namespace_without_its_path_lives_as_long_as_a_process_is_in_it() {
     };
     wait_until("the process is in the pod", entered);
     evidence.process(process.id());
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     let before = node.snapshot();
     let ran = evidence.gc("--yes").ended(0);
@@ -121,10 +121,10 @@ fn a_namespace_without_its_path_lives_as_long_as_a_process_is_in_it() {
 
 #[test]
 fn a_later_namespace_with_a_dead_pods_number_keeps_nothing_of_it() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     let number = again::number(&pod);
     pod.end();
     // It is mounted, and a process is in it.
@@ -140,11 +140,11 @@ fn a_later_namespace_with_a_dead_pods_number_keeps_nothing_of_it() {
 
 #[test]
 fn a_later_namespace_with_a_dead_pods_number_and_path_is_not_that_pod() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
     let (number, path) = (again::number(&rail.pod), rail.pod.path().to_owned());
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     let later = again::with_number(&node, number);
     fs::write(&path, "").unwrap();
@@ -161,13 +161,13 @@ fn a_later_namespace_with_a_dead_pods_number_and_path_is_not_that_pod() {
 
 #[test]
 fn a_namespace_without_its_path_lives_as_long_as_it_is_mounted() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
     let elsewhere = rail.node.state_dir().with_file_name("elsewhere");
     fs::write(&elsewhere, "").unwrap();
     rail.node.run("mount", &["--bind".as_ref(), rail.pod.path().as_os_str(), elsewhere.as_os_str()]);
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     let before = node.snapshot();
     evidence.gc("--yes").ended(0);
@@ -179,8 +179,8 @@ fn a_namespace_without_its_path_lives_as_long_as_it_is_mounted() {
 
 #[test]
 fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_though_the_pod_lives() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
     let before = rail.node.snapshot();
     for step in 1.. {
@@ -197,13 +197,13 @@ fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_though_the_pod_li
 
 #[test]
 fn an_add_that_died_in_a_pod_that_no_path_leads_to_is_told_of_and_left() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     assert!(rail.macvlan(&json!({})).fault("kill:6").add().was_killed());
     let elsewhere = rail.node.state_dir().with_file_name("elsewhere");
     fs::write(&elsewhere, "").unwrap();
     rail.node.run("mount", &["--bind".as_ref(), rail.pod.path().as_os_str(), elsewhere.as_os_str()]);
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     let before = node.snapshot();
     let ran = evidence.gc("--yes").ended(0);
@@ -214,8 +214,8 @@ fn an_add_that_died_in_a_pod_that_no_path_leads_to_is_told_of_and_left() {
 
 #[test]
 fn what_a_call_is_at_work_on_is_told_of_and_not_touched() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     let slow = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     slow.holds();
     let call = rail.with_ipam(&slow);
@@ -237,8 +237,8 @@ fn what_a_call_is_at_work_on_is_told_of_and_not_touched() {
 
 #[test]
 fn invariant_10_what_was_written_before_the_last_boot_goes() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
     age(&rail.node);
     let stale = evidence.with_state("", "stale");
@@ -254,13 +254,13 @@ fn invariant_10_what_was_written_before_the_last_boot_goes() {
 
 #[test]
 fn what_cannot_be_taken_back_is_left_with_the_reason_and_the_exit_status_says_so() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     let fake = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     rail.with_ipam(&fake).add().ok();
     rail.macvlan(&json!({})).container("other").ifname("net2").add().ok();
     fake.fails("DEL", 11, "the server is away");
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     let ran = evidence.gc("--yes").ended(3);
     assert!(ran.stdout.contains("left: journal macvlan of network rail: "), "{}", ran.stdout);
@@ -274,13 +274,13 @@ fn what_cannot_be_taken_back_is_left_with_the_reason_and_the_exit_status_says_so
 
 #[test]
 fn an_ipam_plugin_that_was_moved_is_found_where_cni_path_says() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     let fake = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     rail.with_ipam(&fake).add().ok();
     let moved = fake.dir().with_file_name("moved");
     fs::rename(fake.dir(), &moved).unwrap();
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     let ran = evidence.gc("--yes --cni-path /nonexistent").ended(3);
     assert!(ran.stdout.contains("failed to find plugin"), "{}", ran.stdout);
@@ -312,8 +312,8 @@ fn a_journal_that_cannot_be_understood_is_told_of_and_left() {
 
 #[test]
 fn gc_beside_pods_that_come_and_go_disturbs_none() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     let calls: Vec<_> = (0..3)
         .map(|n| rail.macvlan(&json!({})).container(&format!("c{n}")).ifname(&format!("net{n}")))
         .collect();
@@ -378,7 +378,7 @@ fn in_another_network_namespace_than_the_nodes_it_takes_nothing_back() {
 #[test]
 fn without_any_state_there_is_nothing_to_do() {
     let node = TestNode::new();
-    let evidence = Evidence::of(&node);
+    let evidence = ProcFixture::of(&node);
     fs::remove_dir_all(node.state_dir()).unwrap();
     let said = evidence.gc("--yes").ended(0).stdout;
     assert!(said.starts_with("nothing is to be taken back\nthere is no directory "), "{said}");

@@ -7,8 +7,8 @@ use testkit::{Call, Observe, TestNode};
 
 use silkrail_tests::{
     cli::executable,
-    evidence::Evidence,
-    rail::{Rail, ip, pool},
+    evidence::ProcFixture,
+    rail::{RailNode, ip, pool},
     reboot::{FORMER, boot_id, store},
 };
 
@@ -26,8 +26,8 @@ fn valid(call: &Call, containers: &[&str]) -> Call {
 }
 
 /// An address whose journal is lost.
-fn lost_address() -> (Rail, Call) {
-    let rail = Rail::new();
+fn lost_address() -> (RailNode, Call) {
+    let rail = RailNode::new();
     let call = rail.ipam(&pools());
     call.add().ok();
     lose_journals(&rail.node);
@@ -37,7 +37,7 @@ fn lost_address() -> (Rail, Call) {
 #[test]
 fn gc_of_the_node_releases_an_address_that_no_journal_tells_of() {
     let (rail, call) = lost_address();
-    let evidence = Evidence::of(&rail.node);
+    let evidence = ProcFixture::of(&rail.node);
     assert_eq!(evidence.with_state("", "stale"), ["address c0ffee@net1 10.7.0.10"]);
     assert_eq!(rail.node.snapshot().claims(), ["10.7.0.10"], "that was a dry run");
     assert_eq!(evidence.with_state("--yes", "taken-back"), ["address c0ffee@net1 10.7.0.10"]);
@@ -56,7 +56,7 @@ fn gc_of_the_ipam_plugin_releases_an_address_that_no_journal_tells_of() {
 
 #[test]
 fn gc_of_a_main_plugin_has_its_ipam_plugin_do_so() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.ipam(&pools()).add().ok();
     lose_journals(&rail.node);
     valid(&rail.macvlan(&json!({})), &[]).gc().done();
@@ -65,7 +65,7 @@ fn gc_of_a_main_plugin_has_its_ipam_plugin_do_so() {
 
 #[test]
 fn gc_of_one_network_leaves_the_addresses_of_another_alone() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let other = rail.ipam(&pools()).with("name", &json!("other"));
     let address = ip(&other.add().ok());
     valid(&rail.ipam(&pools()), &[]).gc().done();
@@ -82,7 +82,7 @@ fn gc_of_one_network_leaves_the_addresses_of_another_alone() {
 
 #[test]
 fn gc_neither_waits_for_nor_sets_aside_the_journals_of_other_networks() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.macvlan(&json!({"name": "other"})).add().ok();
     let path = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
     let newer = fs::read_to_string(&path).unwrap().replacen("\"version\":1", "\"version\":2", 1);
@@ -101,14 +101,14 @@ fn gc_neither_waits_for_nor_sets_aside_the_journals_of_other_networks() {
 
 #[test]
 fn an_address_whose_journal_was_set_aside_is_kept_and_the_file_too() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&pools());
     call.add().ok();
     let journal = rail.node.state_dir().join("attachments/c0ffee@net1.silkrail-ipam.journal");
     let aside = PathBuf::from(format!("{}.bad", journal.display()));
     fs::rename(&journal, &aside).unwrap();
     let before = rail.node.snapshot();
-    let evidence = Evidence::of(&rail.node);
+    let evidence = ProcFixture::of(&rail.node);
     valid(&call, &[]).gc().done();
     assert_eq!(evidence.with_state("--yes", "kept"), [format!("file - {}", aside.display())]);
     rail.node.snapshot().assert_is(&before);
@@ -120,8 +120,8 @@ fn an_address_whose_journal_was_set_aside_is_kept_and_the_file_too() {
 
 #[test]
 fn what_a_living_pod_has_is_kept_though_its_journals_are_lost() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     let call = rail.macvlan(&json!({}));
     let address = ip(&call.add().ok());
     lose_journals(&rail.node);
@@ -131,7 +131,7 @@ fn what_a_living_pod_has_is_kept_though_its_journals_are_lost() {
     valid(&call, &[]).gc().done();
     rail.node.snapshot().assert_is(&before);
 
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     evidence.gc("--yes").ended(0);
     assert!(node.snapshot().state().is_empty(), "{:?}", node.snapshot().state());
@@ -139,8 +139,8 @@ fn what_a_living_pod_has_is_kept_though_its_journals_are_lost() {
 
 #[test]
 fn an_entry_that_cannot_be_understood_is_kept_and_so_is_the_address() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     let call = rail.macvlan(&json!({}));
     let address = ip(&call.add().ok());
     lose_journals(&rail.node);
@@ -158,8 +158,8 @@ fn an_entry_that_cannot_be_understood_is_kept_and_so_is_the_address() {
 
 #[test]
 fn entries_of_the_pod_map_and_notes_about_pods_go_with_their_journals() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     let uid = "K8S_POD_NAMESPACE=train;K8S_POD_NAME=job;K8S_POD_UID=91ab";
     rail.macvlan(&json!({})).args(uid).add().ok();
     let half = rail.node.state_dir().join("podmap/v1/.dead@net1.json.new");
@@ -170,7 +170,7 @@ fn entries_of_the_pod_map_and_notes_about_pods_go_with_their_journals() {
         ["map-entry dead@net1 .dead@net1.json.new", "note dead@net1 .77ff@net1"],
         "those of the living pod stay"
     );
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     lose_journals(&node);
     let gone = evidence.with_state("--yes", "taken-back");
@@ -182,8 +182,8 @@ fn entries_of_the_pod_map_and_notes_about_pods_go_with_their_journals() {
 
 #[test]
 fn a_claim_of_a_device_goes_with_its_namespace_and_not_before() {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     let meta = fs::metadata(rail.pod.path()).unwrap();
     let claim = |part: &str, boot: &str| {
         use std::os::unix::fs::MetadataExt;
@@ -207,7 +207,7 @@ fn a_claim_of_a_device_goes_with_its_namespace_and_not_before() {
     fs::write(&vf, claim("vf", FORMER).to_string()).unwrap();
     assert_eq!(evidence.with_state("--yes", "taken-back"), [kept[1]], "it is of another boot");
     fs::write(&vf, "garbage").unwrap();
-    let Rail { pod, node, switch: _switch } = rail;
+    let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     let ran = evidence.gc("--yes").ended(0);
     assert!(ran.stdout.contains(&vf.display().to_string()), "{}", ran.stdout);
@@ -216,7 +216,7 @@ fn a_claim_of_a_device_goes_with_its_namespace_and_not_before() {
 
 #[test]
 fn del_of_one_attachment_among_others_does_not_look_at_every_claim() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = |id: &str| rail.ipam(&pools()).container(id);
     call("kept").add().ok();
     let address = ip(&call("lost").add().ok());
@@ -244,9 +244,9 @@ fn gc_logs_where_the_configuration_says() {
 }
 
 /// A node on which so many attachments have lost their journals, each with a VF and an address.
-fn mass_loss(attachments: usize) -> (Rail, Evidence) {
-    let rail = Rail::new();
-    let evidence = Evidence::of(&rail.node);
+fn mass_loss(attachments: usize) -> (RailNode, ProcFixture) {
+    let rail = RailNode::new();
+    let evidence = ProcFixture::of(&rail.node);
     rail.ipam(&pools()).add().ok();
     rail.ipam(&pools()).del().done();
     let (claims, vfs) = (store(&rail.node).join("claims"), rail.node.state_dir().join("vf"));

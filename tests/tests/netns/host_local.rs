@@ -5,12 +5,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 use testkit::{Call, Observe};
 
-use silkrail_tests::rail::{Rail, ip};
+use silkrail_tests::rail::{RailNode, ip};
 
 /// Where Debian installs it.
 const DIR: &str = "/usr/lib/cni";
 
-fn call(rail: &Rail) -> Call {
+fn call(rail: &RailNode) -> Call {
     assert!(
         Path::new(DIR).join("host-local").is_file(),
         "{DIR}/host-local is missing: apt-get install containernetworking-plugins"
@@ -23,12 +23,12 @@ fn call(rail: &Rail) -> Call {
     rail.macvlan(&json!({"cniVersion": "1.0.0", "ipam": ipam})).delegates_in(Path::new(DIR))
 }
 
-fn data_dir(rail: &Rail) -> Value {
+fn data_dir(rail: &RailNode) -> Value {
     json!(rail.node.state_dir().with_file_name("host-local"))
 }
 
 /// The addresses it believes to be taken.
-fn taken(rail: &Rail) -> Vec<String> {
+fn taken(rail: &RailNode) -> Vec<String> {
     let dir = format!("{}/rail", data_dir(rail).as_str().unwrap());
     let listed = rail.node.run("ls", &[dir]);
     listed.lines().filter(|name| name.starts_with("10.")).map(str::to_owned).collect()
@@ -36,7 +36,7 @@ fn taken(rail: &Rail) -> Vec<String> {
 
 #[test]
 fn host_local_gives_and_takes_back() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = call(&rail);
     let result = call.add().ok();
@@ -52,7 +52,7 @@ fn host_local_gives_and_takes_back() {
 
 #[test]
 fn invariant_1_host_local_gets_the_address_back_when_the_add_fails() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     // host-local reads the configuration's addresses, the kernel refuses to route through the node's own.
     rail.pod.run_ip("link add net1 type veth peer name other");
     call(&rail).add().error(102);
@@ -63,7 +63,7 @@ fn invariant_1_host_local_gets_the_address_back_when_the_add_fails() {
 
 #[test]
 fn invariant_2_host_local_gets_the_address_back_when_the_namespace_and_the_state_are_gone() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = call(&rail);
     call.add().ok();
     std::fs::remove_dir_all(rail.node.state_dir()).unwrap();
@@ -73,7 +73,7 @@ fn invariant_2_host_local_gets_the_address_back_when_the_namespace_and_the_state
 
 #[test]
 fn host_locals_own_error_is_handed_up() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     for n in 0..2 {
         let pod = rail.node.pod(&format!("pod{n}"));
         call(&rail).pod(&pod).container(&format!("c{n}")).add().ok();

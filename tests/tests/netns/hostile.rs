@@ -9,12 +9,12 @@ use serde_json::json;
 use testkit::{Observe, wait_until};
 
 use silkrail_tests::{
-    hostile::{ANY_LINK, End, Trick, Whose},
-    rail::Rail,
+    hostile::{ANY_LINK, HostileAction, NetnsOwner, PodEnd},
+    rail::RailNode,
 };
 
 /// The hardware address that answers when the switch asks for an IPv4 address.
-fn who_answers(rail: &Rail, address: &str) -> Option<String> {
+fn who_answers(rail: &RailNode, address: &str) -> Option<String> {
     rail.switch.set_sysctl("net/ipv4/neigh/port0/retrans_time_ms", "50");
     rail.switch.run_ip("address add 10.7.255.1/16 dev port0");
     let ask = format!(
@@ -30,12 +30,12 @@ fn who_answers(rail: &Rail, address: &str) -> Option<String> {
 }
 
 /// Plays one trick, and returns what it changed for the node or the next pod.
-fn lasting(trick: &Trick, whose: Whose, end: End) -> Result<String, String> {
-    let rail = Rail::new();
+fn lasting(trick: &HostileAction, whose: NetnsOwner, end: PodEnd) -> Result<String, String> {
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let pod = match whose {
-        Whose::Machines => rail.node.pod("hostile"),
-        Whose::Own => rail.node.pod_in_a_user_namespace("hostile"),
+        NetnsOwner::Machines => rail.node.pod("hostile"),
+        NetnsOwner::Own => rail.node.pod_in_a_user_namespace("hostile"),
     };
     let call = rail.macvlan(&json!({})).pod(&pod);
     call.add().ok();
@@ -48,7 +48,7 @@ fn lasting(trick: &Trick, whose: Whose, end: End) -> Result<String, String> {
         }
     };
     match end {
-        End::DelFirst => {
+        PodEnd::DelFirst => {
             deleted();
             // Its address is the next pod's from now on.
             if let Some(mac) = who_answers(&rail, "10.7.0.10") {
@@ -57,7 +57,7 @@ fn lasting(trick: &Trick, whose: Whose, end: End) -> Result<String, String> {
             drop(played);
             drop(pod);
         }
-        End::DiesFirst => {
+        PodEnd::DiesFirst => {
             drop(played);
             pod.end();
             deleted();
@@ -84,11 +84,11 @@ fn lasting(trick: &Trick, whose: Whose, end: End) -> Result<String, String> {
 }
 
 /// Plays all, and returns how many the kernel did not let the pod play.
-fn nothing_lasts(whose: Whose, end: End) -> usize {
+fn nothing_lasts(whose: NetnsOwner, end: PodEnd) -> usize {
     let (mut all, mut refused) = (String::new(), 0);
     for trick in ANY_LINK {
         match lasting(trick, whose, end) {
-            Err(_) if whose == Whose::Own => refused += 1,
+            Err(_) if whose == NetnsOwner::Own => refused += 1,
             Ok(wrong) if wrong.is_empty() => {}
             Ok(wrong) | Err(wrong) => all += &format!("{}:\n{wrong}\n", trick.name),
         }
@@ -99,16 +99,16 @@ fn nothing_lasts(whose: Whose, end: End) -> usize {
 
 #[test]
 fn nothing_that_a_pod_does_to_its_macvlan_lasts() {
-    nothing_lasts(Whose::Machines, End::DelFirst);
+    nothing_lasts(NetnsOwner::Machines, PodEnd::DelFirst);
 }
 
 #[test]
 fn nothing_that_a_dead_pod_did_to_its_macvlan_lasts() {
-    nothing_lasts(Whose::Machines, End::DiesFirst);
+    nothing_lasts(NetnsOwner::Machines, PodEnd::DiesFirst);
 }
 
 #[test]
 fn nothing_that_a_pod_with_a_user_namespace_does_to_its_macvlan_lasts() {
-    let refused = nothing_lasts(Whose::Own, End::DelFirst);
+    let refused = nothing_lasts(NetnsOwner::Own, PodEnd::DelFirst);
     assert!(refused < 5, "the kernel let it do too little: {refused}");
 }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use testkit::{Call, FakeIpam, Observe, wait_until};
 
 use silkrail_tests::{
-    cluster::Cluster,
-    rail::{Rail, ipam},
+    cluster::ClusterNetwork,
+    rail::{RailNode, ipam},
 };
 
 fn index(place: &impl Observe, name: &str) -> u64 {
@@ -15,22 +15,22 @@ fn index(place: &impl Observe, name: &str) -> u64 {
 }
 
 /// The names of the pod's links as software sees them that takes the first.
-fn order(rail: &Rail) -> Vec<String> {
+fn order(rail: &RailNode) -> Vec<String> {
     let mut links = rail.pod.links();
     links.sort_by_key(|link| link["ifindex"].as_u64());
     links.iter().map(|link| link["ifname"].as_str().unwrap().to_owned()).collect()
 }
 
 /// The calls of networks of one pod, by the names of their links.
-fn networks(rail: &Rail, names: &[&str]) -> Vec<Call> {
+fn networks(rail: &RailNode, names: &[&str]) -> Vec<Call> {
     names.iter().map(|name| rail.layer_2(&json!({})).ifname(name)).collect()
 }
 
 #[test]
 fn a_link_comes_after_those_that_the_pod_has() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let far = rail.node.pod("far");
-    let _cluster = Cluster::of(&rail.pod, &far);
+    let _cluster = ClusterNetwork::of(&rail.pod, &far);
     for call in networks(&rail, &["net1", "net2", "a-third"]) {
         call.add().ok();
     }
@@ -40,7 +40,7 @@ fn a_link_comes_after_those_that_the_pod_has() {
 
 #[test]
 fn links_that_are_all_ours_come_in_the_order_of_their_adds() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     for call in networks(&rail, &["eth0", "net1", "net2"]) {
         call.add().ok();
     }
@@ -49,7 +49,7 @@ fn links_that_are_all_ours_come_in_the_order_of_their_adds() {
 
 #[test]
 fn a_link_comes_after_one_whose_index_is_large() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.pod.run_ip("link add eth0 index 123456 type bridge");
     rail.layer_2(&json!({})).add().ok();
     assert_eq!(order(&rail), ["lo", "eth0", "net1"]);
@@ -61,7 +61,7 @@ fn a_link_comes_after_one_whose_index_is_large() {
 
 #[test]
 fn a_link_that_is_made_anew_has_the_index_it_had() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.pod.run_ip("link add eth0 type bridge");
     let call = rail.layer_2(&json!({}));
     let mut indexes = Vec::new();
@@ -75,7 +75,7 @@ fn a_link_that_is_made_anew_has_the_index_it_had() {
 
 #[test]
 fn links_of_the_node_are_not_in_the_way() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     // As many as make every small number one of the node's.
     let last = index(&rail.node, "rail0");
     for number in 2..last + 30 {
@@ -91,7 +91,7 @@ fn links_of_the_node_are_not_in_the_way() {
 
 #[test]
 fn an_index_that_is_taken_meanwhile_is_none() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     rail.layer_2(&json!({})).add().ok();
     let expected = index(&rail.pod, "net1");
@@ -116,7 +116,7 @@ fn an_index_that_is_taken_meanwhile_is_none() {
 
 #[test]
 fn of_many_adds_at_once_in_one_pod_each_has_and_takes_back_its_own() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let names: Vec<String> = (0..8).map(|number| format!("net{number}")).collect();
     let calls: Vec<Call> = names
@@ -137,7 +137,7 @@ fn of_many_adds_at_once_in_one_pod_each_has_and_takes_back_its_own() {
 
 #[test]
 fn invariant_3_a_del_leaves_a_link_alone_that_has_the_index_of_one_that_was_never_made() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let (one, two) = (rail.layer_2(&json!({})), rail.layer_2(&json!({})).ifname("net2"));
     // Killed after it noted the index, before it made the link.
     let made = |answer: &testkit::Answer| answer.status.success() || rail.pod.link("net1").is_some();
@@ -164,7 +164,7 @@ fn invariant_3_a_del_leaves_a_link_alone_that_has_the_index_of_one_that_was_neve
 
 #[test]
 fn invariant_3_a_del_leaves_a_link_alone_that_took_the_index_of_ours() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.pod.run_ip("link add eth0 type veth peer name eth1");
     rail.pod.run_ip("link set eth0 up");
     let call = rail.layer_2(&json!({}));
@@ -179,7 +179,7 @@ fn invariant_3_a_del_leaves_a_link_alone_that_took_the_index_of_ours() {
 
 #[test]
 fn a_link_whose_mac_and_whose_name_the_pod_changed_is_known_by_the_other() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.layer_2(&json!({}));
     for change in ["link set net1 address 02:00:00:00:00:07", "link set net1 name renamed"] {
@@ -191,14 +191,14 @@ fn a_link_whose_mac_and_whose_name_the_pod_changed_is_known_by_the_other() {
     }
 }
 
-fn journal_of(rail: &Rail, ifname: &str) -> String {
+fn journal_of(rail: &RailNode, ifname: &str) -> String {
     let path = rail.node.state_dir().join(format!("attachments/c0ffee@{ifname}.macvlan.journal"));
     fs::read_to_string(path).unwrap_or_default()
 }
 
 #[test]
 fn a_mac_address_of_our_choice_is_a_local_one_of_a_single_host() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.layer_2(&json!({}));
     let mut seen = Vec::new();
     for _ in 0..4 {

@@ -11,8 +11,8 @@ use std::{
 
 use serde_json::{Value, json};
 use silkrail_tests::{
-    cli::{self, Ran, silkrail},
-    rail::Rail,
+    cli::{self, CommandOutput, silkrail},
+    rail::RailNode,
 };
 use tempfile::TempDir;
 use testkit::{Observe, TestNode};
@@ -21,11 +21,11 @@ const NAMES: [&str; 6] = ["ipvlan", "macvlan", "rdma", "silkrail-ipam", "spiderp
 const GO: &str = "#!/bin/sh\necho a Go plugin\n";
 
 /// A node's root with a directory for plugins, and beside it a source with the built executable.
-struct Node {
+struct InstallFixture {
     dir: TempDir,
 }
 
-impl Node {
+impl InstallFixture {
     fn new() -> Self {
         let node = Self { dir: tempfile::tempdir_in("/dev/shm").unwrap() }; // where a sync takes no time
         fs::create_dir_all(node.bin("")).unwrap();
@@ -60,11 +60,11 @@ impl Node {
         format!("--root {} {command}", self.path("root").display())
     }
 
-    fn install(&self, options: &str) -> Ran {
+    fn install(&self, options: &str) -> CommandOutput {
         silkrail(&self.args(&format!("install --from {} {options}", self.path("from").display())))
     }
 
-    fn uninstall(&self, options: &str) -> Ran {
+    fn uninstall(&self, options: &str) -> CommandOutput {
         silkrail(&self.args(&format!("uninstall {options}")))
     }
 
@@ -116,7 +116,7 @@ fn version(plugin: &Path) -> std::io::Result<bool> {
 
 #[test]
 fn plugins_are_installed_once_and_a_second_run_touches_nothing() {
-    let node = Node::new();
+    let node = InstallFixture::new();
     node.install("--dry-run").ended(0);
     assert!(node.files().is_empty());
     let report = node.install("--json").ended(0).json();
@@ -137,9 +137,9 @@ fn plugins_are_installed_once_and_a_second_run_touches_nothing() {
 }
 
 /// Lets the callers end.
-struct Ends<'a>(&'a AtomicBool);
+struct CallerGuard<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for CallerGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -148,11 +148,11 @@ impl Drop for Ends<'_> {
 #[test]
 fn no_call_fails_while_its_plugin_is_replaced() {
     const INSTALLATIONS: usize = 25;
-    let node = Node::new();
+    let node = InstallFixture::new();
     node.install("").ended(0);
     let (over, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
-        let _ends = Ends(&over); // also when an installation fails
+        let _ends = CallerGuard(&over); // also when an installation fails
         let callers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
@@ -195,7 +195,7 @@ const CHANGES: [&str; 8] = [
 
 /// Runs a command killed at each of these system calls in turn, each time on a node that `make` made; the last run of
 /// each is not killed. `after` gets the node as the kill left it.
-fn killed_at_each_change(node: &Node, command: &str, make: impl Fn(), after: impl Fn(&str)) {
+fn killed_at_each_change(node: &InstallFixture, command: &str, make: impl Fn(), after: impl Fn(&str)) {
     let mut rounds = 0;
     for call in CHANGES {
         for nth in 1.. {
@@ -226,8 +226,8 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// A node where macvlan is a Go plugin, ipvlan of our former build, sriov a link, and rdma nothing; then a new build.
-fn half_old() -> Node {
-    let node = Node::new();
+fn half_old() -> InstallFixture {
+    let node = InstallFixture::new();
     node.install("--names ipvlan").ended(0);
     write_program(&node.bin("macvlan"), GO);
     symlink("multicall", node.bin("sriov")).unwrap();
@@ -284,7 +284,7 @@ fn a_removal_that_is_killed_anywhere_leaves_whole_files_and_is_finished_by_the_n
 }
 
 /// It failed with status 1 and this text, and the directory is as before.
-fn refused(node: &Node, options: &str, says: &[&str]) {
+fn refused(node: &InstallFixture, options: &str, says: &[&str]) {
     let before = node.files();
     let ran = node.install(options).ended(1);
     assert!(says.iter().all(|text| ran.stderr.contains(text)), "{ran:?}");
@@ -298,7 +298,7 @@ fn refused(node: &Node, options: &str, says: &[&str]) {
 #[test]
 fn a_destination_that_cannot_take_files_is_named_with_what_to_do() {
     let machine = TestNode::new(); // mounts are its own
-    let node = Node::new();
+    let node = InstallFixture::new();
     refused(&node, "--to /opt/missing", &["/opt/missing", "does not exist: create it"]);
     symlink("bin", node.path("root/opt/cni/link")).unwrap();
     refused(&node, "--to /opt/cni/link/", &["is a symbolic link to bin"]);
@@ -321,7 +321,7 @@ fn a_destination_that_cannot_take_files_is_named_with_what_to_do() {
 
 #[test]
 fn a_source_that_does_not_run_here_replaces_nothing() {
-    let node = Node::new();
+    let node = InstallFixture::new();
     write_program(&node.bin("macvlan"), GO);
     let mut content = fs::read(node.source()).unwrap();
     fs::remove_file(node.source()).unwrap();
@@ -338,7 +338,7 @@ fn a_source_that_does_not_run_here_replaces_nothing() {
 
 #[test]
 fn plugins_can_be_installed_beside_those_of_the_same_name() {
-    let node = Node::new();
+    let node = InstallFixture::new();
     write_program(&node.bin("macvlan"), GO);
     node.install("--names prefixed-only").ended(0);
     assert_eq!(fs::read_to_string(node.bin("macvlan")).unwrap(), GO);
@@ -350,7 +350,7 @@ fn plugins_can_be_installed_beside_those_of_the_same_name() {
 
 #[test]
 fn a_newer_release_is_replaced_by_force_only() {
-    let node = Node::new();
+    let node = InstallFixture::new();
     write_program(&node.bin("macvlan"), "#!/bin/sh\necho silkrail-cni 99.0.0\n");
     let ran = node.install("").ended(3);
     assert!(ran.stderr.contains("is of release 99.0.0") && ran.stderr.contains("--force"), "{ran:?}");
@@ -362,7 +362,7 @@ fn a_newer_release_is_replaced_by_force_only() {
 /// As in an init container that drops all of them.
 #[test]
 fn root_needs_no_capability() {
-    let node = Node::new();
+    let node = InstallFixture::new();
     write_program(&node.bin("macvlan"), GO);
     let run = |command: &str| {
         let output = Command::new("setpriv")
@@ -381,8 +381,8 @@ fn root_needs_no_capability() {
 
 #[test]
 fn plugins_stay_while_a_pod_has_an_attachment_of_theirs() {
-    let rail = Rail::new();
-    let node = Node::new();
+    let rail = RailNode::new();
+    let node = InstallFixture::new();
     node.install("").ended(0);
     fs::create_dir(node.path("root/run")).unwrap();
     symlink(rail.node.state_dir(), node.path("root/run/silkrail")).unwrap();
@@ -402,7 +402,7 @@ fn plugins_stay_while_a_pod_has_an_attachment_of_theirs() {
 
 #[test]
 fn what_somebody_changed_since_is_left_and_told_of() {
-    let node = Node::new();
+    let node = InstallFixture::new();
     node.install("").ended(0);
     fs::remove_file(node.bin("macvlan")).unwrap();
     write_program(&node.bin("macvlan"), GO);
@@ -413,7 +413,7 @@ fn what_somebody_changed_since_is_left_and_told_of() {
 
 #[test]
 fn spiderpools_own_executable_is_left_alone_unless_told() {
-    let node = Node::new();
+    let node = InstallFixture::new();
     fs::write(node.bin("spiderpool"), GO).unwrap();
     fs::write(node.bin("macvlan"), GO).unwrap();
     for again in ["5 of 6 files installed", "nothing to do: all other files are there already"] {
@@ -435,7 +435,7 @@ fn spiderpools_own_executable_is_left_alone_unless_told() {
 
 #[test]
 fn uninstall_does_not_touch_what_install_left_alone() {
-    let node = Node::new();
+    let node = InstallFixture::new();
     fs::write(node.bin("spiderpool"), GO).unwrap();
     node.install("").ended(0);
     node.uninstall("").ended(0);

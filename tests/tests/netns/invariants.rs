@@ -5,11 +5,11 @@ use std::fs;
 use serde_json::json;
 use testkit::Observe;
 
-use silkrail_tests::rail::Rail;
+use silkrail_tests::rail::RailNode;
 
 #[test]
 fn invariant_5_the_own_namespace_is_refused_before_anything_is_touched() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({})).env("CNI_NETNS", "/proc/thread-self/ns/net");
     call.add().error(8);
@@ -20,7 +20,7 @@ fn invariant_5_the_own_namespace_is_refused_before_anything_is_touched() {
 
 #[test]
 fn invariant_5_del_about_the_own_namespace_leaves_the_nodes_links_alone() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.node.run_ip("link add net1 link rail0 type macvlan");
     let before = rail.node.snapshot();
     rail.macvlan(&json!({})).env("CNI_NETNS", "/proc/thread-self/ns/net").del().done();
@@ -29,7 +29,7 @@ fn invariant_5_del_about_the_own_namespace_leaves_the_nodes_links_alone() {
 
 #[test]
 fn invariant_7_a_result_is_all_there_is_on_stdout_however_much_is_logged() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({"logLevel": "debug"}));
     let answer = call.add();
     answer.ok();
@@ -39,7 +39,7 @@ fn invariant_7_a_result_is_all_there_is_on_stdout_however_much_is_logged() {
 
 #[test]
 fn invariant_7_a_log_file_is_appended_to() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let file = rail.node.log_file("silkrail.log");
     fs::write(&file, "earlier\n").unwrap();
     let call = rail.macvlan(&json!({"logFile": file, "logLevel": "info"}));
@@ -53,7 +53,7 @@ fn invariant_7_a_log_file_is_appended_to() {
 
 #[test]
 fn invariant_8_a_fifo_in_place_of_a_namespace_is_not_waited_for() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let fifo = rail.node.state_dir().with_file_name("fifo");
     rail.node.run("mkfifo", &[&fifo]);
     let call = rail.macvlan(&json!({})).env("CNI_NETNS", &fifo);
@@ -63,7 +63,7 @@ fn invariant_8_a_fifo_in_place_of_a_namespace_is_not_waited_for() {
 
 #[test]
 fn invariant_9_a_pod_that_requires_rdma_does_not_start_on_a_master_without() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({"rdma": {"require": true}}));
     call.add().error(100).says(&["rail0"]);
@@ -75,14 +75,14 @@ fn invariant_9_a_pod_that_requires_rdma_does_not_start_on_a_master_without() {
 
 #[test]
 fn invariant_9_requiring_rdma_of_a_pods_own_link_is_a_contradiction() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({"rdma": {"require": true}, "linkInContainer": true}));
     call.add().error(7).says(&["rdma.require", "linkInContainer"]);
 }
 
 #[test]
 fn the_pod_map_tells_who_has_the_attachment() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=trainer-0;K8S_POD_UID=1111-2222";
     let call = rail.macvlan(&json!({})).args(args);
     call.add().ok();
@@ -98,7 +98,7 @@ fn the_pod_map_tells_who_has_the_attachment() {
 
 #[test]
 fn the_pod_map_has_no_attachment_that_is_not_whole() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({"ipam": silkrail_tests::rail::ipam(&["10.7.0.10"])}));
     let path = rail.node.state_dir().join("podmap/v1/c0ffee@net1.json");
     let mut seen = 0;

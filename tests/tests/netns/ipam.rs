@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use testkit::Observe;
 
 use silkrail_tests::{
-    rail::{Rail, ip, ips, pool, pool6},
+    rail::{RailNode, ip, ips, pool, pool6},
     reboot::{FORMER, age},
 };
 
 #[test]
 fn ipam_case_017_the_result_has_prefix_gateway_and_routes_in_order() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let mut pool = pool("rail", &["10.7.0.10"]);
     pool["routes"] =
         json!([{"dst": "10.9.0.0/16", "gw": "10.7.0.9"}, {"dst": "10.8.0.0/16", "gw": "10.7.0.8"}]);
@@ -31,7 +31,7 @@ fn ipam_case_017_the_result_has_prefix_gateway_and_routes_in_order() {
 
 #[test]
 fn ipam_case_018_with_clean_gateway_there_is_no_default_route() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let result =
         rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])], "clean_gateway": true})).add().ok();
     assert_eq!(result["ips"][0]["gateway"], "10.7.0.1");
@@ -40,14 +40,14 @@ fn ipam_case_018_with_clean_gateway_there_is_no_default_route() {
 
 #[test]
 fn ipam_case_019_one_address_of_each_family() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!({"pools": [pool6("six", &["fd00:7::a"]), pool("four", &["10.7.0.10"])]});
     assert_eq!(ips(&rail.ipam(&pools).add().ok()), ["10.7.0.10", "fd00:7::a"]);
 }
 
 #[test]
 fn ipam_case_020_an_exhausted_family_fails_the_add_and_frees_the_other() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!({"pools": [pool("four", &["10.7.0.10-10.7.0.20"]), pool6("six", &["fd00:7::a"])]});
     rail.ipam(&pools).container("first").add().ok();
     let before = rail.node.snapshot();
@@ -57,7 +57,7 @@ fn ipam_case_020_an_exhausted_family_fails_the_add_and_frees_the_other() {
 
 #[test]
 fn ipam_case_021_a_large_pool_is_not_enumerated() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = |n: u32| {
         let pools = json!({"pools": [pool6("six", &["fd00:7::1-fd00:7::ffff:ffff:ffff:ffff"])]});
         rail.ipam(&pools).container(&format!("c{n}"))
@@ -68,7 +68,7 @@ fn ipam_case_021_a_large_pool_is_not_enumerated() {
 
 #[test]
 fn ipam_case_023_a_pool_at_the_end_of_the_address_space_does_not_wrap() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!({"pools": [
         {"name": "four", "subnet": "255.255.255.0/24", "ips": ["255.255.255.254-255.255.255.255"]},
         {"name": "six", "subnet": "ffff::/16", "ips": ["ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"]},
@@ -80,7 +80,7 @@ fn ipam_case_023_a_pool_at_the_end_of_the_address_space_does_not_wrap() {
 
 #[test]
 fn ipam_case_024_addresses_are_written_canonically() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!({"pools": [{"name": "six", "subnet": "FD00:7:0::/64", "ips": ["FD00:0007:0::000A"]}]});
     assert_eq!(ip(&rail.ipam(&pools).add().ok()), "fd00:7::a");
     assert_eq!(rail.node.snapshot().claims(), ["fd00:7::a"]);
@@ -88,7 +88,7 @@ fn ipam_case_024_addresses_are_written_canonically() {
 
 #[test]
 fn ipam_case_029_a_released_address_is_given_again_last() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.13"])]});
     let call = |n: u32| rail.ipam(&pools).container(&format!("c{n}"));
     let first = ip(&call(0).add().ok());
@@ -101,7 +101,7 @@ fn ipam_case_029_a_released_address_is_given_again_last() {
 
 #[test]
 fn ipam_case_051_a_full_disk_records_nothing_and_an_add_works_afterwards() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let state = rail.node.state_dir().display().to_string();
     let call = rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]}));
     rail.node.run("mount", &["-t", "tmpfs", "-o", "size=16k,nr_inodes=64", "tmpfs", &state]);
@@ -115,7 +115,7 @@ fn ipam_case_051_a_full_disk_records_nothing_and_an_add_works_afterwards() {
 
 #[test]
 fn ipam_case_052_a_read_only_state_directory_is_a_clear_error() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let state = rail.node.state_dir().display().to_string();
     rail.node.run("mount", &["-t", "tmpfs", "-o", "ro", "tmpfs", &state]);
     let before = rail.node.snapshot();
@@ -128,7 +128,7 @@ fn ipam_case_052_a_read_only_state_directory_is_a_clear_error() {
 
 #[test]
 fn ipam_case_054_after_a_reboot_old_claims_are_void() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]}));
     call.add().ok();
     let store = rail.node.state_dir().join("ipam");
@@ -140,7 +140,7 @@ fn ipam_case_054_after_a_reboot_old_claims_are_void() {
 
 #[test]
 fn status_says_whether_an_add_could_get_an_address() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]})).status().done();
     rail.ipam(&json!({"pools": []})).status().error(50).says(&["no IPPool available"]);
     let unknown: Value = json!({"pools": [pool("rail", &["10.7.0.10"])], "default_ipv4_ippool": ["other"]});

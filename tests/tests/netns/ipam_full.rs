@@ -3,11 +3,11 @@
 use std::{fs, os::unix::fs::MetadataExt};
 
 use serde_json::{Value, json};
-use testkit::{Observe, Pod, wait_until};
+use testkit::{Observe, TestPod, wait_until};
 
 use silkrail_tests::{
     cli,
-    rail::{Rail, ip, merged, pool, pool6},
+    rail::{RailNode, ip, merged, pool, pool6},
 };
 
 fn of_one() -> Value {
@@ -16,7 +16,7 @@ fn of_one() -> Value {
 
 #[test]
 fn a_full_pool_does_not_make_the_node_unable_to_serve() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({"ipam": merged(json!({"type": "silkrail-ipam"}), &of_one())}));
     call.add().ok();
     call.status().done();
@@ -30,9 +30,9 @@ fn a_full_pool_does_not_make_the_node_unable_to_serve() {
 
 #[test]
 fn the_error_of_a_full_pool_says_what_is_full_who_holds_and_what_to_do() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let conf = json!({"ipam": {"type": "silkrail-ipam", "pools": [pool("rail", &["10.7.0.10-10.7.0.11"])]}});
-    let of = |name: &str, netns: &Pod| {
+    let of = |name: &str, netns: &TestPod| {
         let args = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=ai;K8S_POD_NAME={name};K8S_POD_UID={name}");
         rail.macvlan(&conf).args(&args).container(name).pod(netns)
     };
@@ -47,8 +47,8 @@ fn the_error_of_a_full_pool_says_what_is_full_who_holds_and_what_to_do() {
 
 #[test]
 fn an_add_that_finds_its_pool_full_takes_back_what_the_dead_hold() {
-    let rail = Rail::new();
-    let call = |rail: &Rail, id: &str| rail.ipam(&of_one()).container(id);
+    let rail = RailNode::new();
+    let call = |rail: &RailNode, id: &str| rail.ipam(&of_one()).container(id);
     call(&rail, "dead").add().ok();
     let rail = rail.next_pod("b");
     assert_eq!(ip(&call(&rail, "new").add().ok()), "10.7.0.10");
@@ -62,9 +62,9 @@ fn an_add_that_finds_its_pool_full_takes_back_what_the_dead_hold() {
 
 #[test]
 fn invariant_4_an_add_that_finds_its_pool_full_takes_nothing_from_the_living() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.11"])]});
-    let call = |rail: &Rail, id: &str| rail.ipam(&pools).container(id);
+    let call = |rail: &RailNode, id: &str| rail.ipam(&pools).container(id);
     // A process keeps the namespace whose path is gone.
     let held = call(&rail, "held");
     held.add().ok();
@@ -85,8 +85,8 @@ fn invariant_4_an_add_that_finds_its_pool_full_takes_nothing_from_the_living() {
 
 #[test]
 fn invariant_4_an_add_that_finds_its_pool_full_takes_nothing_of_a_namespace_that_somebody_has_open() {
-    let rail = Rail::new();
-    let call = |rail: &Rail, id: &str| rail.ipam(&of_one()).container(id);
+    let rail = RailNode::new();
+    let call = |rail: &RailNode, id: &str| rail.ipam(&of_one()).container(id);
     call(&rail, "held").add().ok();
     let open = fs::File::open(rail.pod.path()).unwrap();
     let rail = rail.next_pod("b");
@@ -97,9 +97,9 @@ fn invariant_4_an_add_that_finds_its_pool_full_takes_nothing_of_a_namespace_that
 
 #[test]
 fn a_full_pool_of_one_family_is_emptied_of_the_dead_and_the_other_kept() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!({"pools": [pool("four", &["10.7.0.10"]), pool6("six", &["fd00:7::a-fd00:7::f"])]});
-    let call = |rail: &Rail, id: &str| rail.ipam(&pools).container(id);
+    let call = |rail: &RailNode, id: &str| rail.ipam(&pools).container(id);
     call(&rail, "dead").add().ok();
     let rail = rail.next_pod("b");
     let given = silkrail_tests::rail::ips(&call(&rail, "new").add().ok());
@@ -109,7 +109,7 @@ fn a_full_pool_of_one_family_is_emptied_of_the_dead_and_the_other_kept() {
 
 #[test]
 fn a_full_pool_is_told_by_doctor() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let doctor = || cli::silkrail(&format!("doctor --json --state-dir {}", rail.node.state_dir().display()));
     let full = || {
         let report: Value = serde_json::from_str(&doctor().stdout).unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use testkit::{Call, Observe};
 
-use silkrail_tests::rail::{Rail, ip, pool};
+use silkrail_tests::rail::{RailNode, ip, pool};
 
 fn pools(ips: &[&str]) -> Value {
     json!({"pools": [pool("rail", ips)]})
@@ -18,7 +18,7 @@ fn of_pod(call: &Call, name: &str, uid: &str) -> Call {
 
 #[test]
 fn ipam_case_030_the_same_add_twice_gives_the_same_result_and_one_record() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&pools(&["10.7.0.10-10.7.0.20"]));
     let first = call.add().ok();
     let before = rail.node.snapshot();
@@ -29,13 +29,13 @@ fn ipam_case_030_the_same_add_twice_gives_the_same_result_and_one_record() {
 
 #[test]
 fn ipam_case_031_a_pods_new_sandbox_keeps_the_address_of_the_former() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&pools(&["10.7.0.10-10.7.0.20"]));
     let former = of_pod(&call, "a", "11111111-1111").container("former");
     let first = ip(&former.add().ok());
-    let Rail { pod, node, switch } = rail;
+    let RailNode { pod, node, switch } = rail;
     pod.end();
-    let rail = Rail { pod: node.pod("a2"), node, switch };
+    let rail = RailNode { pod: node.pod("a2"), node, switch };
     let new = of_pod(&call, "a", "11111111-1111").container("new").pod(&rail.pod);
     assert_eq!(ip(&new.add().ok()), first);
     assert_eq!(rail.node.snapshot().claims(), [first.as_str()]);
@@ -49,7 +49,7 @@ fn ipam_case_031_a_pods_new_sandbox_keeps_the_address_of_the_former() {
 
 #[test]
 fn ipam_case_031_a_sandbox_that_lives_keeps_its_address() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&pools(&["10.7.0.10-10.7.0.20"]));
     let first = ip(&of_pod(&call, "a", "11111111-1111").container("former").add().ok());
     let second = ip(&of_pod(&call, "a", "11111111-1111").container("new").add().ok());
@@ -58,7 +58,7 @@ fn ipam_case_031_a_sandbox_that_lives_keeps_its_address() {
 
 #[test]
 fn ipam_case_032_a_pod_of_the_same_name_and_another_uid_has_its_own_address() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&pools(&["10.7.0.10-10.7.0.20"]));
     let first = ip(&of_pod(&call, "a", "11111111-1111").container("former").add().ok());
     let second = ip(&of_pod(&call, "a", "22222222-2222").container("new").add().ok());
@@ -68,7 +68,7 @@ fn ipam_case_032_a_pod_of_the_same_name_and_another_uid_has_its_own_address() {
 
 #[test]
 fn ipam_case_033_two_interfaces_of_a_pod_have_two_addresses_of_one_pool() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = of_pod(&rail.ipam(&pools(&["10.7.0.10-10.7.0.20"])), "a", "11111111-1111");
     let first = ip(&call.clone().ifname("net1").add().ok());
     assert_ne!(ip(&call.ifname("net2").add().ok()), first);
@@ -76,7 +76,7 @@ fn ipam_case_033_two_interfaces_of_a_pod_have_two_addresses_of_one_pool() {
 
 #[test]
 fn ipam_case_034_eight_interfaces_of_a_pod_exhaust_a_pool_of_eight() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = |n: u32| rail.ipam(&pools(&["10.7.0.10-10.7.0.17"])).ifname(&format!("net{n}"));
     let given: BTreeSet<_> = (0..8).map(|n| ip(&call(n).add().ok())).collect();
     assert_eq!(given.len(), 8);
@@ -87,7 +87,7 @@ fn ipam_case_034_eight_interfaces_of_a_pod_exhaust_a_pool_of_eight() {
 
 #[test]
 fn ipam_case_035_the_same_interface_name_in_two_containers_is_two_attachments() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = |id: &str| rail.ipam(&pools(&["10.7.0.10-10.7.0.20"])).container(id);
     let (first, second) = (ip(&call("a").add().ok()), ip(&call("b").add().ok()));
     assert_ne!(first, second);
@@ -97,7 +97,7 @@ fn ipam_case_035_the_same_interface_name_in_two_containers_is_two_attachments() 
 
 #[test]
 fn ipam_case_036_del_of_an_unknown_container_changes_nothing() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = |id: &str| rail.ipam(&pools(&["10.7.0.10"])).container(id);
     call("a").add().ok();
     let before = rail.node.snapshot();
@@ -107,7 +107,7 @@ fn ipam_case_036_del_of_an_unknown_container_changes_nothing() {
 
 #[test]
 fn ipam_case_037_del_twice_succeeds() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&pools(&["10.7.0.10"]));
     call.add().ok();
     call.del().done();
@@ -117,7 +117,7 @@ fn ipam_case_037_del_twice_succeeds() {
 
 #[test]
 fn ipam_case_038_del_without_a_namespace_frees_the_address() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     for netns in ["", "/nonexistent/netns"] {
         let call = rail.ipam(&pools(&["10.7.0.10"]));
         call.add().ok();
@@ -128,7 +128,7 @@ fn ipam_case_038_del_without_a_namespace_frees_the_address() {
 
 #[test]
 fn ipam_case_039_del_frees_only_its_own_interface() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = |name: &str| rail.ipam(&pools(&["10.7.0.10-10.7.0.20"])).ifname(name);
     let kept = ip(&call("net1").add().ok());
     call("net2").add().ok();
@@ -138,7 +138,7 @@ fn ipam_case_039_del_frees_only_its_own_interface() {
 
 #[test]
 fn ipam_case_040_del_needs_none_of_the_pools_of_the_add() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     for now in [
         json!({"pools": []}),
         json!({"pools": [pool("renamed", &["10.7.0.99"])]}),
@@ -153,7 +153,7 @@ fn ipam_case_040_del_needs_none_of_the_pools_of_the_add() {
 
 #[test]
 fn ipam_case_042_check_passes_for_a_claim_and_fails_after_it_was_removed() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&pools(&["10.7.0.10"]));
     call.check().error(103).says(&["c0ffee"]);
     call.add().ok();
@@ -167,7 +167,7 @@ fn ipam_case_042_check_passes_for_a_claim_and_fails_after_it_was_removed() {
 
 #[test]
 fn invariant_3_a_late_del_of_a_former_sandbox_leaves_the_note_of_the_new_one() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&pools(&["10.7.0.10-10.7.0.20"]));
     let of = |container| of_pod(&call, "a", "11111111-1111").container(container);
     of("former").add().ok();

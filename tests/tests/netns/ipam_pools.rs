@@ -5,10 +5,10 @@ use std::fs::{self, File};
 use serde_json::{Value, json};
 use testkit::{Call, wait_until};
 
-use silkrail_tests::rail::{Rail, ip, pool};
+use silkrail_tests::rail::{RailNode, ip, pool};
 
 /// A call whose pools are in a directory of files.
-fn with_files(rail: &Rail, files: &[(&str, &str)]) -> Call {
+fn with_files(rail: &RailNode, files: &[(&str, &str)]) -> Call {
     let dir = rail.node.state_dir().with_file_name("pools.d");
     fs::create_dir_all(&dir).unwrap();
     for (name, text) in files {
@@ -26,7 +26,7 @@ fn manifest(name: &str, ips: &str) -> String {
 
 #[test]
 fn ipam_case_072_a_reserved_address_is_not_given_and_one_that_is_used_stays() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let reservation = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderReservedIP\nmetadata:\n  name: r\n\
                        spec:\n  ips:\n  - 10.7.0.10\n  - 10.7.0.11\n";
     let pool = manifest("rail", "10.7.0.10-10.7.0.12");
@@ -41,7 +41,7 @@ fn ipam_case_072_a_reserved_address_is_not_given_and_one_that_is_used_stays() {
 
 #[test]
 fn ipam_case_108_two_networks_with_one_pool_never_share_an_address() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.11"])]});
     let call = |network: &str, id: &str| rail.ipam(&pools).with("name", &json!(network)).container(id);
     let first = ip(&call("one", "a").add().ok());
@@ -51,7 +51,7 @@ fn ipam_case_108_two_networks_with_one_pool_never_share_an_address() {
 
 #[test]
 fn invariant_4_two_pools_with_the_same_addresses_never_share_one() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call =
         |name: &str, id: &str| rail.ipam(&json!({"pools": [pool(name, &["10.7.0.10"])]})).container(id);
     call("one", "a").add().ok();
@@ -60,7 +60,7 @@ fn invariant_4_two_pools_with_the_same_addresses_never_share_one() {
 
 #[test]
 fn ipam_case_109_a_file_of_manifests_is_as_good_as_inline_pools() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [{
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
         "metadata": {"name": "listed", "resourceVersion": "7"},
@@ -75,7 +75,7 @@ fn ipam_case_109_a_file_of_manifests_is_as_good_as_inline_pools() {
 
 #[test]
 fn ipam_case_109_a_pool_that_shrinks_keeps_its_claims_and_one_that_grows_is_used_at_once() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = |ips: &[&str], id: &str| rail.ipam(&json!({"pools": [pool("rail", ips)]})).container(id);
     call(&["10.7.0.10-10.7.0.11"], "a").add().ok();
     call(&["10.7.0.10-10.7.0.11"], "b").add().ok();
@@ -92,7 +92,7 @@ fn ipam_case_109_a_pool_that_shrinks_keeps_its_claims_and_one_that_grows_is_used
 
 #[test]
 fn a_mistyped_key_of_a_pool_file_is_refused_by_name() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let good = manifest("rail", "10.7.0.10-10.7.0.12");
     for (wrong, meant) in [
         ("excludeIps: [10.7.0.10]", "excludeIPs"),
@@ -110,7 +110,7 @@ fn a_mistyped_key_of_a_pool_file_is_refused_by_name() {
 
 #[test]
 fn spiderpools_own_further_keys_are_no_mistake() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let exported = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderIPPool\nmetadata:\n  name: rail\n  \
         creationTimestamp: \"2024-01-01T00:00:00Z\"\n  finalizers: [spiderpool.spidernet.io]\n  labels: {a: b}\n\
         spec:\n  default: true\n  disable: false\n  ipVersion: 4\n  vlan: 0\n  subnet: 10.7.0.0/24\n  gateway: 10.7.0.1\n  \
@@ -121,7 +121,7 @@ fn spiderpools_own_further_keys_are_no_mistake() {
 
 #[test]
 fn an_address_that_spiderpool_has_given_is_not_given_again() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let status =
         r#"status: {allocatedIPs: '{"10.7.0.10":{"pod":"ai/web-0","podUid":"91ab"}}', allocatedIPCount: 1}"#;
     let text = manifest("rail", "10.7.0.10-10.7.0.11") + status;
@@ -141,7 +141,7 @@ fn naming(call: &Call, names: &[&str]) -> Call {
 
 #[test]
 fn a_file_that_is_just_being_written_does_not_give_away_what_it_reserves() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let reserved = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderReservedIP\nmetadata: {name: r}\nspec: {ips: [10.7.0.10]}\n";
     let pool = manifest("rail", "10.7.0.10-10.7.0.11");
     let call = with_files(&rail, &[("rail.yaml", &pool), ("reserved.yaml", reserved)]);
@@ -162,7 +162,7 @@ fn a_file_that_is_just_being_written_does_not_give_away_what_it_reserves() {
 
 #[test]
 fn a_pool_that_is_full_does_not_hide_the_file_that_cannot_be_used() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let twice = manifest("twice", "10.7.0.30");
     let call = with_files(
         &rail,
@@ -183,7 +183,7 @@ fn a_pool_that_is_full_does_not_hide_the_file_that_cannot_be_used() {
 
 #[test]
 fn a_bad_file_harms_its_own_pools_only() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = with_files(
         &rail,
         &[("good.yaml", &manifest("good", "10.7.0.10")), ("bad.yaml", "kind: [SpiderIPPool\n")],
@@ -203,7 +203,7 @@ fn a_bad_file_harms_its_own_pools_only() {
 
 #[test]
 fn a_pool_written_twice_harms_no_other_pool() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let (twice, good) = (manifest("twice", "10.7.0.10"), manifest("good", "10.7.0.11"));
     let call = with_files(&rail, &[("a.yaml", &twice), ("b.yaml", &twice), ("c.yaml", &good)]);
     assert_eq!(ip(&naming(&call, &["good"]).add().ok()), "10.7.0.11");
@@ -212,7 +212,7 @@ fn a_pool_written_twice_harms_no_other_pool() {
 
 #[test]
 fn a_bad_file_that_may_reserve_addresses_stops_every_pool_of_the_directory() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let bad = "kind: SpiderReservedIP\nspec: {ips: [10.7.0.10}\n";
     let call = with_files(&rail, &[("good.yaml", &manifest("good", "10.7.0.10")), ("bad.yaml", bad)]);
     call.add().error(7).says(&["bad.yaml", "reserve"]);
@@ -220,7 +220,7 @@ fn a_bad_file_that_may_reserve_addresses_stops_every_pool_of_the_directory() {
 
 #[test]
 fn a_pool_written_twice_is_refused_with_both_places() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let text = manifest("rail", "10.7.0.10");
     let call = with_files(&rail, &[("a.yaml", &text), ("b.yaml", &text)]);
     call.add().error(7).says(&["rail", "a.yaml", "b.yaml"]);
@@ -228,7 +228,7 @@ fn a_pool_written_twice_is_refused_with_both_places() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_named_by_add_and_status_and_does_not_stop_del() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let good = with_files(&rail, &[("good.yaml", &manifest("rail", "10.7.0.10"))]);
     good.add().ok();
     let spoilt = naming(&with_files(&rail, &[("bad.yaml", "kind: [SpiderIPPool\n")]), &["other"]);
@@ -240,7 +240,7 @@ fn a_file_that_cannot_be_read_is_named_by_add_and_status_and_does_not_stop_del()
 
 #[test]
 fn an_empty_directory_has_no_pools() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     with_files(&rail, &[]).add().error(101).says(&["no IPPool available"]);
     let missing: Value = json!({"poolsDir": "/nonexistent/pools.d"});
     let call = rail.ipam(&missing);
@@ -249,7 +249,7 @@ fn an_empty_directory_has_no_pools() {
 }
 
 /// Sees to it that the pools are read from the index of the next calls.
-fn indexed(rail: &Rail, call: &Call) {
+fn indexed(rail: &RailNode, call: &Call) {
     // Short files have none.
     let long = "#".repeat(40_000) + "\n" + &manifest("long", "10.7.0.200");
     fs::write(rail.node.state_dir().with_file_name("pools.d/long.yaml"), long).unwrap();
@@ -264,7 +264,7 @@ fn indexed(rail: &Rail, call: &Call) {
 
 #[test]
 fn a_pool_file_that_is_changed_in_place_counts_at_once_though_its_directory_is_indexed() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = with_files(
         &rail,
         &[("rail.yaml", &manifest("rail", "10.7.0.10")), ("other.yaml", &manifest("o", "10.7.0.30"))],
@@ -285,7 +285,7 @@ fn a_pool_file_that_is_changed_in_place_counts_at_once_though_its_directory_is_i
 
 #[test]
 fn what_an_index_does_not_know_is_looked_up_in_the_files() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let exported = manifest("rail", "10.7.0.10-10.7.0.11")
         + r#"status: {allocatedIPs: '{"10.7.0.10":{"pod":"ai/web-0","podUid":"91ab"}}'}"#;
     let call = with_files(&rail, &[("rail.yaml", &exported), ("bad.yaml", "kind: [")]);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::{Call, Observe};
 
-use silkrail_tests::rail::{Rail, ip, ips, merged, pool, pool6};
+use silkrail_tests::rail::{RailNode, ip, ips, merged, pool, pool6};
 
 fn rail_pool() -> Value {
     json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.20"])]})
@@ -21,7 +21,7 @@ fn ways(call: &Call, address: &str) -> [Call; 3] {
 
 #[test]
 fn a_requested_address_is_given_whichever_way_it_is_asked_for() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     for address in ["10.7.0.15", "10.7.0.16/24"] {
         for call in ways(&rail.ipam(&rail_pool()), address) {
             let result = call.add().ok();
@@ -37,7 +37,7 @@ fn a_requested_address_is_given_whichever_way_it_is_asked_for() {
 
 #[test]
 fn a_main_plugin_gives_its_pod_the_requested_address() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({"runtimeConfig": {"ips": ["10.7.0.17/24"]}}));
     assert_eq!(ip(&call.add().ok()), "10.7.0.17");
     assert_eq!(rail.pod.addresses("net1"), ["10.7.0.17/24"]);
@@ -45,7 +45,7 @@ fn a_main_plugin_gives_its_pod_the_requested_address() {
 
 #[test]
 fn a_requested_address_that_is_taken_is_refused_and_its_holder_named() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&rail_pool());
     let [holder, ..] = ways(&call, "10.7.0.15");
     holder.container("first").add().ok();
@@ -59,7 +59,7 @@ fn a_requested_address_that_is_taken_is_refused_and_its_holder_named() {
 
 #[test]
 fn a_requested_address_that_no_pool_gives_is_refused_with_the_reason() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let excluding = merged(pool("rail", &["10.7.0.10-10.7.0.20"]), &json!({"excludeIPs": ["10.7.0.12"]}));
     let theirs = merged(pool("theirs", &["10.7.0.40"]), &json!({"nodeName": ["node2"]}));
     let other = pool("other", &["10.7.0.50"]);
@@ -87,7 +87,7 @@ fn a_requested_address_that_no_pool_gives_is_refused_with_the_reason() {
 
 #[test]
 fn what_is_no_address_is_refused_by_its_key() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&rail_pool());
     call.with("runtimeConfig", &json!({"ips": ["10.7.0.15", "x"]}))
         .add()
@@ -101,7 +101,7 @@ fn what_is_no_address_is_refused_by_its_key() {
 
 #[test]
 fn both_families_and_several_addresses_can_be_asked_for() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools =
         json!({"pools": [pool("four", &["10.7.0.10-10.7.0.20"]), pool6("six", &["fd00:7::a-fd00:7::f"])]});
     let ask = |addresses: Value| rail.ipam(&pools).with("runtimeConfig", &json!({ "ips": addresses }));
@@ -121,7 +121,7 @@ fn both_families_and_several_addresses_can_be_asked_for() {
 
 #[test]
 fn invariant_1_a_second_requested_address_that_is_taken_gives_the_first_back() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ask = |id: &str, addresses: Value| {
         rail.ipam(&rail_pool()).with("runtimeConfig", &json!({ "ips": addresses })).container(id)
     };
@@ -137,7 +137,7 @@ fn of_pod(call: &Call, container: &str) -> Call {
 
 #[test]
 fn a_pods_new_sandbox_gets_what_it_asks_for_and_not_what_the_former_had() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&rail_pool());
     of_pod(&call, "former").add().ok();
     let rail = rail.next_pod("a2");
@@ -151,7 +151,7 @@ fn a_pods_new_sandbox_gets_what_it_asks_for_and_not_what_the_former_had() {
 
 #[test]
 fn a_pods_new_sandbox_keeps_the_requested_address_of_the_former() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&rail_pool()).with("runtimeConfig", &json!({"ips": ["10.7.0.18"]}));
     of_pod(&call, "former").add().ok();
     let rail = rail.next_pod("a2");
@@ -162,7 +162,7 @@ fn a_pods_new_sandbox_keeps_the_requested_address_of_the_former() {
 
 #[test]
 fn a_pods_new_sandbox_does_not_keep_an_address_of_a_pool_that_is_disabled_by_now() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let with = |disabled: bool| {
         let first = merged(pool("first", &["10.7.0.10"]), &json!({ "disable": disabled }));
         rail.ipam(&json!({"pools": [first, pool("second", &["10.7.0.20"])]}))
@@ -177,7 +177,7 @@ fn a_pods_new_sandbox_does_not_keep_an_address_of_a_pool_that_is_disabled_by_now
 
 #[test]
 fn a_requested_address_whose_holder_is_dead_is_given() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let [call, ..] = ways(&rail.ipam(&rail_pool()), "10.7.0.15");
     call.clone().container("dead").add().ok();
     let rail = rail.next_pod("a2");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use silkrail_tests::rail::{Rail, ip, ips, merged, pool, pool6};
+use silkrail_tests::rail::{RailNode, ip, ips, merged, pool, pool6};
 
 /// A pool of one address: 10.7.0.`last`.
 fn one(name: &str, last: u8, more: &Value) -> Value {
@@ -11,7 +11,7 @@ fn one(name: &str, last: u8, more: &Value) -> Value {
 
 #[test]
 fn ipam_case_062_patterns_name_the_pools_they_match() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools =
         json!([one("rail1-a", 10, &json!({})), one("rail1-b", 11, &json!({})), one("other", 12, &json!({}))]);
     let call = |n: u32, pattern: &str| {
@@ -25,14 +25,14 @@ fn ipam_case_062_patterns_name_the_pools_they_match() {
 
 #[test]
 fn ipam_case_063_a_pool_that_does_not_exist_is_named() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&json!({"pools": [one("rail", 10, &json!({}))], "default_ipv4_ippool": ["v4-81"]}));
     call.add().error(101).says(&["v4-81", "does not exist", "rail"]);
 }
 
 #[test]
 fn ipam_case_064_a_pool_named_twice_is_wrong_input() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call =
         rail.ipam(&json!({"pools": [one("rail", 10, &json!({}))], "default_ipv4_ippool": ["rail", "rail"]}));
     call.add().error(101).says(&["wrong input", "rail"]);
@@ -40,7 +40,7 @@ fn ipam_case_064_a_pool_named_twice_is_wrong_input() {
 
 #[test]
 fn ipam_case_065_disabled_and_terminating_pools_are_skipped() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let terminating = json!({
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
         "metadata": {"name": "going", "deletionTimestamp": "2025-01-01T00:00:00Z"},
@@ -54,7 +54,7 @@ fn ipam_case_065_disabled_and_terminating_pools_are_skipped() {
 
 #[test]
 fn ipam_case_066_a_pool_of_another_node_is_filtered_out() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let theirs = one("theirs", 10, &json!({"nodeName": ["node2"]}));
     let call = rail.ipam(&json!({"nodeName": "node1", "pools": [theirs]}));
     call.add().error(101).says(&["filtered out", "theirs", "nodeName", "node1"]);
@@ -63,7 +63,7 @@ fn ipam_case_066_a_pool_of_another_node_is_filtered_out() {
 
 #[test]
 fn ipam_case_067_a_node_name_counts_before_labels() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let labels = json!({"matchLabels": {"zone": "elsewhere"}});
     let pool = one("rail", 10, &json!({"nodeName": ["node1"], "nodeAffinity": labels}));
     rail.ipam(&json!({"nodeName": "node1", "pools": [pool]})).add().ok();
@@ -71,7 +71,7 @@ fn ipam_case_067_a_node_name_counts_before_labels() {
 
 #[test]
 fn ipam_case_068_every_filter_gives_its_reason() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let labels = json!({"matchLabels": {"a": "b"}});
     let pools = json!([
         one("p1", 10, &json!({"nodeName": ["node2"]})),
@@ -97,7 +97,7 @@ fn ipam_case_068_every_filter_gives_its_reason() {
 
 #[test]
 fn ipam_case_069_the_pool_that_says_most_exactly_whom_it_is_for_comes_first() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!([
         one("anyone", 10, &json!({})),
         one("network", 11, &json!({"multusName": ["rail"]})),
@@ -114,7 +114,7 @@ fn ipam_case_069_the_pool_that_says_most_exactly_whom_it_is_for_comes_first() {
 
 #[test]
 fn ipam_case_068_a_pool_of_a_teams_network_is_not_for_anothers_of_the_same_name() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!([one("theirs", 10, &json!({"multusName": ["team-a/rail"]}))]);
     let call = |namespace: Value| rail.ipam(&json!({"multusNamespace": namespace, "pools": pools}));
     call(json!("team-b"))
@@ -129,7 +129,7 @@ fn ipam_case_068_a_pool_of_a_teams_network_is_not_for_anothers_of_the_same_name(
 
 #[test]
 fn ipam_case_070_equal_pools_keep_the_order_of_the_list() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!([one("b", 10, &json!({})), one("a", 11, &json!({}))]);
     for listed in [json!(["a", "b"]), json!(["b", "a"])] {
         let call = rail.ipam(&json!({"pools": pools, "default_ipv4_ippool": listed}));
@@ -143,7 +143,7 @@ fn ipam_case_070_equal_pools_keep_the_order_of_the_list() {
 
 #[test]
 fn ipam_case_071_when_the_first_pool_is_full_the_second_is_used() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!({"pools": [one("first", 10, &json!({})), one("second", 11, &json!({}))]});
     let call = |n: u32| rail.ipam(&pools).container(&format!("c{n}"));
     assert_eq!(ip(&call(0).add().ok()), "10.7.0.10");
@@ -155,7 +155,7 @@ fn ipam_case_071_when_the_first_pool_is_full_the_second_is_used() {
 
 #[test]
 fn ipam_case_074_matching_the_masters_subnet_is_refused_as_unsupported() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.ipam(&json!({"match_master_subnet": true, "pools": [one("rail", 10, &json!({}))]}));
     call.add().error(2).says(&["match_master_subnet", "true"]);
     call.del().done();
@@ -163,7 +163,7 @@ fn ipam_case_074_matching_the_masters_subnet_is_refused_as_unsupported() {
 
 #[test]
 fn ipam_case_075_a_network_with_pools_of_one_family_gets_one_address() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!([one("four", 10, &json!({})), pool6("six", &["fd00:7::a"])]);
     let only = |key: &str, name: &str, id: &str| {
         ips(&rail.ipam(&json!({"pools": pools, key: [name]})).container(id).add().ok())

@@ -10,7 +10,7 @@ use std::{
 use serde_json::json;
 use testkit::{Answer, Call, wait_until};
 
-use silkrail_tests::{rail::Rail, reboot::store};
+use silkrail_tests::{rail::RailNode, reboot::store};
 
 /// How long whoever waits for the lock is kept waiting.
 const HELD: Duration = Duration::from_millis(300);
@@ -37,8 +37,8 @@ fn is_open_elsewhere(file: &Path) -> bool {
 }
 
 /// An attachment of the rail, and a DEL of it that logs to a file.
-fn attached() -> (Rail, Call, PathBuf) {
-    let rail = Rail::new();
+fn attached() -> (RailNode, Call, PathBuf) {
+    let rail = RailNode::new();
     let log = rail.node.log_file("log");
     let call = rail.macvlan(&json!({"logFile": log}));
     call.add().ok();

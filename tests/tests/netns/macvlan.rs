@@ -3,11 +3,11 @@
 use serde_json::json;
 use testkit::{Observe, wait_until};
 
-use silkrail_tests::rail::{Rail, VERSIONS, ip};
+use silkrail_tests::rail::{RailNode, VERSIONS, ip};
 
 #[test]
 fn case_035_add_and_del_in_every_version() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     for version in VERSIONS {
         let call = rail.macvlan(&json!({"cniVersion": version}));
@@ -34,7 +34,7 @@ fn case_035_add_and_del_in_every_version() {
 
 #[test]
 fn case_036_without_ipam_the_link_is_up_and_has_no_address() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     for version in VERSIONS {
         for ipam in [json!({}), json!(null), json!({"type": ""})] {
@@ -55,7 +55,7 @@ fn case_036_without_ipam_the_link_is_up_and_has_no_address() {
 
 #[test]
 fn the_gateways_of_a_pool_become_routes_of_the_pod() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.macvlan(&json!({})).add().ok();
     let routes = rail.pod.routes("net1");
     assert_eq!((&routes[0]["dst"], &routes[0]["gateway"]), (&json!("default"), &json!("10.7.0.1")));
@@ -63,7 +63,7 @@ fn the_gateways_of_a_pool_become_routes_of_the_pod() {
 
 #[test]
 fn two_pods_on_one_rail_reach_each_other() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let other = rail.node.pod("b");
     let first = ip(&rail.macvlan(&json!({})).add().ok());
     rail.macvlan(&json!({})).pod(&other).container("b").add().ok();
@@ -78,7 +78,7 @@ fn two_pods_on_one_rail_reach_each_other() {
 
 #[test]
 fn case_049_addresses_are_announced_when_the_link_comes_up() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.macvlan(&json!({})).add().ok();
     assert_eq!(rail.pod.sysctl("net/ipv4/conf/net1/arp_notify"), "1");
     assert_eq!(rail.pod.sysctl("net/ipv6/conf/net1/ndisc_notify"), "1");
@@ -86,7 +86,7 @@ fn case_049_addresses_are_announced_when_the_link_comes_up() {
 
 #[test]
 fn case_050_the_other_end_of_the_rail_learns_of_the_address_without_asking() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     // With this a host takes a neighbour from an announcement it has not asked for.
     rail.switch.set_sysctl("net/ipv4/conf/port0/arp_accept", "1");
     rail.switch.run_ip("address add 10.7.0.1/24 dev port0");

@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::Observe;
 
-use silkrail_tests::rail::{Rail, ipam};
+use silkrail_tests::rail::{RailNode, ipam};
 
 /// A configuration without `master`.
 fn anywhere() -> serde_json::Value {
@@ -12,7 +12,7 @@ fn anywhere() -> serde_json::Value {
 
 #[test]
 fn case_039_without_a_master_it_is_the_link_of_the_default_route() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let spare = rail.node.pod("spare");
     rail.node.cable("rail1", &spare, "port1");
     rail.node.run_ip("address add 10.7.0.2/24 dev rail1");
@@ -24,14 +24,14 @@ fn case_039_without_a_master_it_is_the_link_of_the_default_route() {
 
 #[test]
 fn case_039_an_ipv6_default_route_will_do() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.node.run_ip("-6 route add default via fe80::1 dev rail0");
     rail.macvlan(&anywhere()).add().ok();
 }
 
 #[test]
 fn case_040_without_a_master_and_a_default_route_there_is_none() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     assert_eq!(rail.macvlan(&anywhere()).add().error(7).msg, "no default route interface found");
     rail.node.snapshot().assert_is(&before);
@@ -39,7 +39,7 @@ fn case_040_without_a_master_and_a_default_route_there_is_none() {
 
 #[test]
 fn case_040_a_default_route_of_another_table_does_not_count() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.node.run_ip("address add 10.7.0.2/24 dev rail0");
     rail.node.run_ip("route add default via 10.7.0.1 dev rail0 table 100");
     assert_eq!(rail.macvlan(&anywhere()).add().error(7).msg, "no default route interface found");
@@ -47,7 +47,7 @@ fn case_040_a_default_route_of_another_table_does_not_count() {
 
 #[test]
 fn case_053_a_master_that_is_not_there_fails_add_and_status_but_not_del() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({"master": "rail9"}));
     call.add().error(7).says(&["failed to lookup master \"rail9\"", "Link not found"]);
@@ -58,7 +58,7 @@ fn case_053_a_master_that_is_not_there_fails_add_and_status_but_not_del() {
 
 #[test]
 fn case_053_del_needs_no_master_any_more() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     rail.macvlan(&json!({})).add().ok();
     rail.macvlan(&json!({"master": "rail9"})).del().done();
@@ -67,14 +67,14 @@ fn case_053_del_needs_no_master_any_more() {
 
 #[test]
 fn an_alternative_name_is_no_master() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.node.run_ip("link property add dev rail0 altname enp1s0");
     rail.macvlan(&json!({"master": "enp1s0"})).add().error(7).says(&["enp1s0"]);
 }
 
 #[test]
 fn case_055_with_link_in_container_the_master_is_the_pods() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let far = rail.node.pod("far");
     rail.pod.cable("eth0", &far, "eth1");
     let before = rail.node.snapshot();
@@ -92,7 +92,7 @@ fn case_055_with_link_in_container_the_master_is_the_pods() {
 
 #[test]
 fn case_055_with_link_in_container_the_default_route_is_the_pods() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let far = rail.node.pod("far");
     rail.pod.cable("eth0", &far, "eth1");
     let call = rail.macvlan(&json!({"master": null, "linkInContainer": true, "ipam": ipam(&["10.7.0.10"])}));
@@ -110,7 +110,7 @@ fn case_055_with_link_in_container_the_default_route_is_the_pods() {
 
 #[test]
 fn a_port_of_a_bridge_can_be_no_master_and_nothing_is_left() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.node.run_ip("link add br0 type bridge");
     rail.node.run_ip("link set rail0 master br0");
     let before = rail.node.snapshot();

@@ -3,11 +3,11 @@
 use serde_json::json;
 use testkit::Observe;
 
-use silkrail_tests::rail::Rail;
+use silkrail_tests::rail::RailNode;
 
 #[test]
 fn case_048_a_name_that_is_taken_is_refused_and_its_link_untouched() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.pod.run_ip("link add net1 type veth peer name other");
     rail.pod.run_ip("address add 10.9.0.1/24 dev net1");
     let before = rail.node.snapshot();
@@ -21,7 +21,7 @@ fn case_048_a_name_that_is_taken_is_refused_and_its_link_untouched() {
 
 #[test]
 fn an_alternative_name_that_is_taken_is_refused_too() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.pod.run_ip("link add other type veth peer name another");
     rail.pod.run_ip("link property add dev other altname net1");
     let before = rail.node.snapshot();
@@ -31,7 +31,7 @@ fn an_alternative_name_that_is_taken_is_refused_too() {
 
 #[test]
 fn the_node_may_have_a_link_of_the_same_name() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.node.run_ip("link add net1 type veth peer name net1-far");
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({}));
@@ -43,7 +43,7 @@ fn the_node_may_have_a_link_of_the_same_name() {
 
 #[test]
 fn del_finds_the_link_under_the_name_the_pod_gave_it() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
@@ -59,7 +59,7 @@ fn del_finds_the_link_under_the_name_the_pod_gave_it() {
 
 #[test]
 fn one_pod_has_several_attachments() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let calls: Vec<_> = (1..=4).map(|n| rail.macvlan(&json!({})).ifname(&format!("net{n}"))).collect();
     let clean = json!({"type": "silkrail-ipam", "clean_gateway": true, "pools": [silkrail_tests::rail::pool("rail", &["10.7.0.10-10.7.0.20"])]});

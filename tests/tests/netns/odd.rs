@@ -3,11 +3,11 @@
 use serde_json::json;
 use testkit::{Observe, wait_until};
 
-use silkrail_tests::rail::Rail;
+use silkrail_tests::rail::RailNode;
 
 #[test]
 fn a_master_that_is_down_does_not_keep_a_pod_from_starting() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.node.run_ip("link set rail0 down");
     rail.macvlan(&json!({})).add().ok();
     rail.node.run_ip("link set rail0 up");
@@ -17,7 +17,7 @@ fn a_master_that_is_down_does_not_keep_a_pod_from_starting() {
 
 #[test]
 fn a_second_link_on_a_passthru_master_is_refused_by_name_and_nothing_is_left() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.layer_2(&json!({"mode": "passthru"})).add().ok();
     let before = rail.node.snapshot();
     let other = rail.node.pod("b");
@@ -29,7 +29,7 @@ fn a_second_link_on_a_passthru_master_is_refused_by_name_and_nothing_is_left() {
 
 #[test]
 fn a_mac_address_that_another_pod_on_the_master_has_is_refused_and_nothing_is_left() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let conf = json!({"mac": "c2:11:22:33:44:55"});
     rail.macvlan(&conf).add().ok();
     let other = rail.node.pod("b");
@@ -40,7 +40,7 @@ fn a_mac_address_that_another_pod_on_the_master_has_is_refused_and_nothing_is_le
 
 #[test]
 fn the_loopback_interface_is_taken() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     rail.macvlan(&json!({})).ifname("lo").add().error(102).says(&["interface lo already exists"]);
     rail.macvlan(&json!({})).ifname("lo").del().done();
@@ -49,7 +49,7 @@ fn the_loopback_interface_is_taken() {
 
 #[test]
 fn a_name_that_the_kernel_would_complete_is_refused() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     for name in ["net%d", "%d", "net%", "%s"] {
         rail.macvlan(&json!({})).ifname(name).add().error(4).says(&["interface name contains %"]);
@@ -59,7 +59,7 @@ fn a_name_that_the_kernel_would_complete_is_refused() {
 
 #[test]
 fn a_name_that_the_kernel_keeps_for_itself_is_refused_and_nothing_is_left() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     for name in ["all", "default"] {
         rail.macvlan(&json!({})).ifname(name).add().refusal().says(&[name]);
@@ -70,7 +70,7 @@ fn a_name_that_the_kernel_keeps_for_itself_is_refused_and_nothing_is_left() {
 
 #[test]
 fn the_longest_names_fit_into_every_file_of_state() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call =
         rail.macvlan(&json!({"name": "n".repeat(300)})).container(&"c".repeat(200)).ifname("a23456789012345");

@@ -5,11 +5,11 @@ use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
 use serde_json::json;
 use testkit::{FakeIpam, Observe};
 
-use silkrail_tests::rail::Rail;
+use silkrail_tests::rail::RailNode;
 
 #[test]
 fn invariant_4_an_address_is_kept_while_something_of_the_pod_is_left() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
     call.clone().fault("error:1").del().error(11).says(&["could not take back"]);
@@ -20,7 +20,7 @@ fn invariant_4_an_address_is_kept_while_something_of_the_pod_is_left() {
 
 #[test]
 fn invariant_3_a_del_without_a_journal_leaves_another_attachments_link_alone() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let owner = rail.macvlan(&json!({})).container("owner");
     owner.add().ok();
     let before = rail.node.snapshot();
@@ -32,7 +32,7 @@ fn invariant_3_a_del_without_a_journal_leaves_another_attachments_link_alone() {
 
 #[test]
 fn invariant_9_rdma_without_addresses_is_refused() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.layer_2(&json!({"rdma": {"require": true}}));
     call.add().error(7).says(&["rdma.require", "ipam"]);
     assert_eq!(rail.pod.link_names(), ["lo"]);
@@ -40,7 +40,7 @@ fn invariant_9_rdma_without_addresses_is_refused() {
 
 #[test]
 fn invariant_8_a_log_file_that_is_a_pipe_holds_nobody() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pipe = rail.node.log_file("pipe");
     rail.node.run("mkfifo", &[&pipe]);
     let call = rail.macvlan(&json!({"logFile": pipe}));
@@ -50,7 +50,7 @@ fn invariant_8_a_log_file_that_is_a_pipe_holds_nobody() {
 
 #[test]
 fn a_log_file_is_not_written_through_a_symbolic_link() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let (precious, link) = (rail.node.state_dir().with_file_name("p"), rail.node.log_file("l"));
     fs::write(&precious, "precious").unwrap();
     std::os::unix::fs::symlink(&precious, &link).unwrap();
@@ -66,7 +66,7 @@ fn a_log_file_is_not_written_through_a_symbolic_link() {
 
 #[test]
 fn a_log_file_elsewhere_than_where_logs_are_is_not_written() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let precious = rail.node.state_dir().with_file_name("precious");
     fs::write(&precious, "precious").unwrap();
     let log = rail.node.log_file("log");
@@ -85,7 +85,7 @@ fn a_log_file_elsewhere_than_where_logs_are_is_not_written() {
 
 #[test]
 fn invariant_8_what_a_delegate_leaves_behind_holds_nobody() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     let script = "#!/bin/sh\ncat >/dev/null\necho '{\"ips\": [{\"address\": \"10.7.0.5/24\"}]}'\nsleep 20 2>/dev/null &\n";
     fs::write(ipam.path(), script).unwrap();

@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, thread};
 
 use serde_json::json;
-use testkit::{Answer, Call, FakeIpam, Observe, Pod, wait_until};
+use testkit::{Answer, Call, FakeIpam, Observe, TestPod, wait_until};
 
-use silkrail_tests::rail::{Rail, ip, ipam};
+use silkrail_tests::rail::{RailNode, ip, ipam};
 
 /// Makes all calls at once.
 fn at_once(calls: &[Call], call: impl Fn(&Call) -> Answer + Sync) -> Vec<Answer> {
@@ -17,8 +17,8 @@ fn at_once(calls: &[Call], call: impl Fn(&Call) -> Answer + Sync) -> Vec<Answer>
 
 #[test]
 fn case_056_fifty_adds_at_once_on_one_master() {
-    let rail = Rail::new();
-    let pods: Vec<Pod> = (0..50).map(|n| rail.node.pod(&format!("pod{n}"))).collect();
+    let rail = RailNode::new();
+    let pods: Vec<TestPod> = (0..50).map(|n| rail.node.pod(&format!("pod{n}"))).collect();
     let before = rail.node.snapshot();
     let all = json!({"ipam": ipam(&["10.7.0.10-10.7.0.59"])});
     let calls: Vec<Call> = pods
@@ -40,7 +40,7 @@ fn case_056_fifty_adds_at_once_on_one_master() {
 
 #[test]
 fn ipam_case_044_sixty_adds_at_once_on_thirty_addresses_give_thirty() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pool = json!({"pools": [silkrail_tests::rail::pool("rail", &["10.7.0.10-10.7.0.39"])]});
     let calls: Vec<Call> = (0..60).map(|n| rail.ipam(&pool).container(&format!("c{n}"))).collect();
     let answers = at_once(&calls, Call::add);
@@ -56,7 +56,7 @@ fn ipam_case_044_sixty_adds_at_once_on_thirty_addresses_give_thirty() {
 
 #[test]
 fn ipam_case_045_adds_and_dels_at_once_leave_what_the_last_call_of_each_said() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pool = json!({"pools": [silkrail_tests::rail::pool("rail", &["10.7.0.10-10.7.0.29"])]});
     let calls: Vec<Call> = (0..20).map(|n| rail.ipam(&pool).container(&format!("c{n}"))).collect();
     let last: Vec<_> = at_once(&calls, |call| {
@@ -73,7 +73,7 @@ fn ipam_case_045_adds_and_dels_at_once_leave_what_the_last_call_of_each_said() {
 
 #[test]
 fn a_slow_attachment_delays_no_other() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let (other, before) = (rail.node.pod("b"), rail.node.snapshot());
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     ipam.holds();

@@ -9,7 +9,7 @@ use std::{
 use serde_json::json;
 use testkit::{Call, Observe};
 
-use silkrail_tests::rail::{Rail, ipam, pool};
+use silkrail_tests::rail::{RailNode, ipam, pool};
 
 /// The same call with these capabilities, of all that root has.
 fn with_only(call: &Call, capabilities: &str) -> Call {
@@ -18,7 +18,7 @@ fn with_only(call: &Call, capabilities: &str) -> Call {
 
 #[test]
 fn two_capabilities_are_enough_and_each_of_them_is_needed() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({"mtu": 1400, "mac": "c2:11:22:33:44:55"}));
     for too_few in ["", ",+net_admin", ",+sys_admin"] {
@@ -59,7 +59,7 @@ fn modes(dir: &Path) -> Vec<(PathBuf, u32)> {
 
 #[test]
 fn state_is_roots_alone_and_the_pod_map_is_everybodys() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     for umask in ["0", "022"] {
         let script = format!("umask {umask}; exec \"$0\"");
         let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=a;K8S_POD_UID=1111-2222";
@@ -86,7 +86,7 @@ fn state_is_roots_alone_and_the_pod_map_is_everybodys() {
 }
 
 /// What is beside the state directory.
-fn surroundings(rail: &Rail) -> Vec<PathBuf> {
+fn surroundings(rail: &RailNode) -> Vec<PathBuf> {
     let mut found: Vec<_> =
         modes(rail.node.state_dir().parent().unwrap()).into_iter().map(|(path, _)| path).collect();
     found.retain(|path| !path.starts_with(rail.node.state_dir()) && !path.starts_with("/run/testkit/netns"));
@@ -95,7 +95,7 @@ fn surroundings(rail: &Rail) -> Vec<PathBuf> {
 
 #[test]
 fn no_name_that_somebody_chose_becomes_a_path() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     let before = surroundings(&rail);
     let long = "x".repeat(300);
@@ -127,7 +127,7 @@ fn no_name_that_somebody_chose_becomes_a_path() {
 
 #[test]
 fn what_a_configuration_says_besides_is_logged_nowhere() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let file = rail.node.log_file("log");
     let mut said = String::new();
     let mut note = |answer: testkit::Answer| {
@@ -160,7 +160,7 @@ fn what_a_configuration_says_besides_is_logged_nowhere() {
 
 #[test]
 fn nothing_is_written_but_state_and_sysctls_and_nobody_is_talked_to_but_the_kernel() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let file = rail.node.state_dir().with_file_name("calls");
     let call = rail.macvlan(&json!({}));
     let strace = ["strace", "-fy", "-etrace=?open,openat,socket,execve,mount", "-o", file.to_str().unwrap()];

@@ -6,13 +6,13 @@ use serde_json::json;
 use testkit::{Call, FakeIpam, Observe};
 
 use silkrail_tests::{
-    rail::{Rail, ipam},
+    rail::{RailNode, ipam},
     reboot::age,
 };
 
 /// An attachment with the only address of its pool; its pod is gone and its state is of an earlier boot.
-fn stale() -> (Rail, Call) {
-    let rail = Rail::new();
+fn stale() -> (RailNode, Call) {
+    let rail = RailNode::new();
     let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
     call.add().ok();
     rail.pod.run_ip("link delete net1");
@@ -21,14 +21,14 @@ fn stale() -> (Rail, Call) {
 }
 
 /// The files of the state directory, but for the addresses of the earlier boot: they go when this boot has its own.
-fn state(rail: &Rail) -> Vec<String> {
+fn state(rail: &RailNode) -> Vec<String> {
     let snapshot = rail.node.snapshot();
     snapshot.state().into_iter().filter(|file| !file.starts_with("ipam/")).map(str::to_owned).collect()
 }
 
 #[test]
 fn invariant_10_after_a_reboot_del_clears_the_state_away_and_tells_the_ipam_plugin() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     call.add().ok();

@@ -8,11 +8,11 @@ use std::{
 use serde_json::{Value, json};
 use testkit::{FakeIpam, Observe};
 
-use silkrail_tests::rail::Rail;
+use silkrail_tests::rail::RailNode;
 
 /// What a pod has after an ADD with this result of the IPAM plugin.
-fn pod_with(result: &Value) -> Rail {
-    let rail = Rail::new();
+fn pod_with(result: &Value) -> RailNode {
+    let rail = RailNode::new();
     // Nobody answers here, so detecting duplicates would only take time.
     rail.pod.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
     let ipam = FakeIpam::giving(&rail.node, result);
@@ -20,7 +20,7 @@ fn pod_with(result: &Value) -> Rail {
     rail
 }
 
-fn route_to(rail: &Rail, dst: &str) -> Value {
+fn route_to(rail: &RailNode, dst: &str) -> Value {
     let routes = rail.pod.routes("net1");
     let found: Vec<_> = routes.iter().filter(|route| route["dst"] == dst).collect();
     assert_eq!(found.len(), 1, "to {dst}: {routes:?}");
@@ -91,7 +91,7 @@ fn case_028_an_ipv6_address_survives_the_link_going_down() {
 
 #[test]
 fn case_029_ipv6_is_enabled_where_an_address_needs_it() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     for place in ["all", "default", "lo"] {
         rail.pod.set_sysctl(&format!("net/ipv6/conf/{place}/disable_ipv6"), "1");
     }
@@ -127,7 +127,7 @@ fn case_031_a_route_has_the_mtu_and_the_segment_size_it_was_given() {
 
 #[test]
 fn invariant_1_a_route_the_kernel_refuses_fails_the_add_and_leaves_nothing() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let before = rail.node.snapshot();
     let unreachable =
         json!({"ips": [{"address": "10.7.0.5/24"}], "routes": [{"dst": "10.8.0.0/16", "gw": "192.0.2.1"}]});
@@ -139,7 +139,7 @@ fn invariant_1_a_route_the_kernel_refuses_fails_the_add_and_leaves_nothing() {
 
 #[test]
 fn an_ipv6_address_that_another_host_has_fails_the_add() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.switch.run_ip("address add fd00:7::5/64 dev port0 nodad");
     let before = rail.node.snapshot();
     let result = json!({"ips": [{"address": "fd00:7::5/64", "gateway": "fd00:7::1"}]});
@@ -150,7 +150,7 @@ fn an_ipv6_address_that_another_host_has_fails_the_add() {
 
 #[test]
 fn an_ipv6_pod_starts_where_sysctls_cannot_be_written() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.node.run("mount", &["-o", "bind,ro", "/proc/sys", "/proc/sys"]);
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "fd00:7::5/64"}]}));
     rail.with_ipam(&ipam).add().ok();
@@ -159,7 +159,7 @@ fn an_ipv6_pod_starts_where_sysctls_cannot_be_written() {
 
 #[test]
 fn where_ipv6_is_off_and_cannot_be_enabled_the_add_says_so_and_leaves_nothing() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     rail.pod.set_sysctl("net/ipv6/conf/lo/disable_ipv6", "1");
     rail.node.run("mount", &["-o", "bind,ro", "/proc/sys", "/proc/sys"]);
     let before = rail.node.snapshot();
@@ -170,7 +170,7 @@ fn where_ipv6_is_off_and_cannot_be_enabled_the_add_says_so_and_leaves_nothing() 
 
 #[test]
 fn invariant_8_pods_that_wait_for_duplicate_address_detection_do_not_wait_for_each_other() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pods: Vec<_> = (0..4).map(|number| rail.node.pod(&format!("dad{number}"))).collect();
     let adds = thread::scope(|scope| {
         let began = Instant::now();

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use testkit::Observe;
 
 use silkrail_tests::{
-    rail::{Rail, ip, merged, pool, pool6},
+    rail::{RailNode, ip, merged, pool, pool6},
     reboot::store,
 };
 
 /// What STATUS says of pools where they are asked to have room.
-fn exhausted(rail: &Rail, pools: &Value) -> testkit::Refusal {
+fn exhausted(rail: &RailNode, pools: &Value) -> testkit::Refusal {
     rail.ipam(&strict(pools)).status().error(50)
 }
 
@@ -21,7 +21,7 @@ fn strict(ipam: &Value) -> Value {
 
 #[test]
 fn a_full_pool_is_told_where_that_is_asked_for_and_an_address_that_is_released_makes_room() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10"])]});
     rail.ipam(&pools).status().done();
     let call = rail.ipam(&pools);
@@ -36,7 +36,7 @@ fn a_full_pool_is_told_where_that_is_asked_for_and_an_address_that_is_released_m
 
 #[test]
 fn a_pool_for_some_namespaces_is_a_pool() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let mut of_ai = pool("rail", &["10.7.0.10"]);
     of_ai["namespaceName"] = json!(["ai"]);
     let call = rail.ipam(&json!({"pools": [of_ai]}));
@@ -47,7 +47,7 @@ fn a_pool_for_some_namespaces_is_a_pool() {
 
 #[test]
 fn a_main_plugin_tells_that_its_pool_is_full() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let ipam = silkrail_tests::rail::ipam(&["10.7.0.10"]);
     let call = rail.macvlan(&json!({"ipam": strict(&ipam)}));
     call.status().done();
@@ -58,7 +58,7 @@ fn a_main_plugin_tells_that_its_pool_is_full() {
 
 #[test]
 fn another_pool_of_the_family_is_enough_and_each_family_needs_one() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let (first, second) = (pool("first", &["10.7.0.10"]), pool("second", &["10.7.0.11"]));
     let two = json!({"pools": [first.clone(), second], "default_ipv4_ippool": ["first", "second"]});
     rail.ipam(&two).container("a").add().ok();
@@ -71,7 +71,7 @@ fn another_pool_of_the_family_is_enough_and_each_family_needs_one() {
 
 #[test]
 fn the_claims_decide_and_not_the_map() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.11"])]});
     let given: Vec<_> = ["a", "b"].map(|id| ip(&rail.ipam(&pools).container(id).add().ok())).into();
     exhausted(&rail, &pools);
@@ -85,7 +85,7 @@ fn the_claims_decide_and_not_the_map() {
 
 #[test]
 fn a_store_that_cannot_be_read_is_told() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10"])]});
     let store = store(&rail.node);
     fs::create_dir_all(&store).unwrap();
@@ -95,7 +95,7 @@ fn a_store_that_cannot_be_read_is_told() {
 
 #[test]
 fn sriov_without_a_vf_on_the_node_is_told() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     // Whatever the machine has, this node sees nothing of it.
     rail.node.run("mount", &["-t", "tmpfs", "tmpfs", "/sys/bus/pci/devices"]);
     let conf = json!({"cniVersion": "1.1.0", "name": "rail", "type": "sriov", "ipam": {}});
@@ -112,7 +112,7 @@ fn sriov_without_a_vf_on_the_node_is_told() {
 
 #[test]
 fn status_takes_how_to_log_from_the_configuration() {
-    let rail = Rail::new();
+    let rail = RailNode::new();
     for call in [rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]})), rail.macvlan(&json!({}))] {
         call.with("logFile", &json!("relative")).status().error(7).says(&["logFile", "absolute path"]);
         let log = rail.node.log_file("log");

@@ -1,8 +1,8 @@
 //! An agent in the other machine, and what runs there and here.
 
 use silkrail_tests::{
-    cli::{self, Ran},
-    pair::{self, Pair, THERE},
+    cli::{self, CommandOutput},
+    pair::{self, MachinePair, THERE},
 };
 use testkit::wait_until;
 
@@ -11,14 +11,14 @@ pub(crate) const TOKEN: &str = "/run/check.token";
 
 /// An agent of the other machine, while a test has both machines.
 #[derive(Debug)]
-pub(crate) struct Agent {
-    _pair: Pair,
+pub(crate) struct RemoteAgent {
+    _pair: MachinePair,
 }
 
-impl Agent {
+impl RemoteAgent {
     /// With a token, and nothing else said: that of an earlier test, if it still runs.
     pub(crate) fn start() -> Self {
-        let pair = Pair::new();
+        let pair = MachinePair::new();
         if pair::there("[ ! -e /run/agent.odd ] && kill -0 $(cat /run/agent.pid)").code != Some(0) {
             start("");
         }
@@ -27,7 +27,7 @@ impl Agent {
 
     /// With variables of the environment, for this test only.
     pub(crate) fn odd(environment: &str) -> Self {
-        let pair = Pair::new();
+        let pair = MachinePair::new();
         start(environment);
         pair::there("touch /run/agent.odd").ended(0);
         Self { _pair: pair }
@@ -39,7 +39,7 @@ impl Agent {
     }
 
     /// Asks it to end, and waits until it has.
-    pub(crate) fn end(&self) -> Ran {
+    pub(crate) fn end(&self) -> CommandOutput {
         pair::there(
             "kill $(cat /run/agent.pid); for i in $(seq 50); do
             kill -0 $(cat /run/agent.pid) 2>/dev/null || exit 0; sleep 0.05; done; exit 1",
@@ -65,7 +65,7 @@ fn start(environment: &str) {
 }
 
 /// `silkrail check` with arguments, and the token.
-pub(crate) fn check(arguments: &str) -> Ran {
+pub(crate) fn check(arguments: &str) -> CommandOutput {
     cli::silkrail(&format!("check {arguments} --token-file {TOKEN}"))
 }
 

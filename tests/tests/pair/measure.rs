@@ -8,14 +8,14 @@ use silkrail_tests::{
     pair::{self, DEVICE, HERE, THERE},
 };
 
-use crate::agent::{Agent, check, no_perftest_is_left};
+use crate::agent::{RemoteAgent, check, no_perftest_is_left};
 
 /// Enough for an emulator.
 const BW: &str = "bw 192.0.2.2 --duration 1 --qps 2 --min-gbps 0.001";
 
 #[test]
 fn bandwidth_of_each_operation_is_measured_with_what_explains_it() {
-    let _agent = Agent::start();
+    let _agent = RemoteAgent::start();
     for op in ["write", "read", "send"] {
         let record = check(&format!("{BW} --op {op} --json")).ended(0).json();
         let gbps = record["bandwidth"]["averageGbps"].as_f64().unwrap();
@@ -38,7 +38,7 @@ fn bandwidth_of_each_operation_is_measured_with_what_explains_it() {
 
 #[test]
 fn latency_of_each_operation_is_measured() {
-    let _agent = Agent::start();
+    let _agent = RemoteAgent::start();
     for op in ["write", "read"] {
         let record = check(&format!("lat {THERE} --duration 1 --op {op} --json")).ended(0).json();
         let us = record["latency"]["averageUs"].as_f64().unwrap();
@@ -51,7 +51,7 @@ fn latency_of_each_operation_is_measured() {
 
 #[test]
 fn results_are_kept_compared_and_told() {
-    let _agent = Agent::start();
+    let _agent = RemoteAgent::start();
     pair::here("rm -rf /var/lib/silkrail/check").ended(0);
     let first = check(BW).ended(0);
     assert!(first.stdout.contains("kept as result 1"), "{first:?}");
@@ -88,7 +88,7 @@ fn results_are_kept_compared_and_told() {
 
 #[test]
 fn loss_is_named_where_it_lowers_the_number() {
-    let _agent = Agent::start();
+    let _agent = RemoteAgent::start();
     pair::here("modprobe sch_netem && tc qdisc replace dev eth0 root netem loss 5%").ended(0);
     let lossy = check(&format!("{BW} --no-store"));
     pair::here("tc qdisc del dev eth0 root").ended(0);
@@ -99,7 +99,7 @@ fn loss_is_named_where_it_lowers_the_number() {
 
 #[test]
 fn a_sweep_has_a_result_for_each_size_over_one_connection() {
-    let agent = Agent::start();
+    let agent = RemoteAgent::start();
     let before = silkrail("check history --json").json();
     let swept = check(&format!("lat {THERE} --duration 1 --sweep 2..4 --json --no-store")).ended(0).json();
     let sizes: Vec<_> =

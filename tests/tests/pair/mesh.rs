@@ -5,21 +5,21 @@ use std::{fs, process::Command};
 use silkrail_tests::{
     cli::{self, silkrail},
     pair::{HERE, THERE},
-    rxe::Program,
+    rxe::RxeProgram,
 };
 use testkit::wait_until;
 
-use crate::agent::{Agent, TOKEN, check, no_perftest_is_left};
+use crate::agent::{RemoteAgent, TOKEN, check, no_perftest_is_left};
 
 /// Nobody has this address.
 const NOWHERE: &str = "192.0.2.9";
 
 #[test]
 fn a_mesh_names_who_failed_and_keeps_what_the_others_have() {
-    let _agent = Agent::start();
+    let _agent = RemoteAgent::start();
     let listen = format!("{HERE}:18514");
     let arguments = ["check", "serve", "--listen", &listen, "--token-file", TOKEN];
-    let _ours = Program::spawn(Command::new(cli::executable()).args(arguments));
+    let _ours = RxeProgram::spawn(Command::new(cli::executable()).args(arguments));
     wait_until("this machine's agent listens", || silkrail_tests::rxe::listens(18514));
     let before = kept();
     let options = "--duration 1 --qps 1 --min-gbps 0.001";

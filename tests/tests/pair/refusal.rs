@@ -8,7 +8,7 @@ use silkrail_tests::{
 };
 use testkit::wait_until;
 
-use crate::agent::{Agent, TOKEN, check, no_perftest_is_left, perftests};
+use crate::agent::{RemoteAgent, TOKEN, check, no_perftest_is_left, perftests};
 
 /// A test that takes a minute, once it is under way at both ends.
 fn long_test() -> Child {
@@ -22,7 +22,7 @@ fn long_test() -> Child {
 
 #[test]
 fn who_has_not_the_token_is_refused() {
-    let _agent = Agent::start();
+    let _agent = RemoteAgent::start();
     let wrong = "/run/wrong.token";
     pair::here(&format!("umask 077; echo another-token-of-another-cluster >{wrong}")).ended(0);
     let refused = silkrail(&format!("check bw {THERE} --token-file {wrong}")).ended(1);
@@ -38,7 +38,7 @@ fn who_has_not_the_token_is_refused() {
 
 #[test]
 fn what_cannot_be_tested_is_an_error_and_says_why() {
-    let _agent = Agent::start();
+    let _agent = RemoteAgent::start();
     let before = silkrail("check history --json").json();
     let bad = check(&format!("bw {THERE} --device mlx5_9")).ended(1);
     assert!(bad.stderr.contains("no RDMA device mlx5_9; here are rxe0/1"), "{bad:?}");
@@ -55,7 +55,7 @@ fn what_cannot_be_tested_is_an_error_and_says_why() {
 
 #[test]
 fn an_agent_without_perftest_says_which_package_is_missing() {
-    let agent = Agent::odd("env PATH=/nonexistent");
+    let agent = RemoteAgent::odd("env PATH=/nonexistent");
     let bad = check(&format!("bw {THERE}")).ended(1);
     assert!(bad.stderr.contains("ib_write_bw: not found in PATH; install the package perftest"), "{bad:?}");
     assert!(agent.log().contains("install the package perftest"), "{}", agent.log());
@@ -63,7 +63,7 @@ fn an_agent_without_perftest_says_which_package_is_missing() {
 
 #[test]
 fn a_client_that_is_killed_leaves_no_process_and_the_agent_serves_on() {
-    let _agent = Agent::start();
+    let _agent = RemoteAgent::start();
     let mut client = long_test();
     let busy = check(&format!("bw {THERE} --duration 1")).ended(1);
     assert!(busy.stderr.contains("busy: another test is under way"), "{busy:?}");
@@ -75,7 +75,7 @@ fn a_client_that_is_killed_leaves_no_process_and_the_agent_serves_on() {
 
 #[test]
 fn an_interrupt_of_the_client_cleans_up() {
-    let _agent = Agent::start();
+    let _agent = RemoteAgent::start();
     let mut client = long_test();
     pair::here(&format!("kill -INT {}", client.id())).ended(0);
     assert_eq!(client.wait().unwrap().code(), Some(1));
@@ -84,7 +84,7 @@ fn an_interrupt_of_the_client_cleans_up() {
 
 #[test]
 fn an_agent_that_ends_takes_its_test_with_it() {
-    let agent = Agent::start();
+    let agent = RemoteAgent::start();
     let mut client = long_test();
     agent.end().ended(0);
     assert_eq!(client.wait().unwrap().code(), Some(1), "no result");
@@ -93,7 +93,7 @@ fn an_agent_that_ends_takes_its_test_with_it() {
 
 #[test]
 fn an_agent_that_is_killed_takes_its_test_with_it() {
-    let _agent = Agent::start();
+    let _agent = RemoteAgent::start();
     let mut client = long_test();
     pair::there("kill -9 $(cat /run/agent.pid)").ended(0);
     assert_eq!(client.wait().unwrap().code(), Some(1), "no result");
@@ -102,7 +102,7 @@ fn an_agent_that_is_killed_takes_its_test_with_it() {
 
 #[test]
 fn a_firewall_that_drops_roce_is_named() {
-    let _agent = Agent::start();
+    let _agent = RemoteAgent::start();
     pair::there(
         "set -e; modprobe -a sch_ingress cls_u32 act_gact; tc qdisc add dev eth0 clsact
         tc filter add dev eth0 ingress protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff action drop",

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::{Desk, VERSIONS, is_understood, valid, with};
+use crate::{ProtocolFixture, VERSIONS, is_understood, valid, with};
 
 #[test]
 fn case_009_input_that_is_no_json_object_cannot_be_decoded() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (_, call) in desk.each() {
         for stdin in ["{{{", "", "\0", "[]", "\"text\"", "7", "{} {}", "{\"name\": \"rail\"", "\u{feff}{}"] {
             for verb in ["ADD", "DEL", "CHECK", "GC", "STATUS"] {
@@ -20,7 +20,7 @@ fn case_009_input_that_is_no_json_object_cannot_be_decoded() {
 
 #[test]
 fn case_010_a_network_has_a_name_that_can_be_a_files() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         for verb in ["ADD", "DEL", "CHECK", "GC", "STATUS"] {
             for missing in [Value::Null, json!("")] {
@@ -38,7 +38,7 @@ fn case_010_a_network_has_a_name_that_can_be_a_files() {
 
 #[test]
 fn case_011_a_version_nobody_speaks_is_refused_with_the_list_of_those_we_do() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         let refusal = call.conf(&with(plugin, "cniVersion", json!("9.9.9"))).add().error(1);
         assert_eq!(refusal.msg, "incompatible CNI versions");
@@ -49,7 +49,7 @@ fn case_011_a_version_nobody_speaks_is_refused_with_the_list_of_those_we_do() {
 
 #[test]
 fn case_012_a_configuration_without_a_version_is_of_0_1_0() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         for absent in [Value::Null, json!("")] {
             let call = call.clone().conf(&with(plugin, "cniVersion", absent));
@@ -62,7 +62,7 @@ fn case_012_a_configuration_without_a_version_is_of_0_1_0() {
 
 #[test]
 fn case_014_a_version_that_is_none_cannot_be_decoded() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         for version in ["adsfsadf", "1", "1.0", "1.0.0.0", "-1.0.0", "99999999999.0.0"] {
             call.clone().conf(&with(plugin, "cniVersion", json!(version))).check().error(6).says(&[version]);
@@ -72,7 +72,7 @@ fn case_014_a_version_that_is_none_cannot_be_decoded() {
 
 #[test]
 fn case_017_an_error_is_one_object_and_has_the_version_of_the_configuration() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         for version in VERSIONS {
             let mut conf = with(plugin, "cniVersion", json!(version));
@@ -90,7 +90,7 @@ fn case_017_an_error_is_one_object_and_has_the_version_of_the_configuration() {
 
 #[test]
 fn case_019_keys_count_in_any_letter_case() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for plugin in ["macvlan", "ipvlan"] {
         let call = desk.call(plugin);
         let shouted = call.clone().conf(&with(plugin, "MODE", json!("foo"))).add().error(7);
@@ -106,7 +106,7 @@ fn case_019_keys_count_in_any_letter_case() {
 
 #[test]
 fn the_exact_key_wins_over_one_in_another_letter_case() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     let mut conf = with("macvlan", "MODE", json!("foo"));
     conf["mode"] = json!("bridge");
     desk.call("macvlan").conf(&conf).status().done();
@@ -115,7 +115,7 @@ fn the_exact_key_wins_over_one_in_another_letter_case() {
 #[test]
 fn case_020_unknown_keys_are_ignored() {
     // Not in a pool: what a mistyped key should have kept from pods would be given.
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         let mut conf = with(plugin, "futureKey", json!({"deep": [1, {"er": null}]}));
         conf["ipam"]["futureKey"] = json!(["x"]);
@@ -126,7 +126,7 @@ fn case_020_unknown_keys_are_ignored() {
 
 #[test]
 fn null_is_the_same_as_absent() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         let mut conf = valid(plugin);
         for key in [

@@ -2,11 +2,11 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use crate::Desk;
+use crate::ProtocolFixture;
 
 #[test]
 fn case_001_add_names_the_variable_that_is_missing() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (_, call) in desk.each() {
         for variable in ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"] {
             let expected = format!("required env variables [{variable}] missing");
@@ -19,7 +19,7 @@ fn case_001_add_names_the_variable_that_is_missing() {
 
 #[test]
 fn case_002_add_names_all_missing_variables_in_order() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (_, call) in desk.each() {
         let refusal = call.without("CNI_PATH").without("CNI_IFNAME").without("CNI_NETNS").add().error(4);
         assert_eq!(refusal.msg, "required env variables [CNI_NETNS,CNI_IFNAME,CNI_PATH] missing");
@@ -28,7 +28,7 @@ fn case_002_add_names_all_missing_variables_in_order() {
 
 #[test]
 fn case_003_a_container_id_with_other_characters_is_refused_with_its_value() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (_, call) in desk.each() {
         for id in ["some-%%container-id", "-begins-with-dash", "a/b", "../../etc", "a b", "ä"] {
             let refusal = call.clone().container(id).add().error(4);
@@ -43,7 +43,7 @@ fn case_003_a_container_id_with_other_characters_is_refused_with_its_value() {
 
 #[test]
 fn a_wrong_container_id_is_reported_before_what_is_missing() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (_, call) in desk.each() {
         let refusal = call.container("%").without("CNI_PATH").add().error(4);
         assert_eq!(refusal.msg, "invalid characters in containerID");
@@ -52,7 +52,7 @@ fn a_wrong_container_id_is_reported_before_what_is_missing() {
 
 #[test]
 fn case_004_an_interface_name_has_at_most_15_bytes() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (_, call) in desk.each() {
         let refusal = call.clone().ifname("a123456789abcdef").add().error(4);
         assert_eq!(refusal.msg, "interface name is too long");
@@ -63,7 +63,7 @@ fn case_004_an_interface_name_has_at_most_15_bytes() {
 
 #[test]
 fn case_005_an_interface_name_must_be_one_the_kernel_takes() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (_, call) in desk.each() {
         for dots in [".", ".."] {
             assert_eq!(call.clone().ifname(dots).add().error(4).msg, "interface name is . or ..");
@@ -77,7 +77,7 @@ fn case_005_an_interface_name_must_be_one_the_kernel_takes() {
 
 #[test]
 fn case_018_unknown_arguments_need_ignore_unknown() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         let add = |args: &str| call.clone().args(args).add();
         assert_eq!(add("FOO=1").error(4).msg, "ARGS: unknown args [\"FOO=1\"]");
@@ -93,7 +93,7 @@ fn case_018_unknown_arguments_need_ignore_unknown() {
 
 #[test]
 fn del_goes_on_whatever_the_arguments_are() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (_, call) in desk.each() {
         for args in ["FOO=1", "A=B=C", ";;;", "IgnoreUnknown=perhaps"] {
             call.clone().args(args).del().done();
@@ -103,7 +103,7 @@ fn del_goes_on_whatever_the_arguments_are() {
 
 #[test]
 fn a_variable_that_is_no_utf_8_is_refused_by_name() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     let bytes = OsStr::from_bytes(b"a\xff\xfe");
     for (_, call) in desk.each() {
         for variable in
@@ -118,7 +118,7 @@ fn a_variable_that_is_no_utf_8_is_refused_by_name() {
 
 #[test]
 fn a_very_long_container_id_is_refused_and_the_longest_accepted() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (_, call) in desk.each() {
         call.clone()
             .container(&"a".repeat(201))

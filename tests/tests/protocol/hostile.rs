@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::{Desk, is_understood, valid, with};
+use crate::{ProtocolFixture, is_understood, valid, with};
 
 #[test]
 fn ten_megabytes_of_a_valid_configuration_are_read() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         let long = with(plugin, "comment", json!("x".repeat(10 << 20)));
         is_understood(plugin, &call.conf(&long).status());
@@ -15,7 +15,7 @@ fn ten_megabytes_of_a_valid_configuration_are_read() {
 
 #[test]
 fn ten_megabytes_of_anything_else_are_refused() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (_, call) in desk.each() {
         for byte in [b' ', b'[', b'{', b'"', 0, 0xff] {
             call.clone().stdin(vec![byte; 10 << 20]).add().error(6);
@@ -26,7 +26,7 @@ fn ten_megabytes_of_anything_else_are_refused() {
 
 #[test]
 fn json_that_is_nested_deeply_does_not_exhaust_the_stack() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         for key in ["comment", "ipam", "prevResult", "runtimeConfig"] {
@@ -39,7 +39,7 @@ fn json_that_is_nested_deeply_does_not_exhaust_the_stack() {
 
 #[test]
 fn a_key_that_is_there_twice_counts_once_more() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     let stdin =
         r#"{"cniVersion": "1.1.0", "name": "a/b", "name": "rail", "type": "macvlan", "master": "lo"}"#;
     desk.call("macvlan").stdin(stdin).status().done();
@@ -47,7 +47,7 @@ fn a_key_that_is_there_twice_counts_once_more() {
 
 #[test]
 fn names_that_would_leave_the_state_directory_are_refused() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         for dir in ["relative", "../up", "/run/../etc", ""] {
             let answer = call.clone().conf(&with(plugin, "stateDir", json!(dir))).verb("DEL");
@@ -61,7 +61,7 @@ fn names_that_would_leave_the_state_directory_are_refused() {
 
 #[test]
 fn invariant_7_a_plugin_that_cannot_write_its_answer_fails() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, _) in desk.each() {
         let script = format!("CNI_COMMAND=VERSION {}/{plugin} >/dev/full", desk.binaries.dir().display());
         let status = std::process::Command::new("sh").args(["-c", &script]).status().unwrap();

@@ -31,12 +31,12 @@ const SPEAKING: [&str; 3] = ["macvlan", "ipvlan", "silkrail-ipam"];
 const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
 /// The plugins, and a directory for their state.
-struct Desk {
+struct ProtocolFixture {
     binaries: Binaries,
     state: TempDir,
 }
 
-impl Desk {
+impl ProtocolFixture {
     fn new() -> Self {
         Self { binaries: Binaries::find(), state: tempfile::tempdir().unwrap() }
     }

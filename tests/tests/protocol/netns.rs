@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::{Observe, TestNode};
 
-use crate::{Desk, with};
+use crate::{ProtocolFixture, with};
 
 /// The plugins that work in the namespace.
 const INTERFACE_PLUGINS: [&str; 2] = ["macvlan", "ipvlan"];
@@ -45,7 +45,7 @@ fn case_016_the_override_allows_the_own_namespace() {
 
 #[test]
 fn a_namespace_that_is_none_is_refused_with_its_path() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for plugin in INTERFACE_PLUGINS {
         for path in ["/nonexistent/netns", "/proc/self/status", "/", "/dev/null", "relative"] {
             let refusal = desk.call(plugin).env("CNI_NETNS", path).add().error(8);

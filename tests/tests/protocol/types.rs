@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use testkit::Call;
 
-use crate::{Desk, valid};
+use crate::{ProtocolFixture, valid};
 
 /// What a key's value should be.
 #[derive(Clone, Copy)]
-enum Is {
+enum ExpectedType {
     Text,
     Number,
     Flag,
@@ -16,112 +16,112 @@ enum Is {
     Objects,
 }
 
-const COMMON: [(&str, Is); 8] = [
-    ("cniVersion", Is::Text),
-    ("name", Is::Text),
-    ("ipam", Is::Object),
-    ("ipam/type", Is::Text),
-    ("stateDir", Is::Text),
-    ("logLevel", Is::Text),
-    ("logFile", Is::Text),
-    ("dns", Is::Object),
+const COMMON: [(&str, ExpectedType); 8] = [
+    ("cniVersion", ExpectedType::Text),
+    ("name", ExpectedType::Text),
+    ("ipam", ExpectedType::Object),
+    ("ipam/type", ExpectedType::Text),
+    ("stateDir", ExpectedType::Text),
+    ("logLevel", ExpectedType::Text),
+    ("logFile", ExpectedType::Text),
+    ("dns", ExpectedType::Object),
 ];
 
-const LINKS: [(&str, Is); 11] = [
-    ("master", Is::Text),
-    ("mode", Is::Text),
-    ("mtu", Is::Number),
-    ("linkInContainer", Is::Flag),
-    ("rdma", Is::Object),
-    ("rdma/require", Is::Flag),
-    ("rdma/timeoutMs", Is::Number),
-    ("dns/nameservers", Is::Texts),
-    ("dns/domain", Is::Text),
-    ("dns/search", Is::Texts),
-    ("dns/options", Is::Texts),
+const LINKS: [(&str, ExpectedType); 11] = [
+    ("master", ExpectedType::Text),
+    ("mode", ExpectedType::Text),
+    ("mtu", ExpectedType::Number),
+    ("linkInContainer", ExpectedType::Flag),
+    ("rdma", ExpectedType::Object),
+    ("rdma/require", ExpectedType::Flag),
+    ("rdma/timeoutMs", ExpectedType::Number),
+    ("dns/nameservers", ExpectedType::Texts),
+    ("dns/domain", ExpectedType::Text),
+    ("dns/search", ExpectedType::Texts),
+    ("dns/options", ExpectedType::Texts),
 ];
 
-const MACVLAN: [(&str, Is); 4] = [
-    ("mac", Is::Text),
-    ("bcqueuelen", Is::Number),
-    ("runtimeConfig", Is::Object),
-    ("runtimeConfig/mac", Is::Text),
+const MACVLAN: [(&str, ExpectedType); 4] = [
+    ("mac", ExpectedType::Text),
+    ("bcqueuelen", ExpectedType::Number),
+    ("runtimeConfig", ExpectedType::Object),
+    ("runtimeConfig/mac", ExpectedType::Text),
 ];
 
-const IPVLAN: [(&str, Is); 6] = [
-    ("prevResult", Is::Object),
-    ("prevResult/cniVersion", Is::Text),
-    ("prevResult/interfaces", Is::Objects),
-    ("prevResult/ips", Is::Objects),
-    ("prevResult/routes", Is::Objects),
-    ("prevResult/dns", Is::Object),
+const IPVLAN: [(&str, ExpectedType); 6] = [
+    ("prevResult", ExpectedType::Object),
+    ("prevResult/cniVersion", ExpectedType::Text),
+    ("prevResult/interfaces", ExpectedType::Objects),
+    ("prevResult/ips", ExpectedType::Objects),
+    ("prevResult/routes", ExpectedType::Objects),
+    ("prevResult/dns", ExpectedType::Object),
 ];
 
-const SRIOV: [(&str, Is); 13] = [
-    ("deviceID", Is::Text),
-    ("vlan", Is::Number),
-    ("vlanQoS", Is::Number),
-    ("vlanProto", Is::Text),
-    ("mac", Is::Text),
-    ("mtu", Is::Number),
-    ("min_tx_rate", Is::Number),
-    ("max_tx_rate", Is::Number),
-    ("spoofchk", Is::Text),
-    ("trust", Is::Text),
-    ("link_state", Is::Text),
-    ("runtimeConfig", Is::Object),
-    ("runtimeConfig/mac", Is::Text),
+const SRIOV: [(&str, ExpectedType); 13] = [
+    ("deviceID", ExpectedType::Text),
+    ("vlan", ExpectedType::Number),
+    ("vlanQoS", ExpectedType::Number),
+    ("vlanProto", ExpectedType::Text),
+    ("mac", ExpectedType::Text),
+    ("mtu", ExpectedType::Number),
+    ("min_tx_rate", ExpectedType::Number),
+    ("max_tx_rate", ExpectedType::Number),
+    ("spoofchk", ExpectedType::Text),
+    ("trust", ExpectedType::Text),
+    ("link_state", ExpectedType::Text),
+    ("runtimeConfig", ExpectedType::Object),
+    ("runtimeConfig/mac", ExpectedType::Text),
 ];
 
-const IPAM: [(&str, Is); 19] = [
-    ("ipam/pools", Is::Objects),
-    ("ipam/pools/0/name", Is::Text),
-    ("ipam/pools/0/subnet", Is::Text),
-    ("ipam/pools/0/ips", Is::Texts),
-    ("ipam/pools/0/excludeIPs", Is::Texts),
-    ("ipam/pools/0/gateway", Is::Text),
-    ("ipam/pools/0/routes", Is::Objects),
-    ("ipam/pools/0/disable", Is::Flag),
-    ("ipam/pools/0/default", Is::Flag),
-    ("ipam/pools/0/ipVersion", Is::Number),
-    ("ipam/pools/0/nodeName", Is::Texts),
-    ("ipam/pools/0/namespaceName", Is::Texts),
-    ("ipam/pools/0/multusName", Is::Texts),
-    ("ipam/default_ipv4_ippool", Is::Texts),
-    ("ipam/default_ipv6_ippool", Is::Texts),
-    ("ipam/clean_gateway", Is::Flag),
-    ("ipam/match_master_subnet", Is::Flag),
-    ("ipam/poolsDir", Is::Text),
-    ("ipam/nodeName", Is::Text),
+const IPAM: [(&str, ExpectedType); 19] = [
+    ("ipam/pools", ExpectedType::Objects),
+    ("ipam/pools/0/name", ExpectedType::Text),
+    ("ipam/pools/0/subnet", ExpectedType::Text),
+    ("ipam/pools/0/ips", ExpectedType::Texts),
+    ("ipam/pools/0/excludeIPs", ExpectedType::Texts),
+    ("ipam/pools/0/gateway", ExpectedType::Text),
+    ("ipam/pools/0/routes", ExpectedType::Objects),
+    ("ipam/pools/0/disable", ExpectedType::Flag),
+    ("ipam/pools/0/default", ExpectedType::Flag),
+    ("ipam/pools/0/ipVersion", ExpectedType::Number),
+    ("ipam/pools/0/nodeName", ExpectedType::Texts),
+    ("ipam/pools/0/namespaceName", ExpectedType::Texts),
+    ("ipam/pools/0/multusName", ExpectedType::Texts),
+    ("ipam/default_ipv4_ippool", ExpectedType::Texts),
+    ("ipam/default_ipv6_ippool", ExpectedType::Texts),
+    ("ipam/clean_gateway", ExpectedType::Flag),
+    ("ipam/match_master_subnet", ExpectedType::Flag),
+    ("ipam/poolsDir", ExpectedType::Text),
+    ("ipam/nodeName", ExpectedType::Text),
 ];
 
 /// What Go marshals as `null` where it has nothing, though no plugin here reads it as a value of its own.
-const OBJECTS: [(&str, Is); 6] = [
-    ("args", Is::Object),
-    ("args/cni", Is::Object),
-    ("capabilities", Is::Object),
-    ("runtimeConfig", Is::Object),
-    ("runtimeConfig/ips", Is::Texts),
-    ("prevResult", Is::Object),
+const OBJECTS: [(&str, ExpectedType); 6] = [
+    ("args", ExpectedType::Object),
+    ("args/cni", ExpectedType::Object),
+    ("capabilities", ExpectedType::Object),
+    ("runtimeConfig", ExpectedType::Object),
+    ("runtimeConfig/ips", ExpectedType::Texts),
+    ("prevResult", ExpectedType::Object),
 ];
 
 #[test]
 fn macvlan_names_key_and_value_of_a_wrong_type() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     refuses_wrong_types("macvlan", &desk.call("macvlan"), &[&COMMON[..], &LINKS, &MACVLAN].concat());
     assert!(desk.is_untouched());
 }
 
 #[test]
 fn ipvlan_names_key_and_value_of_a_wrong_type() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     refuses_wrong_types("ipvlan", &desk.call("ipvlan"), &[&COMMON[..], &LINKS, &IPVLAN].concat());
     assert!(desk.is_untouched());
 }
 
 #[test]
 fn sriov_names_key_and_value_of_a_wrong_type() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     // The IPAM plugin's part is read when it is called, and the result's `dns` is the IPAM plugin's.
     let common = COMMON.iter().filter(|(key, _)| !key.starts_with("ipam") && *key != "dns");
     refuses_wrong_types("sriov", &desk.call("sriov"), &common.chain(&SRIOV).copied().collect::<Vec<_>>());
@@ -130,7 +130,7 @@ fn sriov_names_key_and_value_of_a_wrong_type() {
 
 #[test]
 fn silkrail_ipam_names_key_and_value_of_a_wrong_type() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     // An IPAM plugin is called with a whole configuration of which these are not its own.
     let not_its_own = ["ipam/type", "logLevel", "logFile", "dns"];
     let keys: Vec<_> =
@@ -141,8 +141,8 @@ fn silkrail_ipam_names_key_and_value_of_a_wrong_type() {
 
 #[test]
 fn null_says_what_an_absent_key_says() {
-    let desk = Desk::new();
-    let tables: [(&str, Vec<(&str, Is)>); 4] = [
+    let desk = ProtocolFixture::new();
+    let tables: [(&str, Vec<(&str, ExpectedType)>); 4] = [
         ("macvlan", [&COMMON[..], &LINKS, &MACVLAN, &OBJECTS].concat()),
         ("ipvlan", [&COMMON[..], &LINKS, &IPVLAN, &OBJECTS].concat()),
         ("sriov", [&COMMON[..], &SRIOV, &OBJECTS].concat()),
@@ -162,7 +162,7 @@ fn null_says_what_an_absent_key_says() {
 }
 
 /// Any wrong value, with ADD: exit code 1 and one error object.
-fn refuses_wrong_types(plugin: &str, call: &Call, keys: &[(&str, Is)]) {
+fn refuses_wrong_types(plugin: &str, call: &Call, keys: &[(&str, ExpectedType)]) {
     for (path, is) in keys {
         for value in wrong(*is) {
             println!("{plugin}: {path} = {value}");
@@ -185,14 +185,16 @@ fn names(msg: &str, value: &Value) -> bool {
 }
 
 /// Values of another type. `null` is none: it is the same as absent.
-fn wrong(is: Is) -> Vec<Value> {
+fn wrong(is: ExpectedType) -> Vec<Value> {
     match is {
-        Is::Text => vec![json!(7), json!(true), json!(["a"]), json!({"a": 1})],
-        Is::Number => vec![json!("7"), json!(1.5), json!(1e30), json!(true), json!([7]), json!({"a": 1})],
-        Is::Flag => vec![json!("true"), json!(1), json!([true]), json!({"a": 1})],
-        Is::Object => vec![json!("a"), json!(7), json!(true), json!(["a"])],
-        Is::Texts => vec![json!("a"), json!(7), json!([7]), json!({"a": 1})],
-        Is::Objects => vec![json!("a"), json!(7), json!(["a"]), json!({"a": 1})],
+        ExpectedType::Text => vec![json!(7), json!(true), json!(["a"]), json!({"a": 1})],
+        ExpectedType::Number => {
+            vec![json!("7"), json!(1.5), json!(1e30), json!(true), json!([7]), json!({"a": 1})]
+        }
+        ExpectedType::Flag => vec![json!("true"), json!(1), json!([true]), json!({"a": 1})],
+        ExpectedType::Object => vec![json!("a"), json!(7), json!(true), json!(["a"])],
+        ExpectedType::Texts => vec![json!("a"), json!(7), json!([7]), json!({"a": 1})],
+        ExpectedType::Objects => vec![json!("a"), json!(7), json!(["a"]), json!({"a": 1})],
     }
 }
 

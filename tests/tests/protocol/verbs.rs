@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use testkit::Call;
 
-use crate::{Desk, SPEAKING, VERSIONS, is_understood, with};
+use crate::{ProtocolFixture, SPEAKING, VERSIONS, is_understood, with};
 
 #[test]
 fn case_006_an_unknown_verb_is_named() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (_, call) in desk.each() {
         for verb in ["NOPE", "add", "ADD ", "DELETE"] {
             assert_eq!(call.verb(verb).error(4).msg, format!("unknown CNI_COMMAND: {verb}"));
@@ -19,7 +19,7 @@ fn case_006_an_unknown_verb_is_named() {
 
 #[test]
 fn case_007_without_a_verb_a_plugin_says_what_it_is() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         let answer = call.call();
         if SPEAKING.contains(&plugin) {
@@ -35,7 +35,7 @@ fn case_007_without_a_verb_a_plugin_says_what_it_is() {
 
 #[test]
 fn case_008_version_needs_no_environment_and_reads_no_input() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, _) in desk.each() {
         let bare = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH", "PATH"]
             .into_iter()
@@ -50,7 +50,7 @@ fn case_008_version_needs_no_environment_and_reads_no_input() {
 
 #[test]
 fn case_013_a_version_that_has_no_such_verb_is_refused() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         for (verb, old) in [("CHECK", "0.3.1"), ("GC", "1.0.0"), ("STATUS", "1.0.0")] {
             let refusal = call.clone().conf(&with(plugin, "cniVersion", json!(old))).verb(verb).error(1);
@@ -61,7 +61,7 @@ fn case_013_a_version_that_has_no_such_verb_is_refused() {
 
 #[test]
 fn case_015_gc_requires_the_path_and_nothing_else() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         let call = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"].into_iter().fold(call, Call::without);
         let conf = with(plugin, "cni.dev/valid-attachments", json!([]));
@@ -74,7 +74,7 @@ fn case_015_gc_requires_the_path_and_nothing_else() {
 
 #[test]
 fn gc_knows_the_list_by_its_former_name() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         call.conf(&with(plugin, "cni.dev/attachments", json!([]))).gc().done();
     }
@@ -82,7 +82,7 @@ fn gc_knows_the_list_by_its_former_name() {
 
 #[test]
 fn gc_takes_null_for_an_empty_list_as_go_writes_it() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for list in ["cni.dev/valid-attachments", "cni.dev/attachments"] {
         for (plugin, call) in desk.each() {
             call.conf(&with(plugin, list, Value::Null)).gc().done();
@@ -96,7 +96,7 @@ fn gc_takes_null_for_an_empty_list_as_go_writes_it() {
 
 #[test]
 fn gc_keeps_what_either_of_the_two_lists_names() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     let ipam = desk.call("silkrail-ipam");
     ipam.add().ok();
     let mut conf = with("silkrail-ipam", "cni.dev/valid-attachments", Value::Null);
@@ -107,7 +107,7 @@ fn gc_keeps_what_either_of_the_two_lists_names() {
 
 #[test]
 fn gc_without_a_list_is_refused_and_does_not_take_everything_back() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     let ipam = desk.call("silkrail-ipam");
     ipam.add().ok();
     ipam.gc().error(7).says(&["cni.dev/valid-attachments"]);
@@ -116,7 +116,7 @@ fn gc_without_a_list_is_refused_and_does_not_take_everything_back() {
 
 #[test]
 fn gc_refuses_a_list_it_does_not_understand() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         for list in [
             json!("all"),
@@ -132,7 +132,7 @@ fn gc_refuses_a_list_it_does_not_understand() {
 
 #[test]
 fn status_of_a_valid_configuration_is_success_and_prints_nothing() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, call) in desk.each() {
         let bare = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"].into_iter().fold(call, Call::without);
         is_understood(plugin, &bare.status());
@@ -141,7 +141,7 @@ fn status_of_a_valid_configuration_is_success_and_prints_nothing() {
 
 #[test]
 fn a_plugin_answers_to_its_name_with_the_project_before_it() {
-    let desk = Desk::new();
+    let desk = ProtocolFixture::new();
     for (plugin, _) in desk.each() {
         let alias =
             if plugin.starts_with("silkrail-") { "spiderpool".into() } else { format!("silkrail-{plugin}") };

@@ -35,12 +35,12 @@ ExecStart=/usr/local/bin/look
 StandardError=file:/out/look.log\n";
 
 /// A systemd that ends with this value, and what its units have written.
-struct Booted {
+struct BootedSystemd {
     dir: tempfile::TempDir,
     systemd: Child,
 }
 
-impl Booted {
+impl BootedSystemd {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let below = |name: &str| dir.path().join(name);
@@ -101,7 +101,7 @@ impl Booted {
     }
 }
 
-impl Drop for Booted {
+impl Drop for BootedSystemd {
     fn drop(&mut self) {
         let _ = self.systemd.kill();
         let _ = self.systemd.wait();
@@ -131,7 +131,7 @@ fn without_program(unit: &str) -> String {
 
 #[test]
 fn the_units_programs_do_their_work_and_cannot_do_more() {
-    let booted = Booted::new();
+    let booted = BootedSystemd::new();
     booted.is_done();
     for unit in [NODE, DAEMON, CHECK] {
         let name = unit.rsplit('/').next().unwrap();

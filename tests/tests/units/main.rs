@@ -99,12 +99,12 @@ fn the_node_unit_has_the_capabilities_that_tell_who_is_in_a_namespace() {
 }
 
 /// A program at work.
-struct Traced {
+struct TracedUnit {
     strace: Child,
     calls: tempfile::NamedTempFile,
 }
 
-impl Traced {
+impl TracedUnit {
     /// If nobody ends it, it ends after a minute.
     fn start(program: &Path, arguments: &[&str]) -> Self {
         let calls = tempfile::NamedTempFile::new().unwrap();
@@ -164,13 +164,13 @@ fn no_program_makes_a_call_that_its_unit_filters() {
     is_let_through(NODE, &calls(&fs::read_to_string(trace).unwrap()));
 
     let listen = "127.0.0.1:18597";
-    let agent = Traced::start(&cli::executable(), &["check", "serve", "--listen", listen]);
+    let agent = TracedUnit::start(&cli::executable(), &["check", "serve", "--listen", listen]);
     wait_until("the agent listens", || rxe::listens(18597));
     cli::silkrail(&format!("check bw {listen} --no-store"));
     is_let_through(CHECK, &agent.ended());
 
     let listen = "127.0.0.1:18596";
-    let daemon = Traced::start(&daemon::executable(), &["--listen", listen]);
+    let daemon = TracedUnit::start(&daemon::executable(), &["--listen", listen]);
     wait_until("the daemon listens", || rxe::listens(18596));
     assert_eq!(http::ask(listen.parse().unwrap(), "GET /metrics HTTP/1.1", &[]).status, 200);
     is_let_through(DAEMON, &daemon.ended());
@@ -207,7 +207,7 @@ fn the_agent_needs_neither_root_nor_a_capability() {
             .args(["check", "serve", "--listen", &listen, "--token-file"])
             .arg(&token)
             .env("CREDENTIALS_DIRECTORY", dir.path());
-        let _agent = rxe::Program::spawn(&mut agent);
+        let _agent = rxe::RxeProgram::spawn(&mut agent);
         wait_until("the agent listens", || rxe::listens(port));
         let client = format!("check bw {listen} --no-store --token-file {}", roots.display());
         let shaken = cli::silkrail(&client);

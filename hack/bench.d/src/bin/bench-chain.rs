@@ -18,24 +18,42 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bench::race::{Racer, Times, Verb, race};
+use bench::race::{BenchStep, Benchmark, CallTimes, race};
 use serde_json::{Value, json};
 
 /// What `--check` demands of one median beside another.
 ///
 /// The emulator makes a CPU some twenty times slower, but not what the kernel waits for: what a process computes weighs
 /// more here than on any real node, a second process above all.
-const CHECKS: [Check; 6] = [
-    Check { what: "ADD / floor", of: ONE, beside: FLOOR, verb: Verb::Add, at_most: 1.3 },
-    Check { what: "DEL / floor", of: ONE, beside: FLOOR, verb: Verb::Del, at_most: 1.35 },
-    Check { what: "ADD / floor, two processes", of: TWO, beside: FLOOR, verb: Verb::Add, at_most: 1.5 },
-    Check { what: "DEL / floor, two processes", of: TWO, beside: FLOOR, verb: Verb::Del, at_most: 1.45 },
-    Check { what: "ADD, crowded / empty", of: TWO_CROWDED, beside: TWO, verb: Verb::Add, at_most: 1.1 },
-    Check {
+const CHECKS: [RatioLimit; 6] = [
+    RatioLimit { what: "ADD / floor", of: ONE, beside: FLOOR, verb: BenchStep::Add, at_most: 1.3 },
+    RatioLimit { what: "DEL / floor", of: ONE, beside: FLOOR, verb: BenchStep::Del, at_most: 1.35 },
+    RatioLimit {
+        what: "ADD / floor, two processes",
+        of: TWO,
+        beside: FLOOR,
+        verb: BenchStep::Add,
+        at_most: 1.5,
+    },
+    RatioLimit {
+        what: "DEL / floor, two processes",
+        of: TWO,
+        beside: FLOOR,
+        verb: BenchStep::Del,
+        at_most: 1.45,
+    },
+    RatioLimit {
+        what: "ADD, crowded / empty",
+        of: TWO_CROWDED,
+        beside: TWO,
+        verb: BenchStep::Add,
+        at_most: 1.1,
+    },
+    RatioLimit {
         what: "macvlan, crowded / empty",
         of: SHARED_CROWDED,
         beside: SHARED,
-        verb: Verb::Add,
+        verb: BenchStep::Add,
         at_most: 1.1,
     },
 ];
@@ -64,17 +82,17 @@ const TWINS: [(&str, &str); 3] = [
     ("/sys/class/net/eth1/device/virtfn1", "2"),
 ];
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+type BenchResult<T> = std::result::Result<T, Box<dyn Error>>;
 
-struct Check {
+struct RatioLimit {
     what: &'static str,
     of: &'static str,
     beside: &'static str,
-    verb: Verb,
+    verb: BenchStep,
     at_most: f64,
 }
 
-struct Options {
+struct BenchChainArgs {
     ours: PathBuf,
     floor: PathBuf,
     /// The directory of Go's `sriov`, `rdma` and `host-local`.
@@ -86,7 +104,7 @@ struct Options {
 
 /// The VF that is attached, as it is at home.
 #[derive(Clone)]
-struct Vf {
+struct BenchVf {
     pci: String,
     link: String,
     mac: String,
@@ -95,14 +113,14 @@ struct Vf {
 }
 
 /// A program, or a chain of them, that is measured.
-struct Chain {
+struct MeasuredChain {
     name: String,
-    vf: Vf,
-    kind: Kind,
+    vf: BenchVf,
+    kind: ChainKind,
     calls: u32,
 }
 
-enum Kind {
+enum ChainKind {
     /// The C program, and whether it goes without the wait for the carrier.
     Floor { program: PathBuf, bare: bool },
     /// CNI plugins in the order of the chain, each with its configuration.
@@ -121,19 +139,19 @@ fn main() -> ExitCode {
 }
 
 /// Whether the measurement passes its check, if one was asked for.
-fn run() -> Result<bool> {
-    let options = Options::read()?;
+fn run() -> BenchResult<bool> {
+    let options = BenchChainArgs::read()?;
     let vf = make_node()?;
     let floor = copy(&options.floor)?;
     let mut chains = vec![
-        Chain::floor("floor, bare", &vf, &floor, true),
-        Chain::floor(FLOOR, &vf, &floor, false),
-        Chain::ours(TWO, &vf, &options.ours, &["sriov", "rdma"])?,
-        Chain::ours(ONE, &vf, &options.ours, &["sriov"])?,
-        Chain::ours(SHARED, &vf, &options.ours, &["macvlan"])?,
+        MeasuredChain::floor("floor, bare", &vf, &floor, true),
+        MeasuredChain::floor(FLOOR, &vf, &floor, false),
+        MeasuredChain::ours(TWO, &vf, &options.ours, &["sriov", "rdma"])?,
+        MeasuredChain::ours(ONE, &vf, &options.ours, &["sriov"])?,
+        MeasuredChain::ours(SHARED, &vf, &options.ours, &["macvlan"])?,
     ];
     if let Some(go) = &options.go {
-        chains.push(Chain::go(&vf, go)?);
+        chains.push(MeasuredChain::go(&vf, go)?);
     }
     let mut times = race(&mut chains, options.rounds)?;
     crowd()?;
@@ -155,20 +173,20 @@ fn run() -> Result<bool> {
     Ok(!options.check || ratios.iter().zip(CHECKS).all(|(ratio, check)| *ratio <= check.at_most))
 }
 
-impl Check {
+impl RatioLimit {
     /// Not a number if one of the two was not measured.
-    fn ratio(&self, times: &[Times]) -> f64 {
+    fn ratio(&self, times: &[CallTimes]) -> f64 {
         let median = |name: &str| {
             let times = times.iter().find(|times| times.name == name)?;
-            let of_verb = if self.verb == Verb::Add { &times.add } else { &times.del };
+            let of_verb = if self.verb == BenchStep::Add { &times.add } else { &times.del };
             Some(ms(of_verb.median()))
         };
         median(self.of).zip(median(self.beside)).map_or(f64::NAN, |(one, other)| one / other)
     }
 }
 
-impl Options {
-    fn read() -> Result<Self> {
+impl BenchChainArgs {
+    fn read() -> BenchResult<Self> {
         let mut args = env::args().skip(1);
         let mut path = |what| args.next().map(PathBuf::from).ok_or(format!("missing: {what}"));
         let (ours, floor) = (path("the directory of our plugins")?, path("the floor")?);
@@ -186,13 +204,13 @@ impl Options {
     }
 }
 
-impl Chain {
-    fn floor(name: &str, vf: &Vf, program: &Path, bare: bool) -> Self {
-        let kind = Kind::Floor { program: program.to_owned(), bare };
+impl MeasuredChain {
+    fn floor(name: &str, vf: &BenchVf, program: &Path, bare: bool) -> Self {
+        let kind = ChainKind::Floor { program: program.to_owned(), bare };
         Self { name: name.to_owned(), vf: vf.clone(), kind, calls: 0 }
     }
 
-    fn ours(name: &str, vf: &Vf, dir: &Path, plugins: &[&str]) -> Result<Self> {
+    fn ours(name: &str, vf: &BenchVf, dir: &Path, plugins: &[&str]) -> BenchResult<Self> {
         let pool = json!({
             "name": "v4-81", "subnet": "172.81.0.0/16", "gateway": "172.81.0.1", "ips": ["172.81.0.100-172.81.0.120"],
         });
@@ -200,7 +218,7 @@ impl Chain {
         Self::plugins(name, vf, dir, plugins, &ipam)
     }
 
-    fn go(vf: &Vf, dir: &Path) -> Result<Self> {
+    fn go(vf: &BenchVf, dir: &Path) -> BenchResult<Self> {
         copy(&dir.join("host-local"))?;
         let range = json!({
             "subnet": "172.81.0.0/16", "gateway": "172.81.0.1", "rangeStart": "172.81.0.100", "rangeEnd": "172.81.0.120",
@@ -212,7 +230,7 @@ impl Chain {
         Self::plugins("go", vf, dir, &["sriov", "rdma"], &ipam)
     }
 
-    fn plugins(name: &str, vf: &Vf, dir: &Path, plugins: &[&str], ipam: &Value) -> Result<Self> {
+    fn plugins(name: &str, vf: &BenchVf, dir: &Path, plugins: &[&str], ipam: &Value) -> BenchResult<Self> {
         let conf = |plugin: &str| {
             let mut conf = json!({
                 "cniVersion": "1.0.0", "name": "bench", "type": plugin, "deviceID": vf.pci,
@@ -232,8 +250,8 @@ impl Chain {
         let programs = plugins
             .iter()
             .map(|plugin| Ok((copy_to(&dir.join(plugin), name)?, conf(plugin))))
-            .collect::<Result<_>>()?;
-        Ok(Self { name: name.to_owned(), vf: vf.clone(), kind: Kind::Plugins(programs), calls: 0 })
+            .collect::<BenchResult<_>>()?;
+        Ok(Self { name: name.to_owned(), vf: vf.clone(), kind: ChainKind::Plugins(programs), calls: 0 })
     }
 
     fn rename(&mut self, name: &str) -> bool {
@@ -244,14 +262,14 @@ impl Chain {
     /// Whether it gives the pod the VF.
     fn is_exclusive(&self) -> bool {
         match &self.kind {
-            Kind::Floor { .. } => true,
-            Kind::Plugins(plugins) => plugins.iter().any(|(program, _)| program.ends_with("sriov")),
+            ChainKind::Floor { .. } => true,
+            ChainKind::Plugins(plugins) => plugins.iter().any(|(program, _)| program.ends_with("sriov")),
         }
     }
 
     /// Runs the C program and says how long it lived.
-    fn run_floor(&self, program: &Path, word: &str, mac: &str) -> Result<Duration> {
-        let Vf { link, rdma_index, .. } = &self.vf;
+    fn run_floor(&self, program: &Path, word: &str, mac: &str) -> BenchResult<Duration> {
+        let BenchVf { link, rdma_index, .. } = &self.vf;
         let mut command = Command::new(program);
         command.args([word, PF, "0", link, mac, rdma_index, POD]);
         let began = Instant::now();
@@ -261,12 +279,12 @@ impl Chain {
     }
 
     /// Calls every plugin as a runtime does, and says how long the processes lived together.
-    fn run_plugins(&self, plugins: &[(PathBuf, Value)], verb: Verb) -> Result<Duration> {
+    fn run_plugins(&self, plugins: &[(PathBuf, Value)], verb: BenchStep) -> BenchResult<Duration> {
         let mut took = Duration::ZERO;
         let mut result = None;
         let in_order: Vec<_> = match verb {
-            Verb::Add => plugins.iter().collect(),
-            Verb::Del => plugins.iter().rev().collect(),
+            BenchStep::Add => plugins.iter().collect(),
+            BenchStep::Del => plugins.iter().rev().collect(),
         };
         for (program, conf) in in_order {
             let mut conf = conf.clone();
@@ -275,20 +293,20 @@ impl Chain {
             }
             let (lived, printed) = self.run_plugin(program, &conf, verb)?;
             took += lived;
-            if verb == Verb::Add {
+            if verb == BenchStep::Add {
                 result = Some(serde_json::from_slice(&printed)?);
             }
         }
         Ok(took)
     }
 
-    fn run_plugin(&self, program: &Path, conf: &Value, verb: Verb) -> Result<(Duration, Vec<u8>)> {
+    fn run_plugin(&self, program: &Path, conf: &Value, verb: BenchStep) -> BenchResult<(Duration, Vec<u8>)> {
         let (input, output) = (format!("{SCRATCH}/input"), format!("{SCRATCH}/output"));
         File::create(&input)?.write_all(conf.to_string().as_bytes())?;
         let mut command = Command::new(program);
         command.env_clear().env("PATH", "/usr/bin:/bin").stdin(File::open(&input)?);
         command.stdout(File::create(&output)?).stderr(Stdio::null());
-        command.env("CNI_COMMAND", if verb == Verb::Add { "ADD" } else { "DEL" });
+        command.env("CNI_COMMAND", if verb == BenchStep::Add { "ADD" } else { "DEL" });
         command.env("CNI_CONTAINERID", format!("{:064x}", self.calls)).env("CNI_NETNS", POD);
         command.env("CNI_IFNAME", "net1").env("CNI_PATH", program.parent().unwrap_or(Path::new("/")));
         let began = Instant::now();
@@ -303,34 +321,36 @@ impl Chain {
     }
 }
 
-impl Racer for Chain {
+impl Benchmark for MeasuredChain {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn call(&mut self, verb: Verb) -> Result<Duration> {
+    fn call(&mut self, verb: BenchStep) -> BenchResult<Duration> {
         let took = match (&self.kind, verb) {
-            (Kind::Floor { program, bare }, Verb::Add) => {
+            (ChainKind::Floor { program, bare }, BenchStep::Add) => {
                 self.run_floor(program, if *bare { "add-bare" } else { "add" }, MAC)?
             }
-            (Kind::Floor { program, .. }, Verb::Del) => self.run_floor(program, "del", &self.vf.mac)?,
-            (Kind::Plugins(plugins), verb) => self.run_plugins(plugins, verb)?,
+            (ChainKind::Floor { program, .. }, BenchStep::Del) => {
+                self.run_floor(program, "del", &self.vf.mac)?
+            }
+            (ChainKind::Plugins(plugins), verb) => self.run_plugins(plugins, verb)?,
         };
         match verb {
             _ if !self.is_exclusive() => {}
-            Verb::Add => self.vf.is_away()?,
-            Verb::Del => self.vf.is_home()?,
+            BenchStep::Add => self.vf.is_away()?,
+            BenchStep::Del => self.vf.is_home()?,
         }
-        self.calls += u32::from(verb == Verb::Del);
+        self.calls += u32::from(verb == BenchStep::Del);
         Ok(took)
     }
 }
 
-impl Vf {
+impl BenchVf {
     /// The first VF of the first PF.
-    fn find() -> Result<Self> {
+    fn find() -> BenchResult<Self> {
         let dir = PathBuf::from(format!("/sys/class/net/{PF}/device/virtfn0"));
-        let only = |below: &str| -> Result<String> {
+        let only = |below: &str| -> BenchResult<String> {
             let entry = fs::read_dir(dir.join(below))?.next().ok_or(format!("no {below} of the VF"))??;
             Ok(entry.file_name().display().to_string())
         };
@@ -348,14 +368,14 @@ impl Vf {
     }
 
     /// Who says that the pod has it must have given it all of it.
-    fn is_away(&self) -> Result<()> {
+    fn is_away(&self) -> BenchResult<()> {
         match self.places().into_iter().find(|place| place.exists()) {
             None => Ok(()),
             Some(place) => Err(format!("{} is still at home", place.display()).into()),
         }
     }
 
-    fn is_home(&self) -> Result<()> {
+    fn is_home(&self) -> BenchResult<()> {
         let deadline = Instant::now() + Duration::from_secs(5);
         while let Some(place) = self.places().into_iter().find(|place| !place.exists()) {
             if Instant::now() > deadline {
@@ -373,11 +393,11 @@ impl Vf {
 }
 
 /// A program's copy in memory: the guest's disk is the host's, by way of the emulator.
-fn copy(program: &Path) -> Result<PathBuf> {
+fn copy(program: &Path) -> BenchResult<PathBuf> {
     copy_to(program, "")
 }
 
-fn copy_to(program: &Path, dir: &str) -> Result<PathBuf> {
+fn copy_to(program: &Path, dir: &str) -> BenchResult<PathBuf> {
     let dir = Path::new(SCRATCH).join(dir);
     fs::create_dir_all(&dir)?;
     let copy = dir.join(program.file_name().ok_or("no program")?);
@@ -390,13 +410,13 @@ fn copy_to(program: &Path, dir: &str) -> Result<PathBuf> {
     Ok(copy)
 }
 
-fn tool(program: &str, arguments: &[&str]) -> Result<()> {
+fn tool(program: &str, arguments: &[&str]) -> BenchResult<()> {
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).status()?;
     if status.success() { Ok(()) } else { Err(format!("{program} {arguments:?}: {status}").into()) }
 }
 
 /// A node with VFs in exclusive mode, and a pod's namespace.
-fn make_node() -> Result<Vf> {
+fn make_node() -> BenchResult<BenchVf> {
     tool("rdma", &["system", "set", "netns", "exclusive"])?;
     tool("lab-vfs", &["7", "eth0", "eth1"])?;
     for pf in [PF, "eth1"] {
@@ -404,11 +424,11 @@ fn make_node() -> Result<Vf> {
     }
     tool("ip", &["netns", "add", "pod"])?;
     sleep(Duration::from_secs(3)); // the PF's carrier
-    Vf::find()
+    BenchVf::find()
 }
 
 /// Addresses, links and RDMA devices of others.
-fn crowd() -> Result<()> {
+fn crowd() -> BenchResult<()> {
     let mut batch = String::from("link add crowd type dummy\n");
     for number in 0..ADDRESSES {
         writeln!(batch, "addr add 10.99.{}.{}/32 dev crowd", number / 250, number % 250 + 1)?;
@@ -432,25 +452,25 @@ fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-fn table(times: &[Times], ratios: &[f64; CHECKS.len()], rounds: usize) -> String {
+fn table(times: &[CallTimes], ratios: &[f64; CHECKS.len()], rounds: usize) -> String {
     let mut text =
         format!("a VF and its RDMA device by sriov with IPAM and rdma; all processes, {rounds} rounds, ms\n");
     let _ = writeln!(text, "  {:<28}{:>10}{:>8}{:>10}{:>8}", "", "ADD p50", "p95", "DEL p50", "p95");
-    for Times { name, add, del } in times {
+    for CallTimes { name, add, del } in times {
         let [a, b, c, d] = [add.median(), add.p95(), del.median(), del.p95()].map(ms);
         let _ = writeln!(text, "  {name:<28}{a:>10.1}{b:>8.1}{c:>10.1}{d:>8.1}");
     }
-    for (ratio, Check { what, at_most, .. }) in ratios.iter().zip(CHECKS) {
+    for (ratio, RatioLimit { what, at_most, .. }) in ratios.iter().zip(CHECKS) {
         let _ = writeln!(text, "  {what:<28}{ratio:>10.2} (at most {at_most})");
     }
     let _ = writeln!(text, "  crowded: {ADDRESSES} addresses, {LINKS} links, 64 more RDMA devices");
     text
 }
 
-fn in_json(times: &[Times], ratios: &[f64; CHECKS.len()], rounds: usize) -> String {
+fn in_json(times: &[CallTimes], ratios: &[f64; CHECKS.len()], rounds: usize) -> String {
     let calls: serde_json::Map<_, _> = times
         .iter()
-        .map(|Times { name, add, del }| {
+        .map(|CallTimes { name, add, del }| {
             let [a, b, c, d] = [add.median(), add.p95(), del.median(), del.p95()].map(ms);
             (
                 name.clone(),

@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bench::secure::Secure;
+use bench::secure::TlsSetup;
 use podmap::{AttachMode, Entry, PodMap};
 use serde_json::json;
 
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(700);
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-struct Options {
+struct BenchScrapeArgs {
     daemon: PathBuf,
     floor: PathBuf,
     rounds: usize,
@@ -44,7 +44,7 @@ struct Options {
 }
 
 /// What was measured with one kind of devices, in milliseconds.
-struct Measured {
+struct ScrapeTimes {
     floor: f64,
     scrape: f64,
     /// The same over TLS, with its handshake.
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 
 /// Whether the measurement passes its check, if one was asked for.
 fn run() -> Result<bool> {
-    let options = Options::read()?;
+    let options = BenchScrapeArgs::read()?;
     make_devices()?;
     move_them_to_pods()?;
     let all = measure(&options)?;
@@ -91,7 +91,7 @@ fn run() -> Result<bool> {
     Ok(holds || !options.check)
 }
 
-impl Options {
+impl BenchScrapeArgs {
     fn read() -> Result<Self> {
         let mut args = env::args_os().skip(1);
         let (daemon, floor) = (args.next().ok_or("no daemon")?.into(), args.next().ok_or("no floor")?.into());
@@ -177,10 +177,10 @@ fn move_them_to_pods() -> Result<()> {
 }
 
 /// The daemon, for as long as this value lives.
-struct Daemon(Child);
+struct BenchDaemon(Child);
 
-impl Daemon {
-    fn start(program: &PathBuf, address: &str, secure: Option<&Secure>) -> Result<Self> {
+impl BenchDaemon {
+    fn start(program: &PathBuf, address: &str, secure: Option<&TlsSetup>) -> Result<Self> {
         let mut command = Command::new(program);
         command.args(["--listen", address, "--health.listen", "127.0.0.1:0"]);
         command.args(["--device-timeout", "60", "--kubernetes", "off"]);
@@ -199,7 +199,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for BenchDaemon {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -207,11 +207,11 @@ impl Drop for Daemon {
 }
 
 /// Medians of the floor, of a scrape of a new daemon, and of one over TLS of another, one after the other in each round.
-fn measure(options: &Options) -> Result<Measured> {
-    let secure = Secure::new()?;
+fn measure(options: &BenchScrapeArgs) -> Result<ScrapeTimes> {
+    let secure = TlsSetup::new()?;
     let daemons = [
-        Daemon::start(&options.daemon, ADDRESS, None)?,
-        Daemon::start(&options.daemon, SECURE, Some(&secure))?,
+        BenchDaemon::start(&options.daemon, ADDRESS, None)?,
+        BenchDaemon::start(&options.daemon, SECURE, Some(&secure))?,
     ];
     let (mut floors, mut scrapes, mut secures, mut last) =
         (Vec::new(), Vec::new(), Vec::new(), String::new());
@@ -230,7 +230,7 @@ fn measure(options: &Options) -> Result<Measured> {
         return Err(format!("a scrape has {found} devices, expected {DEVICES}").into());
     }
     let lines = last.lines().filter(|line| !line.starts_with('#')).count();
-    Ok(Measured {
+    Ok(ScrapeTimes {
         floor: median(floors),
         scrape: median(scrapes),
         secure: median(secures),
@@ -240,7 +240,7 @@ fn measure(options: &Options) -> Result<Measured> {
 }
 
 /// The median of three: the first has what starting the program costs.
-fn floor(options: &Options) -> Result<f64> {
+fn floor(options: &BenchScrapeArgs) -> Result<f64> {
     let namespaces = (0..NAMESPACES).map(|number| format!("/run/netns/pod-{number}"));
     let output = Command::new(&options.floor).arg("3").args(namespaces).output()?;
     let text = String::from_utf8(output.stdout)?;
@@ -253,7 +253,7 @@ fn floor(options: &Options) -> Result<f64> {
 }
 
 /// A scrape: how long it took in milliseconds, and what it says. The memory for it is there before, as a scraper's is.
-fn get(address: &str, secure: Option<&Secure>) -> Result<(f64, String)> {
+fn get(address: &str, secure: Option<&TlsSetup>) -> Result<(f64, String)> {
     const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n";
     let mut answer = vec![1; 8 << 20];
     answer.clear();
@@ -274,7 +274,7 @@ fn median(mut times: Vec<f64>) -> f64 {
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-impl Measured {
+impl ScrapeTimes {
     fn ratio(&self) -> f64 {
         self.scrape / self.floor
     }
@@ -291,7 +291,7 @@ impl Measured {
     }
 }
 
-impl std::fmt::Display for Measured {
+impl std::fmt::Display for ScrapeTimes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,

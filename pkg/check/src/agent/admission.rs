@@ -18,34 +18,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit::{Bucket, Rate};
+use ratelimit::{RateLimit, TokenBucket};
 
 /// So many connections at once that have not shaken hands.
-const STRANGERS: usize = 128;
+const MAX_UNAUTHENTICATED: usize = 128;
 
 /// So many of them from one source.
-const STRANGERS_OF_ONE: usize = 8;
+const MAX_UNAUTHENTICATED_PER_PREFIX: usize = 8;
 
 /// So many that have.
-const CLIENTS: usize = 32;
+const MAX_CLIENTS: usize = 32;
 
 /// So many of them from one source.
-const CLIENTS_OF_ONE: usize = 16;
+const MAX_CLIENTS_PER_PREFIX: usize = 16;
 
 /// How often one source may connect.
-const RATE: Rate = Rate { burst: 20, each: Duration::from_millis(100) };
+const CONNECTION_RATE: RateLimit = RateLimit { burst: 20, each: Duration::from_millis(100) };
 
 /// So many sources are remembered at once, beside those that connect too often.
-const SOURCES: usize = 4096;
+const MAX_PREFIXES: usize = 4096;
 
 /// How long the thread of a connection that was closed may take to end.
-const ENDING: Duration = Duration::from_secs(1);
+const THREAD_EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Where connections come from: an IPv4 address, or an IPv6 network of 64 bits, for one host may have all its addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Source(IpAddr);
+struct ClientPrefix(IpAddr);
 
-impl From<IpAddr> for Source {
+impl From<IpAddr> for ClientPrefix {
     fn from(address: IpAddr) -> Self {
         Self(match address.to_canonical() {
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -54,7 +54,7 @@ impl From<IpAddr> for Source {
     }
 }
 
-impl Source {
+impl ClientPrefix {
     /// Where whoever has it may have others: 24 bits of IPv4, or 48 of IPv6, which is what a site has.
     fn network(self) -> IpAddr {
         match self.0 {
@@ -66,30 +66,30 @@ impl Source {
 
 /// Whose connections there are.
 #[derive(Debug, Default)]
-pub(super) struct Admission {
-    state: Mutex<State>,
+pub(super) struct ConnectionLimiter {
+    state: Mutex<LimiterState>,
     freed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LimiterState {
     next: u64,
     /// By number: the oldest is the first.
-    places: BTreeMap<u64, Taken>,
-    rates: HashMap<Source, Bucket>,
+    places: BTreeMap<u64, SlotEntry>,
+    rates: HashMap<ClientPrefix, TokenBucket>,
     /// Nobody else can tell who goes.
     chance: RandomState,
 }
 
 #[derive(Debug)]
-struct Taken {
-    source: Source,
+struct SlotEntry {
+    source: ClientPrefix,
     stream: Arc<TcpStream>,
-    phase: Phase,
+    phase: ConnectionPhase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ConnectionPhase {
     Stranger,
     /// Closed for another; its thread is about to end.
     Closed,
@@ -98,7 +98,7 @@ enum Phase {
     },
 }
 
-impl Phase {
+impl ConnectionPhase {
     fn is_client(self) -> bool {
         matches!(self, Self::Client { .. })
     }
@@ -106,53 +106,62 @@ impl Phase {
 
 /// A connection's place, for as long as this value lives.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
-    admission: &'a Admission,
+pub(super) struct ConnectionSlot<'a> {
+    admission: &'a ConnectionLimiter,
     number: u64,
 }
 
-impl Admission {
+impl ConnectionLimiter {
     /// A place for a new connection. `None` if its source comes too often.
-    pub(super) fn admit(&self, stream: &Arc<TcpStream>, from: IpAddr) -> Option<Place<'_>> {
+    pub(super) fn acquire_slot(&self, stream: &Arc<TcpStream>, from: IpAddr) -> Option<ConnectionSlot<'_>> {
         let source = from.into();
         let mut state = self.lock();
-        if !state.may_come(source, Instant::now()) {
+        if !state.is_within_rate(source, Instant::now()) {
             return None;
         }
-        if state.count(|taken| taken.source == source && taken.phase == Phase::Stranger) >= STRANGERS_OF_ONE {
-            state.close_oldest(Phase::Stranger, |taken| taken.source == source);
+        if state.count(|taken| taken.source == source && taken.phase == ConnectionPhase::Stranger)
+            >= MAX_UNAUTHENTICATED_PER_PREFIX
+        {
+            state.close_oldest(ConnectionPhase::Stranger, |taken| taken.source == source);
         }
-        if state.count(|taken| !taken.phase.is_client()) >= STRANGERS {
-            state = self.wait_for_a_place(state)?;
+        if state.count(|taken| !taken.phase.is_client()) >= MAX_UNAUTHENTICATED {
+            state = self.wait_for_slot(state)?;
         }
         let number = state.next;
         state.next += 1;
-        state.places.insert(number, Taken { source, stream: Arc::clone(stream), phase: Phase::Stranger });
-        Some(Place { admission: self, number })
+        state.places.insert(
+            number,
+            SlotEntry { source, stream: Arc::clone(stream), phase: ConnectionPhase::Stranger },
+        );
+        Some(ConnectionSlot { admission: self, number })
     }
 
-    fn wait_for_a_place<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Option<MutexGuard<'a, State>> {
-        if state.count(|taken| taken.phase == Phase::Closed) == 0 {
+    fn wait_for_slot<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, LimiterState>,
+    ) -> Option<MutexGuard<'a, LimiterState>> {
+        if state.count(|taken| taken.phase == ConnectionPhase::Closed) == 0 {
             state.close_one_of_a_crowd();
         }
-        let is_full = |state: &mut State| state.count(|taken| !taken.phase.is_client()) >= STRANGERS;
-        let waited = self.freed.wait_timeout_while(state, ENDING, is_full);
+        let is_full =
+            |state: &mut LimiterState| state.count(|taken| !taken.phase.is_client()) >= MAX_UNAUTHENTICATED;
+        let waited = self.freed.wait_timeout_while(state, THREAD_EXIT_TIMEOUT, is_full);
         let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         (!waited.timed_out()).then_some(state)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LimiterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn count(&self, which: impl Fn(&Taken) -> bool) -> usize {
+impl LimiterState {
+    fn count(&self, which: impl Fn(&SlotEntry) -> bool) -> usize {
         self.places.values().filter(|taken| which(taken)).count()
     }
 
-    fn close_oldest(&mut self, phase: Phase, which: impl Fn(&Taken) -> bool) {
-        let is_one = |taken: &&mut Taken| taken.phase == phase && which(taken);
+    fn close_oldest(&mut self, phase: ConnectionPhase, which: impl Fn(&SlotEntry) -> bool) {
+        let is_one = |taken: &&mut SlotEntry| taken.phase == phase && which(taken);
         if let Some(oldest) = self.places.values_mut().find(is_one) {
             oldest.close();
         }
@@ -160,14 +169,15 @@ impl State {
 
     /// Closes a stranger by chance: of the network that has most, if it has more than one source may have, else of all.
     fn close_one_of_a_crowd(&mut self) {
-        let strangers = || self.places.iter().filter(|(_, taken)| taken.phase == Phase::Stranger);
+        let strangers = || self.places.iter().filter(|(_, taken)| taken.phase == ConnectionPhase::Stranger);
         let mut networks: HashMap<IpAddr, usize> = HashMap::new();
         for (_, taken) in strangers() {
             *networks.entry(taken.source.network()).or_default() += 1;
         }
         let crowd = networks.into_iter().max_by_key(|(_, count)| *count);
-        let crowd = crowd.filter(|(_, count)| *count > STRANGERS_OF_ONE).map(|(network, _)| network);
-        let is_one = |taken: &Taken| crowd.is_none_or(|crowd| taken.source.network() == crowd);
+        let crowd =
+            crowd.filter(|(_, count)| *count > MAX_UNAUTHENTICATED_PER_PREFIX).map(|(network, _)| network);
+        let is_one = |taken: &SlotEntry| crowd.is_none_or(|crowd| taken.source.network() == crowd);
         let numbers = strangers().filter(|(_, taken)| is_one(taken)).map(|(number, _)| *number);
         let chosen = numbers.min_by_key(|number| self.chance.hash_one((self.next, number)));
         if let Some(taken) = chosen.and_then(|number| self.places.get_mut(&number)) {
@@ -175,50 +185,50 @@ impl State {
         }
     }
 
-    fn may_come(&mut self, source: Source, now: Instant) -> bool {
-        if self.rates.len() >= SOURCES && !self.rates.contains_key(&source) {
+    fn is_within_rate(&mut self, source: ClientPrefix, now: Instant) -> bool {
+        if self.rates.len() >= MAX_PREFIXES && !self.rates.contains_key(&source) {
             self.forget(now);
         }
-        self.rates.entry(source).or_insert_with(|| Bucket::full(RATE, now)).take(now)
+        self.rates.entry(source).or_insert_with(|| TokenBucket::full(CONNECTION_RATE, now)).take(now)
     }
 
     /// Forgets the sources that have come least of late: half of them, so that not every newcomer makes all be looked at.
     fn forget(&mut self, now: Instant) {
         self.rates.retain(|_, bucket| !bucket.is_full(now));
-        if self.rates.len() < SOURCES {
+        if self.rates.len() < MAX_PREFIXES {
             return;
         }
-        let mut times: Vec<Instant> = self.rates.values().map(Bucket::full_at).collect();
-        let (_, middle, _) = times.select_nth_unstable(SOURCES / 2);
+        let mut times: Vec<Instant> = self.rates.values().map(TokenBucket::full_at).collect();
+        let (_, middle, _) = times.select_nth_unstable(MAX_PREFIXES / 2);
         let middle = *middle;
         self.rates.retain(|_, bucket| bucket.full_at() > middle);
     }
 }
 
-impl Taken {
+impl SlotEntry {
     fn close(&mut self) {
-        self.phase = Phase::Closed;
+        self.phase = ConnectionPhase::Closed;
         // Its thread sees the end of the stream. If the peer was faster, it does so too.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
-impl Place<'_> {
+impl ConnectionSlot<'_> {
     /// The connection has shaken hands. `false` if all others that have are at tests, or if it was closed meanwhile.
-    pub(super) fn is_now_a_client(&self) -> bool {
+    pub(super) fn promote_to_client(&self) -> bool {
         let mut state = self.admission.lock();
         let Some(source) = state.places.get(&self.number).map(|taken| taken.source) else { return false };
-        let is_of_source = |taken: &Taken| taken.source == source;
-        let idle = Phase::Client { has_test: false };
-        if state.count(|taken| taken.phase.is_client() && is_of_source(taken)) >= CLIENTS_OF_ONE {
+        let is_of_source = |taken: &SlotEntry| taken.source == source;
+        let idle = ConnectionPhase::Client { has_test: false };
+        if state.count(|taken| taken.phase.is_client() && is_of_source(taken)) >= MAX_CLIENTS_PER_PREFIX {
             state.close_oldest(idle, is_of_source);
         }
-        if state.count(|taken| taken.phase.is_client()) >= CLIENTS {
+        if state.count(|taken| taken.phase.is_client()) >= MAX_CLIENTS {
             state.close_oldest(idle, |_| true);
         }
-        let is_full = state.count(|taken| taken.phase.is_client()) >= CLIENTS;
+        let is_full = state.count(|taken| taken.phase.is_client()) >= MAX_CLIENTS;
         match state.places.get_mut(&self.number) {
-            Some(taken) if !is_full && taken.phase == Phase::Stranger => {
+            Some(taken) if !is_full && taken.phase == ConnectionPhase::Stranger => {
                 taken.phase = idle;
                 true
             }
@@ -231,18 +241,18 @@ impl Place<'_> {
         let mut state = self.admission.lock();
         let taken = state.places.get_mut(&self.number).filter(|taken| taken.phase.is_client());
         if let Some(taken) = taken {
-            taken.phase = Phase::Client { has_test };
+            taken.phase = ConnectionPhase::Client { has_test };
         }
     }
 
     /// Whether it was closed for another.
     pub(super) fn is_closed(&self) -> bool {
         let state = self.admission.lock();
-        state.places.get(&self.number).is_none_or(|taken| taken.phase == Phase::Closed)
+        state.places.get(&self.number).is_none_or(|taken| taken.phase == ConnectionPhase::Closed)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ConnectionSlot<'_> {
     fn drop(&mut self) {
         self.admission.lock().places.remove(&self.number);
         self.admission.freed.notify_all();

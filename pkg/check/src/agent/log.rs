@@ -5,13 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit::{Bucket, Rate};
+use ratelimit::{RateLimit, TokenBucket};
 
 /// Of connections that have not shaken hands: anybody can make them.
-const STRANGERS: Rate = Rate { burst: 10, each: Duration::from_secs(6) };
+const UNAUTHENTICATED_LOG_RATE: RateLimit = RateLimit { burst: 10, each: Duration::from_secs(6) };
 
 /// Of clients.
-const CLIENTS: Rate = Rate { burst: 60, each: Duration::from_secs(1) };
+const CLIENT_LOG_RATE: RateLimit = RateLimit { burst: 60, each: Duration::from_secs(1) };
 
 /// What stands behind the number of connections that nothing was told of.
 pub(super) const STRANGERS_LEFT_OUT: &str =
@@ -21,45 +21,46 @@ pub(super) const STRANGERS_LEFT_OUT: &str =
 pub(super) const CLIENTS_LEFT_OUT: &str = " more lines about tests were left out";
 
 /// Lines, and how many were left out.
-pub(super) struct Log<'a> {
+pub(super) struct ConnectionLog<'a> {
     write: &'a (dyn Fn(&str) + Sync),
-    strangers: Mutex<Ration>,
-    clients: Mutex<Ration>,
+    strangers: Mutex<LogLimiter>,
+    clients: Mutex<LogLimiter>,
 }
 
 #[derive(Debug)]
-struct Ration {
-    bucket: Bucket,
+struct LogLimiter {
+    bucket: TokenBucket,
     left_out: u64,
     what: &'static str,
 }
 
-impl<'a> Log<'a> {
+impl<'a> ConnectionLog<'a> {
     /// One that is written so.
     pub(super) fn new(write: &'a (dyn Fn(&str) + Sync)) -> Self {
-        let ration =
-            |rate, what| Mutex::new(Ration { bucket: Bucket::full(rate, Instant::now()), left_out: 0, what });
-        let strangers = ration(STRANGERS, STRANGERS_LEFT_OUT);
-        Self { write, strangers, clients: ration(CLIENTS, CLIENTS_LEFT_OUT) }
+        let ration = |rate, what| {
+            Mutex::new(LogLimiter { bucket: TokenBucket::full(rate, Instant::now()), left_out: 0, what })
+        };
+        let strangers = ration(UNAUTHENTICATED_LOG_RATE, STRANGERS_LEFT_OUT);
+        Self { write, strangers, clients: ration(CLIENT_LOG_RATE, CLIENTS_LEFT_OUT) }
     }
 
     /// Of a connection that has not shaken hands.
-    pub(super) fn stranger(&self, line: &str) {
+    pub(super) fn log_unauthenticated(&self, line: &str) {
         self.line(&self.strangers, line);
     }
 
     /// Of a connection that was closed at once.
-    pub(super) fn turned_away(&self) {
+    pub(super) fn log_rejected(&self) {
         self.strangers.lock().unwrap_or_else(PoisonError::into_inner).left_out += 1;
     }
 
     /// Of a client, or of a test.
-    pub(super) fn client(&self, line: &str) {
+    pub(super) fn log_client(&self, line: &str) {
         self.line(&self.clients, line);
     }
 
     /// How many were left out, as soon as there may be a line again; at the end at once.
-    pub(super) fn tell_rest(&self, is_end: bool) {
+    pub(super) fn log_dropped(&self, is_end: bool) {
         for ration in [&self.strangers, &self.clients] {
             let rest = ration.lock().unwrap_or_else(PoisonError::into_inner).rest(Instant::now(), is_end);
             if let Some(rest) = rest {
@@ -68,7 +69,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    fn line(&self, ration: &Mutex<Ration>, line: &str) {
+    fn line(&self, ration: &Mutex<LogLimiter>, line: &str) {
         let may_be = ration.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
         if may_be {
             (self.write)(line);
@@ -76,7 +77,7 @@ impl<'a> Log<'a> {
     }
 }
 
-impl Ration {
+impl LogLimiter {
     fn take(&mut self, now: Instant) -> bool {
         let taken = self.bucket.take(now);
         if !taken {
@@ -101,14 +102,14 @@ mod tests {
     fn every_line_is_written_or_counted_and_strangers_do_not_silence_clients() {
         let lines = Mutex::new(Vec::new());
         let write = |line: &str| lines.lock().unwrap().push(line.to_owned());
-        let log = Log::new(&write);
+        let log = ConnectionLog::new(&write);
         for _ in 0..1000 {
-            log.stranger("a stranger");
-            log.turned_away();
+            log.log_unauthenticated("a stranger");
+            log.log_rejected();
         }
-        log.client("a test");
-        log.tell_rest(true);
-        log.tell_rest(true);
+        log.log_client("a test");
+        log.log_dropped(true);
+        log.log_dropped(true);
         let lines = lines.into_inner().unwrap();
         let told = lines.iter().filter(|line| *line == "a stranger").count();
         // A slow machine may take long enough for a line more.
@@ -119,10 +120,14 @@ mod tests {
     #[test]
     fn what_was_left_out_is_told_when_there_may_be_a_line_again() {
         let now = Instant::now();
-        let mut ration = Ration { bucket: Bucket::full(STRANGERS, now), left_out: 0, what: " more" };
+        let mut ration = LogLimiter {
+            bucket: TokenBucket::full(UNAUTHENTICATED_LOG_RATE, now),
+            left_out: 0,
+            what: " more",
+        };
         assert_eq!((0..12).filter(|_| ration.take(now)).count(), 10);
         assert_eq!(ration.rest(now, false), None);
-        assert_eq!(ration.rest(now + STRANGERS.each, false).unwrap(), "2 more");
-        assert_eq!(ration.rest(now + 9 * STRANGERS.each, false), None);
+        assert_eq!(ration.rest(now + UNAUTHENTICATED_LOG_RATE.each, false).unwrap(), "2 more");
+        assert_eq!(ration.rest(now + 9 * UNAUTHENTICATED_LOG_RATE.each, false), None);
     }
 }

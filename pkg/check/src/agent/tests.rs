@@ -15,19 +15,19 @@ mod channel;
 mod strangers;
 
 /// This machine, without perftest.
-fn node() -> Node {
-    Node {
+fn node() -> LocalContext {
+    LocalContext {
         launcher: Launcher { path: "/nonexistent".into(), wrapper: Vec::new() },
         sysfs: Sysfs::system(),
         interrupt: Interrupt::never(),
     }
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> AgentOptions {
+    AgentOptions {
         token: None,
         known_as: Vec::new(),
-        wanted: Wanted::default(),
+        wanted: PortSelector::default(),
         first_port: 18515,
         governors: None,
     }
@@ -38,23 +38,23 @@ fn serving(with: impl FnOnce(SocketAddr) + Send) -> String {
     serving_by(settings(), with)
 }
 
-fn serving_by(settings: Settings, with: impl FnOnce(SocketAddr) + Send) -> String {
+fn serving_by(settings: AgentOptions, with: impl FnOnce(SocketAddr) + Send) -> String {
     let node = node();
     let log = Mutex::new(String::new());
     let agent = Agent::listen("127.0.0.1:0".parse().unwrap(), settings, &node).unwrap();
     let address = agent.address().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| agent.serve(&|line| log.lock().unwrap().push_str(&format!("{line}\n"))).unwrap());
-        let _ending = Ending(&node.interrupt);
+        let _ending = AgentGuard(&node.interrupt);
         with(address);
     });
     log.into_inner().unwrap()
 }
 
 /// Has the agent end, also if a test fails: nobody would join its thread.
-struct Ending<'a>(&'a Interrupt);
+struct AgentGuard<'a>(&'a Interrupt);
 
-impl Drop for Ending<'_> {
+impl Drop for AgentGuard<'_> {
     fn drop(&mut self) {
         self.0.request();
     }

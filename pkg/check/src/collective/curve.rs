@@ -2,24 +2,24 @@
 
 use serde::Serialize;
 
-use super::{Collective, Library};
+use super::{Collective, CollectiveLibrary};
 
 /// What a test printed: one point for each size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Curve {
+pub struct BandwidthCurve {
     /// Whose test.
-    pub library: Library,
+    pub library: CollectiveLibrary,
     /// Of which operation.
     pub collective: Collective,
     /// By size.
-    pub points: Vec<Point>,
+    pub points: Vec<CurvePoint>,
 }
 
 /// The result for one size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Point {
+pub struct CurvePoint {
     /// Bytes.
     pub size: u64,
     /// Microseconds.
@@ -33,24 +33,24 @@ pub struct Point {
     pub correct: Option<bool>,
 }
 
-impl Point {
+impl CurvePoint {
     /// The bus bandwidth, where it is told.
     pub fn gbs(&self) -> f64 {
         self.bus_gbs.unwrap_or(self.algorithm_gbs)
     }
 }
 
-impl Curve {
+impl BandwidthCurve {
     /// The bandwidth at the plateau: the best of the three largest sizes. The average over all sizes, which the programs
     /// print, says more about which sizes were asked for than about the network.
     pub fn plateau_gbs(&self) -> f64 {
         let largest = self.points.iter().rev().take(3);
-        largest.map(Point::gbs).fold(0.0, f64::max)
+        largest.map(CurvePoint::gbs).fold(0.0, f64::max)
     }
 
     /// Whether the largest sizes have a bandwidth, but none on the bus. Of a few bytes both are too small to be printed.
     pub(super) fn has_no_bus(&self) -> bool {
-        let alone = |point: &Point| point.bus_gbs == Some(0.0) && point.algorithm_gbs > 0.1;
+        let alone = |point: &CurvePoint| point.bus_gbs == Some(0.0) && point.algorithm_gbs > 0.1;
         self.plateau_gbs() == 0.0 && self.points.iter().rev().take(3).any(alone)
     }
 

@@ -1,19 +1,19 @@
 //! What `hccl_test` prints: a table with bars.
 
-use super::Point;
+use super::CurvePoint;
 
 /// The points, by size.
 ///
 /// # Errors
 /// In words: `inf` and `nan` are no results.
-pub fn parse(text: &str) -> Result<Vec<Point>, String> {
+pub fn parse(text: &str) -> Result<Vec<CurvePoint>, String> {
     let mut lines = text.lines().skip_while(|line| !line.trim_start().starts_with("data_size"));
     lines.next();
     lines.filter_map(|line| row(line).transpose()).collect()
 }
 
 /// `8192 | 12.50 | 18.25 | success`. Bars are missing in old versions.
-fn row(line: &str) -> Result<Option<Point>, String> {
+fn row(line: &str) -> Result<Option<CurvePoint>, String> {
     let words: Vec<&str> = line.split(['|', ' ', '\t']).filter(|word| !word.is_empty()).collect();
     let [size, time, bandwidth, check] = words[..] else { return Ok(None) };
     let Ok(size) = size.parse::<u64>() else { return Ok(None) };
@@ -26,7 +26,7 @@ fn row(line: &str) -> Result<Option<Point>, String> {
         "failed" => Some(false),
         _ => None, // NULL: it was not looked at
     };
-    Ok(Some(Point {
+    Ok(Some(CurvePoint {
         size,
         time_us: number(time, "time")?,
         algorithm_gbs: number(bandwidth, "bandwidth")?,

@@ -2,26 +2,26 @@
 
 use std::fmt::Write;
 
-use super::{Image, Library, Plan};
+use super::{CollectiveLibrary, CollectivePlan, Image};
 
 /// What a device is called in a pod's resources.
-fn resource(library: Library) -> &'static str {
+fn resource(library: CollectiveLibrary) -> &'static str {
     match library {
-        Library::Nccl => "nvidia.com/gpu",
-        Library::Hccl => "huawei.com/Ascend910",
+        CollectiveLibrary::Nccl => "nvidia.com/gpu",
+        CollectiveLibrary::Hccl => "huawei.com/Ascend910",
     }
 }
 
 /// The manifest. Where the pods run is the scheduler's matter: as many workers as the plan has hosts, each on a node of
 /// its own.
-pub fn manifest(plan: &Plan, image: &Image, name: &super::Host) -> String {
+pub fn manifest(plan: &CollectivePlan, image: &Image, name: &super::Host) -> String {
     let (workers, slots) = (plan.hosts.len(), plan.per_node);
     let processes = plan.processes().to_string();
     let mut command: Vec<String> = match plan.library {
-        Library::Nccl => ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-np", &processes]
+        CollectiveLibrary::Nccl => ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-np", &processes]
             .map(str::to_owned)
             .to_vec(),
-        Library::Hccl => ["mpirun", "-n", &processes].map(str::to_owned).to_vec(),
+        CollectiveLibrary::Hccl => ["mpirun", "-n", &processes].map(str::to_owned).to_vec(),
     };
     command.extend(plan.variables());
     command.extend(plan.program());
@@ -31,8 +31,8 @@ pub fn manifest(plan: &Plan, image: &Image, name: &super::Host) -> String {
         words
     });
     let implementation = match plan.library {
-        Library::Nccl => "OpenMPI",
-        Library::Hccl => "MPICH",
+        CollectiveLibrary::Nccl => "OpenMPI",
+        CollectiveLibrary::Hccl => "MPICH",
     };
     let resource = resource(plan.library);
     format!(
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn the_manifest_is_yaml_with_the_plans_command() {
         let image = "registry/nccl-tests:v2.13".parse().unwrap();
-        let text = manifest(&plan(Library::Nccl), &image, &"nccl-1".parse().unwrap());
+        let text = manifest(&plan(CollectiveLibrary::Nccl), &image, &"nccl-1".parse().unwrap());
         let value = yaml::documents(&text).unwrap().remove(0);
         assert_eq!(value["kind"], "MPIJob");
         let specs = &value["spec"]["mpiReplicaSpecs"];
@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn the_manifest_for_hccl_asks_for_npus() {
-        let text = manifest(&plan(Library::Hccl), &"r/hccl".parse().unwrap(), &"hccl-1".parse().unwrap());
+        let text =
+            manifest(&plan(CollectiveLibrary::Hccl), &"r/hccl".parse().unwrap(), &"hccl-1".parse().unwrap());
         let value = yaml::documents(&text).unwrap().remove(0);
         assert_eq!(value["spec"]["mpiImplementation"], "MPICH");
         assert!(text.contains("huawei.com/Ascend910: 8"), "{text}");

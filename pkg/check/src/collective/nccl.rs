@@ -4,24 +4,24 @@
 
 use serde_json::Value;
 
-use super::Point;
+use super::CurvePoint;
 
 /// The points, by size.
 ///
 /// # Errors
 /// In words: `inf` and `nan` are no results, and a torn report is none.
-pub fn parse(text: &str) -> Result<Vec<Point>, String> {
+pub fn parse(text: &str) -> Result<Vec<CurvePoint>, String> {
     if text.trim_start().starts_with('{') { report(text) } else { table(text) }
 }
 
-fn report(text: &str) -> Result<Vec<Point>, String> {
+fn report(text: &str) -> Result<Vec<CurvePoint>, String> {
     let report: Value =
         serde_json::from_str(text).map_err(|error| format!("its report is no JSON: {error}"))?;
     let results = report["results"].as_array().ok_or("its report has no results")?;
     results.iter().map(of_report).collect()
 }
 
-fn of_report(result: &Value) -> Result<Point, String> {
+fn of_report(result: &Value) -> Result<CurvePoint, String> {
     let size = result["size"].as_u64().ok_or("a result of its report has no size")?;
     let measured =
         if result["out_of_place"].is_object() { &result["out_of_place"] } else { &result["in_place"] };
@@ -30,7 +30,7 @@ fn of_report(result: &Value) -> Result<Point, String> {
         value.and_then(Value::as_f64).ok_or_else(|| format!("the {what} of {size} bytes is no number"))
     };
     let wrong = measured["nwrong"].as_f64();
-    Ok(Point {
+    Ok(CurvePoint {
         size,
         time_us: number(time, "time")?,
         algorithm_gbs: number(measured.get("alg_bw"), "bandwidth")?,
@@ -41,9 +41,10 @@ fn of_report(result: &Value) -> Result<Point, String> {
 
 /// Lines that are no comments, whose columns are size, count, type, redop, root, and then time, algbw, busbw, #wrong
 /// once or twice. Old versions have no root: so the first number with a point is the time.
-fn table(text: &str) -> Result<Vec<Point>, String> {
+fn table(text: &str) -> Result<Vec<CurvePoint>, String> {
     let rows = text.lines().map(str::trim).filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
-    let mut points: Vec<Point> = rows.filter_map(|row| of_row(row).transpose()).collect::<Result<_, _>>()?;
+    let mut points: Vec<CurvePoint> =
+        rows.filter_map(|row| of_row(row).transpose()).collect::<Result<_, _>>()?;
     // Before 2.13 the column is the largest difference, which rounding makes: how many were out of bounds is told below.
     if text.lines().any(is_head_with_error) {
         let beyond = text.lines().find_map(|line| line.trim().strip_prefix("# Out of bounds values :"));
@@ -58,7 +59,7 @@ fn is_head_with_error(line: &str) -> bool {
     line.trim().starts_with('#') && ["size", "busbw", "error"].iter().all(|word| words.contains(word))
 }
 
-fn of_row(row: &str) -> Result<Option<Point>, String> {
+fn of_row(row: &str) -> Result<Option<CurvePoint>, String> {
     let words: Vec<&str> = row.split_whitespace().collect();
     let Some(size) = words.first().and_then(|word| word.parse().ok()) else { return Ok(None) };
     // time, algbw, busbw, #wrong: from the end, for there are versions with and without a root.
@@ -71,7 +72,7 @@ fn of_row(row: &str) -> Result<Option<Point>, String> {
         let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
         number.ok_or_else(|| format!("the {what} of {size} bytes is {word}"))
     };
-    Ok(Some(Point {
+    Ok(Some(CurvePoint {
         size,
         time_us: number(measured[0], "time")?,
         algorithm_gbs: number(measured[1], "bandwidth")?,

@@ -5,12 +5,12 @@ use std::{fmt, str::FromStr};
 use serde::Serialize;
 
 use super::invalid;
-use crate::Invalid;
+use crate::InvalidTestSpec;
 
 /// Whose test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Library {
+pub enum CollectiveLibrary {
     /// NVIDIA's.
     Nccl,
     /// Ascend's.
@@ -43,18 +43,18 @@ const NAMES: [(&str, Collective); 5] = [
 
 impl Collective {
     /// The program that tests it.
-    pub fn program(self, library: Library) -> &'static str {
+    pub fn program(self, library: CollectiveLibrary) -> &'static str {
         match (library, self) {
-            (Library::Nccl, Self::AllReduce) => "all_reduce_perf",
-            (Library::Nccl, Self::AllGather) => "all_gather_perf",
-            (Library::Nccl, Self::ReduceScatter) => "reduce_scatter_perf",
-            (Library::Nccl, Self::Alltoall) => "alltoall_perf",
-            (Library::Nccl, Self::Broadcast) => "broadcast_perf",
-            (Library::Hccl, Self::AllReduce) => "all_reduce_test",
-            (Library::Hccl, Self::AllGather) => "all_gather_test",
-            (Library::Hccl, Self::ReduceScatter) => "reduce_scatter_test",
-            (Library::Hccl, Self::Alltoall) => "alltoall_test",
-            (Library::Hccl, Self::Broadcast) => "broadcast_test",
+            (CollectiveLibrary::Nccl, Self::AllReduce) => "all_reduce_perf",
+            (CollectiveLibrary::Nccl, Self::AllGather) => "all_gather_perf",
+            (CollectiveLibrary::Nccl, Self::ReduceScatter) => "reduce_scatter_perf",
+            (CollectiveLibrary::Nccl, Self::Alltoall) => "alltoall_perf",
+            (CollectiveLibrary::Nccl, Self::Broadcast) => "broadcast_perf",
+            (CollectiveLibrary::Hccl, Self::AllReduce) => "all_reduce_test",
+            (CollectiveLibrary::Hccl, Self::AllGather) => "all_gather_test",
+            (CollectiveLibrary::Hccl, Self::ReduceScatter) => "reduce_scatter_test",
+            (CollectiveLibrary::Hccl, Self::Alltoall) => "alltoall_test",
+            (CollectiveLibrary::Hccl, Self::Broadcast) => "broadcast_test",
         }
     }
 
@@ -64,9 +64,9 @@ impl Collective {
 }
 
 impl FromStr for Collective {
-    type Err = Invalid;
+    type Err = InvalidTestSpec;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self, InvalidTestSpec> {
         let known = NAMES.iter().find(|(name, _)| *name == text).map(|(_, collective)| *collective);
         known.ok_or_else(|| invalid(text, "all_reduce, all_gather, reduce_scatter, alltoall or broadcast"))
     }
@@ -86,9 +86,9 @@ macro_rules! text {
         }
 
         impl FromStr for $name {
-            type Err = Invalid;
+            type Err = InvalidTestSpec;
 
-            fn from_str(text: &str) -> Result<Self, Invalid> {
+            fn from_str(text: &str) -> Result<Self, InvalidTestSpec> {
                 let is: fn(&str) -> bool = $is;
                 if is(text) { Ok(Self(text.to_owned())) } else { Err(invalid(text, $expected)) }
             }
@@ -126,13 +126,13 @@ text!(
 );
 
 /// The largest message: a tebibyte.
-const LARGEST: u64 = 1 << 40;
+const MAX_MESSAGE_SIZE: u64 = 1 << 40;
 
 /// A test of a library.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct CollectivePlan {
     /// Whose.
-    pub library: Library,
+    pub library: CollectiveLibrary,
     /// Which operation.
     pub collective: Collective,
     /// Where.
@@ -149,7 +149,7 @@ pub struct Plan {
     pub environment: Vec<Variable>,
 }
 
-impl Plan {
+impl CollectivePlan {
     /// Messages as large as these.
     pub const FIRST: u64 = 8 << 20;
     /// Up to a gibibyte.
@@ -165,12 +165,14 @@ impl Plan {
         let slots: Vec<String> = self.hosts.iter().map(|host| format!("{host}:{}", self.per_node)).collect();
         let processes = self.processes().to_string();
         let mut words: Vec<String> = match self.library {
-            Library::Nccl => {
+            CollectiveLibrary::Nccl => {
                 let fixed =
                     ["--allow-run-as-root", "--bind-to", "none", "--map-by", "slot", "-np", &processes, "-H"];
                 fixed.into_iter().map(str::to_owned).chain([slots.join(",")]).collect()
             }
-            Library::Hccl => ["-hosts", &slots.join(","), "-n", &processes].map(str::to_owned).to_vec(),
+            CollectiveLibrary::Hccl => {
+                ["-hosts", &slots.join(","), "-n", &processes].map(str::to_owned).to_vec()
+            }
         };
         words.extend(self.variables());
         words.extend(self.program());
@@ -187,7 +189,7 @@ impl Plan {
     /// The environment, as options of `mpirun`.
     pub(super) fn variables(&self) -> Vec<String> {
         let of = |variable: &Variable| match (self.library, variable.as_str().split_once('=')) {
-            (Library::Hccl, Some((name, value))) => vec!["-genv".into(), name.into(), value.into()],
+            (CollectiveLibrary::Hccl, Some((name, value))) => vec!["-genv".into(), name.into(), value.into()],
             _ => vec!["-x".into(), variable.to_string()],
         };
         self.environment.iter().flat_map(of).collect()
@@ -203,12 +205,12 @@ impl Plan {
         let mut words = vec![path, "-b".into(), self.first.to_string(), "-e".into(), self.last.to_string()];
         words.extend(["-f".into(), "2".into()]);
         match self.library {
-            Library::Nccl => words.extend(["-g".into(), "1".into()]),
-            Library::Hccl => {
+            CollectiveLibrary::Nccl => words.extend(["-g".into(), "1".into()]),
+            CollectiveLibrary::Hccl => {
                 words.extend(["-p".into(), self.per_node.to_string(), "-d".into(), "fp32".into()])
             }
         }
-        if self.library == Library::Hccl && self.collective.reduces() {
+        if self.library == CollectiveLibrary::Hccl && self.collective.reduces() {
             words.extend(["-o".into(), "sum".into()]);
         }
         words
@@ -218,14 +220,16 @@ impl Plan {
 /// A size of a message, which may be much larger than perftest's: `64K`, `8M`, `8G`.
 ///
 /// # Errors
-/// [`Invalid`].
-pub fn size(text: &str) -> Result<u64, Invalid> {
+/// [`InvalidTestSpec`].
+pub fn size(text: &str) -> Result<u64, InvalidTestSpec> {
     let units = [('K', 1 << 10), ('M', 1 << 20), ('G', 1u64 << 30)];
     let with_unit = units.iter().find_map(|(sign, unit)| Some((text.strip_suffix(*sign)?, *unit)));
     let (digits, unit) = with_unit.unwrap_or((text, 1));
     let number =
         digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>().ok()).flatten();
-    let size = number.and_then(|number| number.checked_mul(unit)).filter(|size| (1..=LARGEST).contains(size));
+    let size = number
+        .and_then(|number| number.checked_mul(unit))
+        .filter(|size| (1..=MAX_MESSAGE_SIZE).contains(size));
     size.ok_or_else(|| invalid(text, "a size like 64K, 8M or 8G"))
 }
 
@@ -234,8 +238,8 @@ pub(super) mod tests {
     use super::*;
 
     /// Two nodes with eight devices each.
-    pub(crate) fn plan(library: Library) -> Plan {
-        Plan {
+    pub(crate) fn plan(library: CollectiveLibrary) -> CollectivePlan {
+        CollectivePlan {
             library,
             collective: Collective::AllReduce,
             hosts: ["10.1.30.41", "10.1.30.42"].map(|host| host.parse().unwrap()).to_vec(),
@@ -252,23 +256,24 @@ pub(super) mod tests {
         let expected = "--allow-run-as-root --bind-to none --map-by slot -np 16 -H 10.1.30.41:8,10.1.30.42:8 \
             -x NCCL_IB_GID_INDEX=3 -x NCCL_IB_HCA=^mlx5_8 \
             /opt/nccl-tests/build/all_reduce_perf -b 33554432 -e 8589934592 -f 2 -g 1";
-        assert_eq!(plan(Library::Nccl).mpirun().join(" "), expected);
+        assert_eq!(plan(CollectiveLibrary::Nccl).mpirun().join(" "), expected);
     }
 
     #[test]
     fn a_plan_for_hccl_is_a_command_of_mpich() {
-        let plan = Plan { directory: None, ..plan(Library::Hccl) };
+        let plan = CollectivePlan { directory: None, ..plan(CollectiveLibrary::Hccl) };
         let expected = "-hosts 10.1.30.41:8,10.1.30.42:8 -n 16 \
             -genv NCCL_IB_GID_INDEX 3 -genv NCCL_IB_HCA ^mlx5_8 \
             all_reduce_test -b 33554432 -e 8589934592 -f 2 -p 8 -d fp32 -o sum";
         assert_eq!(plan.mpirun().join(" "), expected);
-        let gather = Plan { collective: Collective::AllGather, ..plan };
+        let gather = CollectivePlan { collective: Collective::AllGather, ..plan };
         assert!(!gather.program().contains(&"-o".into()), "nothing is reduced");
     }
 
     #[test]
     fn a_variable_without_a_value_is_a_word_of_the_command() {
-        let plan = Plan { environment: vec!["A=".parse().unwrap()], ..plan(Library::Hccl) };
+        let plan =
+            CollectivePlan { environment: vec!["A=".parse().unwrap()], ..plan(CollectiveLibrary::Hccl) };
         assert!(plan.command().contains("-genv A '' /opt"), "{}", plan.command());
     }
 

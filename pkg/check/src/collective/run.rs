@@ -5,21 +5,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Curve, Plan, parse};
+use super::{BandwidthCurve, CollectivePlan, parse};
 use crate::{
     Error,
-    session::{Node, TICK},
+    session::{LocalContext, PROGRAM_POLL_INTERVAL},
 };
 
 /// How long `mpirun` may take to end what it has started on the nodes.
-const CLEANING: Duration = Duration::from_secs(10);
+const MPIRUN_EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the plan and understands what it prints.
 ///
 /// # Errors
 /// [`Error::NoPerftest`]'s like for `mpirun`; [`Error::Failed`], [`Error::Unusable`], [`Error::TimedOut`],
 /// [`Error::Interrupted`].
-pub fn run(plan: &Plan, node: &Node, within: Duration) -> Result<Curve, Error> {
+pub fn run(plan: &CollectivePlan, node: &LocalContext, within: Duration) -> Result<BandwidthCurve, Error> {
     let missing = Error::NoProgram { program: "mpirun", package: "openmpi-bin for NCCL, mpich for HCCL" };
     let mut running = node.launcher.named("mpirun").ok_or(missing)?.start_with(plan.mpirun())?;
     let deadline = Instant::now() + within;
@@ -31,10 +31,10 @@ pub fn run(plan: &Plan, node: &Node, within: Duration) -> Result<Curve, Error> {
         };
         if let Some(why) = stopped {
             // Killed, it would leave the processes of all nodes behind, on their GPUs.
-            running.terminate(CLEANING)?;
+            running.terminate(MPIRUN_EXIT_TIMEOUT)?;
             return Err(why);
         }
-        thread::sleep(TICK);
+        thread::sleep(PROGRAM_POLL_INTERVAL);
     }
     let output = running.end()?;
     let curve = parse(plan.library, plan.collective, &output.printed);
@@ -53,18 +53,18 @@ mod tests {
     use super::*;
     use crate::{
         Interrupt,
-        collective::{Library, plan::tests::plan},
+        collective::{CollectiveLibrary, plan::tests::plan},
         perftest::Launcher,
     };
 
     /// A node whose `mpirun` is this script: there are no GPUs here.
-    fn node(script: &str) -> (tempfile::TempDir, Node) {
+    fn node(script: &str) -> (tempfile::TempDir, LocalContext) {
         let dir = tempfile::tempdir().unwrap();
         let fake = dir.path().join("mpirun");
         fs::write(&fake, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
         let launcher = Launcher { path: dir.path().into(), wrapper: Vec::new() };
-        let node = Node { launcher, sysfs: sysfs::Sysfs::system(), interrupt: Interrupt::never() };
+        let node = LocalContext { launcher, sysfs: sysfs::Sysfs::system(), interrupt: Interrupt::never() };
         (dir, node)
     }
 
@@ -75,17 +75,19 @@ mod tests {
             echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
             echo '  33554432 8388608 float sum -1 2100.5 15.97 29.95 0 2090.4 16.05 30.10 0'",
         );
-        let curve = run(&plan(Library::Nccl), &node, Duration::from_secs(60)).unwrap();
+        let curve = run(&plan(CollectiveLibrary::Nccl), &node, Duration::from_secs(60)).unwrap();
         assert_eq!((curve.plateau_gbs(), curve.is_wrong()), (29.95, false));
     }
 
     #[test]
     fn a_failure_is_no_result_and_no_mpirun_is_said() {
         let (dir, node) = node("echo 'no CUDA-capable device' >&2; exit 1");
-        let error = run(&plan(Library::Nccl), &node, Duration::from_secs(60)).unwrap_err().to_string();
+        let error =
+            run(&plan(CollectiveLibrary::Nccl), &node, Duration::from_secs(60)).unwrap_err().to_string();
         assert_eq!(error, "mpirun failed (exit status: 1): no CUDA-capable device");
         fs::remove_file(dir.path().join("mpirun")).unwrap();
-        let error = run(&plan(Library::Hccl), &node, Duration::from_secs(60)).unwrap_err().to_string();
+        let error =
+            run(&plan(CollectiveLibrary::Hccl), &node, Duration::from_secs(60)).unwrap_err().to_string();
         assert!(error.starts_with("mpirun: not found in PATH"), "{error}");
     }
 
@@ -96,7 +98,7 @@ mod tests {
             echo '  33554432 8388608 float sum -1 2100.5 15.97 29.95 0 2090.4 16.05 30.10 0'
             yes 'node-a:4711:4711 [0] NCCL INFO comm 0x55d0 rank 0 nranks 1000 - Destroy COMPLETE' | head -n 3000",
         );
-        assert!(run(&plan(Library::Nccl), &node, Duration::from_secs(60)).is_ok());
+        assert!(run(&plan(CollectiveLibrary::Nccl), &node, Duration::from_secs(60)).is_ok());
     }
 
     #[test]
@@ -106,7 +108,7 @@ mod tests {
             echo '  33554432 8388608 float sum -1 2100.5 15.97 29.95 7 2090.4 16.05 30.10 0'
             exit 1",
         );
-        assert!(run(&plan(Library::Nccl), &node, Duration::from_secs(60)).unwrap().is_wrong());
+        assert!(run(&plan(CollectiveLibrary::Nccl), &node, Duration::from_secs(60)).unwrap().is_wrong());
     }
 
     #[test]
@@ -115,10 +117,11 @@ mod tests {
             "echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
             echo '  33554432 8388608 float sum -1 50.5 664.44 0.00 0 0.40 83886.08 0.00 0'",
         );
-        let error = run(&plan(Library::Nccl), &node, Duration::from_secs(60)).unwrap_err().to_string();
+        let error =
+            run(&plan(CollectiveLibrary::Nccl), &node, Duration::from_secs(60)).unwrap_err().to_string();
         assert!(error.contains("MPI=1"), "{error}");
         let few = "# a table\n 8 2 float sum -1 25.5 0.00 0.00 0 25.4 0.00 0.00 0\n";
-        assert!(parse(Library::Nccl, crate::collective::Collective::AllReduce, few).is_ok());
+        assert!(parse(CollectiveLibrary::Nccl, crate::collective::Collective::AllReduce, few).is_ok());
     }
 
     #[test]
@@ -127,7 +130,7 @@ mod tests {
             node("trap 'touch $0.clean; exit 1' TERM; touch $0.ready; while :; do sleep 0.05; done");
         // Time enough to set the trap.
         let within = Duration::from_secs(2);
-        assert!(matches!(run(&plan(Library::Nccl), &slow, within), Err(Error::TimedOut { .. })));
+        assert!(matches!(run(&plan(CollectiveLibrary::Nccl), &slow, within), Err(Error::TimedOut { .. })));
         assert!(dir.path().join("mpirun.ready").exists() && dir.path().join("mpirun.clean").exists());
     }
 
@@ -135,10 +138,13 @@ mod tests {
     fn nothing_printed_is_no_result_and_time_is_limited() {
         let (_dir, silent) = node("exit 0");
         assert!(matches!(
-            run(&plan(Library::Hccl), &silent, Duration::from_secs(60)),
+            run(&plan(CollectiveLibrary::Hccl), &silent, Duration::from_secs(60)),
             Err(Error::Unusable { .. })
         ));
         let (_dir, slow) = node("exec sleep 100");
-        assert!(matches!(run(&plan(Library::Nccl), &slow, Duration::ZERO), Err(Error::TimedOut { .. })));
+        assert!(matches!(
+            run(&plan(CollectiveLibrary::Nccl), &slow, Duration::ZERO),
+            Err(Error::TimedOut { .. })
+        ));
     }
 }

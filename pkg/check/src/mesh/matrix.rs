@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Kind, record::Record};
+use crate::{TestKind, record::TestResult};
 
 /// A pair that is worse than the median by more percent stands out.
 pub const OUTLIER_PERCENT: f64 = 20.0;
@@ -10,11 +10,11 @@ pub const OUTLIER_PERCENT: f64 = 20.0;
 /// The results of a mesh.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Mesh {
+pub struct MeshResult {
     /// The nodes, as they were asked for.
     pub nodes: Vec<String>,
     /// The pairs, by round.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<NodePair>,
     /// The median of the averages: Gb/s, or microseconds.
     pub median: Option<f64>,
     /// Pairs that are much worse than the median.
@@ -26,14 +26,14 @@ pub struct Mesh {
 /// Two nodes, and the result between them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Pair {
+pub struct NodePair {
     /// The place of the client among the nodes.
     pub client: usize,
     /// The place of the server.
     pub server: usize,
     /// The result.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub record: Option<Record>,
+    pub record: Option<TestResult>,
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -65,10 +65,10 @@ pub struct SlowNode {
     pub pairs: usize,
 }
 
-impl Mesh {
+impl MeshResult {
     /// Judges pairs: by their median, so that a few bad ones do not shift what is usual.
-    pub fn new(nodes: Vec<String>, pairs: Vec<Pair>, kind: Kind) -> Self {
-        let median = median(pairs.iter().filter_map(Pair::value).collect());
+    pub fn new(nodes: Vec<String>, pairs: Vec<NodePair>, kind: TestKind) -> Self {
+        let median = median(pairs.iter().filter_map(NodePair::value).collect());
         let outliers: Vec<Outlier> = median.map_or_else(Vec::new, |median| {
             pairs.iter().filter_map(|pair| outlier(pair, median, kind)).collect()
         });
@@ -84,20 +84,20 @@ impl Mesh {
     /// Whether a pair is below what is expected, or stands out.
     pub fn is_wrong(&self) -> bool {
         let failed =
-            |pair: &Pair| pair.record.as_ref().is_some_and(|record| record.verdict.passed == Some(false));
+            |pair: &NodePair| pair.record.as_ref().is_some_and(|record| record.verdict.passed == Some(false));
         !self.outliers.is_empty() || self.pairs.iter().any(failed)
     }
 
     /// The result between two nodes, whichever was the client.
-    pub fn between(&self, a: usize, b: usize) -> Option<&Pair> {
+    pub fn between(&self, a: usize, b: usize) -> Option<&NodePair> {
         self.pairs.iter().find(|pair| [(a, b), (b, a)].contains(&(pair.client, pair.server)))
     }
 }
 
-impl Pair {
+impl NodePair {
     /// The average of its result.
     pub fn value(&self) -> Option<f64> {
-        self.record.as_ref().and_then(Record::value)
+        self.record.as_ref().and_then(TestResult::value)
     }
 
     fn has(&self, node: usize) -> bool {
@@ -105,19 +105,19 @@ impl Pair {
     }
 }
 
-fn outlier(pair: &Pair, median: f64, kind: Kind) -> Option<Outlier> {
+fn outlier(pair: &NodePair, median: f64, kind: TestKind) -> Option<Outlier> {
     let value = pair.value()?;
     let more_percent = (value - median) / median * 100.0;
     let worse_percent = match kind {
-        Kind::Bandwidth => -more_percent,
-        Kind::Latency => more_percent,
+        TestKind::Bandwidth => -more_percent,
+        TestKind::Latency => more_percent,
     };
-    let Pair { client, server, .. } = *pair;
+    let NodePair { client, server, .. } = *pair;
     (worse_percent > OUTLIER_PERCENT).then_some(Outlier { client, server, value, worse_percent })
 }
 
 /// More than half of its pairs, and at least two: of one bad pair nobody knows which end it is.
-fn slow(node: usize, pairs: &[Pair], outliers: &[Outlier]) -> Option<SlowNode> {
+fn slow(node: usize, pairs: &[NodePair], outliers: &[Outlier]) -> Option<SlowNode> {
     let pairs = pairs.iter().filter(|pair| pair.has(node) && pair.record.is_some()).count();
     let outliers = outliers.iter().filter(|pair| pair.client == node || pair.server == node).count();
     (outliers >= 2 && outliers * 2 > pairs).then_some(SlowNode { node, outliers, pairs })
@@ -139,15 +139,15 @@ mod tests {
     use crate::{mesh::rounds, record::tests::record};
 
     /// A mesh of four in which pairs have these values, or none.
-    fn mesh(value: impl Fn(usize, usize) -> Option<f64>) -> Mesh {
-        let pair = |(client, server)| Pair {
+    fn mesh(value: impl Fn(usize, usize) -> Option<f64>) -> MeshResult {
+        let pair = |(client, server)| NodePair {
             client,
             server,
             record: value(client, server).map(record),
             error: value(client, server).is_none().then(|| "no".into()),
         };
         let nodes = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
-        Mesh::new(nodes, rounds(4).into_iter().flatten().map(pair).collect(), Kind::Bandwidth)
+        MeshResult::new(nodes, rounds(4).into_iter().flatten().map(pair).collect(), TestKind::Bandwidth)
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
         let mesh = mesh(|a, b| (a != 1 && b != 1).then_some(95.0));
         assert_eq!((mesh.failures(), mesh.median), (3, Some(95.0)));
         assert!(mesh.between(2, 0).unwrap().record.is_some() && mesh.between(1, 0).unwrap().error.is_some());
-        let none = super::Mesh::new(vec!["a".into()], Vec::new(), Kind::Latency);
+        let none = super::MeshResult::new(vec!["a".into()], Vec::new(), TestKind::Latency);
         assert_eq!((none.median, none.failures()), (None, 0));
     }
 }

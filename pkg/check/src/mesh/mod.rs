@@ -4,6 +4,6 @@ mod matrix;
 mod rounds;
 mod run;
 
-pub use matrix::{Mesh, OUTLIER_PERCENT, Outlier, Pair, SlowNode};
+pub use matrix::{MeshResult, NodePair, OUTLIER_PERCENT, Outlier, SlowNode};
 pub use rounds::rounds;
-pub use run::{Plan, run};
+pub use run::{MeshPlan, run};

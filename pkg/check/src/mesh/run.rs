@@ -2,34 +2,38 @@
 
 use std::{net::SocketAddr, sync::mpsc, thread};
 
-use super::{Mesh, Pair, rounds};
+use super::{MeshResult, NodePair, rounds};
 use crate::{
-    Error, Test,
+    Error, TestSpec,
     client::Client,
-    protocol::{Run, Token},
-    record::Record,
-    session::Node,
-    verdict::Limit,
+    protocol::{CheckToken, RemoteTest},
+    record::TestResult,
+    session::LocalContext,
+    verdict::Threshold,
 };
 
 /// What is tested between whom.
 #[derive(Debug)]
-pub struct Plan {
+pub struct MeshPlan {
     /// The agents, with the names by which they were asked for.
     pub agents: Vec<(String, SocketAddr)>,
     /// The test of each pair.
-    pub test: Test,
+    pub test: TestSpec,
     /// What is enough.
-    pub limit: Limit,
+    pub limit: Threshold,
     /// What all nodes have.
-    pub token: Option<Token>,
+    pub token: Option<CheckToken>,
 }
 
 /// Tests all pairs. `told` hears of each when it is over; results are not lost when others fail.
 ///
 /// # Errors
 /// [`Error::Interrupted`]; what keeps a pair from a result is told with the pair.
-pub fn run(plan: &Plan, node: &Node, mut told: impl FnMut(&mut Pair, &Plan)) -> Result<Mesh, Error> {
+pub fn run(
+    plan: &MeshPlan,
+    node: &LocalContext,
+    mut told: impl FnMut(&mut NodePair, &MeshPlan),
+) -> Result<MeshResult, Error> {
     let mut pairs = Vec::new();
     for round in rounds(plan.agents.len()) {
         let (sender, results) = mpsc::channel();
@@ -48,7 +52,7 @@ pub fn run(plan: &Plan, node: &Node, mut told: impl FnMut(&mut Pair, &Plan)) -> 
                     Ok(record) => (Some(record), None),
                     Err(error) => (None, Some(error.to_string())),
                 };
-                let mut pair = Pair { client, server, record, error };
+                let mut pair = NodePair { client, server, record, error };
                 told(&mut pair, plan);
                 pairs.push(pair);
             }
@@ -56,16 +60,16 @@ pub fn run(plan: &Plan, node: &Node, mut told: impl FnMut(&mut Pair, &Plan)) -> 
         node.interrupt.check()?;
     }
     let nodes = plan.agents.iter().map(|(name, _)| name.clone()).collect();
-    Ok(Mesh::new(nodes, pairs, plan.test.kind))
+    Ok(MeshResult::new(nodes, pairs, plan.test.kind))
 }
 
-fn pair(plan: &Plan, node: &Node, client: usize, server: usize) -> Result<Record, Error> {
-    let run = Run {
+fn pair(plan: &MeshPlan, node: &LocalContext, client: usize, server: usize) -> Result<TestResult, Error> {
+    let run = RemoteTest {
         against: plan.agents[server].1,
         test: plan.test,
         wanted: Default::default(),
         peer_wanted: Default::default(),
         limit: plan.limit,
     };
-    Client::connect(node, plan.agents[client].1, plan.token.as_ref())?.have_run(run)
+    Client::connect(node, plan.agents[client].1, plan.token.as_ref())?.run_between_agents(run)
 }

@@ -3,42 +3,43 @@
 //! Version 4.5+0.17 leaves the quotes out and ends every list with a comma. Newer ones write JSON, but may write the
 //! report more than once. Both have one field per line, so lines are what is read.
 
-use super::measurement::{Field, MIB, Measurement, Unusable, measurement};
-use crate::Kind;
+use super::measurement::{MIB, Measurement, ReportField, UnusableOutput, measurement};
+use crate::TestKind;
 
-const NAMES: [(&str, Field); 13] = [
-    ("MsgSize", Field::Size),
-    ("n_iterations", Field::Iterations),
-    ("BW_peak", Field::Peak),
-    ("BW_average", Field::Average),
-    ("MsgRate", Field::Rate),
-    ("t_min", Field::Min),
-    ("t_max", Field::Max),
-    ("t_typical", Field::Typical),
-    ("t_avg", Field::Mean),
-    ("t_stdev", Field::Stdev),
-    ("percentile_99", Field::P99),
-    ("percentile_99.9", Field::P999),
-    ("tps_average", Field::PerSecond),
+const NAMES: [(&str, ReportField); 13] = [
+    ("MsgSize", ReportField::Size),
+    ("n_iterations", ReportField::Iterations),
+    ("BW_peak", ReportField::Peak),
+    ("BW_average", ReportField::Average),
+    ("MsgRate", ReportField::Rate),
+    ("t_min", ReportField::Min),
+    ("t_max", ReportField::Max),
+    ("t_typical", ReportField::Typical),
+    ("t_avg", ReportField::Mean),
+    ("t_stdev", ReportField::Stdev),
+    ("percentile_99", ReportField::P99),
+    ("percentile_99.9", ReportField::P999),
+    ("tps_average", ReportField::PerSecond),
 ];
 
 /// The last results of a report, in which bandwidth is in Gb/s (`--report_gbits`).
 ///
 /// # Errors
-/// [`Unusable`].
-pub fn parse(kind: Kind, printed: &str) -> Result<Measurement, Unusable> {
-    let (_, results) = printed.rsplit_once("results").ok_or(Unusable::Nothing)?;
-    let (_, results) = results.split_once('{').ok_or(Unusable::Nothing)?;
-    let (results, _) = results.split_once('}').ok_or(Unusable::Nothing)?;
-    let fields: Vec<(Field, String)> =
+/// [`UnusableOutput`].
+pub fn parse(kind: TestKind, printed: &str) -> Result<Measurement, UnusableOutput> {
+    let (_, results) = printed.rsplit_once("results").ok_or(UnusableOutput::Nothing)?;
+    let (_, results) = results.split_once('{').ok_or(UnusableOutput::Nothing)?;
+    let (results, _) = results.split_once('}').ok_or(UnusableOutput::Nothing)?;
+    let fields: Vec<(ReportField, String)> =
         results.lines().flat_map(|line| line.split(',')).filter_map(field).collect();
     let text = |wanted| fields.iter().find(|(field, _)| *field == wanted).map(|(_, value)| value.clone());
-    let (rate, size, average) = (text(Field::Rate), text(Field::Size), text(Field::Average));
+    let (rate, size, average) =
+        (text(ReportField::Rate), text(ReportField::Size), text(ReportField::Average));
     measurement(kind, unit(rate, size, average), text)
 }
 
 /// `"BW_average": 0.29`, with or without quotes.
-fn field(text: &str) -> Option<(Field, String)> {
+fn field(text: &str) -> Option<(ReportField, String)> {
     let (name, value) = text.split_once(':')?;
     let bare = |text: &str| text.trim_matches([' ', '\t', '"', '{', '[']).to_owned();
     let name = bare(name);
@@ -68,12 +69,12 @@ mod tests {
     fn the_report_of_debian_12_is_no_json_and_is_read() {
         let text = golden!("4.5+0.17", "write_bw");
         assert!(serde_json::from_str::<serde_json::Value>(text).is_err());
-        let read = parse(Kind::Bandwidth, text).unwrap();
+        let read = parse(TestKind::Bandwidth, text).unwrap();
         assert_eq!(
             (read.iterations, read.bandwidth.unwrap().message_rate_mpps),
             (Some(1094), Some(0.000546))
         );
-        let latency = parse(Kind::Latency, golden!("4.5+0.17", "write_lat_n")).unwrap().latency.unwrap();
+        let latency = parse(TestKind::Latency, golden!("4.5+0.17", "write_lat_n")).unwrap().latency.unwrap();
         assert_eq!(
             (latency.average_us, latency.p99_us, latency.p999_us),
             (819.17, Some(6688.24), Some(6688.24))
@@ -85,7 +86,7 @@ mod tests {
         macro_rules! same {
             ($($kind:ident $version:literal $name:literal),*) => {$(
                 let table = include_str!(concat!("../../golden/", $version, "/", $name, ".txt"));
-                let (report, table) = (parse(Kind::$kind, golden!($version, $name)), super::super::parse_table(Kind::$kind, table));
+                let (report, table) = (parse(TestKind::$kind, golden!($version, $name)), super::super::parse_table(TestKind::$kind, table));
                 assert_eq!(report, table, "{} {}", $version, $name);
             )*};
         }
@@ -101,24 +102,27 @@ mod tests {
     #[test]
     fn the_last_of_several_reports_counts() {
         let [first, last] = [golden!("25.01.0+0.80", "write_bw"), golden!("25.01.0+0.80", "send_bw")];
-        assert_eq!(parse(Kind::Bandwidth, &format!("{first}{last}")), parse(Kind::Bandwidth, last));
+        assert_eq!(parse(TestKind::Bandwidth, &format!("{first}{last}")), parse(TestKind::Bandwidth, last));
     }
 
     #[test]
     fn mebibytes_are_known_by_the_rate_of_messages() {
         let report = r#"{"test_info":{"test":"x"},"results":{"MsgSize":65536,"n_iterations":5,"BW_peak":0.00,"BW_average":11920.93,"MsgRate":0.190735}}"#;
-        let gbps = parse(Kind::Bandwidth, report).unwrap().bandwidth.unwrap().average_gbps;
+        let gbps = parse(TestKind::Bandwidth, report).unwrap().bandwidth.unwrap().average_gbps;
         assert!((gbps - 100.0).abs() < 0.01, "{gbps}");
     }
 
     #[test]
     fn garbage_is_refused() {
         for bad in ["", "results", "results: {", "{\"results\": {}}", "{\"results\": {\"BW_average\": }}"] {
-            assert!(parse(Kind::Bandwidth, bad).is_err(), "{bad:?}");
+            assert!(parse(TestKind::Bandwidth, bad).is_err(), "{bad:?}");
         }
         for value in ["inf", "-nan", "0.00", "1e999", "twelve"] {
             let report = format!("results: {{\nMsgSize: 8,\nBW_average: {value},\nMsgRate: {value},\n}},");
-            assert!(matches!(parse(Kind::Bandwidth, &report), Err(Unusable::Value { .. })), "{value}");
+            assert!(
+                matches!(parse(TestKind::Bandwidth, &report), Err(UnusableOutput::Value { .. })),
+                "{value}"
+            );
         }
     }
 }

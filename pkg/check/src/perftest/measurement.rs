@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Kind;
+use crate::TestKind;
 
 /// One line of perftest's report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ pub struct Latency {
 
 /// Why what was printed is no measurement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum UnusableOutput {
     /// Neither a report nor a table.
     #[error("it printed no result")]
     Nothing,
@@ -89,7 +89,7 @@ pub enum Unusable {
 
 /// The fields of a report or a table, whatever they are called there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum ReportField {
     Size,
     Iterations,
     Peak,
@@ -112,10 +112,10 @@ pub(super) const MIB: f64 = 8.0 * 1_048_576.0 / 1e9;
 
 /// The measurement of these fields. `unit` is what a bandwidth of 1 is in Gb/s.
 pub(super) fn measurement(
-    kind: Kind,
+    kind: TestKind,
     unit: f64,
-    text: impl Fn(Field) -> Option<String>,
-) -> Result<Measurement, Unusable> {
+    text: impl Fn(ReportField) -> Option<String>,
+) -> Result<Measurement, UnusableOutput> {
     let number = |field| {
         text(field)
             .and_then(|text| text.parse::<f64>().ok())
@@ -123,40 +123,40 @@ pub(super) fn measurement(
     };
     let wanted = |field, name| {
         number(field).ok_or_else(|| match text(field) {
-            None => Unusable::Nothing,
-            Some(value) => Unusable::Value { field: name, value },
+            None => UnusableOutput::Nothing,
+            Some(value) => UnusableOutput::Value { field: name, value },
         })
     };
-    let iterations = text(Field::Iterations).and_then(|text| text.parse().ok());
+    let iterations = text(ReportField::Iterations).and_then(|text| text.parse().ok());
     if iterations == Some(0) {
-        return Err(Unusable::NoMessage);
+        return Err(UnusableOutput::NoMessage);
     }
     Ok(match kind {
-        Kind::Bandwidth => {
-            let rate = number(Field::Rate);
-            let exact = rate.zip(number(Field::Size)).map(|(rate, size)| rate * size * 8.0 / 1000.0);
-            let printed = match (wanted(Field::Average, "average bandwidth"), exact) {
+        TestKind::Bandwidth => {
+            let rate = number(ReportField::Rate);
+            let exact = rate.zip(number(ReportField::Size)).map(|(rate, size)| rate * size * 8.0 / 1000.0);
+            let printed = match (wanted(ReportField::Average, "average bandwidth"), exact) {
                 (Ok(average), _) => average * unit,
                 // Of small messages, all the digits of the bandwidth are zeros, but not of their rate.
-                (Err(_), Some(exact)) if is_zero(text(Field::Average)) => exact,
+                (Err(_), Some(exact)) if is_zero(text(ReportField::Average)) => exact,
                 (Err(why), _) => return Err(why),
             };
             // Two digits, not always rounded, are few for a slow link.
             let average_gbps = exact.filter(|exact| (exact - printed).abs() < 0.011).unwrap_or(printed);
-            let peak_gbps = number(Field::Peak).map(|peak| peak * unit);
+            let peak_gbps = number(ReportField::Peak).map(|peak| peak * unit);
             let bandwidth = Bandwidth { average_gbps, peak_gbps, message_rate_mpps: rate };
             Measurement { iterations, bandwidth: Some(bandwidth), latency: None }
         }
-        Kind::Latency => {
+        TestKind::Latency => {
             let latency = Latency {
-                average_us: wanted(Field::Mean, "average latency")?,
-                min_us: number(Field::Min),
-                max_us: number(Field::Max),
-                typical_us: number(Field::Typical),
-                stdev_us: number(Field::Stdev),
-                p99_us: number(Field::P99),
-                p999_us: number(Field::P999),
-                messages_per_second: number(Field::PerSecond),
+                average_us: wanted(ReportField::Mean, "average latency")?,
+                min_us: number(ReportField::Min),
+                max_us: number(ReportField::Max),
+                typical_us: number(ReportField::Typical),
+                stdev_us: number(ReportField::Stdev),
+                p99_us: number(ReportField::P99),
+                p999_us: number(ReportField::P999),
+                messages_per_second: number(ReportField::PerSecond),
             };
             Measurement { iterations, bandwidth: None, latency: Some(latency) }
         }

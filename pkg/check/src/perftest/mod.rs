@@ -11,27 +11,27 @@ mod measurement;
 mod run;
 mod table;
 
-pub use arguments::{Arguments, Role};
 pub(crate) use arguments::{BIND, REPORT};
+pub use arguments::{EndRole, PerftestArgs};
 pub use child::become_child;
 pub use json::parse as parse_json;
 pub use listening::{free_port, is_listening};
-pub use measurement::{Bandwidth, Latency, Measurement, Unusable};
-pub use run::{Launcher, Output, Program, Running};
+pub use measurement::{Bandwidth, Latency, Measurement, UnusableOutput};
+pub use run::{Launcher, PerftestProgram, ProgramOutput, RunningProgram};
 pub use table::parse as parse_table;
 
-use crate::Kind;
+use crate::TestKind;
 
 /// What a client of perftest printed: the JSON report if there is one, else the table.
 ///
 /// # Errors
-/// [`Unusable`]; `inf`, `nan` and zeros are no measurements.
-pub fn parse(kind: Kind, printed: &str) -> Result<Measurement, Unusable> {
+/// [`UnusableOutput`]; `inf`, `nan` and zeros are no measurements.
+pub fn parse(kind: TestKind, printed: &str) -> Result<Measurement, UnusableOutput> {
     let report =
-        if printed.contains("test_info") { json::parse(kind, printed) } else { Err(Unusable::Nothing) };
+        if printed.contains("test_info") { json::parse(kind, printed) } else { Err(UnusableOutput::Nothing) };
     match report {
         Ok(measurement) => Ok(measurement),
-        Err(Unusable::Nothing) => table::parse(kind, printed),
+        Err(UnusableOutput::Nothing) => table::parse(kind, printed),
         Err(why) => Err(why),
     }
 }
@@ -44,10 +44,10 @@ mod tests {
     fn the_report_goes_before_the_table_and_the_table_is_enough() {
         let table = include_str!("../../golden/4.5+0.17/write_bw.txt");
         let json = include_str!("../../golden/25.01.0+0.80/write_bw.report");
-        assert_eq!(parse(Kind::Bandwidth, table).unwrap().iterations, Some(1094));
-        assert_eq!(parse(Kind::Bandwidth, &format!("{json}{table}")).unwrap().iterations, Some(2664));
+        assert_eq!(parse(TestKind::Bandwidth, table).unwrap().iterations, Some(1094));
+        assert_eq!(parse(TestKind::Bandwidth, &format!("{json}{table}")).unwrap().iterations, Some(2664));
         let torn = "{\ntest_info: {\ntest: RDMA_Write_BW_Test,\n";
-        assert_eq!(parse(Kind::Bandwidth, &format!("{torn}{table}")).unwrap().iterations, Some(1094));
-        assert_eq!(parse(Kind::Bandwidth, "Killed"), Err(Unusable::Nothing));
+        assert_eq!(parse(TestKind::Bandwidth, &format!("{torn}{table}")).unwrap().iterations, Some(1094));
+        assert_eq!(parse(TestKind::Bandwidth, "Killed"), Err(UnusableOutput::Nothing));
     }
 }

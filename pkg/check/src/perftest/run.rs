@@ -17,20 +17,20 @@ use nix::{
     unistd::Pid,
 };
 
-use super::Arguments;
-use crate::{Error, Kind, Operation, error::io};
+use super::PerftestArgs;
+use crate::{Error, RdmaOperation, TestKind, error::io};
 
 /// As much of each stream is kept: its end. A thousand ranks with `NCCL_DEBUG=INFO` say much after the table.
-const KEPT: usize = 4 << 20;
+const MAX_KEPT_OUTPUT: usize = 4 << 20;
 
 /// How long a process that was killed may take to end.
-const UNKILLABLE: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a program may take to say its version.
 const VERSION: Duration = Duration::from_secs(5);
 
 /// How long the pipes of a process that is gone are waited for: somebody else may hold them.
-const PIPES: Duration = Duration::from_millis(500);
+const PIPE_CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// `IBV_WC_RETRY_EXC_ERR`, as perftest tells of it.
 const RETRY_EXCEEDED: &str = "failed status 12";
@@ -56,32 +56,32 @@ impl Launcher {
     ///
     /// # Errors
     /// [`Error::NoPerftest`].
-    pub fn find(&self, kind: Kind, operation: Operation) -> Result<Program<'_>, Error> {
+    pub fn find(&self, kind: TestKind, operation: RdmaOperation) -> Result<PerftestProgram<'_>, Error> {
         let program = operation.program(kind);
         self.named(program).ok_or(Error::NoPerftest { program })
     }
 
     /// Any other program.
-    pub(crate) fn named(&self, name: &'static str) -> Option<Program<'_>> {
+    pub(crate) fn named(&self, name: &'static str) -> Option<PerftestProgram<'_>> {
         let is_executable = |path: &Path| {
             path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
         };
         let mut found =
             env::split_paths(&self.path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(name));
         let path = found.find(|path| is_executable(path))?;
-        Some(Program { launcher: self, name, path })
+        Some(PerftestProgram { launcher: self, name, path })
     }
 }
 
 /// A program that is installed.
 #[derive(Debug, Clone)]
-pub struct Program<'a> {
+pub struct PerftestProgram<'a> {
     launcher: &'a Launcher,
     name: &'static str,
     path: PathBuf,
 }
 
-impl Program<'_> {
+impl PerftestProgram<'_> {
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.name
@@ -107,36 +107,36 @@ impl Program<'_> {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn start(&self, arguments: &Arguments<'_>) -> Result<Running, Error> {
+    pub fn start(&self, arguments: &PerftestArgs<'_>) -> Result<RunningProgram, Error> {
         self.start_with(arguments.list())
     }
 
-    pub(crate) fn start_with(&self, arguments: Vec<String>) -> Result<Running, Error> {
+    pub(crate) fn start_with(&self, arguments: Vec<String>) -> Result<RunningProgram, Error> {
         let mut words = self.launcher.wrapper.iter().map(OsString::as_os_str).chain([self.path.as_os_str()]);
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).args(arguments);
         self.spawn(&mut command)
     }
 
-    fn spawn(&self, command: &mut Command) -> Result<Running, Error> {
+    fn spawn(&self, command: &mut Command) -> Result<RunningProgram, Error> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(io(format!("start {}", self.path.display())))?;
-        let streams = [Tail::of(child.stdout.take()), Tail::of(child.stderr.take())];
-        Ok(Running { program: self.name, child, streams })
+        let streams = [OutputTail::of(child.stdout.take()), OutputTail::of(child.stderr.take())];
+        Ok(RunningProgram { program: self.name, child, streams })
     }
 }
 
 /// A program at work. It is killed when this value goes.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningProgram {
     program: &'static str,
     child: Child,
-    streams: [Tail; 2],
+    streams: [OutputTail; 2],
 }
 
 /// How a program ended and what it printed.
 #[derive(Debug)]
-pub struct Output {
+pub struct ProgramOutput {
     program: &'static str,
     status: ExitStatus,
     /// On its standard output.
@@ -145,7 +145,7 @@ pub struct Output {
     pub complaints: String,
 }
 
-impl Running {
+impl RunningProgram {
     /// Whether it has ended.
     ///
     /// # Errors
@@ -179,21 +179,21 @@ impl Running {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn end(mut self) -> Result<Output, Error> {
+    pub fn end(mut self) -> Result<ProgramOutput, Error> {
         if !self.has_ended()? {
             let _ = self.child.kill();
         }
         let status = self.reap()?;
-        let deadline = Instant::now() + PIPES;
+        let deadline = Instant::now() + PIPE_CLOSE_TIMEOUT;
         let [printed, complaints] = self.streams.each_mut().map(|stream| stream.text(deadline));
-        Ok(Output { program: self.program, status, printed, complaints })
+        Ok(ProgramOutput { program: self.program, status, printed, complaints })
     }
 }
 
-impl Running {
+impl RunningProgram {
     /// How it ended. One that hangs in its NIC's firmware cannot even be killed; nobody waits for it for ever.
     fn reap(&mut self) -> Result<ExitStatus, Error> {
-        let until = Instant::now() + UNKILLABLE;
+        let until = Instant::now() + KILL_TIMEOUT;
         loop {
             let ended = self.child.try_wait().map_err(io(format!("wait for {}", self.program)))?;
             match ended {
@@ -209,14 +209,14 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.reap();
     }
 }
 
-impl Output {
+impl ProgramOutput {
     /// Whether it ended well.
     pub fn is_success(&self) -> bool {
         self.status.success()
@@ -253,12 +253,12 @@ impl Output {
 
 /// The end of a stream, read by a thread of its own: a program must never wait for a reader.
 #[derive(Debug)]
-struct Tail {
+struct OutputTail {
     kept: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
-impl Tail {
+impl OutputTail {
     fn of(stream: Option<impl Read + Send + 'static>) -> Self {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let to = Arc::clone(&kept);
@@ -273,9 +273,9 @@ impl Tail {
             }
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = &kept[kept.len().saturating_sub(KEPT)..];
+        let end = &kept[kept.len().saturating_sub(MAX_KEPT_OUTPUT)..];
         // A line without its beginning could be taken for another.
-        let cut = if kept.len() < KEPT {
+        let cut = if kept.len() < MAX_KEPT_OUTPUT {
             0
         } else {
             end.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1)
@@ -290,8 +290,8 @@ fn copy(mut from: impl Read, to: &Mutex<Vec<u8>>) {
         let mut kept = to.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(&piece[..read]);
         // Not with each piece: it moves all the rest.
-        if kept.len() > 2 * KEPT {
-            let excess = kept.len() - KEPT;
+        if kept.len() > 2 * MAX_KEPT_OUTPUT {
+            let excess = kept.len() - MAX_KEPT_OUTPUT;
             kept.drain(..excess);
         }
     }
@@ -303,11 +303,11 @@ mod tests {
 
     use super::*;
 
-    fn program<'a>(launcher: &'a Launcher) -> Program<'a> {
-        Program { launcher, name: "ib_write_bw", path: "/bin/sh".into() }
+    fn program<'a>(launcher: &'a Launcher) -> PerftestProgram<'a> {
+        PerftestProgram { launcher, name: "ib_write_bw", path: "/bin/sh".into() }
     }
 
-    fn shell(launcher: &Launcher, script: &str) -> Running {
+    fn shell(launcher: &Launcher, script: &str) -> RunningProgram {
         program(launcher).spawn(Command::new("/bin/sh").args(["-c", script])).unwrap()
     }
 
@@ -319,7 +319,7 @@ mod tests {
     fn what_is_not_installed_is_named_with_its_package() {
         let dir = tempfile::tempdir().unwrap();
         let launcher = launcher(dir.path().to_str().unwrap());
-        let missing = launcher.find(Kind::Bandwidth, Operation::Read).unwrap_err().to_string();
+        let missing = launcher.find(TestKind::Bandwidth, RdmaOperation::Read).unwrap_err().to_string();
         assert!(
             missing.starts_with("ib_read_bw: not found in PATH; install the package perftest"),
             "{missing}"
@@ -327,8 +327,8 @@ mod tests {
         // Neither a directory nor a file that cannot be executed is a program.
         fs::write(dir.path().join("ib_read_bw"), "").unwrap();
         fs::create_dir(dir.path().join("ib_send_lat")).unwrap();
-        assert!(launcher.find(Kind::Bandwidth, Operation::Read).is_err());
-        assert!(launcher.find(Kind::Latency, Operation::Send).is_err());
+        assert!(launcher.find(TestKind::Bandwidth, RdmaOperation::Read).is_err());
+        assert!(launcher.find(TestKind::Latency, RdmaOperation::Send).is_err());
     }
 
     /// A perftest that is this script, and what starts it; what it says of its version, and how long that took.
@@ -340,7 +340,7 @@ mod tests {
         let mut launcher = launcher(dir.path().to_str().unwrap());
         launcher.wrapper = wrapper.iter().map(OsString::from).collect();
         let began = Instant::now();
-        let version = launcher.find(Kind::Bandwidth, Operation::Write).unwrap().version();
+        let version = launcher.find(TestKind::Bandwidth, RdmaOperation::Write).unwrap().version();
         (version, began.elapsed())
     }
 
@@ -388,7 +388,7 @@ mod tests {
             thread::yield_now();
         }
         let output = running.end().unwrap();
-        assert!(output.printed.len() <= KEPT && output.printed.ends_with("end\n"));
+        assert!(output.printed.len() <= MAX_KEPT_OUTPUT && output.printed.ends_with("end\n"));
         assert!(output.printed.lines().all(|line| "0123456789".starts_with(line) || line == "end"));
         assert!(!output.is_success());
         assert_eq!(output.failure().to_string(), "ib_write_bw failed (exit status: 3): complaint");

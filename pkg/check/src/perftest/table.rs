@@ -3,40 +3,40 @@
 //! Its head has names with blanks in them, its columns are aligned only roughly, and versions differ in which columns
 //! there are. So columns are known by their names, in the order in which the head has them.
 
-use super::measurement::{Field, MIB, Measurement, Unusable, measurement};
-use crate::Kind;
+use super::measurement::{MIB, Measurement, ReportField, UnusableOutput, measurement};
+use crate::TestKind;
 
-const NAMES: [(&str, Field); 14] = [
-    ("#bytes", Field::Size),
-    ("#iterations", Field::Iterations),
-    ("BW peak[", Field::Peak),
-    ("BW average[", Field::Average),
-    ("MsgRate[Mpps]", Field::Rate),
-    ("t_min[usec]", Field::Min),
-    ("t_max[usec]", Field::Max),
-    ("t_typical[usec]", Field::Typical),
-    ("t_avg[usec]", Field::Mean),
-    ("t_stdev[usec]", Field::Stdev),
-    ("99% percentile[usec]", Field::P99),
-    ("99.9% percentile[usec]", Field::P999),
-    ("tps average", Field::PerSecond),
-    ("CPU_Util[%]", Field::Other),
+const NAMES: [(&str, ReportField); 14] = [
+    ("#bytes", ReportField::Size),
+    ("#iterations", ReportField::Iterations),
+    ("BW peak[", ReportField::Peak),
+    ("BW average[", ReportField::Average),
+    ("MsgRate[Mpps]", ReportField::Rate),
+    ("t_min[usec]", ReportField::Min),
+    ("t_max[usec]", ReportField::Max),
+    ("t_typical[usec]", ReportField::Typical),
+    ("t_avg[usec]", ReportField::Mean),
+    ("t_stdev[usec]", ReportField::Stdev),
+    ("99% percentile[usec]", ReportField::P99),
+    ("99.9% percentile[usec]", ReportField::P999),
+    ("tps average", ReportField::PerSecond),
+    ("CPU_Util[%]", ReportField::Other),
 ];
 
 /// The last line of the table.
 ///
 /// # Errors
-/// [`Unusable`].
-pub fn parse(kind: Kind, printed: &str) -> Result<Measurement, Unusable> {
+/// [`UnusableOutput`].
+pub fn parse(kind: TestKind, printed: &str) -> Result<Measurement, UnusableOutput> {
     let mut lines = printed.lines().skip_while(|line| !line.trim_start().starts_with("#bytes"));
-    let head = lines.next().ok_or(Unusable::Nothing)?;
+    let head = lines.next().ok_or(UnusableOutput::Nothing)?;
     // Warnings may stand between the lines.
     let rows = lines.filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()));
-    let row = rows.last().ok_or(Unusable::Nothing)?;
+    let row = rows.last().ok_or(UnusableOutput::Nothing)?;
     let columns = columns(head);
     let values: Vec<&str> = row.split_whitespace().collect();
     if values.len() != columns.len() {
-        return Err(Unusable::Shape { line: row.trim().to_owned() });
+        return Err(UnusableOutput::Shape { line: row.trim().to_owned() });
     }
     let unit = if head.contains("[Gb/sec]") { 1.0 } else { MIB };
     measurement(kind, unit, |field| {
@@ -45,7 +45,7 @@ pub fn parse(kind: Kind, printed: &str) -> Result<Measurement, Unusable> {
     })
 }
 
-fn columns(head: &str) -> Vec<Field> {
+fn columns(head: &str) -> Vec<ReportField> {
     let mut found: Vec<_> =
         NAMES.iter().filter_map(|(name, field)| Some((head.find(name)?, *field))).collect();
     found.sort_by_key(|(at, _)| *at);
@@ -63,11 +63,11 @@ mod tests {
     }
 
     fn gbps(printed: &str) -> f64 {
-        parse(Kind::Bandwidth, printed).unwrap().bandwidth.unwrap().average_gbps
+        parse(TestKind::Bandwidth, printed).unwrap().bandwidth.unwrap().average_gbps
     }
 
     fn microseconds(printed: &str) -> f64 {
-        parse(Kind::Latency, printed).unwrap().latency.unwrap().average_us
+        parse(TestKind::Latency, printed).unwrap().latency.unwrap().average_us
     }
 
     /// Two digits of the printed bandwidth, or more from the rate of messages.
@@ -81,7 +81,7 @@ mod tests {
         about(gbps(golden!("4.5+0.17", "write_bw_q4")), 0.49);
         about(gbps(golden!("4.5+0.17", "read_bw")), 0.38);
         about(gbps(golden!("4.5+0.17", "write_bw_n")), 0.34);
-        let one = parse(Kind::Bandwidth, golden!("4.5+0.17", "write_bw")).unwrap();
+        let one = parse(TestKind::Bandwidth, golden!("4.5+0.17", "write_bw")).unwrap();
         assert_eq!(one.iterations, Some(1094));
         assert_eq!(one.bandwidth.unwrap().peak_gbps, None, "a test by duration has none, and prints 0.00");
         assert_eq!(one.bandwidth.unwrap().average_gbps, 0.000546 * 65536.0 * 8.0 / 1000.0);
@@ -92,7 +92,7 @@ mod tests {
         about(gbps(golden!("25.01.0+0.80", "write_bw")), 0.70);
         about(gbps(golden!("25.01.0+0.80", "read_bw")), 0.81);
         about(gbps(golden!("25.01.0+0.80", "send_bw")), 0.44);
-        let peak = parse(Kind::Bandwidth, golden!("25.01.0+0.80", "write_bw_n")).unwrap();
+        let peak = parse(TestKind::Bandwidth, golden!("25.01.0+0.80", "write_bw_n")).unwrap();
         assert_eq!(peak.bandwidth.unwrap().peak_gbps, Some(0.39));
     }
 
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(microseconds(golden!("4.5+0.17", "write_lat")), 1883.14);
         assert_eq!(microseconds(golden!("4.5+0.17", "send_lat")), 809.78);
         assert_eq!(microseconds(golden!("25.01.0+0.80", "send_lat")), 1505.21);
-        let all = parse(Kind::Latency, golden!("4.5+0.17", "write_lat_n")).unwrap().latency.unwrap();
+        let all = parse(TestKind::Latency, golden!("4.5+0.17", "write_lat_n")).unwrap().latency.unwrap();
         let figures = [all.min_us, all.max_us, all.typical_us, all.stdev_us, all.p99_us, all.p999_us];
         assert_eq!(figures, [25.98, 6688.24, 124.76, 1126.02, 6688.24, 6688.24].map(Some));
     }
@@ -109,8 +109,11 @@ mod tests {
     #[test]
     fn a_clock_that_could_not_be_found_is_no_result() {
         // Recorded: "Correlation coefficient r^2: 0.689468 < 0.9", and a line of zeros.
-        let zeros = parse(Kind::Bandwidth, golden!("25.01.0+0.80", "write_bw_q4"));
-        assert_eq!(zeros, Err(Unusable::Value { field: "average bandwidth", value: "0.000000".into() }));
+        let zeros = parse(TestKind::Bandwidth, golden!("25.01.0+0.80", "write_bw_q4"));
+        assert_eq!(
+            zeros,
+            Err(UnusableOutput::Value { field: "average bandwidth", value: "0.000000".into() })
+        );
     }
 
     #[test]
@@ -118,7 +121,7 @@ mod tests {
         let head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n";
         let silent =
             format!("{head} 65536      0           0.000000            0.000000            0.000000\n");
-        assert_eq!(parse(Kind::Bandwidth, &silent), Err(Unusable::NoMessage));
+        assert_eq!(parse(TestKind::Bandwidth, &silent), Err(UnusableOutput::NoMessage));
     }
 
     #[test]
@@ -128,13 +131,16 @@ mod tests {
             let printed = format!("{head} 8             1237            {bad}         617.45 \n");
             let value = bad.to_owned();
             assert_eq!(
-                parse(Kind::Latency, &printed),
-                Err(Unusable::Value { field: "average latency", value })
+                parse(TestKind::Latency, &printed),
+                Err(UnusableOutput::Value { field: "average latency", value })
             );
             let printed = format!(
                 " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n 8 1 0.00 {bad} {bad}\n"
             );
-            assert!(matches!(parse(Kind::Bandwidth, &printed), Err(Unusable::Value { .. })), "{bad}");
+            assert!(
+                matches!(parse(TestKind::Bandwidth, &printed), Err(UnusableOutput::Value { .. })),
+                "{bad}"
+            );
         }
     }
 
@@ -162,10 +168,13 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let short = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n 65536 1000 97.1\n";
-        assert_eq!(parse(Kind::Bandwidth, short), Err(Unusable::Shape { line: "65536 1000 97.1".into() }));
+        assert_eq!(
+            parse(TestKind::Bandwidth, short),
+            Err(UnusableOutput::Shape { line: "65536 1000 97.1".into() })
+        );
         let header_only = short.lines().next().unwrap();
-        assert_eq!(parse(Kind::Bandwidth, header_only), Err(Unusable::Nothing));
-        assert_eq!(parse(Kind::Latency, golden!("4.5+0.17", "write_bw")), Err(Unusable::Nothing));
-        assert_eq!(parse(Kind::Bandwidth, ""), Err(Unusable::Nothing));
+        assert_eq!(parse(TestKind::Bandwidth, header_only), Err(UnusableOutput::Nothing));
+        assert_eq!(parse(TestKind::Latency, golden!("4.5+0.17", "write_bw")), Err(UnusableOutput::Nothing));
+        assert_eq!(parse(TestKind::Bandwidth, ""), Err(UnusableOutput::Nothing));
     }
 }

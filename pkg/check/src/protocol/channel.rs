@@ -7,7 +7,7 @@ use std::fmt;
 
 use snow::{Builder, HandshakeState, TransportState};
 
-use super::Token;
+use super::CheckToken;
 
 /// What the two ends do, with which algorithms. Another one is another version of the protocol.
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
@@ -19,44 +19,44 @@ const PROLOGUE: &[u8; 16] = b"silkrail check 2";
 pub const TAG: usize = 16;
 
 /// The longest message of Noise.
-pub const LONGEST: usize = 65_535;
+pub const MAX_NOISE_MESSAGE: usize = 65_535;
 
 /// It could not be read: whoever wrote it has not the keys, or it is not what was written. Or there are no random numbers.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Broken(String);
+pub struct ChannelError(String);
 
-impl From<snow::Error> for Broken {
+impl From<snow::Error> for ChannelError {
     fn from(error: snow::Error) -> Self {
         Self(error.to_string())
     }
 }
 
 /// A channel that is being made: the client writes and reads, the agent reads and writes.
-pub struct Opening(HandshakeState);
+pub struct ChannelHandshake(HandshakeState);
 
-impl Opening {
+impl ChannelHandshake {
     /// The client's part.
     ///
     /// # Errors
-    /// [`Broken`], if there are no random numbers.
-    pub fn of_client(token: &Token, nonce: &[u8; 32]) -> Result<Self, Broken> {
+    /// [`ChannelError`], if there are no random numbers.
+    pub fn of_client(token: &CheckToken, nonce: &[u8; 32]) -> Result<Self, ChannelError> {
         with(token, nonce, |builder| builder.build_initiator())
     }
 
     /// The agent's part.
     ///
     /// # Errors
-    /// [`Broken`], if there are no random numbers.
-    pub fn of_agent(token: &Token, nonce: &[u8; 32]) -> Result<Self, Broken> {
+    /// [`ChannelError`], if there are no random numbers.
+    pub fn of_agent(token: &CheckToken, nonce: &[u8; 32]) -> Result<Self, ChannelError> {
         with(token, nonce, |builder| builder.build_responder())
     }
 
     /// The next message to the other end, which has the token if it can read it.
     ///
     /// # Errors
-    /// [`Broken`], if it is not our turn.
-    pub fn write(&mut self, payload: &[u8]) -> Result<Vec<u8>, Broken> {
+    /// [`ChannelError`], if it is not our turn.
+    pub fn write(&mut self, payload: &[u8]) -> Result<Vec<u8>, ChannelError> {
         let mut message = vec![0; payload.len() + 64];
         let written = self.0.write_message(payload, &mut message)?;
         message.truncate(written);
@@ -66,8 +66,8 @@ impl Opening {
     /// What the other end says, which has the token if this can be read.
     ///
     /// # Errors
-    /// [`Broken`].
-    pub fn read(&mut self, message: &[u8]) -> Result<Vec<u8>, Broken> {
+    /// [`ChannelError`].
+    pub fn read(&mut self, message: &[u8]) -> Result<Vec<u8>, ChannelError> {
         let mut payload = vec![0; message.len()];
         let read = self.0.read_message(message, &mut payload)?;
         payload.truncate(read);
@@ -77,31 +77,31 @@ impl Opening {
     /// When both have spoken.
     ///
     /// # Errors
-    /// [`Broken`], if they have not.
-    pub fn finish(self) -> Result<Channel, Broken> {
-        Ok(Channel(self.0.into_transport_mode()?))
+    /// [`ChannelError`], if they have not.
+    pub fn finish(self) -> Result<SecureChannel, ChannelError> {
+        Ok(SecureChannel(self.0.into_transport_mode()?))
     }
 }
 
 fn with(
-    token: &Token,
+    token: &CheckToken,
     nonce: &[u8; 32],
     build: fn(Builder<'_>) -> Result<HandshakeState, snow::Error>,
-) -> Result<Opening, Broken> {
+) -> Result<ChannelHandshake, ChannelError> {
     let (key, prologue) = (token.key(), [&PROLOGUE[..], nonce].concat());
     let builder = Builder::new(PATTERN.parse()?).psk(0, &key)?.prologue(&prologue)?;
-    Ok(Opening(build(builder)?))
+    Ok(ChannelHandshake(build(builder)?))
 }
 
 /// A channel.
-pub struct Channel(TransportState);
+pub struct SecureChannel(TransportState);
 
-impl Channel {
+impl SecureChannel {
     /// The next message, sealed.
     ///
     /// # Errors
-    /// [`Broken`], if it is longer than [`LONGEST`] without its [`TAG`].
-    pub fn seal(&mut self, message: &[u8]) -> Result<Vec<u8>, Broken> {
+    /// [`ChannelError`], if it is longer than [`MAX_NOISE_MESSAGE`] without its [`TAG`].
+    pub fn seal(&mut self, message: &[u8]) -> Result<Vec<u8>, ChannelError> {
         let mut sealed = vec![0; message.len() + TAG];
         let written = self.0.write_message(message, &mut sealed)?;
         sealed.truncate(written);
@@ -111,8 +111,8 @@ impl Channel {
     /// The next message of the other end.
     ///
     /// # Errors
-    /// [`Broken`].
-    pub fn open(&mut self, sealed: &[u8]) -> Result<Vec<u8>, Broken> {
+    /// [`ChannelError`].
+    pub fn open(&mut self, sealed: &[u8]) -> Result<Vec<u8>, ChannelError> {
         let mut message = vec![0; sealed.len()];
         let read = self.0.read_message(sealed, &mut message)?;
         message.truncate(read);
@@ -120,13 +120,13 @@ impl Channel {
     }
 }
 
-impl fmt::Debug for Opening {
+impl fmt::Debug for ChannelHandshake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Opening(…)")
     }
 }
 
-impl fmt::Debug for Channel {
+impl fmt::Debug for SecureChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Channel(…)")
     }
@@ -139,13 +139,13 @@ mod tests {
     const NONCE: [u8; 32] = [7; 32];
 
     /// What arrives of what a client has sealed.
-    type Arriving = Box<dyn Fn(&mut Channel) -> Vec<u8>>;
+    type Arriving = Box<dyn Fn(&mut SecureChannel) -> Vec<u8>>;
 
     /// The client's and the agent's end of a channel.
-    fn channels() -> (Channel, Channel) {
-        let token = Token::of("a token of the cluster");
-        let mut client = Opening::of_client(&token, &NONCE).unwrap();
-        let mut agent = Opening::of_agent(&token, &NONCE).unwrap();
+    fn channels() -> (SecureChannel, SecureChannel) {
+        let token = CheckToken::of("a token of the cluster");
+        let mut client = ChannelHandshake::of_client(&token, &NONCE).unwrap();
+        let mut agent = ChannelHandshake::of_agent(&token, &NONCE).unwrap();
         assert_eq!(agent.read(&client.write(b"hello").unwrap()).unwrap(), b"hello");
         assert_eq!(client.read(&agent.write(b"welcome").unwrap()).unwrap(), b"welcome");
         (client.finish().unwrap(), agent.finish().unwrap())
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn messages_arrive_and_cannot_be_read_on_their_way() {
         let (mut client, mut agent) = channels();
-        for message in [&b""[..], b"a message", b"a message", &[1; LONGEST - TAG]] {
+        for message in [&b""[..], b"a message", b"a message", &[1; MAX_NOISE_MESSAGE - TAG]] {
             let sealed = client.seal(message).unwrap();
             assert!(!sealed.windows(9).any(|part| part == b"a message"));
             assert_eq!(agent.open(&sealed).unwrap(), message);
@@ -162,7 +162,7 @@ mod tests {
             assert_eq!(client.open(&sealed).unwrap(), message);
         }
         assert_ne!(client.seal(b"a message").unwrap(), client.seal(b"a message").unwrap());
-        assert!(client.seal(&[1; LONGEST - TAG + 1]).is_err());
+        assert!(client.seal(&[1; MAX_NOISE_MESSAGE - TAG + 1]).is_err());
     }
 
     #[test]
@@ -196,9 +196,9 @@ mod tests {
 
     #[test]
     fn nobody_without_the_token_and_the_nonce_opens_a_channel() {
-        let [token, other] = ["a token of the cluster", "a token of another"].map(Token::of);
-        let hello = |token, nonce| Opening::of_client(token, nonce).unwrap().write(b"").unwrap();
-        let read = |hello: &[u8]| Opening::of_agent(&token, &NONCE).unwrap().read(hello).is_ok();
+        let [token, other] = ["a token of the cluster", "a token of another"].map(CheckToken::of);
+        let hello = |token, nonce| ChannelHandshake::of_client(token, nonce).unwrap().write(b"").unwrap();
+        let read = |hello: &[u8]| ChannelHandshake::of_agent(&token, &NONCE).unwrap().read(hello).is_ok();
         assert!(read(&hello(&token, &NONCE)));
         assert!(!read(&hello(&other, &NONCE)));
         assert!(!read(&hello(&token, &[8; 32])), "of another connection");

@@ -11,23 +11,23 @@ use std::{fs::File, io::Read, net::IpAddr, time::Duration};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
-    Reason, Refusal, Reply, Token, VERSION, Wire,
-    channel::{Broken, Opening},
+    AgentRefusal, AgentReply, CheckToken, MessageStream, RefusalReason, VERSION,
+    channel::{ChannelError, ChannelHandshake},
 };
 use crate::{Error, Interrupt, error::io};
 
 /// How long an agent waits for a client to introduce itself. It says one line, so no byte of it gives it more time.
-pub(crate) const WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long an agent may take for a line: it may be busy with others.
-const ANSWERING: Duration = Duration::from_secs(10);
+const AGENT_REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const SAME_TOKEN: &str = "the token is wrong or missing: the same --token-file is needed at both ends";
 
 /// The agent's line. What a later version adds or leaves out does not keep its number from being read.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Greeting {
+struct AgentGreeting {
     silkrail_check: u32,
     #[serde(default)]
     nonce: String,
@@ -37,7 +37,7 @@ struct Greeting {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Introduction {
+struct ClientGreeting {
     silkrail_check: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
@@ -45,14 +45,14 @@ struct Introduction {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Welcome {
-    Refused(Reply),
-    Opened(Opened),
+enum HandshakeReply {
+    Refused(AgentReply),
+    Opened(HandshakeAccepted),
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Opened {
+struct HandshakeAccepted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
 }
@@ -60,7 +60,7 @@ struct Opened {
 /// What a client says in the channel, before it is open.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Hello {
+struct SealedClientHello {
     /// Which address it has connected to.
     to: IpAddr,
 }
@@ -68,32 +68,32 @@ struct Hello {
 /// What an agent answers there.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct SealedAgentHello {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    refusal: Option<Refusal>,
+    refusal: Option<AgentRefusal>,
 }
 
 /// The agent's part. `admit` hears, of a client that has the token, which address it has connected to, and may refuse it.
 ///
 /// # Errors
 /// [`Error::NotTrusted`] if the client has not the token, [`Error::NotAdmitted`], [`Error::Left`]; and those of
-/// [`Wire::receive`].
-pub fn accept(
-    wire: &mut Wire,
-    token: Option<&Token>,
+/// [`MessageStream::receive`].
+pub fn accept_handshake(
+    wire: &mut MessageStream,
+    token: Option<&CheckToken>,
     interrupt: &Interrupt,
-    admit: impl FnOnce(Option<IpAddr>) -> Result<(), Refusal>,
+    admit: impl FnOnce(Option<IpAddr>) -> Result<(), AgentRefusal>,
 ) -> Result<(), Error> {
     let nonce = nonce()?;
-    wire.send_line(&Greeting { silkrail_check: VERSION, nonce: hex(&nonce), token: token.is_some() })?;
-    let theirs: Introduction = match wire.receive_line(WITHIN, interrupt) {
+    wire.send_line(&AgentGreeting { silkrail_check: VERSION, nonce: hex(&nonce), token: token.is_some() })?;
+    let theirs: ClientGreeting = match wire.receive_line(HANDSHAKE_TIMEOUT, interrupt) {
         Err(Error::Closed { peer }) => return Err(Error::Left { peer }),
         theirs => theirs?,
     };
     if theirs.silkrail_check != VERSION {
         let why =
             format!("this agent speaks version {VERSION} of the protocol, not {}", theirs.silkrail_check);
-        refuse(wire, Refusal { reason: Reason::Version, message: why.as_str().into() });
+        refuse(wire, AgentRefusal { reason: RefusalReason::Version, message: why.as_str().into() });
         return Err(wire.protocol(&why));
     }
     match token {
@@ -103,31 +103,31 @@ pub fn accept(
 }
 
 fn accept_plain(
-    wire: &mut Wire,
-    admit: impl FnOnce(Option<IpAddr>) -> Result<(), Refusal>,
+    wire: &mut MessageStream,
+    admit: impl FnOnce(Option<IpAddr>) -> Result<(), AgentRefusal>,
 ) -> Result<(), Error> {
-    let Err(refusal) = admit(None) else { return wire.send_line(&Opened::default()) };
+    let Err(refusal) = admit(None) else { return wire.send_line(&HandshakeAccepted::default()) };
     refuse(wire, refusal.clone());
     Err(not_admitted(wire, refusal))
 }
 
 fn accept_sealed(
-    wire: &mut Wire,
-    token: &Token,
+    wire: &mut MessageStream,
+    token: &CheckToken,
     nonce: &[u8; 32],
     key: Option<&str>,
-    admit: impl FnOnce(Option<IpAddr>) -> Result<(), Refusal>,
+    admit: impl FnOnce(Option<IpAddr>) -> Result<(), AgentRefusal>,
 ) -> Result<(), Error> {
-    let mut opening = Opening::of_agent(token, nonce).map_err(no_key)?;
+    let mut opening = ChannelHandshake::of_agent(token, nonce).map_err(no_key)?;
     let Some(hello) = key.and_then(unhex).and_then(|key| opening.read(&key).ok()) else {
-        refuse(wire, Refusal { reason: Reason::Token, message: SAME_TOKEN.into() });
+        refuse(wire, AgentRefusal { reason: RefusalReason::Token, message: SAME_TOKEN.into() });
         return Err(not_trusted(wire, "has not our token"));
     };
-    let Hello { to } = parse(wire, &hello)?;
+    let SealedClientHello { to } = parse(wire, &hello)?;
     let admitted = admit(Some(to));
-    let answer = Answer { refusal: admitted.as_ref().err().cloned() };
+    let answer = SealedAgentHello { refusal: admitted.as_ref().err().cloned() };
     let key = opening.write(&text(wire, &answer)?).map_err(no_key)?;
-    wire.send_line(&Opened { key: Some(hex(&key)) })?;
+    wire.send_line(&HandshakeAccepted { key: Some(hex(&key)) })?;
     admitted.map_err(|refusal| not_admitted(wire, refusal))?;
     wire.seal_with(opening.finish().map_err(no_key)?);
     Ok(())
@@ -136,9 +136,13 @@ fn accept_sealed(
 /// The client's part.
 ///
 /// # Errors
-/// [`Error::NotTrusted`] if the agent has not the token, [`Error::Refused`]; and those of [`Wire::receive`].
-pub fn introduce(wire: &mut Wire, token: Option<&Token>, interrupt: &Interrupt) -> Result<(), Error> {
-    let greeting: Greeting = match wire.receive_line(ANSWERING, interrupt) {
+/// [`Error::NotTrusted`] if the agent has not the token, [`Error::Refused`]; and those of [`MessageStream::receive`].
+pub fn connect_handshake(
+    wire: &mut MessageStream,
+    token: Option<&CheckToken>,
+    interrupt: &Interrupt,
+) -> Result<(), Error> {
+    let greeting: AgentGreeting = match wire.receive_line(AGENT_REPLY_TIMEOUT, interrupt) {
         Err(Error::Closed { peer }) => return Err(Error::TurnedAway { peer }),
         greeting => greeting?,
     };
@@ -157,7 +161,7 @@ pub fn introduce(wire: &mut Wire, token: Option<&Token>, interrupt: &Interrupt) 
             Err(not_trusted(wire, "has no token, and is not this node: give both ends the same --token-file"))
         }
         (false, None) => {
-            wire.send_line(&Introduction { silkrail_check: VERSION, key: None })?;
+            wire.send_line(&ClientGreeting { silkrail_check: VERSION, key: None })?;
             welcome(wire, interrupt).map(drop)
         }
         (true, Some(token)) => {
@@ -169,18 +173,18 @@ pub fn introduce(wire: &mut Wire, token: Option<&Token>, interrupt: &Interrupt) 
 }
 
 fn introduce_sealed(
-    wire: &mut Wire,
-    token: &Token,
+    wire: &mut MessageStream,
+    token: &CheckToken,
     nonce: &[u8; 32],
     interrupt: &Interrupt,
 ) -> Result<(), Error> {
-    let mut opening = Opening::of_client(token, nonce).map_err(no_key)?;
-    let hello = text(wire, &Hello { to: wire.peer() })?;
+    let mut opening = ChannelHandshake::of_client(token, nonce).map_err(no_key)?;
+    let hello = text(wire, &SealedClientHello { to: wire.peer() })?;
     let key = Some(hex(&opening.write(&hello).map_err(no_key)?));
-    wire.send_line(&Introduction { silkrail_check: VERSION, key })?;
+    wire.send_line(&ClientGreeting { silkrail_check: VERSION, key })?;
     let key = welcome(wire, interrupt)?.as_deref().and_then(unhex).unwrap_or_default();
     let answer = opening.read(&key).map_err(|_| not_trusted(wire, "has not our token"))?;
-    if let Answer { refusal: Some(refusal) } = parse(wire, &answer)? {
+    if let SealedAgentHello { refusal: Some(refusal) } = parse(wire, &answer)? {
         return Err(Error::Refused { peer: wire.peer().to_string(), refusal });
     }
     wire.seal_with(opening.finish().map_err(no_key)?);
@@ -188,39 +192,39 @@ fn introduce_sealed(
 }
 
 /// The agent's last line. A refusal in it may be anybody's: who has not the token cannot say it otherwise.
-fn welcome(wire: &mut Wire, interrupt: &Interrupt) -> Result<Option<String>, Error> {
-    match wire.receive_line(ANSWERING, interrupt)? {
-        Welcome::Opened(Opened { key }) => Ok(key),
-        Welcome::Refused(Reply::Refused(refusal)) => {
+fn welcome(wire: &mut MessageStream, interrupt: &Interrupt) -> Result<Option<String>, Error> {
+    match wire.receive_line(AGENT_REPLY_TIMEOUT, interrupt)? {
+        HandshakeReply::Opened(HandshakeAccepted { key }) => Ok(key),
+        HandshakeReply::Refused(AgentReply::Refused(refusal)) => {
             Err(Error::Refused { peer: wire.peer().to_string(), refusal })
         }
-        Welcome::Refused(_) => Err(wire.protocol("it did not finish the handshake")),
+        HandshakeReply::Refused(_) => Err(wire.protocol("it did not finish the handshake")),
     }
 }
 
-fn refuse(wire: &mut Wire, refusal: Refusal) {
+fn refuse(wire: &mut MessageStream, refusal: AgentRefusal) {
     // It may be gone already.
-    let _ = wire.send_line(&Reply::Refused(refusal));
+    let _ = wire.send_line(&AgentReply::Refused(refusal));
 }
 
-fn not_trusted(wire: &Wire, why: &'static str) -> Error {
+fn not_trusted(wire: &MessageStream, why: &'static str) -> Error {
     Error::NotTrusted { peer: wire.peer().to_string(), why }
 }
 
-fn not_admitted(wire: &Wire, refusal: Refusal) -> Error {
+fn not_admitted(wire: &MessageStream, refusal: AgentRefusal) -> Error {
     Error::NotAdmitted { peer: wire.peer().to_string(), refusal }
 }
 
 /// Without random numbers there are no keys.
-fn no_key(error: Broken) -> Error {
+fn no_key(error: ChannelError) -> Error {
     io("make the keys of a channel")(std::io::Error::other(error))
 }
 
-fn text(wire: &Wire, value: &impl Serialize) -> Result<Vec<u8>, Error> {
+fn text(wire: &MessageStream, value: &impl Serialize) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(value).map_err(|error| wire.protocol(&error.to_string()))
 }
 
-fn parse<T: DeserializeOwned>(wire: &Wire, text: &[u8]) -> Result<T, Error> {
+fn parse<T: DeserializeOwned>(wire: &MessageStream, text: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(text).map_err(|error| wire.protocol(&error.to_string()))
 }
 

@@ -1,18 +1,18 @@
 //! What has come of a peer, cut into lines or messages, in whatever pieces it came.
 
 /// The longest line.
-pub const LONGEST_LINE: usize = 4096;
+pub const MAX_LINE_BYTES: usize = 4096;
 
 /// What has come and was not taken yet. Who takes out what is there after each piece has never more in it than the longest
 /// line or message, and a piece.
 #[derive(Debug, Default)]
-pub struct Inbox(Vec<u8>);
+pub struct MessageBuffer(Vec<u8>);
 
-/// A line is longer than [`LONGEST_LINE`], or is no line at all.
+/// A line is longer than [`MAX_LINE_BYTES`], or is no line at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooLong;
+pub struct MessageTooLong;
 
-impl Inbox {
+impl MessageBuffer {
     /// Puts a piece in.
     pub fn push(&mut self, piece: &[u8]) {
         self.0.extend_from_slice(piece);
@@ -31,11 +31,11 @@ impl Inbox {
     /// Takes the next line out, with its end, if it is there whole.
     ///
     /// # Errors
-    /// [`TooLong`].
-    pub fn line(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
-        match self.0.iter().take(LONGEST_LINE).position(|byte| *byte == b'\n') {
+    /// [`MessageTooLong`].
+    pub fn line(&mut self) -> Result<Option<Vec<u8>>, MessageTooLong> {
+        match self.0.iter().take(MAX_LINE_BYTES).position(|byte| *byte == b'\n') {
             Some(end) => Ok(Some(self.0.drain(..=end).collect())),
-            None if self.0.len() >= LONGEST_LINE => Err(TooLong),
+            None if self.0.len() >= MAX_LINE_BYTES => Err(MessageTooLong),
             None => Ok(None),
         }
     }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn lines_and_messages_are_taken_out_when_they_are_whole() {
-        let mut inbox = Inbox::default();
+        let mut inbox = MessageBuffer::default();
         inbox.push(b"a line\n\0");
         assert_eq!(inbox.line().unwrap().unwrap(), b"a line\n");
         assert_eq!((inbox.line(), inbox.message()), (Ok(None), None));
@@ -68,12 +68,12 @@ mod tests {
 
     #[test]
     fn a_line_has_an_end_within_its_bound() {
-        let mut inbox = Inbox::default();
-        inbox.push(&[b'x'; LONGEST_LINE - 1]);
+        let mut inbox = MessageBuffer::default();
+        inbox.push(&[b'x'; MAX_LINE_BYTES - 1]);
         assert_eq!(inbox.line(), Ok(None));
         inbox.push(b"\n");
-        assert_eq!(inbox.line().unwrap().unwrap().len(), LONGEST_LINE);
-        inbox.push(&[b'x'; LONGEST_LINE]);
-        assert_eq!(inbox.line(), Err(TooLong));
+        assert_eq!(inbox.line().unwrap().unwrap().len(), MAX_LINE_BYTES);
+        inbox.push(&[b'x'; MAX_LINE_BYTES]);
+        assert_eq!(inbox.line(), Err(MessageTooLong));
     }
 }

@@ -5,23 +5,23 @@ use std::{fmt, net::IpAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Test, Wanted,
-    label::Label,
-    record::{End, Record},
-    verdict::Limit,
+    PortSelector, TestSpec,
+    label::SanitizedText,
+    record::{TestEnd, TestResult},
+    verdict::Threshold,
 };
 
 /// What a client asks of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
-pub enum Request {
+pub enum AgentRequest {
     /// Be the server of a test.
     Test {
         /// Which.
-        test: Test,
+        test: TestSpec,
         /// What the agent is to use for it.
         #[serde(default)]
-        wanted: Wanted,
+        wanted: PortSelector,
         /// The address of the client's GID: the agent chooses one that goes with it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         gid: Option<IpAddr>,
@@ -29,68 +29,68 @@ pub enum Request {
     /// The client's perftest has ended.
     Finished,
     /// Be the client of another agent.
-    Run(Box<Run>),
+    Run(Box<RemoteTest>),
 }
 
 /// A test between two agents, for somebody else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Run {
+pub struct RemoteTest {
     /// Where the other agent listens.
     pub against: std::net::SocketAddr,
     /// Which test.
-    pub test: Test,
+    pub test: TestSpec,
     /// What this agent is to use.
     #[serde(default)]
-    pub wanted: Wanted,
+    pub wanted: PortSelector,
     /// What the other agent is to use.
     #[serde(default)]
-    pub peer_wanted: Wanted,
+    pub peer_wanted: PortSelector,
     /// What is enough.
     #[serde(default)]
-    pub limit: Limit,
+    pub limit: Threshold,
 }
 
 /// What an agent answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Reply {
+pub enum AgentReply {
     /// perftest's server listens.
     Ready {
         /// Where.
         tcp_port: u16,
         /// What it uses.
-        end: Box<End>,
+        end: Box<TestEnd>,
     },
     /// The test is over.
     Done {
         /// What was used and counted.
-        end: Box<End>,
+        end: Box<TestEnd>,
     },
     /// A test between two agents is under way.
     Working,
     /// Its result.
     Result {
         /// The result.
-        record: Box<Record>,
+        record: Box<TestResult>,
     },
     /// It will not or could not.
-    Refused(Refusal),
+    Refused(AgentRefusal),
 }
 
 /// Why an agent will not or could not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct AgentRefusal {
     /// For programs.
-    pub reason: Reason,
+    pub reason: RefusalReason,
     /// For people.
-    pub message: Label,
+    pub message: SanitizedText,
 }
 
 /// Why an agent will not or could not, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Reason {
+pub enum RefusalReason {
     /// Another test is under way.
     Busy,
     /// The token is wrong or missing.
@@ -105,7 +105,7 @@ pub enum Reason {
     Failed,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for AgentRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.message.fmt(f)
     }

@@ -36,9 +36,9 @@ pub(crate) mod relay;
 mod token;
 mod wire;
 
-pub use message::{Reason, Refusal, Reply, Request, Run};
-pub use token::Token;
-pub use wire::Wire;
+pub use message::{AgentRefusal, AgentReply, AgentRequest, RefusalReason, RemoteTest};
+pub use token::CheckToken;
+pub use wire::MessageStream;
 
 /// The version of the protocol. Ends of different versions refuse each other.
 pub const VERSION: u32 = 2;

@@ -16,16 +16,16 @@ use crate::Error;
 
 /// A shared secret. It never goes over the wire, and is never printed.
 #[derive(Clone)]
-pub struct Token(Vec<u8>);
+pub struct CheckToken(Vec<u8>);
 
 /// What the key of a channel is derived for. Whoever has it has not the token, nor the key of another version.
 const LABEL: &[u8] = b"silkrail check 2 psk";
 
 /// Shorter ones could be guessed by whoever has seen a handshake.
-const SHORTEST: usize = 16;
-const LONGEST: u64 = 4096;
+const MIN_TOKEN_BYTES: usize = 16;
+const MAX_TOKEN_BYTES: u64 = 4096;
 
-impl Token {
+impl CheckToken {
     /// The token in a file that nobody but its owner, who is us or root, can read; or that systemd has given this service
     /// (`LoadCredential=`).
     ///
@@ -58,14 +58,14 @@ impl Token {
         let bytes = content(file).map_err(|error| wrong(error.to_string()))?;
         Self::new(&bytes).ok_or_else(|| {
             let length = bytes.trim_ascii().len();
-            wrong(format!("has {length} bytes; at least {SHORTEST} are wanted: openssl rand -hex 32"))
+            wrong(format!("has {length} bytes; at least {MIN_TOKEN_BYTES} are wanted: openssl rand -hex 32"))
         })
     }
 
     /// A token of these bytes, without blanks around it. `None` if it is too short.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let token = bytes.trim_ascii();
-        (token.len() >= SHORTEST).then(|| Self(token.to_vec()))
+        (token.len() >= MIN_TOKEN_BYTES).then(|| Self(token.to_vec()))
     }
 
     /// The key that both ends of a channel have before it: HKDF-SHA256 (RFC 5869) of the token.
@@ -84,11 +84,11 @@ impl Token {
 
 fn content(file: File) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(LONGEST).read_to_end(&mut bytes)?;
+    file.take(MAX_TOKEN_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for CheckToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
     }
@@ -107,7 +107,7 @@ mod tests {
         let read = |text: &str, mode| {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            Token::read(&path).map_err(|error| error.to_string())
+            CheckToken::read(&path).map_err(|error| error.to_string())
         };
         assert_eq!(read("  0123456789abcdef\n", 0o600).unwrap().0, b"0123456789abcdef");
         assert!(read("0123456789abcdef", 0o640).unwrap_err().contains("mode 640"));
@@ -115,8 +115,8 @@ mod tests {
         assert!(read("short", 0o600).unwrap_err().contains("5 bytes"));
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
-        assert!(Token::read(&path).is_err(), "a link");
-        assert!(Token::read(dir.path()).is_err(), "a directory");
+        assert!(CheckToken::read(&path).is_err(), "a link");
+        assert!(CheckToken::read(dir.path()).is_err(), "a directory");
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
         fs::write(file.path(), "0123456789abcdef").unwrap();
         let read = |mode| {
             fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
-            (Token::read_unless(file.path(), 0o037).is_ok(), Token::read(file.path()).is_ok())
+            (CheckToken::read_unless(file.path(), 0o037).is_ok(), CheckToken::read(file.path()).is_ok())
         };
         assert_eq!(
             [read(0o400), read(0o440), read(0o460), read(0o444)],
@@ -139,12 +139,12 @@ mod tests {
         // -kdfopt info:'silkrail check 2 psk' HKDF
         let expected = "9b09312c659dbc0df3b43732e6b21b1e4f720115ff40ed18f9bacfb6c16a9417";
         let hex = |key: [u8; 32]| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        assert_eq!(hex(Token::of("0123456789abcdef").key()), expected);
-        assert_ne!(hex(Token::of("0123456789abcdeg").key()), expected);
+        assert_eq!(hex(CheckToken::of("0123456789abcdef").key()), expected);
+        assert_ne!(hex(CheckToken::of("0123456789abcdeg").key()), expected);
     }
 
     #[test]
     fn a_token_is_not_printed() {
-        assert_eq!(format!("{:?}", Token(b"0123456789abcdef".to_vec())), "Token(…)");
+        assert_eq!(format!("{:?}", CheckToken(b"0123456789abcdef".to_vec())), "Token(…)");
     }
 }

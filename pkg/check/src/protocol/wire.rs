@@ -11,30 +11,30 @@ use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    channel::{self, Channel},
-    inbox::{Inbox, LONGEST_LINE},
+    channel::{self, SecureChannel},
+    inbox::{MAX_LINE_BYTES, MessageBuffer},
 };
 use crate::{Error, Interrupt, error::io as failed, label::plain};
 
 /// The longest message.
-const LONGEST: usize = channel::LONGEST - channel::TAG;
+const MAX_MESSAGE_BYTES: usize = channel::MAX_NOISE_MESSAGE - channel::TAG;
 
 /// How often a wait looks whether the process is to end.
-const TICK: Duration = Duration::from_millis(50);
+const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long the kernel may take to accept a line for sending.
-const SENDING: Duration = Duration::from_secs(5);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection to another end.
 #[derive(Debug)]
-pub struct Wire {
+pub struct MessageStream {
     stream: Arc<TcpStream>,
     peer: SocketAddr,
-    inbox: Inbox,
-    channel: Option<Channel>,
+    inbox: MessageBuffer,
+    channel: Option<SecureChannel>,
 }
 
-impl Wire {
+impl MessageStream {
     /// Over a connection.
     ///
     /// # Errors
@@ -43,12 +43,12 @@ impl Wire {
         let stream = stream.into();
         let prepared = stream.peer_addr().and_then(|peer| {
             stream.set_nodelay(true)?;
-            stream.set_write_timeout(Some(SENDING))?;
-            notice_absence(&stream)?;
+            stream.set_write_timeout(Some(SEND_TIMEOUT))?;
+            detect_close(&stream)?;
             Ok(peer)
         });
         let peer = prepared.map_err(failed("prepare a connection"))?;
-        Ok(Self { stream, peer, inbox: Inbox::default(), channel: None })
+        Ok(Self { stream, peer, inbox: MessageBuffer::default(), channel: None })
     }
 
     /// Who is at the other end.
@@ -63,7 +63,7 @@ impl Wire {
 
     /// Sends a value as one line, before there is a channel.
     pub(super) fn send_line(&mut self, value: &impl Serialize) -> Result<(), Error> {
-        let mut line = self.text(value, LONGEST_LINE - 1)?;
+        let mut line = self.text(value, MAX_LINE_BYTES - 1)?;
         line.push(b'\n');
         self.write(&line)
     }
@@ -79,7 +79,7 @@ impl Wire {
     }
 
     /// From now on all messages are sealed.
-    pub(super) fn seal_with(&mut self, channel: Channel) {
+    pub(super) fn seal_with(&mut self, channel: SecureChannel) {
         self.channel = Some(channel);
     }
 
@@ -88,7 +88,7 @@ impl Wire {
     /// # Errors
     /// [`Error::Io`], [`Error::Protocol`] if it is too long.
     pub fn send(&mut self, value: &impl Serialize) -> Result<(), Error> {
-        let text = self.text(value, LONGEST)?;
+        let text = self.text(value, MAX_MESSAGE_BYTES)?;
         let sealed = match &mut self.channel {
             Some(channel) => channel.seal(&text).map_err(|error| self.protocol(&error.to_string()))?,
             None => text,
@@ -127,7 +127,7 @@ impl Wire {
 
     /// As if it were connected with another.
     #[cfg(test)]
-    pub(super) fn pretend(&mut self, peer: SocketAddr) {
+    pub(super) fn fake_peer(&mut self, peer: SocketAddr) {
         self.peer = peer;
     }
 
@@ -140,7 +140,7 @@ impl Wire {
         let deadline = Instant::now() + within;
         loop {
             interrupt.check()?;
-            if let Some(next) = self.poll_for(TICK, next)? {
+            if let Some(next) = self.poll_for(INTERRUPT_POLL_INTERVAL, next)? {
                 return Ok(next);
             }
             if Instant::now() >= deadline {
@@ -221,7 +221,7 @@ impl Wire {
 
 /// A peer that lost its power says nothing: without this its test would keep others out for up to an hour. It is asked
 /// for after 10 s of silence, and is gone if it does not answer for 15 s.
-fn notice_absence(stream: &TcpStream) -> io::Result<()> {
+fn detect_close(stream: &TcpStream) -> io::Result<()> {
     setsockopt(stream, sockopt::KeepAlive, &true)?;
     setsockopt(stream, sockopt::TcpKeepIdle, &10)?;
     setsockopt(stream, sockopt::TcpKeepInterval, &5)?;
@@ -236,17 +236,17 @@ mod tests {
 
     use super::*;
 
-    fn pair() -> (Wire, TcpStream) {
+    fn pair() -> (MessageStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (Wire::new(listener.accept().unwrap().0).unwrap(), other)
+        (MessageStream::new(listener.accept().unwrap().0).unwrap(), other)
     }
 
-    fn line(wire: &mut Wire) -> Result<u32, Error> {
+    fn line(wire: &mut MessageStream) -> Result<u32, Error> {
         wire.receive_line(Duration::from_secs(10), &Interrupt::never())
     }
 
-    fn receive(wire: &mut Wire) -> Result<u32, Error> {
+    fn receive(wire: &mut MessageStream) -> Result<u32, Error> {
         wire.receive(Duration::from_secs(10), &Interrupt::never())
     }
 
@@ -270,9 +270,9 @@ mod tests {
     #[test]
     fn a_line_without_end_is_refused() {
         let (mut wire, mut other) = pair();
-        let writer = std::thread::spawn(move || other.write_all(&[b'1'; 2 * LONGEST]));
+        let writer = std::thread::spawn(move || other.write_all(&[b'1'; 2 * MAX_MESSAGE_BYTES]));
         assert!(matches!(line(&mut wire), Err(Error::Protocol { .. })));
-        assert!(wire.inbox.len() <= 2 * LONGEST_LINE);
+        assert!(wire.inbox.len() <= 2 * MAX_LINE_BYTES);
         drop(wire);
         let _ = writer.join();
     }
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn nothing_too_long_is_sent() {
         let (mut wire, _other) = pair();
-        assert!(matches!(wire.send(&"x".repeat(LONGEST)), Err(Error::Protocol { .. })));
-        assert!(matches!(wire.send_line(&"x".repeat(LONGEST_LINE)), Err(Error::Protocol { .. })));
+        assert!(matches!(wire.send(&"x".repeat(MAX_MESSAGE_BYTES)), Err(Error::Protocol { .. })));
+        assert!(matches!(wire.send_line(&"x".repeat(MAX_LINE_BYTES)), Err(Error::Protocol { .. })));
     }
 }

@@ -12,22 +12,22 @@ use serde_json::{Value, json};
 use sysfs::Sysfs;
 
 use super::kernel_log;
-use crate::{Asked, Facts, tree};
+use crate::{DoctorOptions, NodeFacts, tree};
 
 /// No file is taken with more bytes.
-const MOST: u64 = 256 << 10;
+const MAX_FILE_BYTES: u64 = 256 << 10;
 /// So many files of a directory are taken.
-const FILES: usize = 400;
+const MAX_FILES_PER_DIR: usize = 400;
 
 /// A file of a bundle, or why it is none.
-pub(super) struct Piece {
+pub(super) struct BundleEntry {
     pub(super) name: String,
     pub(super) content: Option<Vec<u8>>,
     pub(super) note: Option<String>,
 }
 
 /// What is to be read.
-pub(super) struct Collector {
+pub(super) struct BundleCollector {
     root: PathBuf,
     files: Vec<String>,
     kernel_log: bool,
@@ -90,8 +90,8 @@ const OF_FUNCTION: [&str; 14] = [
 const OF_STATE: [(&str, &[&str]); 4] =
     [("attachments", &[".journal", ".bad"]), ("podmap/v1", &[".json"]), ("vf", ANY), ("rdma", ANY)];
 
-impl Collector {
-    pub(super) fn of(asked: &Asked, facts: &Facts) -> Self {
+impl BundleCollector {
+    pub(super) fn of(asked: &DoctorOptions, facts: &NodeFacts) -> Self {
         let mut files: Vec<String> = FILES_OF_THE_NODE.map(str::to_owned).into();
         let mut add =
             |dir: String, names: &[&str]| files.extend(names.iter().map(|name| format!("{dir}/{name}")));
@@ -122,7 +122,7 @@ impl Collector {
     }
 
     /// Reads all of it; ends early when nobody listens any more.
-    pub(super) fn run(self, to: &SyncSender<Piece>) {
+    pub(super) fn run(self, to: &SyncSender<BundleEntry>) {
         for name in &self.files {
             let Some(piece) = self.piece(name) else { continue };
             if to.send(piece).is_err() {
@@ -132,25 +132,25 @@ impl Collector {
         if self.kernel_log {
             let name = "kernel-log.txt".to_owned();
             let _ = to.send(match kernel_log::tail(&self.root.join("dev/kmsg")) {
-                Ok(text) => Piece { name, content: Some(text), note: None },
-                Err(error) => Piece { name, content: None, note: Some(error.to_string()) },
+                Ok(text) => BundleEntry { name, content: Some(text), note: None },
+                Err(error) => BundleEntry { name, content: None, note: Some(error.to_string()) },
             });
         }
     }
 
     /// `None` for what is not there.
-    fn piece(&self, path: &str) -> Option<Piece> {
+    fn piece(&self, path: &str) -> Option<BundleEntry> {
         let name = format!("node/{path}");
         if path.starts_with("etc/") && is_private(&self.root, path) {
             let note = Some("not for everybody to read, and so not for a ticket".to_owned());
-            return Some(Piece { name, content: None, note });
+            return Some(BundleEntry { name, content: None, note });
         }
-        match tree::read(&self.root.join(path), MOST + 1) {
+        match tree::read(&self.root.join(path), MAX_FILE_BYTES + 1) {
             Ok(mut content) => {
-                let long = content.len() as u64 > MOST;
-                content.truncate(usize::try_from(MOST).unwrap_or(usize::MAX));
-                let note = long.then(|| format!("cut off after {MOST} bytes"));
-                Some(Piece { name, content: Some(content), note })
+                let long = content.len() as u64 > MAX_FILE_BYTES;
+                content.truncate(usize::try_from(MAX_FILE_BYTES).unwrap_or(usize::MAX));
+                let note = long.then(|| format!("cut off after {MAX_FILE_BYTES} bytes"));
+                Some(BundleEntry { name, content: Some(content), note })
             }
             // Attributes that have no value now give all kinds of errors.
             Err(error)
@@ -159,7 +159,7 @@ impl Collector {
                 None
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => Some(Piece { name, content: None, note: Some(error.to_string()) }),
+            Err(error) => Some(BundleEntry { name, content: None, note: Some(error.to_string()) }),
         }
     }
 }
@@ -194,12 +194,12 @@ fn below(root: &Path, dir: &str, ends: &[&str]) -> Vec<String> {
     let names = names.filter(|name| ends.iter().any(|end| name.ends_with(end)));
     let mut names: Vec<String> = names.map(|name| format!("{dir}/{name}")).collect();
     names.sort();
-    names.truncate(FILES);
+    names.truncate(MAX_FILES_PER_DIR);
     names
 }
 
 /// What the kernel says by netlink, like `rdma -j dev`, `rdma -j link`, `ip -j address`.
-pub(super) fn netlink(asked: &Asked) -> Value {
+pub(super) fn netlink(asked: &DoctorOptions) -> Value {
     let sysfs = Sysfs::at(asked.root.join("sys"));
     let rdma = rdma::open(&sysfs).and_then(|mut socket| {
         let devices = rdma::devices(&mut socket)?;
@@ -263,7 +263,7 @@ fn link_value(link: &rtnl::Link, addresses: &[ipnetwork::IpNetwork]) -> Value {
 }
 
 /// The names by which the node and others are known on it.
-pub(super) fn hosts(asked: &Asked, facts: &Facts) -> Vec<String> {
+pub(super) fn hosts(asked: &DoctorOptions, facts: &NodeFacts) -> Vec<String> {
     let text = |path: &str| fs::read_to_string(asked.root.join(path)).unwrap_or_default();
     let mut hosts: Vec<String> = facts.kernel.hostname.iter().cloned().collect();
     hosts.push(text("etc/hostname").trim().to_owned());

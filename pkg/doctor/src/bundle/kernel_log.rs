@@ -12,9 +12,9 @@ use nix::libc;
 /// A record has at most so many bytes (`PRINTK_MESSAGE_MAX`).
 const RECORD: usize = 8192;
 /// So many bytes of text are kept.
-const KEPT: usize = 512 << 10;
+const MAX_LOG_BYTES: usize = 512 << 10;
 /// The log has fewer records; a file that goes on is none.
-const RECORDS: usize = 200_000;
+const MAX_LOG_RECORDS: usize = 200_000;
 
 /// The last lines, each with its seconds since boot.
 ///
@@ -24,7 +24,7 @@ const RECORDS: usize = 200_000;
 pub(super) fn tail(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let (mut text, mut record) = (Vec::new(), [0; RECORD]);
-    for _ in 0..RECORDS {
+    for _ in 0..MAX_LOG_RECORDS {
         match file.read(&mut record) {
             Ok(0) => break,
             Ok(length) => text.extend(line(&String::from_utf8_lossy(&record[..length])).into_bytes()),
@@ -32,11 +32,11 @@ pub(super) fn tail(path: &Path) -> io::Result<Vec<u8>> {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             Err(error) => return Err(error),
         }
-        if text.len() > 2 * KEPT {
-            text.drain(..text.len() - KEPT);
+        if text.len() > 2 * MAX_LOG_BYTES {
+            text.drain(..text.len() - MAX_LOG_BYTES);
         }
     }
-    text.drain(..text.len().saturating_sub(KEPT));
+    text.drain(..text.len().saturating_sub(MAX_LOG_BYTES));
     Ok(text)
 }
 

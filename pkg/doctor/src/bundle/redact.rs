@@ -16,12 +16,12 @@ use regex_lite::{Captures, Regex};
 pub struct Redactor {
     /// The longest first, in lower case.
     hosts: Vec<String>,
-    given: BTreeMap<(Kind, String), String>,
-    count: BTreeMap<Kind, usize>,
+    given: BTreeMap<(PseudonymKind, String), String>,
+    count: BTreeMap<PseudonymKind, usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum PseudonymKind {
     Ip4,
     Ip6,
     Mac,
@@ -80,7 +80,7 @@ impl Redactor {
     /// A text that is one identifier, in whatever form.
     pub(super) fn guid(&mut self, text: &str) -> String {
         let digits = text.trim();
-        text.replace(digits, &self.name(Kind::Guid, &digits.to_ascii_lowercase()))
+        text.replace(digits, &self.name(PseudonymKind::Guid, &digits.to_ascii_lowercase()))
     }
 
     /// The text with pseudonyms.
@@ -97,7 +97,7 @@ impl Redactor {
             result.push_str(before);
             let digits = run.trim_end_matches([':', '.']);
             if digits.len() == 12 && result.ends_with("enx") && !digits.contains([':', '.']) {
-                result.push_str(&self.name(Kind::Mac, &digits.to_ascii_lowercase()));
+                result.push_str(&self.name(PseudonymKind::Mac, &digits.to_ascii_lowercase()));
                 result.push_str(&run[12..]);
             } else if run == "0" && after.starts_with('x') {
                 // `0x` and what comes behind it is looked at together.
@@ -105,7 +105,7 @@ impl Redactor {
                 rest = &after[1..];
                 let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
                 if digits == 16 {
-                    result.push_str(&self.name(Kind::Guid, &rest[..16].to_ascii_lowercase()));
+                    result.push_str(&self.name(PseudonymKind::Guid, &rest[..16].to_ascii_lowercase()));
                     rest = &rest[16..];
                 }
                 continue;
@@ -145,12 +145,13 @@ impl Redactor {
             let alike = |length: usize| groups[at..].iter().take_while(|group| is_hex(group, length)).count();
             let (pairs, fours) = (alike(2), alike(4));
             if pairs >= 6 {
-                let kind = if pairs == 6 { Kind::Mac } else { Kind::Guid };
+                let kind = if pairs == 6 { PseudonymKind::Mac } else { PseudonymKind::Guid };
                 result.push_str(&self.name(kind, &groups[at..at + pairs].concat().to_ascii_lowercase()));
                 at += pairs;
             } else if fours >= 4 {
-                result
-                    .push_str(&self.name(Kind::Guid, &groups[at..at + fours].concat().to_ascii_lowercase()));
+                result.push_str(
+                    &self.name(PseudonymKind::Guid, &groups[at..at + fours].concat().to_ascii_lowercase()),
+                );
                 at += fours;
             } else if let Some((length, v6, port)) = v6_within(&groups[at..]) {
                 result.extend([self.v6(v6).as_str(), port]);
@@ -189,7 +190,7 @@ impl Redactor {
             let digits: String = found[0].chars().filter(char::is_ascii_hexdigit).collect();
             let (kind, mac) = digits.split_at(digits.len().saturating_sub(12));
             let dash = if kind.is_empty() { "" } else { "-" };
-            format!("{kind}{dash}{}", self.name(Kind::Mac, &mac.to_ascii_lowercase()))
+            format!("{kind}{dash}{}", self.name(PseudonymKind::Mac, &mac.to_ascii_lowercase()))
         });
         replaced.into_owned()
     }
@@ -198,7 +199,7 @@ impl Redactor {
         if is_nobodys(address) {
             return address.to_string();
         }
-        self.name(Kind::Ip4, &address.to_string())
+        self.name(PseudonymKind::Ip4, &address.to_string())
     }
 
     /// A GID that is an IPv4 address has that one's pseudonym.
@@ -206,16 +207,16 @@ impl Redactor {
         match address.to_ipv4_mapped() {
             Some(v4) => format!("::ffff:{}", self.v4(v4)),
             None if address.is_loopback() || address.is_unspecified() => address.to_string(),
-            None => self.name(Kind::Ip6, &address.to_string()),
+            None => self.name(PseudonymKind::Ip6, &address.to_string()),
         }
     }
 
-    fn name(&mut self, kind: Kind, text: &str) -> String {
+    fn name(&mut self, kind: PseudonymKind, text: &str) -> String {
         if let Some(name) = self.given.get(&(kind, text.to_owned())) {
             return name.clone();
         }
         // All zeros is no address, and worth knowing.
-        if matches!(kind, Kind::Guid | Kind::Mac) && text.bytes().all(|byte| byte == b'0') {
+        if matches!(kind, PseudonymKind::Guid | PseudonymKind::Mac) && text.bytes().all(|byte| byte == b'0') {
             return format!("{}-zero", kind.prefix());
         }
         let count = self.count.entry(kind).or_default();
@@ -238,7 +239,7 @@ impl Redactor {
                     from = end;
                     continue;
                 }
-                let name = self.name(Kind::Host, &host);
+                let name = self.name(PseudonymKind::Host, &host);
                 text.replace_range(at..end, &name);
                 from = at + name.len();
             }
@@ -247,7 +248,7 @@ impl Redactor {
     }
 }
 
-impl Kind {
+impl PseudonymKind {
     fn prefix(self) -> &'static str {
         match self {
             Self::Ip4 => "ip4",

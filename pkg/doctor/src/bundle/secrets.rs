@@ -21,7 +21,7 @@ use serde_json::Value;
 pub(super) use self::shapes::SHAPES;
 
 /// What stands in place of a secret.
-const TAKEN_OUT: &str = "[secret]";
+const REDACTED: &str = "[secret]";
 
 /// The text without what lets somebody in. JSON is taken apart, also where each line is some, as in journals.
 pub(super) fn without(text: &str) -> String {
@@ -72,7 +72,7 @@ pub(super) fn clean(value: &mut Value) {
                     || names_one && key::is_value(&name)
                     || is_one && key::is_data(&name);
                 if is_secret && says_something(&field) {
-                    field = TAKEN_OUT.into();
+                    field = REDACTED.into();
                 } else {
                     clean(&mut field);
                 }
@@ -92,7 +92,7 @@ fn clean_arguments(items: &mut [Value]) {
             continue;
         };
         if key::is_option_of(option, argument) {
-            *argument = TAKEN_OUT.into();
+            *argument = REDACTED.into();
         }
     }
 }

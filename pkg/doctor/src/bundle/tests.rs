@@ -2,8 +2,8 @@ use std::{fs::File, io::Read, os::unix::fs::PermissionsExt};
 
 use super::*;
 
-fn asked(root: &Path) -> Asked {
-    Asked {
+fn asked(root: &Path) -> DoctorOptions {
+    DoctorOptions {
         root: root.to_owned(),
         state_dir: "/run/silkrail".into(),
         cni_bin: "/opt/cni/bin".into(),
@@ -48,9 +48,9 @@ fn written(redact: bool) -> Vec<(String, String)> {
 
 fn of_tree(root: &tempfile::TempDir, redact: bool) -> Vec<(String, String)> {
     let asked = asked(root.path());
-    let facts = Facts::read(&asked);
+    let facts = NodeFacts::read(&asked);
     let path = root.path().join("out.tar");
-    let options = Options { redact, force: true };
+    let options = BundleOptions { redact, force: true };
     write(&path, options, &asked, &facts, &crate::examine(&facts)).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     read(&fs::read(&path).unwrap())
@@ -179,7 +179,7 @@ fn a_secret_in_utf_16_or_in_a_files_name_is_none_of_a_bundle() {
 fn of_a_node_without_secrets_everything_is_as_it_was() {
     let root = tree();
     let asked = asked(root.path());
-    let facts = Facts::read(&asked);
+    let facts = NodeFacts::read(&asked);
     for before in
         [serde_json::to_value(&facts).unwrap(), serde_json::to_value(crate::examine(&facts)).unwrap()]
     {
@@ -200,11 +200,12 @@ fn without_redaction_it_is_as_it_was() {
 fn nothing_is_replaced_unless_that_is_wanted_and_the_end_says_the_format() {
     let root = tree();
     let asked = asked(root.path());
-    let facts = Facts::read(&asked);
+    let facts = NodeFacts::read(&asked);
     let report = crate::examine(&facts);
     let path = root.path().join("out.tgz");
     fs::write(&path, "mine").unwrap();
-    let write = |path: &Path, force| write(path, Options { redact: true, force }, &asked, &facts, &report);
+    let write =
+        |path: &Path, force| write(path, BundleOptions { redact: true, force }, &asked, &facts, &report);
     assert!(matches!(write(&path, false), Err(Error::Exists { .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     write(&path, true).unwrap();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::tree::Tree;
+use crate::tree::HostRoot;
 
 /// `PCI_EXT_CAP_ID_ACS`.
 const ACS: u16 = 0x000d;
@@ -13,7 +13,7 @@ const EXTENDED: usize = 0x100;
 const END: usize = 0x1000;
 
 /// The bridges above a function that redirect.
-pub(crate) fn redirecting(tree: &Tree, address: &str) -> Vec<String> {
+pub(crate) fn redirecting(tree: &HostRoot, address: &str) -> Vec<String> {
     let device = tree.path(format!("sys/bus/pci/devices/{address}"));
     let Ok(path) = fs::canonicalize(&device) else { return Vec::new() };
     let mut found = Vec::new();
@@ -28,7 +28,10 @@ pub(crate) fn redirecting(tree: &Tree, address: &str) -> Vec<String> {
             continue;
         };
         if config.len() <= EXTENDED {
-            tree.note(format!("ACS of the bridge {name}"), "its configuration space is shown to root only");
+            tree.note_unexamined(
+                format!("ACS of the bridge {name}"),
+                "its configuration space is shown to root only",
+            );
         } else if control(&config).is_some_and(|control| control & REDIRECT != 0) {
             found.push(name);
         }

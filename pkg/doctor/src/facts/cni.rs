@@ -12,28 +12,28 @@ use serde::Serialize;
 
 use crate::{
     Known,
-    tree::{Tree, read},
+    tree::{HostRoot, read},
 };
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Cni {
+pub(crate) struct CniFacts {
     pub(crate) dir: String,
     /// Files that have a name of ours; nothing if the directory is not there.
-    pub(crate) files: Known<Vec<File>>,
+    pub(crate) files: Known<Vec<PluginFile>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct File {
+pub(crate) struct PluginFile {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: PluginFileKind,
     pub(crate) executable: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Kind {
+pub(crate) enum PluginFileKind {
     /// Our executable: its version, and a number that differs if its content does.
     Ours { version: String, content: usize },
     /// Somebody else's.
@@ -48,13 +48,13 @@ pub(crate) enum Kind {
 /// The name of the executable that is all plugins.
 const EXECUTABLE: &str = "silkrail-cni";
 /// What every version of it says of itself, followed by the version.
-const MARK: (&[u8], &[u8]) = (b"silkrail-", b"cni ");
+const VERSION_MARKER: (&[u8], &[u8]) = (b"silkrail-", b"cni ");
 /// No executable of ours is longer, also with debug information.
-const LIMIT: u64 = 128 << 20;
+const MAX_EXECUTABLE_BYTES: u64 = 128 << 20;
 
-impl Cni {
-    pub(crate) fn read(tree: &Tree, dir: &Path, plugins: &[&str]) -> Self {
-        let mut looker = Looker { tree, seen: BTreeMap::new(), contents: Vec::new() };
+impl CniFacts {
+    pub(crate) fn read(tree: &HostRoot, dir: &Path, plugins: &[&str]) -> Self {
+        let mut looker = PluginScanner { tree, seen: BTreeMap::new(), contents: Vec::new() };
         let files = tree.names(dir).map(|names| {
             let ours = names.iter().filter(|name| is_ours(name, plugins));
             ours.map(|name| looker.file(&dir.join(name), name)).collect()
@@ -69,18 +69,18 @@ fn is_ours(name: &str, plugins: &[&str]) -> bool {
 }
 
 /// Links to one file are read once.
-struct Looker<'a> {
-    tree: &'a Tree,
-    seen: BTreeMap<(u64, u64), Kind>,
+struct PluginScanner<'a> {
+    tree: &'a HostRoot,
+    seen: BTreeMap<(u64, u64), PluginFileKind>,
     /// Different contents of ours.
     contents: Vec<Vec<u8>>,
 }
 
-impl Looker<'_> {
-    fn file(&mut self, path: &Path, name: &str) -> File {
+impl PluginScanner<'_> {
+    fn file(&mut self, path: &Path, name: &str) -> PluginFile {
         let path = self.tree.path(path);
-        let file = |kind, executable| File { name: name.to_owned(), kind, executable };
-        let Ok(meta) = fs::metadata(&path) else { return file(Kind::Dangling, false) };
+        let file = |kind, executable| PluginFile { name: name.to_owned(), kind, executable };
+        let Ok(meta) = fs::metadata(&path) else { return file(PluginFileKind::Dangling, false) };
         let kind = match self.seen.get(&(meta.dev(), meta.ino())) {
             Some(kind) => kind.clone(),
             None => self.kind(&path),
@@ -89,20 +89,20 @@ impl Looker<'_> {
         file(kind, meta.permissions().mode() & 0o111 != 0)
     }
 
-    fn kind(&mut self, path: &Path) -> Kind {
-        let bytes = match read(path, LIMIT) {
+    fn kind(&mut self, path: &Path) -> PluginFileKind {
+        let bytes = match read(path, MAX_EXECUTABLE_BYTES) {
             Ok(bytes) => bytes,
             Err(error) => {
-                self.tree.note(self.tree.shown(path), error);
-                return Kind::Unknown;
+                self.tree.note_unexamined(self.tree.shown(path), error);
+                return PluginFileKind::Unknown;
             }
         };
-        let Some(version) = version(&bytes) else { return Kind::Foreign };
+        let Some(version) = version(&bytes) else { return PluginFileKind::Foreign };
         let content = self.contents.iter().position(|known| *known == bytes).unwrap_or_else(|| {
             self.contents.push(bytes);
             self.contents.len() - 1
         });
-        Kind::Ours { version, content }
+        PluginFileKind::Ours { version, content }
     }
 }
 
@@ -113,10 +113,10 @@ fn version(bytes: &[u8]) -> Option<String> {
     let mut rest = bytes;
     while rest.skip_until(b'-').is_ok_and(|skipped| skipped > 0) {
         let before = &bytes[..bytes.len() - rest.len()];
-        if !(before.ends_with(MARK.0) && rest.starts_with(MARK.1)) {
+        if !(before.ends_with(VERSION_MARKER.0) && rest.starts_with(VERSION_MARKER.1)) {
             continue;
         }
-        let version = &rest[MARK.1.len()..];
+        let version = &rest[VERSION_MARKER.1.len()..];
         let end = version.iter().position(|b| !(b.is_ascii_digit() || *b == b'.')).unwrap_or(version.len());
         if end > 0 && version[0].is_ascii_digit() {
             return Some(String::from_utf8_lossy(&version[..end]).trim_end_matches('.').to_owned());

@@ -3,12 +3,12 @@
 use serde::Serialize;
 use sysfs::Sysfs;
 
-use super::{functions::Function, netlink::Answers};
-use crate::{Known, tree::Tree};
+use super::{functions::FunctionFacts, netlink::NetlinkFacts};
+use crate::{Known, tree::HostRoot};
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Device {
+pub(crate) struct DeviceFacts {
     pub(crate) name: String,
     /// The RDMA driver as the kernel's RDMA core names it, or else the driver of the function below.
     pub(crate) driver: Option<String>,
@@ -20,12 +20,12 @@ pub(crate) struct Device {
     pub(crate) firmware: Known<String>,
     /// The board's name by its vendor (`MT_0000000223`).
     pub(crate) board: Known<String>,
-    pub(crate) ports: Vec<Port>,
+    pub(crate) ports: Vec<PortFacts>,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Port {
+pub(crate) struct PortFacts {
     pub(crate) number: u32,
     /// `ACTIVE`, `DOWN`, `INIT`.
     pub(crate) state: Known<String>,
@@ -38,7 +38,7 @@ pub(crate) struct Port {
     /// The subnet manager's LID, `0x0`: none.
     pub(crate) sm_lid: Known<String>,
     pub(crate) link: Option<String>,
-    pub(crate) gids: Option<Vec<Gid>>,
+    pub(crate) gids: Option<Vec<GidFacts>>,
     /// How many entries the GID table has.
     pub(crate) gid_table: usize,
     /// The vendor's traffic class for all packets.
@@ -46,7 +46,7 @@ pub(crate) struct Port {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Gid {
+pub(crate) struct GidFacts {
     pub(crate) index: u32,
     pub(crate) gid: std::net::Ipv6Addr,
     /// `RoCE v2`, `RoCE v1`, `IB`.
@@ -57,16 +57,16 @@ pub(crate) struct Gid {
 
 const CLASS: &str = "sys/class/infiniband";
 
-pub(crate) fn read(tree: &Tree, functions: &[Function], answers: &Answers) -> Vec<Device> {
+pub(crate) fn read(tree: &HostRoot, functions: &[FunctionFacts], answers: &NetlinkFacts) -> Vec<DeviceFacts> {
     let names = tree.names(CLASS);
     names.items().iter().map(|name| device(tree, name, functions, answers)).collect()
 }
 
-fn device(tree: &Tree, name: &str, functions: &[Function], answers: &Answers) -> Device {
+fn device(tree: &HostRoot, name: &str, functions: &[FunctionFacts], answers: &NetlinkFacts) -> DeviceFacts {
     let file = |file: &str| format!("{CLASS}/{name}/{file}");
     let function = tree.link(file("device")).filter(|target| target.contains([':', '.']));
     let driver = answers.drivers.get(name).cloned().or_else(|| driver(tree, name));
-    let mut ports: Vec<Port> = tree
+    let mut ports: Vec<PortFacts> = tree
         .names(file("ports"))
         .items()
         .iter()
@@ -78,7 +78,7 @@ fn device(tree: &Tree, name: &str, functions: &[Function], answers: &Answers) ->
         let told = answers.links.get(&(name.to_owned(), port.number)).cloned();
         port.link = told.or_else(|| port.link.take()).or_else(|| only_link(&function, functions, port));
     }
-    Device {
+    DeviceFacts {
         name: name.to_owned(),
         driver,
         function,
@@ -91,13 +91,13 @@ fn device(tree: &Tree, name: &str, functions: &[Function], answers: &Answers) ->
 }
 
 /// Of the function below; a software device has the file `parent` instead, if it is rxe.
-fn driver(tree: &Tree, device: &str) -> Option<String> {
+fn driver(tree: &HostRoot, device: &str) -> Option<String> {
     let below = tree.link(format!("{CLASS}/{device}/device/driver"));
     below.or_else(|| tree.is_there(format!("{CLASS}/{device}/parent")).then(|| "rxe".to_owned()))
 }
 
 /// The link of a RoCE port whose function has one only.
-fn only_link(function: &Option<String>, functions: &[Function], port: &Port) -> Option<String> {
+fn only_link(function: &Option<String>, functions: &[FunctionFacts], port: &PortFacts) -> Option<String> {
     let function = functions.iter().find(|known| Some(&known.address) == function.as_ref())?;
     match function.links.as_slice() {
         [link] if port.layer.is_and(|layer| layer == "Ethernet") => Some(link.clone()),
@@ -105,18 +105,18 @@ fn only_link(function: &Option<String>, functions: &[Function], port: &Port) -> 
     }
 }
 
-fn port(tree: &Tree, device: &str, number: u32) -> Port {
+fn port(tree: &HostRoot, device: &str, number: u32) -> PortFacts {
     let file = |name: &str| format!("{CLASS}/{device}/ports/{number}/{name}");
     let sysfs = Sysfs::at(tree.path("sys"));
     let gids = match sysfs.gids(device, number) {
         Ok(gids) => Some(gids.into_iter().map(gid).collect::<Vec<_>>()),
         Err(error) => {
-            tree.note(format!("GIDs of port {number} of {device}"), error);
+            tree.note_unexamined(format!("GIDs of port {number} of {device}"), error);
             None
         }
     };
     let class = tree.text(format!("{CLASS}/{device}/tc/{number}/traffic_class"));
-    Port {
+    PortFacts {
         number,
         state: tree.text(file("state")).map(word),
         physical: tree.text(file("phys_state")).map(word),
@@ -137,11 +137,11 @@ fn word(text: String) -> String {
     text.rsplit(": ").next().unwrap_or_default().to_owned()
 }
 
-fn gid(gid: sysfs::GidEntry) -> Gid {
-    Gid { index: gid.index, gid: gid.gid, kind: gid.kind.name(), link: gid.link }
+fn gid(gid: sysfs::GidEntry) -> GidFacts {
+    GidFacts { index: gid.index, gid: gid.gid, kind: gid.kind.name(), link: gid.link }
 }
 
-impl Port {
+impl PortFacts {
     pub(crate) fn is_infiniband(&self) -> bool {
         self.layer.is_and(|layer| layer == "InfiniBand")
     }
@@ -156,14 +156,14 @@ impl Port {
     }
 }
 
-impl Device {
+impl DeviceFacts {
     /// Whether a port speaks RoCE.
-    pub(crate) fn is_roce(&self, port: &Port) -> bool {
+    pub(crate) fn is_roce(&self, port: &PortFacts) -> bool {
         !port.is_infiniband() && !self.node_type.is_and(|kind| kind != "CA")
     }
 
     /// What people call a port: `mlx5_0 port 1`.
-    pub(crate) fn object(&self, port: &Port) -> String {
+    pub(crate) fn object(&self, port: &PortFacts) -> String {
         format!("{} port {}", self.name, port.number)
     }
 }

@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use super::acs;
-use crate::{Known, tree::Tree};
+use crate::{Known, tree::HostRoot};
 
 /// A network card's function.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Function {
+pub(crate) struct FunctionFacts {
     pub(crate) address: String,
     pub(crate) vendor: String,
     /// Vendor, device, and the subsystem's: what makes boards alike.
@@ -29,7 +29,7 @@ pub(crate) struct Function {
     /// `uverbsN`, wherever the RDMA device is.
     pub(crate) uverbs: Vec<String>,
     pub(crate) numa_node: Option<u32>,
-    pub(crate) pcie: Pcie,
+    pub(crate) pcie: PcieLink,
     /// Bridges above it that send traffic between cards by way of the root (ACS); only looked for beside GPUs.
     pub(crate) redirected_by: Vec<String>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Function {
 /// A link of PCI Express, as it is and as it could be.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Pcie {
+pub(crate) struct PcieLink {
     /// In GT/s.
     pub(crate) speed: Option<f64>,
     pub(crate) max_speed: Option<f64>,
@@ -58,7 +58,7 @@ const DEVICES: &str = "sys/bus/pci/devices";
 const NVIDIA: &str = "0x10de";
 const AMD: &str = "0x1002";
 
-pub(crate) fn read(tree: &Tree) -> (Vec<Function>, Vec<Gpu>) {
+pub(crate) fn read(tree: &HostRoot) -> (Vec<FunctionFacts>, Vec<Gpu>) {
     let (mut functions, mut gpus) = (Vec::new(), Vec::new());
     for address in tree.names(DEVICES).items() {
         let class = tree.text(format!("{DEVICES}/{address}/class")).into_option().unwrap_or_default();
@@ -82,7 +82,7 @@ fn is_gpu(class: &str, vendor: &str) -> bool {
     matches!(vendor, NVIDIA | AMD) && (class.starts_with("0x03") || class.starts_with("0x12"))
 }
 
-fn function(tree: &Tree, address: &str, vendor: String) -> Function {
+fn function(tree: &HostRoot, address: &str, vendor: String) -> FunctionFacts {
     let file = |name: &str| format!("{DEVICES}/{address}/{name}");
     let text = |name: &str| tree.text(file(name)).into_option().unwrap_or_default();
     let names = |name: &str| tree.names(file(name)).into_option().unwrap_or_default();
@@ -93,7 +93,7 @@ fn function(tree: &Tree, address: &str, vendor: String) -> Function {
         .filter_map(|name| Some((name.strip_prefix("virtfn")?.parse().ok()?, tree.link(file(name))?)))
         .collect();
     vfs.sort();
-    Function {
+    FunctionFacts {
         address: address.to_owned(),
         vendor,
         model,
@@ -107,7 +107,7 @@ fn function(tree: &Tree, address: &str, vendor: String) -> Function {
         rdma: names("infiniband"),
         uverbs: names("infiniband_verbs"),
         numa_node: numa_node(tree, address),
-        pcie: Pcie {
+        pcie: PcieLink {
             speed: speed(&text("current_link_speed")),
             max_speed: speed(&text("max_link_speed")),
             width: width(&text("current_link_width")),
@@ -117,7 +117,7 @@ fn function(tree: &Tree, address: &str, vendor: String) -> Function {
     }
 }
 
-fn numa_node(tree: &Tree, address: &str) -> Option<u32> {
+fn numa_node(tree: &HostRoot, address: &str) -> Option<u32> {
     let node: i64 = tree.value(format!("{DEVICES}/{address}/numa_node")).into_option()?;
     u32::try_from(node).ok() // -1: not known
 }
@@ -132,7 +132,7 @@ fn width(text: &str) -> Option<u32> {
     text.parse().ok().filter(|width| (1..=32).contains(width))
 }
 
-impl Pcie {
+impl PcieLink {
     /// What the link carries now in Gb/s, with the code on the wire taken off.
     pub(crate) fn gigabits(&self) -> Option<f64> {
         let (speed, width) = (self.speed?, self.width?);

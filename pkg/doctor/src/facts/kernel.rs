@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use modprobe::IbCoreLocation;
 use serde::Serialize;
 
-use crate::{Known, tree::Tree};
+use crate::{Known, tree::HostRoot};
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Kernel {
+pub(crate) struct KernelFacts {
     pub(crate) release: Known<String>,
     pub(crate) command_line: Known<String>,
     /// When it was booted, in seconds since 1970.
@@ -33,8 +33,8 @@ pub(crate) struct Kernel {
     pub(crate) numa_nodes: usize,
 }
 
-impl Kernel {
-    pub(crate) fn read(tree: &Tree) -> Self {
+impl KernelFacts {
+    pub(crate) fn read(tree: &HostRoot) -> Self {
         let release = tree.text("proc/sys/kernel/osrelease");
         let count = |dir: &str, prefix: &str| {
             tree.names(dir).items().iter().filter(|name| name.starts_with(prefix)).count()
@@ -75,9 +75,9 @@ fn booted(stat: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
 }
 
-fn has_rdma(tree: &Tree) -> Known<bool> {
+fn has_rdma(tree: &HostRoot) -> Known<bool> {
     if !tree.is_there("sys/class") {
-        tree.note("/sys/class", "is not there: is sysfs mounted?");
+        tree.note_unexamined("/sys/class", "is not there: is sysfs mounted?");
         return Known::Unknown;
     }
     Known::Is(tree.is_there("sys/class/infiniband"))

@@ -8,28 +8,28 @@ use nix::{
 };
 use serde::Serialize;
 
-use crate::tree::Tree;
+use crate::tree::HostRoot;
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Kubelet {
+pub(crate) struct KubeletFacts {
     /// Whether its directory is there.
     pub(crate) is_there: bool,
-    pub(crate) sockets: Vec<Socket>,
+    pub(crate) sockets: Vec<KubeletSocket>,
 }
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Socket {
+pub(crate) struct KubeletSocket {
     pub(crate) path: &'static str,
     /// What it is for.
     pub(crate) purpose: &'static str,
-    pub(crate) state: State,
+    pub(crate) state: SocketState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum State {
+pub(crate) enum SocketState {
     /// Somebody listens.
     Listens,
     /// There is no such file.
@@ -46,31 +46,32 @@ const SOCKETS: [(&str, &str); 2] = [
     ("/var/lib/kubelet/pod-resources/kubelet.sock", "it tells which pod has which device"),
 ];
 
-impl Kubelet {
-    pub(crate) fn read(tree: &Tree) -> Self {
+impl KubeletFacts {
+    pub(crate) fn read(tree: &HostRoot) -> Self {
         if !tree.is_there(DIR) {
             return Self::default();
         }
-        let sockets = SOCKETS.map(|(path, purpose)| Socket { path, purpose, state: state(tree, path) });
+        let sockets =
+            SOCKETS.map(|(path, purpose)| KubeletSocket { path, purpose, state: state(tree, path) });
         Self { is_there: true, sockets: sockets.into() }
     }
 }
 
 /// Connects, and says nothing.
-fn state(tree: &Tree, path: &str) -> State {
+fn state(tree: &HostRoot, path: &str) -> SocketState {
     match try_connect(tree, path) {
         // EAGAIN: it has more callers than it listens to at once.
-        Ok(()) | Err(Errno::EAGAIN | Errno::EINPROGRESS) => State::Listens,
-        Err(Errno::ENOENT | Errno::ENOTDIR) => State::Missing,
-        Err(Errno::ECONNREFUSED | Errno::ENOTSOCK) => State::Dead,
+        Ok(()) | Err(Errno::EAGAIN | Errno::EINPROGRESS) => SocketState::Listens,
+        Err(Errno::ENOENT | Errno::ENOTDIR) => SocketState::Missing,
+        Err(Errno::ECONNREFUSED | Errno::ENOTSOCK) => SocketState::Dead,
         Err(errno) => {
-            tree.note(path, io::Error::from(errno));
-            State::Unknown
+            tree.note_unexamined(path, io::Error::from(errno));
+            SocketState::Unknown
         }
     }
 }
 
-fn try_connect(tree: &Tree, path: &str) -> Result<(), Errno> {
+fn try_connect(tree: &HostRoot, path: &str) -> Result<(), Errno> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     connect(std::os::fd::AsRawFd::as_raw_fd(&socket), &UnixAddr::new(&tree.path(path))?)

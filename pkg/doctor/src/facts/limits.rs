@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::tree::Tree;
+use crate::tree::HostRoot;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Limit {
+pub(crate) struct MemlockLimit {
     pub(crate) pid: Option<u32>,
     pub(crate) command: String,
     /// In bytes; `None` is unlimited.
@@ -17,18 +17,18 @@ pub(crate) struct Limit {
 const RUNTIMES: [&str; 6] = ["containerd", "crio", "dockerd", "k3s-server", "k3s-agent", "rke2"];
 
 /// The limits of the runtimes; if there is none, this process's.
-pub(crate) fn read(tree: &Tree) -> Vec<Limit> {
+pub(crate) fn read(tree: &HostRoot) -> Vec<MemlockLimit> {
     let names = tree.names("proc");
     let pids = names.items().iter().filter_map(|name| name.parse::<u32>().ok());
-    let found: Vec<Limit> = pids.filter_map(|pid| runtime(tree, pid)).collect();
+    let found: Vec<MemlockLimit> = pids.filter_map(|pid| runtime(tree, pid)).collect();
     if !found.is_empty() {
         return found;
     }
     let own = tree.text("proc/self/limits").into_option().and_then(|text| locked(&text));
-    own.map(|bytes| Limit { pid: None, command: "this process".into(), bytes }).into_iter().collect()
+    own.map(|bytes| MemlockLimit { pid: None, command: "this process".into(), bytes }).into_iter().collect()
 }
 
-fn runtime(tree: &Tree, pid: u32) -> Option<Limit> {
+fn runtime(tree: &HostRoot, pid: u32) -> Option<MemlockLimit> {
     let dir = tree.path(format!("proc/{pid}"));
     // Processes come and go: one that has ended is no gap.
     let read = |name: &str| std::fs::read_to_string(dir.join(name));
@@ -37,9 +37,9 @@ fn runtime(tree: &Tree, pid: u32) -> Option<Limit> {
         return None;
     }
     match read("limits") {
-        Ok(text) => Some(Limit { pid: Some(pid), bytes: locked(&text)?, command }),
+        Ok(text) => Some(MemlockLimit { pid: Some(pid), bytes: locked(&text)?, command }),
         Err(error) => {
-            tree.note(format!("limits of {command} (pid {pid})"), error);
+            tree.note_unexamined(format!("limits of {command} (pid {pid})"), error);
             None
         }
     }

@@ -3,12 +3,12 @@
 use ipnetwork::IpNetwork;
 use serde::Serialize;
 
-use super::netlink::Answers;
-use crate::{Known, tree::Tree};
+use super::netlink::NetlinkFacts;
+use crate::{Known, tree::HostRoot};
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Link {
+pub(crate) struct LinkFacts {
     pub(crate) name: String,
     pub(crate) mtu: Known<u32>,
     /// Whether it is administratively up.
@@ -23,13 +23,13 @@ pub(crate) struct Link {
     pub(crate) duplicates: Vec<IpNetwork>,
     /// The bond or bridge that owns it.
     pub(crate) controller: Option<String>,
-    pub(crate) lossless: Lossless,
+    pub(crate) lossless: CongestionControl,
 }
 
 /// What the vendor's driver (MLNX_OFED) shows of congestion control in sysfs; the kernel's own shows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Lossless {
+pub(crate) struct CongestionControl {
     /// Priorities on which ECN is on, at the notification point (receiver); `None` if there are no such files.
     pub(crate) ecn_receiver: Option<Vec<u8>>,
     /// The same at the reaction point (sender).
@@ -42,17 +42,17 @@ const CLASS: &str = "sys/class/net";
 /// `IFF_UP`.
 const UP: u32 = 1;
 
-pub(crate) fn read(tree: &Tree, answers: &Answers) -> Vec<Link> {
+pub(crate) fn read(tree: &HostRoot, answers: &NetlinkFacts) -> Vec<LinkFacts> {
     let names = tree.names(CLASS);
     // `bonding_masters` is a file.
     let is_link = |name: &&String| tree.is_there(format!("{CLASS}/{name}/ifindex"));
     names.items().iter().filter(is_link).map(|name| link(tree, name, answers)).collect()
 }
 
-fn link(tree: &Tree, name: &str, answers: &Answers) -> Link {
+fn link(tree: &HostRoot, name: &str, answers: &NetlinkFacts) -> LinkFacts {
     let file = |file: &str| format!("{CLASS}/{name}/{file}");
     let addresses = answers.addresses(name);
-    Link {
+    LinkFacts {
         mtu: tree.value(file("mtu")),
         up: tree.text(file("flags")).map(|flags| flags_of(&flags) & UP != 0),
         carrier: tree.value(file("carrier")),
@@ -60,7 +60,7 @@ fn link(tree: &Tree, name: &str, answers: &Answers) -> Link {
         duplicates: addresses.as_ref().map(|(_, duplicates)| duplicates.clone()).unwrap_or_default(),
         addresses: addresses.map(|(addresses, _)| addresses),
         controller: tree.link(file("master")),
-        lossless: Lossless {
+        lossless: CongestionControl {
             ecn_receiver: priorities(tree, &file("ecn/roce_np/enable")),
             ecn_sender: priorities(tree, &file("ecn/roce_rp/enable")),
             trust: tree.text(file("qos/trust")).into_option(),
@@ -73,13 +73,13 @@ fn flags_of(text: &str) -> u32 {
     u32::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_default()
 }
 
-fn priorities(tree: &Tree, dir: &str) -> Option<Vec<u8>> {
+fn priorities(tree: &HostRoot, dir: &str) -> Option<Vec<u8>> {
     let names = tree.names(dir).into_option()?;
     let on = |name: &&String| tree.text(format!("{dir}/{name}")).is_and(|value| value == "1");
     Some(names.iter().filter(on).filter_map(|name| name.parse().ok()).collect())
 }
 
-impl Link {
+impl LinkFacts {
     pub(crate) fn has_carrier(&self) -> bool {
         self.carrier == Known::Is(1) && !self.is_down()
     }

@@ -20,11 +20,11 @@ use nix::unistd::geteuid;
 use rdma::NetnsMode;
 use serde::Serialize;
 
-use crate::tree::{Tree, Unexamined};
+use crate::tree::{HostRoot, Unexamined};
 
 /// What is to be looked at.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct DoctorOptions {
     /// The node's root directory.
     pub root: PathBuf,
     /// Where the plugins keep their state, as the node calls it.
@@ -34,15 +34,15 @@ pub struct Asked {
     /// The names under which our plugins are installed.
     pub plugin_names: Vec<&'static str>,
     /// What the clean-up would take back, or why nobody knows.
-    pub leftovers: Result<Vec<Leftover>, String>,
+    pub leftovers: Result<Vec<StaleResource>, String>,
     /// What the node file asks for, if there is one, or why nobody knows.
-    pub wanted: Result<Option<Wanted>, String>,
+    pub wanted: Result<Option<DesiredState>, String>,
 }
 
 /// Something that died without a DEL.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Leftover {
+pub struct StaleResource {
     /// What it is: a journal, a VF, an address.
     pub what: String,
     /// Which.
@@ -58,7 +58,7 @@ pub struct Leftover {
 /// What the node file asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Wanted {
+pub struct DesiredState {
     /// The file.
     pub file: String,
     /// Why it cannot be understood.
@@ -66,14 +66,14 @@ pub struct Wanted {
     /// The RDMA mode.
     pub mode: Option<NetnsMode>,
     /// VFs, for each PF that it means.
-    pub vfs: Vec<WantedVfs>,
+    pub vfs: Vec<DesiredVfs>,
     /// What it says of PFs that the node does not have.
     pub unmatched: Vec<String>,
 }
 
 /// How many VFs a PF is to have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WantedVfs {
+pub struct DesiredVfs {
     /// The PF's PCI address.
     pub pf: String,
     /// How many.
@@ -83,29 +83,29 @@ pub struct WantedVfs {
 /// The facts of a node.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Facts {
-    pub(crate) look: Look,
-    pub(crate) kernel: kernel::Kernel,
-    pub(crate) mode: mode::Mode,
-    pub(crate) functions: Vec<functions::Function>,
+pub struct NodeFacts {
+    pub(crate) look: ExaminationScope,
+    pub(crate) kernel: kernel::KernelFacts,
+    pub(crate) mode: mode::ModeFacts,
+    pub(crate) functions: Vec<functions::FunctionFacts>,
     pub(crate) gpus: Vec<functions::Gpu>,
-    pub(crate) devices: Vec<devices::Device>,
-    pub(crate) links: Vec<links::Link>,
-    pub(crate) nodes: nodes::Nodes,
-    pub(crate) limits: Vec<limits::Limit>,
-    pub(crate) cni: cni::Cni,
-    pub(crate) pools: pools::Pools,
-    pub(crate) kubelet: kubelet::Kubelet,
-    pub(crate) pod_map: pod_map::PodMap,
-    pub(crate) leftovers: Vec<Leftover>,
-    pub(crate) wanted: Option<Wanted>,
+    pub(crate) devices: Vec<devices::DeviceFacts>,
+    pub(crate) links: Vec<links::LinkFacts>,
+    pub(crate) nodes: nodes::DeviceNodes,
+    pub(crate) limits: Vec<limits::MemlockLimit>,
+    pub(crate) cni: cni::CniFacts,
+    pub(crate) pools: pools::PoolFacts,
+    pub(crate) kubelet: kubelet::KubeletFacts,
+    pub(crate) pod_map: pod_map::PodMapFacts,
+    pub(crate) leftovers: Vec<StaleResource>,
+    pub(crate) wanted: Option<DesiredState>,
     pub(crate) unexamined: Vec<Unexamined>,
 }
 
 /// Who looked, and how.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Look {
+pub(crate) struct ExaminationScope {
     /// Whether by root.
     pub(crate) superuser: bool,
     /// Whether the root directory is that of the running kernel.
@@ -114,32 +114,32 @@ pub(crate) struct Look {
     pub(crate) nodes_netns: Option<bool>,
 }
 
-impl Facts {
+impl NodeFacts {
     /// Looks at a node. Nothing is changed, and nothing fails: what cannot be seen is told of in the facts.
-    pub fn read(asked: &Asked) -> Self {
-        let tree = Tree::at(&asked.root);
-        let look = Look::at(&tree);
-        let mut answers = netlink::Answers::ask(&tree, &look);
-        let kernel = kernel::Kernel::read(&tree);
+    pub fn read(asked: &DoctorOptions) -> Self {
+        let tree = HostRoot::at(&asked.root);
+        let look = ExaminationScope::at(&tree);
+        let mut answers = netlink::NetlinkFacts::query(&tree, &look);
+        let kernel = kernel::KernelFacts::read(&tree);
         let links = links::read(&tree, &answers);
         let (functions, gpus) = functions::read(&tree);
         let leftovers = asked.leftovers.clone().unwrap_or_else(|why| {
-            tree.note("what died without a DEL", why);
+            tree.note_unexamined("what died without a DEL", why);
             Vec::new()
         });
         let wanted = asked.wanted.clone().unwrap_or_else(|why| {
-            tree.note("what the node file asks for", why);
+            tree.note_unexamined("what the node file asks for", why);
             None
         });
         Self {
-            mode: mode::Mode::read(&tree, &kernel, answers.mode.take()),
+            mode: mode::ModeFacts::read(&tree, &kernel, answers.mode.take()),
             devices: devices::read(&tree, &functions, &answers),
-            nodes: nodes::Nodes::read(&tree),
+            nodes: nodes::DeviceNodes::read(&tree),
             limits: limits::read(&tree),
-            cni: cni::Cni::read(&tree, &asked.cni_bin, &asked.plugin_names),
-            pools: pools::Pools::read(&tree, &asked.state_dir),
-            kubelet: kubelet::Kubelet::read(&tree),
-            pod_map: pod_map::PodMap::read(&tree, &asked.state_dir),
+            cni: cni::CniFacts::read(&tree, &asked.cni_bin, &asked.plugin_names),
+            pools: pools::PoolFacts::read(&tree, &asked.state_dir),
+            kubelet: kubelet::KubeletFacts::read(&tree),
+            pod_map: pod_map::PodMapFacts::read(&tree, &asked.state_dir),
             wanted,
             look,
             kernel,
@@ -156,37 +156,37 @@ impl Facts {
         self.unexamined.iter().map(|one| (one.what.as_str(), one.why.as_str()))
     }
 
-    pub(crate) fn link(&self, name: &str) -> Option<&links::Link> {
+    pub(crate) fn link(&self, name: &str) -> Option<&links::LinkFacts> {
         self.links.iter().find(|link| link.name == name)
     }
 
-    pub(crate) fn function(&self, address: &str) -> Option<&functions::Function> {
+    pub(crate) fn function(&self, address: &str) -> Option<&functions::FunctionFacts> {
         self.functions.iter().find(|function| function.address == address)
     }
 
     /// Whether the device is a VF's.
-    pub(crate) fn is_vf(&self, device: &devices::Device) -> bool {
+    pub(crate) fn is_vf(&self, device: &devices::DeviceFacts) -> bool {
         let function = device.function.as_deref().and_then(|address| self.function(address));
         function.is_some_and(|function| function.pf.is_some())
     }
 }
 
-impl Look {
-    fn at(tree: &Tree) -> Self {
+impl ExaminationScope {
+    fn at(tree: &HostRoot) -> Self {
         let boot = "proc/sys/kernel/random/boot_id";
-        let own = Tree::at(Path::new("/")).text(boot).into_option();
+        let own = HostRoot::at(Path::new("/")).text(boot).into_option();
         let this_machine = own.is_some() && own == tree.text(boot).into_option();
         Self { superuser: geteuid().is_root(), this_machine, nodes_netns: nodes_netns(tree, this_machine) }
     }
 
     /// Whether the kernel's answers by netlink are about the node that the tree shows.
-    pub(crate) fn may_ask_the_kernel(&self) -> bool {
+    pub(crate) fn can_query_netlink(&self) -> bool {
         self.this_machine && self.nodes_netns != Some(false)
     }
 }
 
 /// Compares the first process's network namespace with ours. Only root may see the first's.
-fn nodes_netns(tree: &Tree, this_machine: bool) -> Option<bool> {
+fn nodes_netns(tree: &HostRoot, this_machine: bool) -> Option<bool> {
     if !this_machine {
         return None;
     }
@@ -194,7 +194,7 @@ fn nodes_netns(tree: &Tree, this_machine: bool) -> Option<bool> {
     let first = match std::fs::read_link(&first) {
         Ok(first) => first,
         Err(error) => {
-            tree.note(
+            tree.note_unexamined(
                 format!("whether this is the node's network namespace ({})", tree.shown(&first)),
                 error,
             );

@@ -7,12 +7,12 @@ use rdma::NetnsMode;
 use serde::Serialize;
 use sysfs::Sysfs;
 
-use super::kernel::Kernel;
-use crate::tree::Tree;
+use super::kernel::KernelFacts;
+use crate::tree::HostRoot;
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Mode {
+pub(crate) struct ModeFacts {
     /// Of now; `None` without RDMA, or if nobody says.
     pub(crate) now: Option<NetnsMode>,
     /// Why the kernel does not tell it.
@@ -23,21 +23,25 @@ pub(crate) struct Mode {
     pub(crate) command_line: Option<NetnsMode>,
     /// What all of it comes to; `None` if not all of it could be read.
     pub(crate) next: Option<NextBootMode>,
-    pub(crate) initramfs: Option<Initramfs>,
+    pub(crate) initramfs: Option<InitramfsFacts>,
     /// When the file that counts was last written, in seconds since 1970.
     pub(crate) written: Option<u64>,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Initramfs {
+pub(crate) struct InitramfsFacts {
     pub(crate) image: PathBuf,
     pub(crate) command: &'static str,
     /// When it was made, in seconds since 1970.
     pub(crate) made: Option<u64>,
 }
 
-impl Mode {
-    pub(crate) fn read(tree: &Tree, kernel: &Kernel, asked: Option<Result<NetnsMode, rdma::Error>>) -> Self {
+impl ModeFacts {
+    pub(crate) fn read(
+        tree: &HostRoot,
+        kernel: &KernelFacts,
+        asked: Option<Result<NetnsMode, rdma::Error>>,
+    ) -> Self {
         let command_line = kernel.command_line.get().and_then(|text| modprobe::command_line(text));
         let settings = settings(tree);
         let next = settings.as_ref().map(|settings| {
@@ -63,7 +67,7 @@ impl Mode {
 }
 
 /// With paths as the node calls them.
-fn settings(tree: &Tree) -> Option<Vec<ModprobeOption>> {
+fn settings(tree: &HostRoot) -> Option<Vec<ModprobeOption>> {
     match ModprobeConfig::below(&tree.path("")).settings() {
         Ok(settings) => {
             let shown = |setting: ModprobeOption| ModprobeOption {
@@ -73,30 +77,30 @@ fn settings(tree: &Tree) -> Option<Vec<ModprobeOption>> {
             Some(settings.into_iter().map(shown).collect())
         }
         Err(error) => {
-            tree.note("the RDMA mode of the next boot", error);
+            tree.note_unexamined("the RDMA mode of the next boot", error);
             None
         }
     }
 }
 
-fn parameter(tree: &Tree) -> Option<NetnsMode> {
+fn parameter(tree: &HostRoot) -> Option<NetnsMode> {
     match Sysfs::at(tree.path("sys")).shared_netns_parameter() {
         Ok(shared) => Some(if shared? { NetnsMode::Shared } else { NetnsMode::Exclusive }),
         Err(error) => {
-            tree.note("the RDMA mode", error);
+            tree.note_unexamined("the RDMA mode", error);
             None
         }
     }
 }
 
-fn initramfs(tree: &Tree, kernel: &Kernel) -> Option<Initramfs> {
+fn initramfs(tree: &HostRoot, kernel: &KernelFacts) -> Option<InitramfsFacts> {
     let modprobe::Initramfs { image, command } =
         modprobe::KernelModules::of(&tree.path(""), kernel.release.get()?).initramfs()?;
     let image = PathBuf::from(tree.shown(&image));
-    Some(Initramfs { made: modified(tree, image.clone()), image, command })
+    Some(InitramfsFacts { made: modified(tree, image.clone()), image, command })
 }
 
-fn modified(tree: &Tree, path: PathBuf) -> Option<u64> {
+fn modified(tree: &HostRoot, path: PathBuf) -> Option<u64> {
     let modified = tree.metadata(path).into_option()?.modified().ok()?;
     Some(modified.duration_since(UNIX_EPOCH).ok()?.as_secs())
 }

@@ -7,12 +7,12 @@ use ipnetwork::IpNetwork;
 use rdma::{NetnsMode, Socket};
 use sysfs::Sysfs;
 
-use super::Look;
-use crate::tree::Tree;
+use super::ExaminationScope;
+use crate::tree::HostRoot;
 
 /// The kernel's answers; all empty if it could not be asked.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
+pub(crate) struct NetlinkFacts {
     pub(crate) mode: Option<Result<NetnsMode, rdma::Error>>,
     /// By device.
     pub(crate) drivers: BTreeMap<String, String>,
@@ -21,38 +21,41 @@ pub(crate) struct Answers {
     rtnl: Option<rtnl::Handle>,
 }
 
-impl Answers {
-    pub(crate) fn ask(tree: &Tree, look: &Look) -> Self {
-        if !look.may_ask_the_kernel() {
+impl NetlinkFacts {
+    pub(crate) fn query(tree: &HostRoot, look: &ExaminationScope) -> Self {
+        if !look.can_query_netlink() {
             let why = if look.this_machine {
                 "this process is not in the node's network namespace"
             } else {
                 "the root directory is not this machine's"
             };
-            tree.note("what the kernel tells by netlink (addresses, drivers of software devices)", why);
+            tree.note_unexamined(
+                "what the kernel tells by netlink (addresses, drivers of software devices)",
+                why,
+            );
             return Self::default();
         }
         let mut answers = Self::default();
         match rdma::open(&Sysfs::at(tree.path("sys"))) {
-            Ok(mut socket) => answers.ask_rdma(tree, &mut socket),
+            Ok(mut socket) => answers.query_rdma(tree, &mut socket),
             Err(rdma::Error::NoRdma) => {}
-            Err(error) => tree.note("RDMA devices", error),
+            Err(error) => tree.note_unexamined("RDMA devices", error),
         }
         match rtnl::Handle::open() {
             Ok(handle) => answers.rtnl = Some(handle),
-            Err(error) => tree.note("addresses of links", error),
+            Err(error) => tree.note_unexamined("addresses of links", error),
         }
         answers
     }
 
-    fn ask_rdma(&mut self, tree: &Tree, socket: &mut Socket) {
+    fn query_rdma(&mut self, tree: &HostRoot, socket: &mut Socket) {
         let mode = rdma::netns_mode(socket);
         if let Err(error) = &mode {
-            tree.note("the RDMA mode", error);
+            tree.note_unexamined("the RDMA mode", error);
         }
         self.mode = Some(mode);
         let devices = rdma::devices(socket).unwrap_or_else(|error| {
-            tree.note("RDMA devices", error);
+            tree.note_unexamined("RDMA devices", error);
             Vec::new()
         });
         for device in devices {
@@ -67,7 +70,7 @@ impl Answers {
                         .filter_map(|port| Some(((port.device_name, port.port), port.link_name?))),
                 ),
                 Err(error) if error.is_not_found() => {} // went to a pod meanwhile
-                Err(error) => tree.note(format!("ports of {}", device.name), error),
+                Err(error) => tree.note_unexamined(format!("ports of {}", device.name), error),
             }
         }
     }

@@ -5,36 +5,36 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use nix::sys::stat::{major, minor};
 use serde::Serialize;
 
-use crate::{Known, tree::Tree};
+use crate::{Known, tree::HostRoot};
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Nodes {
+pub(crate) struct DeviceNodes {
     /// One for each `uverbsN` that the kernel has.
-    pub(crate) uverbs: Vec<Node>,
-    pub(crate) rdma_cm: Node,
+    pub(crate) uverbs: Vec<DeviceNode>,
+    pub(crate) rdma_cm: DeviceNode,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Node {
+pub(crate) struct DeviceNode {
     pub(crate) path: String,
     /// What is there.
-    pub(crate) file: Known<File>,
+    pub(crate) file: Known<DeviceNodeFile>,
     /// The number that the kernel gave it, `231:192`.
     pub(crate) number: Known<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct File {
+pub(crate) struct DeviceNodeFile {
     pub(crate) is_device: bool,
     pub(crate) number: String,
     pub(crate) permissions: u32,
 }
 
-impl Nodes {
-    pub(crate) fn read(tree: &Tree) -> Self {
+impl DeviceNodes {
+    pub(crate) fn read(tree: &HostRoot) -> Self {
         let names = tree.names("sys/class/infiniband_verbs");
         let uverbs = names.items().iter().filter(|name| name.starts_with("uverbs"));
         Self {
@@ -46,12 +46,12 @@ impl Nodes {
     }
 }
 
-fn node(tree: &Tree, name: &str, number: &str) -> Node {
+fn node(tree: &HostRoot, name: &str, number: &str) -> DeviceNode {
     let path = format!("/dev/infiniband/{name}");
-    let file = tree.metadata(&path).map(|meta| File {
+    let file = tree.metadata(&path).map(|meta| DeviceNodeFile {
         is_device: meta.file_type().is_char_device(),
         number: format!("{}:{}", major(meta.rdev()), minor(meta.rdev())),
         permissions: meta.mode() & 0o777,
     });
-    Node { path, file, number: tree.text(number) }
+    DeviceNode { path, file, number: tree.text(number) }
 }

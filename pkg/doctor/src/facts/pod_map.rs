@@ -5,17 +5,17 @@ use std::path::Path;
 use podmap::Entry;
 use serde::Serialize;
 
-use crate::tree::Tree;
+use crate::tree::HostRoot;
 
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct PodMap {
+pub(crate) struct PodMapFacts {
     pub(crate) entries: Vec<Entry>,
     /// Entries that cannot be understood.
     pub(crate) broken: Vec<String>,
 }
 
-impl PodMap {
-    pub(crate) fn read(tree: &Tree, state_dir: &Path) -> Self {
+impl PodMapFacts {
+    pub(crate) fn read(tree: &HostRoot, state_dir: &Path) -> Self {
         let map = podmap::PodMap::below(&tree.path(state_dir));
         let mut pod_map = Self::default();
         match map.read_all() {
@@ -27,7 +27,7 @@ impl PodMap {
                     }
                 }
             }
-            Err(error) => tree.note("the pod map", error),
+            Err(error) => tree.note_unexamined("the pod map", error),
         }
         pod_map
     }

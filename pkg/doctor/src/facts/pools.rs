@@ -4,12 +4,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::{Known, tree::Tree};
+use crate::{Known, tree::HostRoot};
 
 const DIR: &str = "/etc/silkrail/pools.d";
 
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Pools {
+pub(crate) struct PoolFacts {
     pub(crate) dir: &'static str,
     /// How many there are.
     pub(crate) count: usize,
@@ -27,8 +27,8 @@ pub(crate) struct Pools {
     pub(crate) ignored: Vec<String>,
 }
 
-impl Pools {
-    pub(crate) fn read(tree: &Tree, state_dir: &Path) -> Self {
+impl PoolFacts {
+    pub(crate) fn read(tree: &HostRoot, state_dir: &Path) -> Self {
         let mut pools = Self { dir: DIR, full: full(tree, state_dir), ..Self::default() };
         let names = tree.names(DIR).into_option().unwrap_or_default();
         let mut all = ipam::Pools::default();
@@ -64,7 +64,7 @@ impl Pools {
 }
 
 /// The pools that have no free address, of those that the IPAM plugin was asked for addresses of since the boot.
-fn full(tree: &Tree, state_dir: &Path) -> Vec<(String, u64)> {
+fn full(tree: &HostRoot, state_dir: &Path) -> Vec<(String, u64)> {
     let Known::Is(boot_id) = tree.text("/proc/sys/kernel/random/boot_id") else { return Vec::new() };
     let store = ipam::LocalStore::open_existing(&tree.path(state_dir), boot_id.trim());
     match store.and_then(|store| store.map_or(Ok(Vec::new()), |store| store.usage())) {
@@ -73,7 +73,7 @@ fn full(tree: &Tree, state_dir: &Path) -> Vec<(String, u64)> {
             full.map(|usage| (usage.pool.to_string(), usage.addresses)).collect()
         }
         Err(error) => {
-            tree.note("the addresses in use", error);
+            tree.note_unexamined("the addresses in use", error);
             Vec::new()
         }
     }

@@ -3,35 +3,37 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Facts, Finding, Id, Known, Severity,
-    facts::cni::{File, Kind},
+    Finding, FindingId, Known, NodeFacts, Severity,
+    facts::cni::{PluginFile, PluginFileKind},
 };
 
-const MISSING: Id = Id::new("cni-missing", "No plugin of Silkrail is in the CNI directory");
-const NOT_EXECUTABLE: Id = Id::new("cni-not-executable", "A plugin cannot be executed");
-const DANGLING: Id = Id::new("cni-dangling", "A plugin is a symbolic link that leads nowhere");
-const FOREIGN: Id = Id::new("cni-foreign", "Another project's plugin has a name of ours");
-const VERSIONS: Id = Id::new("cni-versions-differ", "Plugins of Silkrail are not all of one version");
-const NOT_THIS: Id = Id::new("cni-version-other", "The plugins are of another version than this program");
+const MISSING: FindingId = FindingId::new("cni-missing", "No plugin of Silkrail is in the CNI directory");
+const NOT_EXECUTABLE: FindingId = FindingId::new("cni-not-executable", "A plugin cannot be executed");
+const DANGLING: FindingId = FindingId::new("cni-dangling", "A plugin is a symbolic link that leads nowhere");
+const FOREIGN: FindingId = FindingId::new("cni-foreign", "Another project's plugin has a name of ours");
+const VERSIONS: FindingId =
+    FindingId::new("cni-versions-differ", "Plugins of Silkrail are not all of one version");
+const NOT_THIS: FindingId =
+    FindingId::new("cni-version-other", "The plugins are of another version than this program");
 
-pub(super) const IDS: &[Id] = &[MISSING, NOT_EXECUTABLE, DANGLING, FOREIGN, VERSIONS, NOT_THIS];
+pub(super) const IDS: &[FindingId] = &[MISSING, NOT_EXECUTABLE, DANGLING, FOREIGN, VERSIONS, NOT_THIS];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let dir = &facts.cni.dir;
     let files = match &facts.cni.files {
         Known::Is(files) => files.as_slice(),
         Known::Absent => &[],
         Known::Unknown => return,
     };
-    let path = |file: &File| format!("{dir}/{}", file.name);
-    let ours: Vec<(&File, &str, usize)> = files
+    let path = |file: &PluginFile| format!("{dir}/{}", file.name);
+    let ours: Vec<(&PluginFile, &str, usize)> = files
         .iter()
         .filter_map(|file| match &file.kind {
-            Kind::Ours { version, content } => Some((file, version.as_str(), *content)),
+            PluginFileKind::Ours { version, content } => Some((file, version.as_str(), *content)),
             _ => None,
         })
         .collect();
-    if ours.is_empty() && files.iter().all(|file| file.kind == Kind::Foreign) {
+    if ours.is_empty() && files.iter().all(|file| file.kind == PluginFileKind::Foreign) {
         let finding = MISSING.warning(dir, "no plugin of Silkrail is there");
         found.push(
             finding
@@ -42,13 +44,13 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     }
     for file in files {
         let finding = match file.kind {
-            Kind::Dangling => DANGLING
+            PluginFileKind::Dangling => DANGLING
                 .error(path(file), "the link leads nowhere: a pod that needs the plugin will not start")
                 .fix("silkrail install, or remove the link"),
-            Kind::Ours { .. } | Kind::Foreign if !file.executable => NOT_EXECUTABLE
+            PluginFileKind::Ours { .. } | PluginFileKind::Foreign if !file.executable => NOT_EXECUTABLE
                 .error(path(file), "it cannot be executed: a pod that needs the plugin will not start")
                 .fix(format!("chmod 0755 {}", path(file))),
-            Kind::Foreign => foreign(file, &path(file), &ours),
+            PluginFileKind::Foreign => foreign(file, &path(file), &ours),
             _ => continue,
         };
         found.push(finding);
@@ -58,7 +60,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
 
 /// Beside `silkrail-sriov`, another's `sriov` is as it was meant; without, a chain is of two projects. Ours can use
 /// Spiderpool's own IPAM.
-fn foreign(file: &File, path: &str, ours: &[(&File, &str, usize)]) -> Finding {
+fn foreign(file: &PluginFile, path: &str, ours: &[(&PluginFile, &str, usize)]) -> Finding {
     let prefixed = format!("silkrail-{}", file.name);
     let beside = file.name == "spiderpool" || ours.iter().any(|(file, ..)| file.name == prefixed);
     let severity = if beside { Severity::Info } else { Severity::Warning };
@@ -70,7 +72,7 @@ fn foreign(file: &File, path: &str, ours: &[(&File, &str, usize)]) -> Finding {
     ))
 }
 
-fn versions(dir: &str, ours: &[(&File, &str, usize)]) -> Option<Finding> {
+fn versions(dir: &str, ours: &[(&PluginFile, &str, usize)]) -> Option<Finding> {
     let mut by_content: BTreeMap<(&str, usize), Vec<&str>> = BTreeMap::new();
     for (file, version, content) in ours {
         by_content.entry((version, *content)).or_default().push(&file.name);
@@ -101,42 +103,42 @@ mod tests {
     use super::super::testing::{findings, ours, with};
     use crate::{
         Known, Severity,
-        facts::cni::{File, Kind},
+        facts::cni::{PluginFile, PluginFileKind},
     };
 
-    fn files(files: Vec<File>) -> Vec<String> {
+    fn files(files: Vec<PluginFile>) -> Vec<String> {
         with(move |facts| facts.cni.files = Known::Is(files))
     }
 
-    fn file(name: &str, kind: Kind) -> File {
-        File { name: name.into(), kind, executable: true }
+    fn file(name: &str, kind: PluginFileKind) -> PluginFile {
+        PluginFile { name: name.into(), kind, executable: true }
     }
 
-    fn of_version(version: &str, content: usize) -> Kind {
-        Kind::Ours { version: version.into(), content }
+    fn of_version(version: &str, content: usize) -> PluginFileKind {
+        PluginFileKind::Ours { version: version.into(), content }
     }
 
     #[test]
     fn a_node_without_our_plugins_is_told_of() {
         assert_eq!(files(Vec::new()), ["cni-missing /opt/cni/bin"]);
-        assert_eq!(files(vec![file("macvlan", Kind::Foreign)]), ["cni-missing /opt/cni/bin"]);
+        assert_eq!(files(vec![file("macvlan", PluginFileKind::Foreign)]), ["cni-missing /opt/cni/bin"]);
         assert_eq!(with(|facts| facts.cni.files = Known::Absent), ["cni-missing /opt/cni/bin"]);
     }
 
     #[test]
     fn a_plugin_must_be_executable() {
-        let closed = File { executable: false, ..ours("sriov") };
+        let closed = PluginFile { executable: false, ..ours("sriov") };
         assert_eq!(files(vec![ours("macvlan"), closed]), ["cni-not-executable /opt/cni/bin/sriov"]);
-        let dangling = file("rdma", Kind::Dangling);
+        let dangling = file("rdma", PluginFileKind::Dangling);
         assert_eq!(files(vec![ours("macvlan"), dangling]), ["cni-dangling /opt/cni/bin/rdma"]);
     }
 
     #[test]
     fn a_plugin_of_others_shadows_ours() {
-        let found = files(vec![ours("macvlan"), file("sriov", Kind::Foreign)]);
+        let found = files(vec![ours("macvlan"), file("sriov", PluginFileKind::Foreign)]);
         assert_eq!(found, ["cni-foreign /opt/cni/bin/sriov"]);
         let severity = |name: &'static str, beside: &'static str| {
-            let files = vec![ours(beside), file(name, Kind::Foreign)];
+            let files = vec![ours(beside), file(name, PluginFileKind::Foreign)];
             findings(move |facts| facts.cni.files = Known::Is(files))[0].severity
         };
         assert_eq!(severity("sriov", "macvlan"), Severity::Warning);

@@ -1,21 +1,24 @@
 //! `/dev/infiniband`: what programs open.
 
-use crate::{Facts, Finding, Id, Known, facts::nodes::Node};
+use crate::{Finding, FindingId, Known, NodeFacts, facts::nodes::DeviceNode};
 
-const NO_UVERBS: Id =
-    Id::new("uverbs-node-missing", "The kernel has a uverbs device that has no node in /dev/infiniband");
-const NO_CM: Id =
-    Id::new("rdma-cm-node-missing", "/dev/infiniband/rdma_cm is not there: RDMA-CM does not work");
-const WRONG: Id =
-    Id::new("device-node-wrong", "A file in /dev/infiniband is not the device that the kernel means");
-const CLOSED: Id = Id::new("device-node-permissions", "Only root may open a device in /dev/infiniband");
+const NO_UVERBS: FindingId = FindingId::new(
+    "uverbs-node-missing",
+    "The kernel has a uverbs device that has no node in /dev/infiniband",
+);
+const NO_CM: FindingId =
+    FindingId::new("rdma-cm-node-missing", "/dev/infiniband/rdma_cm is not there: RDMA-CM does not work");
+const WRONG: FindingId =
+    FindingId::new("device-node-wrong", "A file in /dev/infiniband is not the device that the kernel means");
+const CLOSED: FindingId =
+    FindingId::new("device-node-permissions", "Only root may open a device in /dev/infiniband");
 
-pub(super) const IDS: &[Id] = &[NO_UVERBS, NO_CM, WRONG, CLOSED];
+pub(super) const IDS: &[FindingId] = &[NO_UVERBS, NO_CM, WRONG, CLOSED];
 
 /// Pods that do not run as root open them by what others may.
 const OPEN: u32 = 0o006;
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     if facts.kernel.has_rdma != Known::Is(true) {
         return;
     }
@@ -39,7 +42,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     }
 }
 
-fn judge(node: &Node, missing: &Id, text: &str) -> Option<Finding> {
+fn judge(node: &DeviceNode, missing: &FindingId, text: &str) -> Option<Finding> {
     let number = node.number.get().map_or("unknown", String::as_str);
     let file = match &node.file {
         Known::Is(file) => file,
@@ -78,9 +81,9 @@ fn judge(node: &Node, missing: &Id, text: &str) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{modules, with};
-    use crate::{Facts, Known, facts::nodes::File};
+    use crate::{Known, NodeFacts, facts::nodes::DeviceNodeFile};
 
-    fn uverbs(facts: &mut Facts) -> &mut File {
+    fn uverbs(facts: &mut NodeFacts) -> &mut DeviceNodeFile {
         match &mut facts.nodes.uverbs[0].file {
             Known::Is(file) => file,
             _ => panic!("a healthy node's uverbs0 is there"),

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Facts, Finding, Id};
+use crate::{Finding, FindingId, NodeFacts};
 
-const MIXED: Id = Id::new("firmware-mixed", "Cards of one model have different firmware");
+const MIXED: FindingId = FindingId::new("firmware-mixed", "Cards of one model have different firmware");
 
-pub(super) const IDS: &[Id] = &[MIXED];
+pub(super) const IDS: &[FindingId] = &[MIXED];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let mut models: BTreeMap<String, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
     for device in &facts.devices {
         let function = device.function.as_deref().and_then(|address| facts.function(address));

@@ -3,24 +3,28 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::{
-    Facts, Finding, Id,
-    facts::devices::{Device, Port},
+    Finding, FindingId, NodeFacts,
+    facts::devices::{DeviceFacts, PortFacts},
 };
 
-const MISSING: Id = Id::new("gid-missing", "A link has an address that is no RoCE v2 GID of its active port");
-const NO_V2: Id = Id::new("gid-no-roce-v2", "An active RoCE port has GIDs, but none for RoCE v2");
-const NO_ADDRESS: Id =
-    Id::new("link-no-address", "The link of an active RoCE port of a PF has no IP address");
-const DUPLICATE: Id = Id::new(
+const MISSING: FindingId =
+    FindingId::new("gid-missing", "A link has an address that is no RoCE v2 GID of its active port");
+const NO_V2: FindingId =
+    FindingId::new("gid-no-roce-v2", "An active RoCE port has GIDs, but none for RoCE v2");
+const NO_ADDRESS: FindingId =
+    FindingId::new("link-no-address", "The link of an active RoCE port of a PF has no IP address");
+const DUPLICATE: FindingId = FindingId::new(
     "address-duplicate",
     "An address of an RDMA link is somebody else's too: the kernel does not use it",
 );
-const FULL: Id =
-    Id::new("gid-table-full", "A port's GID table is nearly full: addresses of further pods will not fit");
+const FULL: FindingId = FindingId::new(
+    "gid-table-full",
+    "A port's GID table is nearly full: addresses of further pods will not fit",
+);
 
-pub(super) const IDS: &[Id] = &[MISSING, NO_V2, NO_ADDRESS, DUPLICATE, FULL];
+pub(super) const IDS: &[FindingId] = &[MISSING, NO_V2, NO_ADDRESS, DUPLICATE, FULL];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for device in &facts.devices {
         for port in device.ports.iter().filter(|port| port.is_active() && device.is_roce(port)) {
             found.extend(judge(facts, device, port));
@@ -29,7 +33,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     }
 }
 
-fn judge(facts: &Facts, device: &Device, port: &Port) -> Option<Finding> {
+fn judge(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts) -> Option<Finding> {
     let (gids, object) = (port.gids.as_ref()?, device.object(port));
     let v2: Vec<Ipv6Addr> = gids.iter().filter(|gid| gid.kind == "RoCE v2").map(|gid| gid.gid).collect();
     if v2.is_empty() && !gids.is_empty() {
@@ -94,7 +98,7 @@ fn list(gids: &[Ipv6Addr]) -> String {
 }
 
 /// An address takes two entries: RoCE v1 and v2.
-fn full(device: &Device, port: &Port) -> Option<Finding> {
+fn full(device: &DeviceFacts, port: &PortFacts) -> Option<Finding> {
     let (used, all) = (port.gids.as_ref()?.len(), port.gid_table);
     if all == 0 || used * 10 < all * 9 {
         return None;

@@ -1,20 +1,20 @@
 //! IOMMU and ACS: what stands between a card and a GPU (GPUDirect).
 
-use crate::{Facts, Finding, Id};
+use crate::{Finding, FindingId, NodeFacts};
 
-const TRANSLATES: Id =
-    Id::new("iommu-translates", "The IOMMU translates every DMA: slower, and GPUDirect may not work");
-const ACS: Id = Id::new(
+const TRANSLATES: FindingId =
+    FindingId::new("iommu-translates", "The IOMMU translates every DMA: slower, and GPUDirect may not work");
+const ACS: FindingId = FindingId::new(
     "acs-redirects",
     "A bridge above a card sends traffic to GPUs up to the root (ACS): GPUDirect is slow",
 );
 
-const NO_PEERMEM: Id =
-    Id::new("gpu-peermem-missing", "nvidia_peermem is not loaded: GPUDirect works by dma-buf only");
+const NO_PEERMEM: FindingId =
+    FindingId::new("gpu-peermem-missing", "nvidia_peermem is not loaded: GPUDirect works by dma-buf only");
 
-pub(super) const IDS: &[Id] = &[TRANSLATES, ACS, NO_PEERMEM];
+pub(super) const IDS: &[FindingId] = &[TRANSLATES, ACS, NO_PEERMEM];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let has_device = !facts.devices.is_empty();
     let words = || facts.kernel.command_line.get().into_iter().flat_map(|line| line.split_ascii_whitespace());
     let passes = words()

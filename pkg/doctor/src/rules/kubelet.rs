@@ -1,23 +1,23 @@
 //! The kubelet's sockets.
 
-use crate::{Facts, Finding, Id, facts::kubelet::State};
+use crate::{Finding, FindingId, NodeFacts, facts::kubelet::SocketState};
 
-const NONE: Id = Id::new("kubelet-missing", "No kubelet is on this node");
-const UNREACHABLE: Id =
-    Id::new("kubelet-unreachable", "A socket of the kubelet is not there, or nobody listens on it");
+const NONE: FindingId = FindingId::new("kubelet-missing", "No kubelet is on this node");
+const UNREACHABLE: FindingId =
+    FindingId::new("kubelet-unreachable", "A socket of the kubelet is not there, or nobody listens on it");
 
-pub(super) const IDS: &[Id] = &[NONE, UNREACHABLE];
+pub(super) const IDS: &[FindingId] = &[NONE, UNREACHABLE];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     if !facts.kubelet.is_there {
         let finding = NONE.info("/var/lib/kubelet", "no kubelet is on this node: its sockets were not tried");
         found.push(finding.because("/var/lib/kubelet is not there"));
     }
     for socket in &facts.kubelet.sockets {
         let why = match socket.state {
-            State::Listens | State::Unknown => continue,
-            State::Missing => "it is not there",
-            State::Dead => "nobody listens on it",
+            SocketState::Listens | SocketState::Unknown => continue,
+            SocketState::Missing => "it is not there",
+            SocketState::Dead => "nobody listens on it",
         };
         let finding = UNREACHABLE.warning(socket.path, format!("{why} ({})", socket.purpose));
         found.push(
@@ -31,15 +31,15 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::super::testing::with;
-    use crate::facts::kubelet::State;
+    use crate::facts::kubelet::SocketState;
 
     #[test]
     fn a_socket_on_which_nobody_listens_is_told_of() {
-        for state in [State::Missing, State::Dead] {
+        for state in [SocketState::Missing, SocketState::Dead] {
             let found = with(|facts| facts.kubelet.sockets[0].state = state);
             assert_eq!(found, ["kubelet-unreachable /socket"]);
         }
-        assert!(with(|facts| facts.kubelet.sockets[0].state = State::Unknown).is_empty());
+        assert!(with(|facts| facts.kubelet.sockets[0].state = SocketState::Unknown).is_empty());
     }
 
     #[test]

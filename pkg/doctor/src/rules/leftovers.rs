@@ -1,51 +1,53 @@
 //! What died without a DEL.
 
-use crate::{Facts, Finding, Id, Leftover};
+use crate::{Finding, FindingId, NodeFacts, StaleResource};
 
-const STALE: Id = Id::new("leftover-stale", "Something is held for a pod that is gone");
-const KEPT: Id =
-    Id::new("leftover-kept", "Something may be held for a pod that is gone; the clean-up leaves it alone");
+const STALE: FindingId = FindingId::new("leftover-stale", "Something is held for a pod that is gone");
+const KEPT: FindingId = FindingId::new(
+    "leftover-kept",
+    "Something may be held for a pod that is gone; the clean-up leaves it alone",
+);
 
-pub(super) const IDS: &[Id] = &[STALE, KEPT];
+pub(super) const IDS: &[FindingId] = &[STALE, KEPT];
 
 /// So many are listed of each kind.
-const LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let (stale, kept): (Vec<_>, Vec<_>) = facts.leftovers.iter().partition(|leftover| leftover.stale);
-    for leftover in stale.iter().take(LISTED) {
+    for leftover in stale.iter().take(MAX_LISTED) {
         let finding = STALE.warning(object(leftover), "it is held for a pod that is gone");
         found.push(finding.because(&leftover.evidence).because_all(owner(leftover)).fix("silkrail gc --yes"));
     }
-    if stale.len() > LISTED {
+    if stale.len() > MAX_LISTED {
         let finding = STALE.warning(
             "state directory",
-            format!("{} more are held for pods that are gone", stale.len() - LISTED),
+            format!("{} more are held for pods that are gone", stale.len() - MAX_LISTED),
         );
         found.push(finding.because("silkrail gc lists all of them").fix("silkrail gc --yes"));
     }
-    for leftover in kept.iter().take(LISTED) {
+    for leftover in kept.iter().take(MAX_LISTED) {
         let finding =
             KEPT.info(object(leftover), "it may be held for a pod that is gone; silkrail gc leaves it alone");
         found.push(finding.because(&leftover.evidence).because_all(owner(leftover)));
     }
 }
 
-fn object(leftover: &Leftover) -> String {
+fn object(leftover: &StaleResource) -> String {
     format!("{} {}", leftover.what, leftover.object)
 }
 
-fn owner(leftover: &Leftover) -> Option<String> {
+fn owner(leftover: &StaleResource) -> Option<String> {
     Some(format!("attachment: {}", leftover.attachment.as_ref()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{findings, with};
-    use crate::Leftover;
+    use crate::StaleResource;
 
-    fn leftover(stale: bool) -> Leftover {
-        Leftover { what: "VF".into(), object: "0000:af:00.1".into(), stale, ..Leftover::default() }
+    fn leftover(stale: bool) -> StaleResource {
+        StaleResource { what: "VF".into(), object: "0000:af:00.1".into(), stale, ..StaleResource::default() }
     }
 
     #[test]

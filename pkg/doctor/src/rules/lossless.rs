@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Facts, Finding, Id,
-    facts::{devices::Port, links::Link},
+    Finding, FindingId, NodeFacts,
+    facts::{devices::PortFacts, links::LinkFacts},
 };
 
-const NOT_READABLE: Id =
-    Id::new("lossless-not-readable", "PFC, ECN and DSCP of RoCE ports are not shown in sysfs by this driver");
-const ECN_OFF: Id = Id::new("ecn-off", "ECN is off on every priority of an active RoCE port");
-const DIFFERS: Id =
-    Id::new("lossless-differs", "ECN, trust or traffic class differ between RoCE ports of the node");
+const NOT_READABLE: FindingId = FindingId::new(
+    "lossless-not-readable",
+    "PFC, ECN and DSCP of RoCE ports are not shown in sysfs by this driver",
+);
+const ECN_OFF: FindingId = FindingId::new("ecn-off", "ECN is off on every priority of an active RoCE port");
+const DIFFERS: FindingId =
+    FindingId::new("lossless-differs", "ECN, trust or traffic class differ between RoCE ports of the node");
 
-pub(super) const IDS: &[Id] = &[NOT_READABLE, ECN_OFF, DIFFERS];
+pub(super) const IDS: &[FindingId] = &[NOT_READABLE, ECN_OFF, DIFFERS];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
-    let ports: Vec<(&Port, &Link)> = facts
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
+    let ports: Vec<(&PortFacts, &LinkFacts)> = facts
         .devices
         .iter()
         .filter(|device| !facts.is_vf(device))
@@ -52,7 +54,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
 }
 
 /// Rails of one fabric are alike.
-fn differs(ports: &[(&Port, &Link)]) -> Option<Finding> {
+fn differs(ports: &[(&PortFacts, &LinkFacts)]) -> Option<Finding> {
     let mut settings: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (port, link) in ports {
         let lossless = &link.lossless;
@@ -80,12 +82,12 @@ fn differs(ports: &[(&Port, &Link)]) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::with;
-    use crate::facts::links::Lossless;
+    use crate::facts::links::CongestionControl;
 
     #[test]
     fn what_the_driver_does_not_show_was_not_judged() {
         let found = with(|facts| {
-            facts.links.iter_mut().for_each(|link| link.lossless = Lossless::default());
+            facts.links.iter_mut().for_each(|link| link.lossless = CongestionControl::default());
             facts.devices.iter_mut().for_each(|device| device.ports[0].traffic_class = None);
         });
         assert_eq!(found, ["lossless-not-readable eth0, eth1"]);

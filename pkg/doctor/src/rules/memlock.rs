@@ -1,19 +1,19 @@
 //! How much memory programs may lock: RDMA locks what it registers.
 
-use crate::{Facts, Finding, Id};
+use crate::{Finding, FindingId, NodeFacts};
 
-const LIMITED: Id = Id::new(
+const LIMITED: FindingId = FindingId::new(
     "memlock-limited",
     "The container runtime's limit of locked memory is not unlimited: pods have it too",
 );
-const OWN: Id = Id::new(
+const OWN: FindingId = FindingId::new(
     "memlock-own",
     "No container runtime runs; the limit of locked memory of this process is not unlimited",
 );
 
-pub(super) const IDS: &[Id] = &[LIMITED, OWN];
+pub(super) const IDS: &[FindingId] = &[LIMITED, OWN];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for limit in &facts.limits {
         let Some(bytes) = limit.bytes else { continue };
         let (command, amount) = (&limit.command, amount(bytes));

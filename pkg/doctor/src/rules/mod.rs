@@ -24,50 +24,50 @@ mod testing;
 mod unexamined;
 mod vfs;
 
-use crate::{Facts, Finding, Id, Report};
+use crate::{DoctorReport, Finding, FindingId, NodeFacts};
 
 /// What a subject has: the kinds of its findings, and the rule that finds them.
-struct Subject {
-    ids: &'static [Id],
-    rule: fn(&Facts, &mut Vec<Finding>),
+struct RuleGroup {
+    ids: &'static [FindingId],
+    rule: fn(&NodeFacts, &mut Vec<Finding>),
 }
 
-const SUBJECTS: [Subject; 21] = [
-    Subject { ids: modules::IDS, rule: modules::examine },
-    Subject { ids: mode::IDS, rule: mode::examine },
-    Subject { ids: ports::IDS, rule: ports::examine },
-    Subject { ids: gids::IDS, rule: gids::examine },
-    Subject { ids: mtu::IDS, rule: mtu::examine },
-    Subject { ids: vfs::IDS, rule: vfs::examine },
-    Subject { ids: node_file::IDS, rule: node_file::examine },
-    Subject { ids: device_nodes::IDS, rule: device_nodes::examine },
-    Subject { ids: memlock::IDS, rule: memlock::examine },
-    Subject { ids: pcie::IDS, rule: pcie::examine },
-    Subject { ids: firmware::IDS, rule: firmware::examine },
-    Subject { ids: cni::IDS, rule: cni::examine },
-    Subject { ids: pools::IDS, rule: pools::examine },
-    Subject { ids: leftovers::IDS, rule: leftovers::examine },
-    Subject { ids: pod_map::IDS, rule: pod_map::examine },
-    Subject { ids: kubelet::IDS, rule: kubelet::examine },
-    Subject { ids: lossless::IDS, rule: lossless::examine },
-    Subject { ids: iommu::IDS, rule: iommu::examine },
-    Subject { ids: numa::IDS, rule: numa::examine },
-    Subject { ids: security::IDS, rule: security::examine },
-    Subject { ids: unexamined::IDS, rule: unexamined::examine },
+const SUBJECTS: [RuleGroup; 21] = [
+    RuleGroup { ids: modules::IDS, rule: modules::examine },
+    RuleGroup { ids: mode::IDS, rule: mode::examine },
+    RuleGroup { ids: ports::IDS, rule: ports::examine },
+    RuleGroup { ids: gids::IDS, rule: gids::examine },
+    RuleGroup { ids: mtu::IDS, rule: mtu::examine },
+    RuleGroup { ids: vfs::IDS, rule: vfs::examine },
+    RuleGroup { ids: node_file::IDS, rule: node_file::examine },
+    RuleGroup { ids: device_nodes::IDS, rule: device_nodes::examine },
+    RuleGroup { ids: memlock::IDS, rule: memlock::examine },
+    RuleGroup { ids: pcie::IDS, rule: pcie::examine },
+    RuleGroup { ids: firmware::IDS, rule: firmware::examine },
+    RuleGroup { ids: cni::IDS, rule: cni::examine },
+    RuleGroup { ids: pools::IDS, rule: pools::examine },
+    RuleGroup { ids: leftovers::IDS, rule: leftovers::examine },
+    RuleGroup { ids: pod_map::IDS, rule: pod_map::examine },
+    RuleGroup { ids: kubelet::IDS, rule: kubelet::examine },
+    RuleGroup { ids: lossless::IDS, rule: lossless::examine },
+    RuleGroup { ids: iommu::IDS, rule: iommu::examine },
+    RuleGroup { ids: numa::IDS, rule: numa::examine },
+    RuleGroup { ids: security::IDS, rule: security::examine },
+    RuleGroup { ids: unexamined::IDS, rule: unexamined::examine },
 ];
 
 /// Every kind of finding there is.
-pub fn ids() -> impl Iterator<Item = &'static Id> {
+pub fn ids() -> impl Iterator<Item = &'static FindingId> {
     SUBJECTS.iter().flat_map(|subject| subject.ids)
 }
 
 /// What the facts come to.
-pub fn examine(facts: &Facts) -> Report {
+pub fn examine(facts: &NodeFacts) -> DoctorReport {
     let mut findings = Vec::new();
     for subject in &SUBJECTS {
         (subject.rule)(facts, &mut findings);
     }
-    Report::of(findings)
+    DoctorReport::of(findings)
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn every_id_is_in_kebab_case_has_one_line_and_is_there_once() {
         let mut seen = BTreeSet::new();
-        for Id { name, line } in ids() {
+        for FindingId { name, line } in ids() {
             assert!(
                 name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
                 "{name}"
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn facts_of_which_nothing_is_known_are_never_well() {
-        let report = examine(&Facts::default());
+        let report = examine(&NodeFacts::default());
         assert!(report.counts.error > 0, "{report:?}");
     }
 }

@@ -5,35 +5,39 @@ use std::collections::BTreeMap;
 use modprobe::{IbCoreLocation, ModprobeOption};
 use rdma::NetnsMode;
 
-use crate::{Facts, Finding, Id};
+use crate::{Finding, FindingId, NodeFacts};
 
-const NOT_KEPT: Id =
-    Id::new("rdma-mode-not-kept", "The RDMA mode of now is not the one that the next boot will have");
-const COMPETING: Id = Id::new("rdma-mode-competing", "Files of modprobe set different RDMA modes");
-const DUPLICATE: Id =
-    Id::new("rdma-mode-duplicate", "The RDMA mode is set more than once, to the same value");
-const MALFORMED: Id =
-    Id::new("rdma-mode-malformed", "A file of modprobe sets netns_mode to what the kernel does not know");
-const COMMAND_LINE: Id = Id::new(
+const NOT_KEPT: FindingId =
+    FindingId::new("rdma-mode-not-kept", "The RDMA mode of now is not the one that the next boot will have");
+const COMPETING: FindingId =
+    FindingId::new("rdma-mode-competing", "Files of modprobe set different RDMA modes");
+const DUPLICATE: FindingId =
+    FindingId::new("rdma-mode-duplicate", "The RDMA mode is set more than once, to the same value");
+const MALFORMED: FindingId = FindingId::new(
+    "rdma-mode-malformed",
+    "A file of modprobe sets netns_mode to what the kernel does not know",
+);
+const COMMAND_LINE: FindingId = FindingId::new(
     "rdma-mode-command-line",
     "The kernel's command line sets another RDMA mode than modprobe's files",
 );
-const BUILT_IN: Id = Id::new(
+const BUILT_IN: FindingId = FindingId::new(
     "rdma-mode-built-in",
     "modprobe's files set the RDMA mode, and ib_core is built in: they have no say",
 );
-const INITRAMFS: Id =
-    Id::new("rdma-mode-initramfs", "The initramfs is older than the file that sets the RDMA mode");
-const CANNOT_MOVE: Id =
-    Id::new("exclusive-cannot-move", "In exclusive mode, a device's driver cannot give it to a pod");
-const TOO_OLD: Id = Id::new("kernel-too-old", "The kernel knows no RDMA modes: Linux 5.3 or newer is needed");
+const INITRAMFS: FindingId =
+    FindingId::new("rdma-mode-initramfs", "The initramfs is older than the file that sets the RDMA mode");
+const CANNOT_MOVE: FindingId =
+    FindingId::new("exclusive-cannot-move", "In exclusive mode, a device's driver cannot give it to a pod");
+const TOO_OLD: FindingId =
+    FindingId::new("kernel-too-old", "The kernel knows no RDMA modes: Linux 5.3 or newer is needed");
 
-pub(super) const IDS: &[Id] =
+pub(super) const IDS: &[FindingId] =
     &[NOT_KEPT, COMPETING, DUPLICATE, MALFORMED, COMMAND_LINE, BUILT_IN, INITRAMFS, CANNOT_MOVE, TOO_OLD];
 
 /// Drivers that do not let go of a device's users, so the kernel does not move their devices: RDMA drivers, and those of
 /// the cards below them.
-const CANNOT: [&str; 17] = [
+const NON_MOVABLE_DRIVERS: [&str; 17] = [
     "rxe",
     "siw",
     "efa",
@@ -53,7 +57,7 @@ const CANNOT: [&str; 17] = [
     "ib_mthca",
 ];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     if let Some(why) = &facts.mode.too_old {
         let fix = "boot a newer kernel, or install the vendor's RDMA stack";
         found.push(TOO_OLD.error("kernel", "this kernel knows no RDMA modes").because(why).fix(fix));
@@ -65,7 +69,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     found.extend(cannot_move(facts));
 }
 
-fn not_kept(facts: &Facts) -> Option<Finding> {
+fn not_kept(facts: &NodeFacts) -> Option<Finding> {
     let (now, next) = (facts.mode.now?, facts.mode.next.as_ref()?);
     if now == next.mode {
         return None;
@@ -91,7 +95,7 @@ fn not_kept(facts: &Facts) -> Option<Finding> {
 }
 
 /// What the files say of each other, and the command line of them.
-fn settings(facts: &Facts) -> Vec<Finding> {
+fn settings(facts: &NodeFacts) -> Vec<Finding> {
     let mode = &facts.mode;
     let mut found = Vec::new();
     for ModprobeOption { path, .. } in mode.settings.iter().filter(|setting| setting.mode.is_none()) {
@@ -142,7 +146,7 @@ fn only_file(said: &[(String, NetnsMode)]) -> bool {
     files.len() == 1
 }
 
-fn built_in(facts: &Facts) -> Option<Finding> {
+fn built_in(facts: &NodeFacts) -> Option<Finding> {
     let last =
         facts.mode.settings.last().filter(|_| facts.kernel.ib_core == Some(IbCoreLocation::BuiltIn))?;
     let finding =
@@ -154,7 +158,7 @@ fn built_in(facts: &Facts) -> Option<Finding> {
     )
 }
 
-fn initramfs(facts: &Facts) -> Option<Finding> {
+fn initramfs(facts: &NodeFacts) -> Option<Finding> {
     let (image, written) = (facts.mode.initramfs.as_ref()?, facts.mode.written?);
     if image.made? >= written {
         return None;
@@ -171,13 +175,13 @@ fn initramfs(facts: &Facts) -> Option<Finding> {
     )
 }
 
-fn cannot_move(facts: &Facts) -> Vec<Finding> {
+fn cannot_move(facts: &NodeFacts) -> Vec<Finding> {
     let next = facts.mode.next.as_ref().is_some_and(|next| next.mode == NetnsMode::Exclusive);
     if facts.mode.now != Some(NetnsMode::Exclusive) && !next {
         return Vec::new();
     }
     let cannot = facts.devices.iter().filter_map(|device| {
-        let driver = device.driver.as_deref().filter(|driver| CANNOT.contains(driver))?;
+        let driver = device.driver.as_deref().filter(|driver| NON_MOVABLE_DRIVERS.contains(driver))?;
         let finding = CANNOT_MOVE.error(
             &device.name,
             format!("the node is (or will be) in exclusive mode, and {driver} cannot move a device into a pod"),
@@ -195,9 +199,9 @@ mod tests {
     use rdma::NetnsMode::{self, Exclusive, Shared};
 
     use super::super::testing::{findings, with};
-    use crate::{Facts, facts::mode::Initramfs};
+    use crate::{NodeFacts, facts::mode::InitramfsFacts};
 
-    fn files(facts: &mut Facts, said: &[(&str, Option<NetnsMode>)]) {
+    fn files(facts: &mut NodeFacts, said: &[(&str, Option<NetnsMode>)]) {
         let settings = said.iter().map(|(path, mode)| ModprobeOption { path: (*path).into(), mode: *mode });
         facts.mode.settings = settings.collect();
         facts.mode.next = Some(NextBootMode::of(&facts.mode.settings, facts.mode.command_line));
@@ -258,8 +262,11 @@ mod tests {
             with(move |facts| {
                 files(facts, &[("/a.conf", Some(Shared))]);
                 facts.mode.written = Some(10);
-                facts.mode.initramfs =
-                    Some(Initramfs { image: "/boot/initrd".into(), command: "dracut -f", made: Some(made) });
+                facts.mode.initramfs = Some(InitramfsFacts {
+                    image: "/boot/initrd".into(),
+                    command: "dracut -f",
+                    made: Some(made),
+                });
             })
         };
         assert_eq!(made(9), ["rdma-mode-initramfs /boot/initrd"]);

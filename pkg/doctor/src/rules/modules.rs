@@ -1,21 +1,22 @@
 //! Modules and drivers: whether there is any RDMA at all.
 
-use crate::{Facts, Finding, Id, Known, Severity};
+use crate::{Finding, FindingId, Known, NodeFacts, Severity};
 
-const NO_CORE: Id =
-    Id::new("rdma-missing", "The kernel's RDMA core (ib_core) is not loaded: this node has no RDMA");
-const NO_DEVICE: Id = Id::new("rdma-no-device", "The RDMA core is loaded and no RDMA device is on the node");
-const NOT_LOADED: Id =
-    Id::new("rdma-module-missing", "A card's driver is loaded and the RDMA module for it is not");
-const NO_UVERBS: Id =
-    Id::new("uverbs-module-missing", "ib_uverbs is not loaded: no program can use an RDMA device");
-const MIXED: Id =
-    Id::new("rdma-stack-mixed", "RDMA modules come partly from the kernel and partly from a vendor");
-const STACK: Id = Id::new("rdma-stack-vendor", "The RDMA stack is a vendor's");
+const NO_CORE: FindingId =
+    FindingId::new("rdma-missing", "The kernel's RDMA core (ib_core) is not loaded: this node has no RDMA");
+const NO_DEVICE: FindingId =
+    FindingId::new("rdma-no-device", "The RDMA core is loaded and no RDMA device is on the node");
+const NOT_LOADED: FindingId =
+    FindingId::new("rdma-module-missing", "A card's driver is loaded and the RDMA module for it is not");
+const NO_UVERBS: FindingId =
+    FindingId::new("uverbs-module-missing", "ib_uverbs is not loaded: no program can use an RDMA device");
+const MIXED: FindingId =
+    FindingId::new("rdma-stack-mixed", "RDMA modules come partly from the kernel and partly from a vendor");
+const STACK: FindingId = FindingId::new("rdma-stack-vendor", "The RDMA stack is a vendor's");
 
-const UNKNOWN: Id = Id::new("rdma-unknown", "Whether this node has RDMA could not be seen");
+const UNKNOWN: FindingId = FindingId::new("rdma-unknown", "Whether this node has RDMA could not be seen");
 
-pub(super) const IDS: &[Id] = &[NO_CORE, UNKNOWN, NO_DEVICE, NOT_LOADED, NO_UVERBS, MIXED, STACK];
+pub(super) const IDS: &[FindingId] = &[NO_CORE, UNKNOWN, NO_DEVICE, NOT_LOADED, NO_UVERBS, MIXED, STACK];
 
 /// A card's driver, and the module that makes RDMA devices of its functions.
 const MODULES: [(&str, &str); 11] = [
@@ -32,7 +33,7 @@ const MODULES: [(&str, &str); 11] = [
     ("ionic", "ionic_rdma"),
 ];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     match facts.kernel.has_rdma {
         Known::Is(true) => {}
         Known::Is(false) | Known::Absent => found.push(no_core(facts)),
@@ -52,7 +53,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     found.extend(stack(facts));
 }
 
-fn no_core(facts: &Facts) -> Finding {
+fn no_core(facts: &NodeFacts) -> Finding {
     let cards = cards(facts);
     let fix = match cards.first() {
         Some((driver, module, _)) => format!("modprobe {module} (the card's driver {driver} is there)"),
@@ -72,7 +73,7 @@ fn no_core(facts: &Facts) -> Finding {
 }
 
 /// Cards whose driver has an RDMA module: driver, module, PCI address.
-fn cards(facts: &Facts) -> Vec<(&'static str, &'static str, &str)> {
+fn cards(facts: &NodeFacts) -> Vec<(&'static str, &'static str, &str)> {
     let card = |(driver, module)| {
         let with = facts.functions.iter().find(|function| function.driver.as_deref() == Some(driver))?;
         Some((driver, module, with.address.as_str()))
@@ -80,7 +81,7 @@ fn cards(facts: &Facts) -> Vec<(&'static str, &'static str, &str)> {
     MODULES.into_iter().filter_map(card).collect()
 }
 
-fn not_loaded(facts: &Facts, driver: &str, module: &str) -> Option<Finding> {
+fn not_loaded(facts: &NodeFacts, driver: &str, module: &str) -> Option<Finding> {
     let with: Vec<&str> = facts
         .functions
         .iter()
@@ -100,7 +101,7 @@ fn not_loaded(facts: &Facts, driver: &str, module: &str) -> Option<Finding> {
     )))
 }
 
-fn no_device(facts: &Facts) -> Option<Finding> {
+fn no_device(facts: &NodeFacts) -> Option<Finding> {
     let elsewhere = facts.functions.iter().any(|function| !function.uverbs.is_empty());
     if !facts.devices.is_empty() || elsewhere {
         return None;
@@ -115,7 +116,7 @@ fn no_device(facts: &Facts) -> Option<Finding> {
     Some(none.fix(fix))
 }
 
-fn no_uverbs(facts: &Facts) -> Option<Finding> {
+fn no_uverbs(facts: &NodeFacts) -> Option<Finding> {
     if facts.kernel.has_module("ib_uverbs")? || !facts.nodes.uverbs.is_empty() {
         return None;
     }
@@ -126,7 +127,7 @@ fn no_uverbs(facts: &Facts) -> Option<Finding> {
 }
 
 /// Modules of one stack must be of one origin: their symbols and structures differ.
-fn stack(facts: &Facts) -> Option<Finding> {
+fn stack(facts: &NodeFacts) -> Option<Finding> {
     let modules = facts.kernel.modules.get()?;
     // Not irdma and bnxt_re: their vendors make them for the kernel's core too.
     let rdma = ["ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "mlx5_ib", "mlx5_core"];

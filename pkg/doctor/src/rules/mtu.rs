@@ -5,15 +5,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Facts, Finding, Id, facts::functions::Function};
+use crate::{Finding, FindingId, NodeFacts, facts::functions::FunctionFacts};
 
-const TOO_SMALL: Id = Id::new("mtu-too-small", "The MTU of a RoCE link leaves less than 1024 bytes for RDMA");
-const SMALL: Id = Id::new("mtu-below-4096", "The MTU of a RoCE link leaves less than 4096 bytes for RDMA");
-const DIFFERS: Id = Id::new("mtu-differs", "Links of like PFs have different MTUs");
-const VF_ABOVE_PF: Id =
-    Id::new("mtu-vf-above-pf", "A VF's MTU is above its PF's: its large packets may be dropped");
+const TOO_SMALL: FindingId =
+    FindingId::new("mtu-too-small", "The MTU of a RoCE link leaves less than 1024 bytes for RDMA");
+const SMALL: FindingId =
+    FindingId::new("mtu-below-4096", "The MTU of a RoCE link leaves less than 4096 bytes for RDMA");
+const DIFFERS: FindingId = FindingId::new("mtu-differs", "Links of like PFs have different MTUs");
+const VF_ABOVE_PF: FindingId =
+    FindingId::new("mtu-vf-above-pf", "A VF's MTU is above its PF's: its large packets may be dropped");
 
-pub(super) const IDS: &[Id] = &[TOO_SMALL, SMALL, DIFFERS, VF_ABOVE_PF];
+pub(super) const IDS: &[FindingId] = &[TOO_SMALL, SMALL, DIFFERS, VF_ABOVE_PF];
 
 /// GRH or IP, UDP, BTH, and what else may be before the payload, and the ICRC.
 const HEADERS: u32 = 96;
@@ -23,7 +25,7 @@ fn active_mtu(link: u32) -> Option<u32> {
     [4096, 2048, 1024, 512, 256].into_iter().find(|mtu| link.saturating_sub(HEADERS) >= *mtu)
 }
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let mut by_model: BTreeMap<&str, Vec<(&str, u32)>> = BTreeMap::new();
     for device in &facts.devices {
         for port in device.ports.iter().filter(|port| device.is_roce(port)) {
@@ -76,7 +78,7 @@ fn differs(links: Vec<(&str, u32)>) -> Option<Finding> {
 }
 
 /// The link of a function's port. Beside a PF's own there may be those that stand for its VFs (representors).
-fn link_of<'a>(facts: &'a Facts, function: &'a Function) -> Option<&'a String> {
+fn link_of<'a>(facts: &'a NodeFacts, function: &'a FunctionFacts) -> Option<&'a String> {
     let device = facts.devices.iter().find(|device| device.function.as_ref() == Some(&function.address));
     let of_port = device.and_then(|device| device.ports.first()?.link.as_ref());
     of_port.or(match function.links.as_slice() {
@@ -85,7 +87,7 @@ fn link_of<'a>(facts: &'a Facts, function: &'a Function) -> Option<&'a String> {
     })
 }
 
-fn vfs(facts: &Facts) -> Vec<Finding> {
+fn vfs(facts: &NodeFacts) -> Vec<Finding> {
     let mtu = |link: &String| facts.link(link).and_then(|link| link.mtu.get().copied());
     let above = facts.functions.iter().filter_map(|vf| {
         let pf = facts.function(vf.pf.as_deref()?)?;

@@ -1,17 +1,19 @@
 //! The node beside its file, `/etc/silkrail/node.yaml`.
 
-use crate::{Facts, Finding, Id};
+use crate::{Finding, FindingId, NodeFacts};
 
-const BROKEN: Id =
-    Id::new("node-file-broken", "The node file cannot be understood: silkrail apply does nothing");
-const NO_PF: Id = Id::new("node-file-no-pf", "The node file names a PF that the node does not have");
-const FEWER: Id = Id::new("vfs-fewer-than-configured", "A PF has fewer VFs than the node file asks for");
-const MODE: Id =
-    Id::new("rdma-mode-not-as-configured", "The RDMA mode is not the one that the node file asks for");
+const BROKEN: FindingId =
+    FindingId::new("node-file-broken", "The node file cannot be understood: silkrail apply does nothing");
+const NO_PF: FindingId =
+    FindingId::new("node-file-no-pf", "The node file names a PF that the node does not have");
+const FEWER: FindingId =
+    FindingId::new("vfs-fewer-than-configured", "A PF has fewer VFs than the node file asks for");
+const MODE: FindingId =
+    FindingId::new("rdma-mode-not-as-configured", "The RDMA mode is not the one that the node file asks for");
 
-pub(super) const IDS: &[Id] = &[BROKEN, NO_PF, FEWER, MODE];
+pub(super) const IDS: &[FindingId] = &[BROKEN, NO_PF, FEWER, MODE];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let Some(wanted) = &facts.wanted else { return };
     let file = &wanted.file;
     if let Some(problem) = &wanted.problem {
@@ -47,16 +49,19 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::super::testing::with;
-    use crate::{Wanted, WantedVfs};
+    use crate::{DesiredState, DesiredVfs};
 
-    fn wanted(wanted: Wanted) -> Vec<String> {
-        with(move |facts| facts.wanted = Some(Wanted { file: "/node.yaml".into(), ..wanted }))
+    fn wanted(wanted: DesiredState) -> Vec<String> {
+        with(move |facts| facts.wanted = Some(DesiredState { file: "/node.yaml".into(), ..wanted }))
     }
 
     #[test]
     fn a_pf_has_as_many_vfs_as_are_wanted() {
         let vfs = |count| {
-            wanted(Wanted { vfs: vec![WantedVfs { pf: "0000:af:00.0".into(), count }], ..Wanted::default() })
+            wanted(DesiredState {
+                vfs: vec![DesiredVfs { pf: "0000:af:00.0".into(), count }],
+                ..DesiredState::default()
+            })
         };
         assert_eq!(vfs(2), ["vfs-fewer-than-configured 0000:af:00.0"]);
         assert!(vfs(1).is_empty());
@@ -64,15 +69,16 @@ mod tests {
 
     #[test]
     fn a_file_is_understood_and_its_pfs_are_there() {
-        let broken = wanted(Wanted { problem: Some("pfs[0]".into()), ..Wanted::default() });
+        let broken = wanted(DesiredState { problem: Some("pfs[0]".into()), ..DesiredState::default() });
         assert_eq!(broken, ["node-file-broken /node.yaml"]);
-        let missing = wanted(Wanted { unmatched: vec!["{link: eth9}".into()], ..Wanted::default() });
+        let missing =
+            wanted(DesiredState { unmatched: vec!["{link: eth9}".into()], ..DesiredState::default() });
         assert_eq!(missing, ["node-file-no-pf /node.yaml"]);
     }
 
     #[test]
     fn the_mode_is_as_wanted() {
-        let mode = |mode| wanted(Wanted { mode: Some(mode), ..Wanted::default() });
+        let mode = |mode| wanted(DesiredState { mode: Some(mode), ..DesiredState::default() });
         assert_eq!(mode(rdma::NetnsMode::Exclusive), ["rdma-mode-not-as-configured rdma-mode"]);
         assert!(mode(rdma::NetnsMode::Shared).is_empty());
     }

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Facts, Finding, Id};
+use crate::{Finding, FindingId, NodeFacts};
 
-const UNKNOWN: Id =
-    Id::new("numa-unknown", "The platform does not say which NUMA node a card is attached to");
-const FAR: Id = Id::new("gpu-without-near-card", "A GPU's NUMA node has no card with RDMA, and others have");
+const UNKNOWN: FindingId =
+    FindingId::new("numa-unknown", "The platform does not say which NUMA node a card is attached to");
+const FAR: FindingId =
+    FindingId::new("gpu-without-near-card", "A GPU's NUMA node has no card with RDMA, and others have");
 
-pub(super) const IDS: &[Id] = &[UNKNOWN, FAR];
+pub(super) const IDS: &[FindingId] = &[UNKNOWN, FAR];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let cards =
         || facts.functions.iter().filter(|function| function.pf.is_none() && !function.rdma.is_empty());
     if facts.kernel.numa_nodes > 1 {

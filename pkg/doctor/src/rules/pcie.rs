@@ -1,16 +1,18 @@
 //! PCI Express: whether a card's slot lets it be as fast as it could.
 
-use crate::{Facts, Finding, Id, facts::functions::Function};
+use crate::{Finding, FindingId, NodeFacts, facts::functions::FunctionFacts};
 
-const SLOW: Id = Id::new("pcie-speed-reduced", "A card's PCIe link runs at less than its maximum speed");
-const NARROW: Id = Id::new("pcie-width-reduced", "A card's PCIe link has fewer lanes than it could have");
-const BELOW_PORT: Id =
-    Id::new("pcie-below-port", "A card's PCIe link is slower than the card's network port");
+const SLOW: FindingId =
+    FindingId::new("pcie-speed-reduced", "A card's PCIe link runs at less than its maximum speed");
+const NARROW: FindingId =
+    FindingId::new("pcie-width-reduced", "A card's PCIe link has fewer lanes than it could have");
+const BELOW_PORT: FindingId =
+    FindingId::new("pcie-below-port", "A card's PCIe link is slower than the card's network port");
 
-pub(super) const IDS: &[Id] = &[SLOW, NARROW, BELOW_PORT];
+pub(super) const IDS: &[FindingId] = &[SLOW, NARROW, BELOW_PORT];
 
 /// Of cards with RDMA. A VF has no link of its own.
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let pfs = facts.functions.iter().filter(|function| function.pf.is_none());
     for pf in pfs.filter(|pf| !pf.rdma.is_empty() || !pf.uverbs.is_empty()) {
         let link = &pf.pcie;
@@ -40,7 +42,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     }
 }
 
-fn below_port(facts: &Facts, pf: &Function) -> Option<Finding> {
+fn below_port(facts: &NodeFacts, pf: &FunctionFacts) -> Option<Finding> {
     let pcie = pf.pcie.gigabits()?;
     let device = facts.devices.iter().find(|device| device.function.as_deref() == Some(&pf.address))?;
     let port = device.ports.first()?;

@@ -2,22 +2,28 @@
 
 use podmap::{AttachMode, Entry};
 
-use crate::{Facts, Finding, Id};
+use crate::{Finding, FindingId, NodeFacts};
 
-const BROKEN: Id =
-    Id::new("podmap-broken", "An entry of the pod map cannot be understood: metrics leave its pod out");
-const AT_HOME: Id =
-    Id::new("podmap-device-at-home", "The pod map says that a device is in a pod, and it is on the node");
-const GONE: Id =
-    Id::new("podmap-device-gone", "The pod map says that a pod has a device that the node does not have");
-const UNMAPPED: Id = Id::new(
+const BROKEN: FindingId = FindingId::new(
+    "podmap-broken",
+    "An entry of the pod map cannot be understood: metrics leave its pod out",
+);
+const AT_HOME: FindingId = FindingId::new(
+    "podmap-device-at-home",
+    "The pod map says that a device is in a pod, and it is on the node",
+);
+const GONE: FindingId = FindingId::new(
+    "podmap-device-gone",
+    "The pod map says that a pod has a device that the node does not have",
+);
+const UNMAPPED: FindingId = FindingId::new(
     "device-elsewhere",
     "A VF's RDMA device is in another namespace, and the pod map does not say whose",
 );
 
-pub(super) const IDS: &[Id] = &[BROKEN, AT_HOME, GONE, UNMAPPED];
+pub(super) const IDS: &[FindingId] = &[BROKEN, AT_HOME, GONE, UNMAPPED];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for why in &facts.pod_map.broken {
         let path = why.split(": ").next().unwrap_or(why);
         let finding = BROKEN.warning(path, "it cannot be understood: metrics leave its pod out");
@@ -45,7 +51,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     }
 }
 
-fn judge(facts: &Facts, entry: &Entry) -> Option<Finding> {
+fn judge(facts: &NodeFacts, entry: &Entry) -> Option<Finding> {
     let pci = entry.rdma.pci?.to_string();
     let pod = entry
         .pod
@@ -85,9 +91,9 @@ mod tests {
     use podmap::{AttachMode, Entry};
 
     use super::super::testing::with;
-    use crate::Facts;
+    use crate::NodeFacts;
 
-    fn entry(facts: &mut Facts, pci: &str) {
+    fn entry(facts: &mut NodeFacts, pci: &str) {
         let attachment = Attachment { container_id: "c1".parse().unwrap(), ifname: "net1".parse().unwrap() };
         let mut entry = Entry::new("rdma", attachment);
         (entry.rdma.mode, entry.rdma.pci) = (AttachMode::Exclusive, Some(pci.parse().unwrap()));

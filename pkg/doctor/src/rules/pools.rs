@@ -1,26 +1,27 @@
 //! The node's pools of addresses.
 
-use crate::{Facts, Finding, Id};
+use crate::{Finding, FindingId, NodeFacts};
 
-const BROKEN: Id = Id::new(
+const BROKEN: FindingId = FindingId::new(
     "pools-broken",
     "A file of pools cannot be understood: pods of networks that name its pools do not start",
 );
-const CONTESTED: Id = Id::new("pools-twice", "Two pools have one name, and neither is used");
-const ANY_NODE: Id = Id::new(
+const CONTESTED: FindingId = FindingId::new("pools-twice", "Two pools have one name, and neither is used");
+const ANY_NODE: FindingId = FindingId::new(
     "pools-any-node",
     "A pool does not say which node it belongs to: each node that has it gives all its addresses",
 );
-const FULL: Id = Id::new("pools-full", "A pool has no free address on this node: pods that want one wait");
-const SHARED: Id = Id::new(
+const FULL: FindingId =
+    FindingId::new("pools-full", "A pool has no free address on this node: pods that want one wait");
+const SHARED: FindingId = FindingId::new(
     "pools-of-spiderpool",
     "A pool is an export of one that Spiderpool gives addresses of, and only those of that moment are left to it",
 );
-const IGNORED: Id = Id::new("pools-ignored", "A document in the directory of pools is no pool");
+const IGNORED: FindingId = FindingId::new("pools-ignored", "A document in the directory of pools is no pool");
 
-pub(super) const IDS: &[Id] = &[BROKEN, CONTESTED, FULL, ANY_NODE, SHARED, IGNORED];
+pub(super) const IDS: &[FindingId] = &[BROKEN, CONTESTED, FULL, ANY_NODE, SHARED, IGNORED];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for (path, why) in &facts.pools.broken {
         let finding = BROKEN.error(
             path,

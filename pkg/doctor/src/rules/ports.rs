@@ -3,21 +3,26 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Facts, Finding, Id, Severity,
-    facts::devices::{Device, Port},
+    Finding, FindingId, NodeFacts, Severity,
+    facts::devices::{DeviceFacts, PortFacts},
 };
 
-const LINK_DOWN: Id = Id::new("link-down", "The link of a PF with RDMA is administratively down");
-const NO_CARRIER: Id = Id::new("link-no-carrier", "The link of a PF with RDMA is up and has no carrier");
-const NOT_ACTIVE: Id = Id::new("port-not-active", "An RDMA port is not active, though its link is");
-const NO_MANAGER: Id = Id::new("ib-no-subnet-manager", "An InfiniBand port has a link and no subnet manager");
-const ZERO_GUID: Id =
-    Id::new("node-guid-zero", "A device's node GUID is zero: RDMA-CM does not work with it");
-const SAME_GUID: Id = Id::new("node-guid-duplicate", "Two devices of one driver have the same node GUID");
+const LINK_DOWN: FindingId =
+    FindingId::new("link-down", "The link of a PF with RDMA is administratively down");
+const NO_CARRIER: FindingId =
+    FindingId::new("link-no-carrier", "The link of a PF with RDMA is up and has no carrier");
+const NOT_ACTIVE: FindingId =
+    FindingId::new("port-not-active", "An RDMA port is not active, though its link is");
+const NO_MANAGER: FindingId =
+    FindingId::new("ib-no-subnet-manager", "An InfiniBand port has a link and no subnet manager");
+const ZERO_GUID: FindingId =
+    FindingId::new("node-guid-zero", "A device's node GUID is zero: RDMA-CM does not work with it");
+const SAME_GUID: FindingId =
+    FindingId::new("node-guid-duplicate", "Two devices of one driver have the same node GUID");
 
-pub(super) const IDS: &[Id] = &[LINK_DOWN, NO_CARRIER, NOT_ACTIVE, NO_MANAGER, ZERO_GUID, SAME_GUID];
+pub(super) const IDS: &[FindingId] = &[LINK_DOWN, NO_CARRIER, NOT_ACTIVE, NO_MANAGER, ZERO_GUID, SAME_GUID];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for device in &facts.devices {
         found.extend(device.ports.iter().filter_map(|port| judge(facts, device, port)));
         found.extend(zero_guid(device));
@@ -26,7 +31,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
 }
 
 /// The first thing that keeps a port from being active. A VF's link is down for as long as nobody has it.
-fn judge(facts: &Facts, device: &Device, port: &Port) -> Option<Finding> {
+fn judge(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts) -> Option<Finding> {
     if port.is_infiniband() {
         return infiniband(facts, device, port);
     }
@@ -77,7 +82,7 @@ fn judge(facts: &Facts, device: &Device, port: &Port) -> Option<Finding> {
     )
 }
 
-fn infiniband(facts: &Facts, device: &Device, port: &Port) -> Option<Finding> {
+fn infiniband(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts) -> Option<Finding> {
     let state = port.state.get().filter(|_| !port.is_active())?;
     let physical = port.physical.get().map_or("?", String::as_str);
     let evidence = format!("{}: {state}, {physical}", device.object(port));
@@ -102,7 +107,7 @@ fn infiniband(facts: &Facts, device: &Device, port: &Port) -> Option<Finding> {
     Some(finding.because(evidence).fix("check cable, transceiver and switch port"))
 }
 
-fn zero_guid(device: &Device) -> Option<Finding> {
+fn zero_guid(device: &DeviceFacts) -> Option<Finding> {
     let guid = device.node_guid.get()?;
     if !guid.bytes().all(|byte| matches!(byte, b'0' | b':')) {
         return None;
@@ -114,7 +119,7 @@ fn zero_guid(device: &Device) -> Option<Finding> {
     ))
 }
 
-fn same_guids(facts: &Facts) -> Vec<Finding> {
+fn same_guids(facts: &NodeFacts) -> Vec<Finding> {
     let mut by_guid: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for device in &facts.devices {
         if let (Some(guid), Some(driver)) = (device.node_guid.get(), device.driver.as_deref())
@@ -136,9 +141,9 @@ fn same_guids(facts: &Facts) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{findings, with};
-    use crate::{Facts, Known, Severity};
+    use crate::{Known, NodeFacts, Severity};
 
-    fn set(facts: &mut Facts, state: &str, physical: &str) {
+    fn set(facts: &mut NodeFacts, state: &str, physical: &str) {
         let port = &mut facts.devices[1].ports[0];
         (port.state, port.physical) = (Known::Is(state.into()), Known::Is(physical.into()));
         port.gids = None;

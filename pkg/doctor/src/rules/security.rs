@@ -1,17 +1,19 @@
 //! What the kernel forbids: lockdown, SELinux.
 
-use crate::{Facts, Finding, Id, Known};
+use crate::{Finding, FindingId, Known, NodeFacts};
 
-const LOCKDOWN: Id = Id::new(
+const LOCKDOWN: FindingId = FindingId::new(
     "kernel-lockdown",
     "The kernel is locked down (secure boot): firmware settings cannot be changed",
 );
-const SELINUX: Id =
-    Id::new("selinux-enforcing", "SELinux is enforcing: pods need labels and a policy for RDMA devices");
+const SELINUX: FindingId = FindingId::new(
+    "selinux-enforcing",
+    "SELinux is enforcing: pods need labels and a policy for RDMA devices",
+);
 
-pub(super) const IDS: &[Id] = &[LOCKDOWN, SELINUX];
+pub(super) const IDS: &[FindingId] = &[LOCKDOWN, SELINUX];
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let lockdown = facts.kernel.lockdown.get().and_then(|text| text.split(['[', ']']).nth(1));
     if let Some(level) = lockdown.filter(|level| *level != "none") {
         let finding = LOCKDOWN.info(

@@ -3,46 +3,46 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Facts, Finding, Known,
+    Finding, Known, NodeFacts,
     facts::{
-        Look,
-        cni::{Cni, File, Kind},
-        devices::{Device, Gid, Port},
-        functions::{Function, Pcie},
-        kernel::Kernel,
-        kubelet::{Kubelet, Socket, State},
-        limits::Limit,
-        links::{Link, Lossless},
-        mode::Mode,
-        nodes::{self, Node, Nodes},
+        ExaminationScope,
+        cni::{CniFacts, PluginFile, PluginFileKind},
+        devices::{DeviceFacts, GidFacts, PortFacts},
+        functions::{FunctionFacts, PcieLink},
+        kernel::KernelFacts,
+        kubelet::{KubeletFacts, KubeletSocket, SocketState},
+        limits::MemlockLimit,
+        links::{CongestionControl, LinkFacts},
+        mode::ModeFacts,
+        nodes::{self, DeviceNode, DeviceNodes},
     },
 };
 
 /// Two PFs with a VF each, RoCE, in shared mode.
-pub(super) fn healthy() -> Facts {
-    let socket = Socket { path: "/socket", purpose: "a test", state: State::Listens };
-    Facts {
-        look: Look { superuser: true, this_machine: true, nodes_netns: Some(true) },
+pub(super) fn healthy() -> NodeFacts {
+    let socket = KubeletSocket { path: "/socket", purpose: "a test", state: SocketState::Listens };
+    NodeFacts {
+        look: ExaminationScope { superuser: true, this_machine: true, nodes_netns: Some(true) },
         kernel: kernel(),
-        mode: Mode {
+        mode: ModeFacts {
             now: Some(rdma::NetnsMode::Shared),
             next: Some(modprobe::NextBootMode::of(&[], None)),
-            ..Mode::default()
+            ..ModeFacts::default()
         },
         functions: vec![pf(0), pf(1), vf(0), vf(1)],
         devices: vec![device(0, "0000:af:00.0"), device(1, "0000:b0:00.0"), device(2, "0000:af:00.1")],
-        links: vec![link("eth0"), link("eth1"), Link { up: Known::Is(false), ..link("eth2") }],
-        nodes: Nodes { uverbs: vec![node("uverbs0", "231:192")], rdma_cm: node("rdma_cm", "10:122") },
-        limits: vec![Limit { pid: Some(7), command: "containerd".into(), bytes: None }],
-        cni: Cni { dir: "/opt/cni/bin".into(), files: Known::Is(vec![ours("macvlan"), ours("sriov")]) },
-        kubelet: Kubelet { is_there: true, sockets: vec![socket] },
-        ..Facts::default()
+        links: vec![link("eth0"), link("eth1"), LinkFacts { up: Known::Is(false), ..link("eth2") }],
+        nodes: DeviceNodes { uverbs: vec![node("uverbs0", "231:192")], rdma_cm: node("rdma_cm", "10:122") },
+        limits: vec![MemlockLimit { pid: Some(7), command: "containerd".into(), bytes: None }],
+        cni: CniFacts { dir: "/opt/cni/bin".into(), files: Known::Is(vec![ours("macvlan"), ours("sriov")]) },
+        kubelet: KubeletFacts { is_there: true, sockets: vec![socket] },
+        ..NodeFacts::default()
     }
 }
 
-fn kernel() -> Kernel {
+fn kernel() -> KernelFacts {
     let modules = ["ib_core", "mlx5_core", "mlx5_ib", "ib_uverbs", "rdma_ucm"];
-    Kernel {
+    KernelFacts {
         release: Known::Is("6.12.0".into()),
         command_line: Known::Is("quiet".into()),
         modules: Known::Is(modules.map(|name| (name.to_owned(), String::new())).into()),
@@ -50,16 +50,16 @@ fn kernel() -> Kernel {
         ib_core: Some(modprobe::IbCoreLocation::Module),
         has_rdma: Known::Is(true),
         numa_nodes: 1,
-        ..Kernel::default()
+        ..KernelFacts::default()
     }
 }
 
-fn pf(number: u32) -> Function {
+fn pf(number: u32) -> FunctionFacts {
     let (address, vf) = (
         ["0000:af:00.0", "0000:b0:00.0"][number as usize],
         ["0000:af:00.1", "0000:b0:00.1"][number as usize],
     );
-    Function {
+    FunctionFacts {
         address: address.into(),
         vendor: "0x15b3".into(),
         model: "0x15b3:0x101b:0x15b3:0x0007".into(),
@@ -72,14 +72,14 @@ fn pf(number: u32) -> Function {
         rdma: vec![format!("mlx5_{number}")],
         uverbs: vec![format!("uverbs{number}")],
         numa_node: Some(0),
-        pcie: Pcie { speed: Some(16.0), max_speed: Some(16.0), width: Some(16), max_width: Some(16) },
-        ..Function::default()
+        pcie: PcieLink { speed: Some(16.0), max_speed: Some(16.0), width: Some(16), max_width: Some(16) },
+        ..FunctionFacts::default()
     }
 }
 
-fn vf(number: u32) -> Function {
+fn vf(number: u32) -> FunctionFacts {
     let pf = pf(number);
-    Function {
+    FunctionFacts {
         address: pf.vfs[0].clone(),
         pf: Some(pf.address),
         vfs: Vec::new(),
@@ -89,21 +89,21 @@ fn vf(number: u32) -> Function {
         links: vec![format!("eth{}", number + 2)],
         rdma: vec![format!("mlx5_{}", number + 2)],
         uverbs: vec![format!("uverbs{}", number + 2)],
-        pcie: Pcie::default(),
+        pcie: PcieLink::default(),
         ..pf
     }
 }
 
-fn device(number: u32, function: &str) -> Device {
+fn device(number: u32, function: &str) -> DeviceFacts {
     let is_vf = number > 1;
     let link = format!("eth{number}");
-    let gid = |index, kind| Gid {
+    let gid = |index, kind| GidFacts {
         index,
         gid: "::ffff:172.81.0.1".parse().unwrap(),
         kind,
         link: Some(link.clone()),
     };
-    Device {
+    DeviceFacts {
         name: format!("mlx5_{number}"),
         driver: Some("mlx5".into()),
         function: Some(function.into()),
@@ -111,7 +111,7 @@ fn device(number: u32, function: &str) -> Device {
         node_guid: Known::Is(format!("0c42:a103:0065:123{number}")),
         firmware: Known::Is("16.35.4506".into()),
         board: Known::Is("MT_0000000223".into()),
-        ports: vec![Port {
+        ports: vec![PortFacts {
             number: 1,
             state: Known::Is(if is_vf { "DOWN" } else { "ACTIVE" }.into()),
             physical: Known::Is(if is_vf { "Disabled" } else { "LinkUp" }.into()),
@@ -126,43 +126,47 @@ fn device(number: u32, function: &str) -> Device {
     }
 }
 
-fn link(name: &str) -> Link {
-    Link {
+fn link(name: &str) -> LinkFacts {
+    LinkFacts {
         name: name.into(),
         mtu: Known::Is(4200),
         up: Known::Is(true),
         carrier: Known::Is(1),
         speed: Known::Is(100_000),
         addresses: Some(vec!["172.81.0.1/16".parse().unwrap()]),
-        lossless: Lossless {
+        lossless: CongestionControl {
             ecn_receiver: Some(vec![3]),
             ecn_sender: Some(vec![3]),
             trust: Some("dscp".into()),
         },
-        ..Link::default()
+        ..LinkFacts::default()
     }
 }
 
-pub(super) fn node(name: &str, number: &str) -> Node {
-    let file = nodes::File { is_device: true, number: number.into(), permissions: 0o666 };
-    Node { path: format!("/dev/infiniband/{name}"), file: Known::Is(file), number: Known::Is(number.into()) }
+pub(super) fn node(name: &str, number: &str) -> DeviceNode {
+    let file = nodes::DeviceNodeFile { is_device: true, number: number.into(), permissions: 0o666 };
+    DeviceNode {
+        path: format!("/dev/infiniband/{name}"),
+        file: Known::Is(file),
+        number: Known::Is(number.into()),
+    }
 }
 
-pub(super) fn ours(name: &str) -> File {
-    File {
+pub(super) fn ours(name: &str) -> PluginFile {
+    PluginFile {
         name: name.into(),
-        kind: Kind::Ours { version: env!("CARGO_PKG_VERSION").into(), content: 1 },
+        kind: PluginFileKind::Ours { version: env!("CARGO_PKG_VERSION").into(), content: 1 },
         executable: true,
     }
 }
 
 /// What a healthy node comes to with one thing changed, as `id object`.
-pub(super) fn with(change: impl FnOnce(&mut Facts)) -> Vec<String> {
+pub(super) fn with(change: impl FnOnce(&mut NodeFacts)) -> Vec<String> {
     findings(change).iter().map(|finding| format!("{} {}", finding.id, finding.object)).collect()
 }
 
 /// The findings themselves; each says what to do, unless it is only good to know.
-pub(super) fn findings(change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
+pub(super) fn findings(change: impl FnOnce(&mut NodeFacts)) -> Vec<Finding> {
     let mut facts = healthy();
     change(&mut facts);
     let findings = super::examine(&facts).findings;
@@ -173,7 +177,7 @@ pub(super) fn findings(change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
     findings
 }
 
-pub(super) fn modules(facts: &mut Facts) -> &mut BTreeMap<String, String> {
+pub(super) fn modules(facts: &mut NodeFacts) -> &mut BTreeMap<String, String> {
     match &mut facts.kernel.modules {
         Known::Is(modules) => modules,
         _ => panic!("a healthy node's modules are known"),

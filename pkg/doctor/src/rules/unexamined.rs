@@ -1,20 +1,22 @@
 //! What could not be looked at: no finding about it does not mean that it is well.
 
-use crate::{Facts, Finding, Id};
+use crate::{Finding, FindingId, NodeFacts};
 
-const UNEXAMINED: Id = Id::new("not-examined", "Something could not be looked at: it may or may not be well");
-const ELSEWHERE: Id = Id::new(
+const UNEXAMINED: FindingId =
+    FindingId::new("not-examined", "Something could not be looked at: it may or may not be well");
+const ELSEWHERE: FindingId = FindingId::new(
     "not-the-nodes-namespace",
     "This process is not in the node's network namespace: it does not see the node's devices",
 );
-const NOT_ROOT: Id = Id::new("not-root", "This process is not root's: it does not see everything");
+const NOT_ROOT: FindingId =
+    FindingId::new("not-root", "This process is not root's: it does not see everything");
 
-pub(super) const IDS: &[Id] = &[UNEXAMINED, ELSEWHERE, NOT_ROOT];
+pub(super) const IDS: &[FindingId] = &[UNEXAMINED, ELSEWHERE, NOT_ROOT];
 
 /// So many are listed.
-const LISTED: usize = 30;
+const MAX_LISTED: usize = 30;
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     if facts.look.nodes_netns == Some(false) {
         let finding = ELSEWHERE.warning(
             "network namespace",
@@ -33,11 +35,11 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
                 .fix("run it as root"),
         );
     }
-    for gap in facts.unexamined.iter().take(LISTED) {
+    for gap in facts.unexamined.iter().take(MAX_LISTED) {
         found.push(UNEXAMINED.info(&gap.what, "it could not be looked at").because(&gap.why));
     }
-    if facts.unexamined.len() > LISTED {
-        let more = format!("{} more could not be looked at", facts.unexamined.len() - LISTED);
+    if facts.unexamined.len() > MAX_LISTED {
+        let more = format!("{} more could not be looked at", facts.unexamined.len() - MAX_LISTED);
         found.push(UNEXAMINED.info("others", more));
     }
 }

@@ -1,20 +1,23 @@
 //! PFs and their VFs.
 
-use crate::{Facts, Finding, Id, Known, Severity, facts::functions::Function};
+use crate::{Finding, FindingId, Known, NodeFacts, Severity, facts::functions::FunctionFacts};
 
-const NO_DRIVER: Id = Id::new("vf-without-driver", "A VF is bound to no driver");
-const NO_RDMA: Id = Id::new("vf-without-rdma", "A VF has no RDMA device, though its PF has one");
-const LOST: Id = Id::new("vf-count-differs", "A PF shows another number of VFs than it was told to have");
-const AUTOPROBE: Id = Id::new("vf-autoprobe-off", "The kernel does not bind the VFs of a PF to their driver");
-const NOT_BOUND: Id =
-    Id::new("pf-without-driver", "A network card with RDMA of its vendor is bound to no driver");
+const NO_DRIVER: FindingId = FindingId::new("vf-without-driver", "A VF is bound to no driver");
+const NO_RDMA: FindingId =
+    FindingId::new("vf-without-rdma", "A VF has no RDMA device, though its PF has one");
+const LOST: FindingId =
+    FindingId::new("vf-count-differs", "A PF shows another number of VFs than it was told to have");
+const AUTOPROBE: FindingId =
+    FindingId::new("vf-autoprobe-off", "The kernel does not bind the VFs of a PF to their driver");
+const NOT_BOUND: FindingId =
+    FindingId::new("pf-without-driver", "A network card with RDMA of its vendor is bound to no driver");
 
-pub(super) const IDS: &[Id] = &[NO_DRIVER, NO_RDMA, LOST, AUTOPROBE, NOT_BOUND];
+pub(super) const IDS: &[FindingId] = &[NO_DRIVER, NO_RDMA, LOST, AUTOPROBE, NOT_BOUND];
 
 /// Mellanox: every card of theirs has RDMA.
 const MELLANOX: &str = "0x15b3";
 
-pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for function in &facts.functions {
         match function.pf.as_deref().and_then(|pf| facts.function(pf)) {
             Some(pf) => found.extend(vf(function, pf)),
@@ -23,7 +26,7 @@ pub(super) fn examine(facts: &Facts, found: &mut Vec<Finding>) {
     }
 }
 
-fn pf(pf: &Function) -> Vec<Finding> {
+fn pf(pf: &FunctionFacts) -> Vec<Finding> {
     let mut found = Vec::new();
     if pf.driver.is_none() && pf.vendor == MELLANOX {
         let finding = NOT_BOUND.error(&pf.address, "the card is bound to no driver");
@@ -53,7 +56,7 @@ fn pf(pf: &Function) -> Vec<Finding> {
     found
 }
 
-fn vf(vf: &Function, pf: &Function) -> Option<Finding> {
+fn vf(vf: &FunctionFacts, pf: &FunctionFacts) -> Option<Finding> {
     let Some(driver) = vf.driver.as_deref() else {
         let finding = NO_DRIVER.error(&vf.address, "the VF is bound to no driver: no pod can have it");
         let off =
@@ -90,7 +93,7 @@ fn vf(vf: &Function, pf: &Function) -> Option<Finding> {
 mod tests {
     use super::super::testing::with;
     use super::vf;
-    use crate::{Known, Severity, facts::functions::Function};
+    use crate::{Known, Severity, facts::functions::FunctionFacts};
 
     #[test]
     fn a_vf_wants_a_driver_and_an_rdma_device() {
@@ -112,9 +115,14 @@ mod tests {
             assert!(without(driver).is_empty(), "{driver}");
         }
         let severity = |driver: &str| {
-            let of_pf =
-                Function { driver: Some("ice".into()), rdma: vec!["irdma0".into()], ..Function::default() };
-            vf(&Function { driver: Some(driver.into()), ..Function::default() }, &of_pf).unwrap().severity
+            let of_pf = FunctionFacts {
+                driver: Some("ice".into()),
+                rdma: vec!["irdma0".into()],
+                ..FunctionFacts::default()
+            };
+            vf(&FunctionFacts { driver: Some(driver.into()), ..FunctionFacts::default() }, &of_pf)
+                .unwrap()
+                .severity
         };
         assert_eq!((severity("iavf"), severity("ice")), (Severity::Info, Severity::Error));
         let elsewhere = with(|facts| facts.functions[2].rdma.clear());

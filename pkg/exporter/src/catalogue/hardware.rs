@@ -1,20 +1,19 @@
 //! Hardware counters, of any driver.
 
 use super::{
+    CommonMetric::{self, Bytes, Congestion, Error, Packets},
     Direction::{Receive, Transmit},
-    Metric,
-    Role::{self, Bytes, Congestion, Error, Packets},
-    legal,
+    MetricDescriptor, legal,
 };
 
 /// What a hardware counter is. One that is not known is a counter.
-pub(super) fn metric(word: &str) -> Option<Metric> {
+pub(super) fn metric(word: &str) -> Option<MetricDescriptor> {
     let name = legal(word)?;
     let is_gauge = is_gauge(&name);
     let (role, rank) = role(&name).map_or((None, 0), |(role, rank)| (Some(role), rank));
     let help = help(&name).map_or_else(|| format!("Hardware counter {word} of the driver."), str::to_owned);
-    let counter = Metric::counter(&name, help);
-    Some(Metric {
+    let counter = MetricDescriptor::counter(&name, help);
+    Some(MetricDescriptor {
         family: if is_gauge { Some(format!("rdma_{name}")) } else { counter.family },
         pod_family: (!is_gauge).then(|| format!("rdma_pod_{name}_total")),
         is_gauge,
@@ -33,7 +32,7 @@ fn is_gauge(name: &str) -> bool {
 }
 
 /// The drivers' different words for the same thing.
-fn role(name: &str) -> Option<(Role, u8)> {
+fn role(name: &str) -> Option<(CommonMetric, u8)> {
     Some(match name {
         // The function's own bytes are better known from the standard counters (rank 0), if it has those.
         "rx_roce_only_bytes" | "ip4_in_octets" | "ip6_in_octets" | "rcvd_bytes" | "rx_bytes_cnt" => {

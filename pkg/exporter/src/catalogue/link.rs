@@ -1,18 +1,18 @@
 //! Statistics of a port's link: those of the hundreds that are about RDMA, or about what RDMA suffers from.
 
 use super::{
+    CommonMetric::{self, Bytes, Discards, Packets, PauseFrames, PauseMicroseconds},
     Direction::{self, Receive, Transmit},
-    Metric,
-    Role::{self, Bytes, Discards, Packets, PauseFrames, PauseMicroseconds},
+    MetricDescriptor,
 };
 
 /// What a statistic is; `None` if it is not shown.
-pub(super) fn metric(name: &str) -> Option<Metric> {
+pub(super) fn metric(name: &str) -> Option<MetricDescriptor> {
     vport(name).or_else(|| priority(name)).or_else(|| other(name))
 }
 
 /// `rx_vport_rdma_unicast_bytes`: RDMA traffic of the function. The other `vport` ones are not RDMA.
-fn vport(name: &str) -> Option<Metric> {
+fn vport(name: &str) -> Option<MetricDescriptor> {
     let (direction, rest) = direction(name)?;
     let (cast, unit) = rest.strip_prefix("vport_rdma_")?.split_once('_')?;
     let role = match (cast, unit) {
@@ -22,16 +22,16 @@ fn vport(name: &str) -> Option<Metric> {
     };
     let help = format!("RDMA {cast} {unit} of the function, {}.", past(direction));
     // The standard counters tell the same, and of more drivers.
-    Some(Metric { role: Some(role), rank: 3, ..Metric::counter(name, help) })
+    Some(MetricDescriptor { role: Some(role), rank: 3, ..MetricDescriptor::counter(name, help) })
 }
 
 /// `rx_prio3_pause` and its like: one for each priority.
-fn priority(name: &str) -> Option<Metric> {
+fn priority(name: &str) -> Option<MetricDescriptor> {
     let (direction, rest) = direction(name)?;
     let (priority, what) = rest.strip_prefix("prio")?.split_once('_')?;
     let number: u8 = priority.parse().ok().filter(|number| *number < 8)?;
     let way = if direction == Receive { "rx" } else { "tx" };
-    let (family, role, help): (_, Option<Role>, _) = match what {
+    let (family, role, help): (_, Option<CommonMetric>, _) = match what {
         "pause" => (format!("{way}_pause"), Some(PauseFrames(direction)), pause_help(direction)),
         "pause_duration" => (String::new(), Some(PauseMicroseconds(direction)), String::new()),
         "discards" => {
@@ -43,8 +43,8 @@ fn priority(name: &str) -> Option<Metric> {
         }
         _ => return None,
     };
-    let counter = Metric::counter(&family, help);
-    Some(Metric {
+    let counter = MetricDescriptor::counter(&family, help);
+    Some(MetricDescriptor {
         pod_family: role.filter(|_| !family.is_empty()).map(|_| format!("rdma_pod_{family}_total")),
         family: counter.family.filter(|_| !family.is_empty()),
         priority: Some(number.to_string()),
@@ -53,7 +53,7 @@ fn priority(name: &str) -> Option<Metric> {
     })
 }
 
-fn other(name: &str) -> Option<Metric> {
+fn other(name: &str) -> Option<MetricDescriptor> {
     let help = match name {
         "rx_discards_phy" => "Packets received and discarded by the physical port, for lack of buffers.",
         "tx_discards_phy" => "Packets discarded by the physical port instead of sent.",
@@ -76,9 +76,9 @@ fn other(name: &str) -> Option<Metric> {
         "outbound_pci_stalled_wr" => "Percent of the last second in which writes stalled on PCIe.",
         _ => return None,
     };
-    let counter = Metric::counter(name, help.to_owned());
+    let counter = MetricDescriptor::counter(name, help.to_owned());
     if matches!(name, "outbound_pci_stalled_rd" | "outbound_pci_stalled_wr") {
-        return Some(Metric { family: Some(format!("rdma_{name}")), is_gauge: true, ..counter });
+        return Some(MetricDescriptor { family: Some(format!("rdma_{name}")), is_gauge: true, ..counter });
     }
     Some(counter)
 }

@@ -1,27 +1,35 @@
 //! Counters that InfiniBand's performance management defines, whatever the driver.
 
 use super::{
+    CommonMetric::{Bytes, Error, Packets},
     Direction::{Receive, Transmit},
-    Metric,
-    Role::{Bytes, Error, Packets},
-    legal,
+    MetricDescriptor, legal,
 };
 
 /// The unit of `port_xmit_data` and `port_rcv_data`: four bytes, as the architecture has it, also for RoCE.
-const WORD: u64 = 4;
+const DATA_COUNTER_UNIT: u64 = 4;
 
 /// What a standard counter is.
-pub(super) fn metric(word: &str) -> Option<Metric> {
+pub(super) fn metric(word: &str) -> Option<MetricDescriptor> {
     let name = legal(word)?;
     let help = help(&name).map_or_else(|| format!("Standard counter {word} of the port."), str::to_owned);
-    let counter = Metric::counter(&name, help);
+    let counter = MetricDescriptor::counter(&name, help);
     Some(match name.as_str() {
         // Only as bytes: a name with a unit of its own would be misread.
-        "port_rcv_data" => Metric { family: None, role: Some(Bytes(Receive)), scale: WORD, ..counter },
-        "port_xmit_data" => Metric { family: None, role: Some(Bytes(Transmit)), scale: WORD, ..counter },
-        "port_rcv_packets" => Metric { family: None, role: Some(Packets(Receive)), ..counter },
-        "port_xmit_packets" => Metric { family: None, role: Some(Packets(Transmit)), ..counter },
-        "port_rcv_errors" | "port_xmit_discards" => Metric { role: Some(Error("discard")), ..counter },
+        "port_rcv_data" => {
+            MetricDescriptor { family: None, role: Some(Bytes(Receive)), scale: DATA_COUNTER_UNIT, ..counter }
+        }
+        "port_xmit_data" => MetricDescriptor {
+            family: None,
+            role: Some(Bytes(Transmit)),
+            scale: DATA_COUNTER_UNIT,
+            ..counter
+        },
+        "port_rcv_packets" => MetricDescriptor { family: None, role: Some(Packets(Receive)), ..counter },
+        "port_xmit_packets" => MetricDescriptor { family: None, role: Some(Packets(Transmit)), ..counter },
+        "port_rcv_errors" | "port_xmit_discards" => {
+            MetricDescriptor { role: Some(Error("discard")), ..counter }
+        }
         _ => counter,
     })
 }

@@ -11,7 +11,7 @@ use rdma::{
 };
 
 use super::*;
-use crate::{Counters, DeviceFilter, Facts, NoOwners, Objects, psn::Packets};
+use crate::{DeviceFilter, DeviceInfo, DeviceResources, NoWorkloadResolver, RawCounters, psn::PacketCounts};
 
 const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 const THREAD: u32 = 304;
@@ -33,11 +33,11 @@ fn name(root: &Path, is_there: bool) {
 }
 
 fn exporter(root: &Path) -> Exporter {
-    let settings = Settings {
+    let settings = ExporterOptions {
         node: "gpu-07".into(),
         root: root.to_owned(),
         state_dir: "/run/silkrail".into(),
-        collectors: Collectors::default().with(Collector::PidCounters),
+        collectors: CollectorSet::default().with(Collector::PidCounters),
         devices: DeviceFilter::default(),
         patience: Duration::from_secs(2),
         kept_files: 0,
@@ -45,7 +45,7 @@ fn exporter(root: &Path) -> Exporter {
         psn_interval: Duration::from_secs(1),
         psn_drivers: Vec::new(),
     };
-    Exporter::new(settings, Arc::new(NoOwners))
+    Exporter::new(settings, Arc::new(NoWorkloadResolver))
 }
 
 /// A device with a queue pair whose maker ended, in a context that the pod's thread made.
@@ -63,12 +63,12 @@ fn reading(counter_sets: Option<Vec<CounterSet>>) -> DeviceReading {
         receive_psn: None,
     };
     let domain = ProtectionDomain { number: 3, users: None, context: Some(2), owner: Maker::Unknown };
-    let objects = Objects {
+    let objects = DeviceResources {
         queue_pairs: vec![pair],
         protection_domains: vec![domain],
         contexts: vec![Context { number: 2, owner: Maker::Process(THREAD) }],
         counter_sets,
-        ..Objects::default()
+        ..DeviceResources::default()
     };
     let device = Device {
         index: 7,
@@ -86,9 +86,9 @@ fn reading(counter_sets: Option<Vec<CounterSet>>) -> DeviceReading {
         on_node: true,
         pod: None,
         device,
-        facts: Arc::new(Facts::default()),
+        facts: Arc::new(DeviceInfo::default()),
         ports: Vec::new(),
-        counters: Counters::default(),
+        counters: RawCounters::default(),
         traffic_class: None,
         resources: None,
         objects: Some(objects),
@@ -108,18 +108,18 @@ fn set(value: u64) -> CounterSet {
     }
 }
 
-fn sampled(sent: u64, is_connected: bool) -> psn::Harvest {
-    let pod = Arc::new(Pod { namespace: String::new(), name: UID.into(), uid: Some(UID.into()) });
-    let packets = ((pod.clone(), "mlx5_0".to_owned(), 1), Packets { sent, received: 0 });
-    psn::Harvest {
+fn sampled(sent: u64, is_connected: bool) -> psn::SamplerOutput {
+    let pod = Arc::new(PodInfo { namespace: String::new(), name: UID.into(), uid: Some(UID.into()) });
+    let packets = ((pod.clone(), "mlx5_0".to_owned(), 1), PacketCounts { sent, received: 0 });
+    psn::SamplerOutput {
         packets: if sent > 0 { [packets].into() } else { BTreeMap::new() },
         pods: if is_connected { [pod].into() } else { BTreeSet::new() },
-        ..psn::Harvest::default()
+        ..psn::SamplerOutput::default()
     }
 }
 
 impl Exporter {
-    fn attribute_to(&mut self, readings: Vec<DeviceReading>, sampled: psn::Harvest) {
+    fn attribute_to(&mut self, readings: Vec<DeviceReading>, sampled: psn::SamplerOutput) {
         let mut troubles = Vec::new();
         self.pods.read(&mut troubles);
         self.attribute(readings, sampled, &mut troubles);
@@ -140,12 +140,12 @@ fn a_set_whose_thread_ended_is_the_pod_s_of_its_queue_pairs() {
     node(root.path());
     name(root.path(), true);
     let mut exporter = exporter(root.path());
-    exporter.attribute_to(vec![reading(Some(Vec::new()))], psn::Harvest::default());
+    exporter.attribute_to(vec![reading(Some(Vec::new()))], psn::SamplerOutput::default());
     assert_eq!(exporter.first(Attribution::PidCounter), None);
-    exporter.attribute_to(vec![reading(Some(vec![set(5)]))], psn::Harvest::default());
+    exporter.attribute_to(vec![reading(Some(vec![set(5)]))], psn::SamplerOutput::default());
     assert_eq!(exporter.first(Attribution::PidCounter), Some(("train-0".into(), 5)));
-    exporter.attribute_to(vec![reading(None)], psn::Harvest::default());
-    exporter.attribute_to(vec![reading(Some(vec![set(6)]))], psn::Harvest::default());
+    exporter.attribute_to(vec![reading(None)], psn::SamplerOutput::default());
+    exporter.attribute_to(vec![reading(Some(vec![set(6)]))], psn::SamplerOutput::default());
     let told = exporter.first(Attribution::PidCounter);
     assert_eq!(told, Some(("train-0".into(), 6)), "what was not read once has not begun anew");
 }
@@ -177,7 +177,8 @@ fn traffic_is_no_pod_s_where_the_kernel_has_connections_itself() {
     let mut sole_user = |reading: &DeviceReading| {
         let mut troubles = Vec::new();
         exporter.pods.read(&mut troubles);
-        let mut whose = Whose::new(&exporter.processes, &exporter.pods, &mut exporter.memory, &mut troubles);
+        let mut whose =
+            HolderResolver::new(&exporter.processes, &exporter.pods, &mut exporter.memory, &mut troubles);
         let usage = whose.usage(reading).unwrap();
         usage.sole_user().map(|pod| pod.name.clone())
     };
@@ -198,7 +199,7 @@ fn a_device_that_was_found_in_two_places_is_told_of_once_where_it_was_read() {
     let read = DeviceReading { ports: vec![crate::PortReading::of(port())], ..reading(None) };
     let other = DeviceReading { device: Device { index: 8, ..read.device.clone() }, ..read.clone() };
     for both in [[gone.clone(), read.clone(), other.clone()], [read, gone, other]] {
-        let once = once(both.into());
+        let once = log_once(both.into());
         assert_eq!(
             once.iter().map(|one| (one.device.index, one.on_node)).collect::<Vec<_>>(),
             [(7, true), (8, true)]

@@ -1,13 +1,13 @@
 //! Pools of addresses: how full they are.
 
-use exposition::{Exposition, Labels};
+use exposition::{Exposition, LabelSet};
 
 use super::gauge;
-use crate::Report;
+use crate::NodeSnapshot;
 
-pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
+pub(super) fn write(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {
     for usage in &report.addresses {
-        let labels = || node.more().with("pool", usage.pool.as_str()).done();
+        let labels = || node.builder().with("pool", usage.pool.as_str()).build();
         let help = "Addresses that a pool of the node's IPAM plugin can give here.";
         gauge(families, "rdma_ipam_pool_addresses", help).add(labels(), usage.addresses);
         let help = "Addresses of a pool that are given to pods, or that dead pods left.";

@@ -1,13 +1,13 @@
 //! Devices: what they are, and how many objects they have.
 
-use exposition::{Exposition, Kind, Labels};
+use exposition::{Exposition, LabelSet, MetricType};
 use rdma::{NodeType, PortState};
 
 use super::labels::{DeviceLabels, RESOURCES};
 use crate::{DeviceReading, GidTable};
 
-pub(super) fn tell(families: &mut Exposition, devices: &[(&DeviceReading, &DeviceLabels)]) {
-    let mut gauge = |name, help| families.place(name, Kind::Gauge, help);
+pub(super) fn write(families: &mut Exposition, devices: &[(&DeviceReading, &DeviceLabels)]) {
+    let mut gauge = |name, help| families.family_id(name, MetricType::Gauge, help);
     let infos = gauge("rdma_device_info", "What a device is. Always 1.");
     let ups = gauge("rdma_device_up", "Whether any port of the device is active.");
     let classes = gauge(
@@ -39,11 +39,11 @@ pub(super) fn tell(families: &mut Exposition, devices: &[(&DeviceReading, &Devic
     }
 }
 
-fn info(reading: &DeviceReading, labels: &Labels) -> Labels {
+fn info(reading: &DeviceReading, labels: &LabelSet) -> LabelSet {
     let (device, facts) = (&reading.device, &reading.facts);
     let numa_node = facts.numa_node.map(|node| node.to_string());
     labels
-        .more()
+        .builder()
         .with_some("driver", facts.driver.as_deref())
         .with_some("fw_version", device.fw_version.as_deref())
         .with_some("board_id", facts.board_id.as_deref())
@@ -56,7 +56,7 @@ fn info(reading: &DeviceReading, labels: &Labels) -> Labels {
         .with_some("pf_netdev", facts.pf_link.as_deref())
         .with_some("node_type", device.node_type.map(node_type))
         .with_some("protocol", device.protocol.as_deref())
-        .done()
+        .build()
 }
 
 fn node_type(kind: NodeType) -> &'static str {

@@ -2,13 +2,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use exposition::{Exposition, Labels};
+use exposition::{Exposition, LabelSet};
 use rdma::NetnsMode;
 
 use super::{counter, gauge};
-use crate::Report;
+use crate::NodeSnapshot;
 
-pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
+pub(super) fn write(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {
     gauge(families, "rdma_exporter_build_info", "The exporter's version.")
         .add(node.and("version", env!("CARGO_PKG_VERSION")), true);
     gauge(
@@ -26,7 +26,7 @@ pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
     collectors(families, report, node);
 }
 
-fn collectors(families: &mut Exposition, report: &Report, node: &Labels) {
+fn collectors(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {
     for (collector, outcome) in &report.outcomes {
         let labels = node.and("collector", collector.name());
         gauge(
@@ -48,7 +48,7 @@ fn collectors(families: &mut Exposition, report: &Report, node: &Labels) {
     }
     for ((collector, reason), count) in &report.errors {
         let help = "Things that a collector could not read, by reason.";
-        let labels = node.more().with("collector", collector.name()).with("reason", reason.name()).done();
+        let labels = node.builder().with("collector", collector.name()).with("reason", reason.name()).build();
         counter(families, "rdma_scrape_errors_total", help).add(labels, *count);
     }
 }

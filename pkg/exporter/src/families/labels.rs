@@ -1,6 +1,6 @@
 //! The labels of a device's gauges, which do not change from one collection to the next.
 
-use exposition::{Labels, LabelsBuilder};
+use exposition::{LabelSet, LabelsBuilder};
 
 use super::with_pod;
 use crate::DeviceReading;
@@ -12,9 +12,9 @@ pub(super) const RESOURCES: [&str; 8] = ["qp", "cq", "mr", "pd", "ctx", "srq", "
 #[derive(Debug)]
 pub(super) struct DeviceLabels {
     /// The device's, and the pod's that has it to itself.
-    pub(super) device: Labels,
+    pub(super) device: LabelSet,
     /// With each kind of objects.
-    pub(super) resources: [Labels; RESOURCES.len()],
+    pub(super) resources: [LabelSet; RESOURCES.len()],
     /// Of its ports, in the reading's order.
     pub(super) ports: Vec<PortLabels>,
 }
@@ -24,17 +24,17 @@ pub(super) struct DeviceLabels {
 pub(super) struct PortLabels {
     number: u32,
     /// The port's, and the pod's that has the device to itself.
-    pub(super) port: Labels,
+    pub(super) port: LabelSet,
     /// With whether it is a VF's and where it is.
-    pub(super) state: Labels,
+    pub(super) state: LabelSet,
     /// With whether it is a VF's.
-    pub(super) speed: Labels,
+    pub(super) speed: LabelSet,
 }
 
 impl DeviceLabels {
     /// The labels of a device; those of the last time, if they are still the same.
-    pub(super) fn of(known: Option<Self>, reading: &DeviceReading, node: &Labels) -> Self {
-        let device = with_pod(of_device(reading, node), reading.pod.as_ref()).done();
+    pub(super) fn of(known: Option<Self>, reading: &DeviceReading, node: &LabelSet) -> Self {
+        let device = with_pod(for_device(reading, node), reading.pod.as_ref()).build();
         let ports = || reading.ports.iter().map(|port| port.port.port);
         let same =
             |known: &Self| known.device == device && known.ports.iter().map(|port| port.number).eq(ports());
@@ -47,14 +47,14 @@ impl DeviceLabels {
 }
 
 impl PortLabels {
-    fn of(number: u32, reading: &DeviceReading, node: &Labels) -> Self {
-        let port = of_device(reading, node).with_text("port", number);
-        let port = with_pod(port, reading.pod.as_ref()).done();
+    fn of(number: u32, reading: &DeviceReading, node: &LabelSet) -> Self {
+        let port = for_device(reading, node).with_text("port", number);
+        let port = with_pod(port, reading.pod.as_ref()).build();
         let speed = port.and("is_vf", if reading.facts.is_vf { "true" } else { "false" });
         Self { number, state: speed.and("netns", reading.netns()), speed, port }
     }
 }
 
-fn of_device(reading: &DeviceReading, node: &Labels) -> LabelsBuilder {
-    node.more().with("device", &reading.device.name)
+fn for_device(reading: &DeviceReading, node: &LabelSet) -> LabelsBuilder {
+    node.builder().with("device", &reading.device.name)
 }

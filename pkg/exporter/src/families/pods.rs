@@ -5,16 +5,16 @@ use std::{
     sync::Arc,
 };
 
-use exposition::{Exposition, Labels};
+use exposition::{Exposition, LabelSet};
 use podmap::{AttachMode, Entry};
 
 use super::{gauge, with_pod};
-use crate::{DeviceReading, Holder, Pod, Report, Share};
+use crate::{DeviceReading, NodeSnapshot, PodInfo, ResourceHolder, ResourceShare};
 
-pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
+pub(super) fn write(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {
     info(families, report, node);
     // Each once, whatever files there are: Prometheus refuses a scrape that says something twice.
-    let attachments: BTreeSet<Labels> =
+    let attachments: BTreeSet<LabelSet> =
         report.entries.iter().filter_map(|entry| attachment(entry, node)).collect();
     for labels in attachments {
         let help = "An RDMA device that a pod was given. Always 1.";
@@ -23,11 +23,11 @@ pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
     for device in &report.devices {
         gids(families, report, &device.reading, node);
         let labels = node.and("device", &device.reading.device.name);
-        let mut shares: BTreeMap<Labels, Share> = BTreeMap::new();
+        let mut shares: BTreeMap<LabelSet, ResourceShare> = BTreeMap::new();
         for (holder, share) in device.usage.iter().flat_map(|usage| &usage.shares) {
-            if let Holder::Pod(pod) = holder {
+            if let ResourceHolder::Pod(pod) = holder {
                 // A pod that ends may still have objects when the next of its name has some.
-                shares.entry(with_pod(labels.more(), Some(pod)).done()).or_default().add(share);
+                shares.entry(with_pod(labels.builder(), Some(pod)).build()).or_default().add(share);
             }
         }
         shares.iter().for_each(|(labels, share)| self::share(families, labels, share));
@@ -35,9 +35,9 @@ pub(super) fn tell(families: &mut Exposition, report: &Report, node: &Labels) {
     cgroups(families, report, node);
 }
 
-fn info(families: &mut Exposition, report: &Report, node: &Labels) {
+fn info(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {
     for (pod, owner) in &report.pods {
-        let mut labels = with_pod(node.more(), Some(pod)).with_some("pod_uid", pod.uid.as_deref());
+        let mut labels = with_pod(node.builder(), Some(pod)).with_some("pod_uid", pod.uid.as_deref());
         if let Some(owner) = owner {
             labels = labels
                 .with("owner_api_version", &owner.api_version)
@@ -46,11 +46,11 @@ fn info(families: &mut Exposition, report: &Report, node: &Labels) {
                 .with("owner_name", &owner.name);
         }
         let help = "A pod that has or had RDMA, and the workload it belongs to, if that is known. Always 1.";
-        gauge(families, "rdma_pod_info", help).add(labels.done(), true);
+        gauge(families, "rdma_pod_info", help).add(labels.build(), true);
     }
 }
 
-fn attachment(entry: &Entry, node: &Labels) -> Option<Labels> {
+fn attachment(entry: &Entry, node: &LabelSet) -> Option<LabelSet> {
     let pod = entry.pod.as_ref()?;
     let mode = match entry.rdma.mode {
         AttachMode::None => return None,
@@ -58,42 +58,43 @@ fn attachment(entry: &Entry, node: &Labels) -> Option<Labels> {
         AttachMode::Exclusive => "exclusive",
     };
     let pci = entry.rdma.pci.map(|pci| pci.to_string());
-    let labels = with_pod(node.more(), Some(&Arc::new(Pod::from(pod))))
+    let labels = with_pod(node.builder(), Some(&Arc::new(PodInfo::from(pod))))
         .with_some("device", entry.rdma.ibdev.as_deref())
         .with("mode", mode)
         .with("network", &entry.network.name)
         .with("interface", &entry.network.ifname)
         .with_some("pci_address", pci.as_deref());
-    Some(labels.done())
+    Some(labels.build())
 }
 
 /// Whose the entries of a GID table are, by the addresses that pods were given.
-fn gids(families: &mut Exposition, report: &Report, reading: &DeviceReading, node: &Labels) {
+fn gids(families: &mut Exposition, report: &NodeSnapshot, reading: &DeviceReading, node: &LabelSet) {
     for port in &reading.ports {
         let Some(table) = &port.gids else { continue };
-        let mut counts: BTreeMap<Arc<Pod>, u64> = BTreeMap::new();
+        let mut counts: BTreeMap<Arc<PodInfo>, u64> = BTreeMap::new();
         for entry in &table.entries {
             if let Some(pod) = report.gid_owner(reading, entry.gid) {
-                let name = Pod { uid: None, ..(*pod).clone() };
+                let name = PodInfo { uid: None, ..(*pod).clone() };
                 *counts.entry(Arc::new(name)).or_default() += 1;
             }
         }
         for (pod, count) in counts {
-            let labels = node.more().with("device", &reading.device.name).with_text("port", port.port.port);
+            let labels =
+                node.builder().with("device", &reading.device.name).with_text("port", port.port.port);
             gauge(families, "rdma_pod_gid_entries", "Entries of the port's GID table that are the pod's.")
-                .add(with_pod(labels, Some(&pod)).done(), count);
+                .add(with_pod(labels, Some(&pod)).build(), count);
         }
     }
 }
 
-fn share(families: &mut Exposition, labels: &Labels, share: &Share) {
+fn share(families: &mut Exposition, labels: &LabelSet, share: &ResourceShare) {
     for (resource, count) in &share.counts {
         gauge(families, "rdma_pod_resources", "Objects that the pod has on the device.")
             .add(labels.and("resource", resource), *count);
     }
     for ((kind, state), count) in &share.queue_pairs {
         gauge(families, "rdma_pod_queue_pairs", "Queue pairs that the pod has, by type and state.")
-            .add(labels.more().with("type", kind).with("state", state).done(), *count);
+            .add(labels.builder().with("type", kind).with("state", state).build(), *count);
     }
     if share.counts.contains_key("mr") {
         gauge(
@@ -105,10 +106,10 @@ fn share(families: &mut Exposition, labels: &Labels, share: &Share) {
     }
 }
 
-fn cgroups(families: &mut Exposition, report: &Report, node: &Labels) {
-    let mut found: BTreeMap<Labels, (u64, u64)> = BTreeMap::new();
+fn cgroups(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {
+    let mut found: BTreeMap<LabelSet, (u64, u64)> = BTreeMap::new();
     for cgroup in &report.cgroups {
-        let labels = with_pod(node.more().with("device", &cgroup.usage.device), Some(&cgroup.pod)).done();
+        let labels = with_pod(node.builder().with("device", &cgroup.usage.device), Some(&cgroup.pod)).build();
         let (handles, objects) = found.entry(labels).or_default();
         *handles += cgroup.usage.handles;
         *objects += cgroup.usage.objects;

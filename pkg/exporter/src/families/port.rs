@@ -1,6 +1,6 @@
 //! Ports: state, speed, GID table.
 
-use exposition::{Exposition, FamilyId, Kind, Labels};
+use exposition::{Exposition, FamilyId, LabelSet, MetricType};
 use rdma::PortState;
 
 use super::labels::{DeviceLabels, PortLabels};
@@ -10,7 +10,7 @@ use crate::{DeviceReading, PortReading};
 const BYTES_PER_MEGABIT: u64 = 1_000_000 / 8;
 
 /// Where the families are: looked up once for all ports.
-struct Places {
+struct PortFamilies {
     info: FamilyId,
     up: FamilyId,
     state: FamilyId,
@@ -21,8 +21,8 @@ struct Places {
     gid_capacity: FamilyId,
 }
 
-pub(super) fn tell(families: &mut Exposition, devices: &[(&DeviceReading, &DeviceLabels)]) {
-    let places = Places::of(families);
+pub(super) fn write(families: &mut Exposition, devices: &[(&DeviceReading, &DeviceLabels)]) {
+    let places = PortFamilies::of(families);
     for (reading, known) in devices {
         for (port, labels) in reading.ports.iter().zip(&known.ports) {
             families.add(places.info, info(reading, port, labels), true);
@@ -36,9 +36,9 @@ pub(super) fn tell(families: &mut Exposition, devices: &[(&DeviceReading, &Devic
     }
 }
 
-impl Places {
+impl PortFamilies {
     fn of(families: &mut Exposition) -> Self {
-        let mut gauge = |name, help| families.place(name, Kind::Gauge, help);
+        let mut gauge = |name, help| families.family_id(name, MetricType::Gauge, help);
         Self {
             info: gauge("rdma_port_info", "What a port is. Always 1."),
             up: gauge("rdma_port_up", "Whether the port is active."),
@@ -58,26 +58,26 @@ impl Places {
     }
 }
 
-fn info(reading: &DeviceReading, port: &PortReading, labels: &PortLabels) -> Labels {
+fn info(reading: &DeviceReading, port: &PortReading, labels: &PortLabels) -> LabelSet {
     labels
         .port
-        .more()
+        .builder()
         .with_some("netdev", port.port.link_name.as_deref())
         .with("link_layer", port.link_layer())
         .with("state", &port.state())
         .with("physical_state", &port.physical_state())
         .with("netns", reading.netns())
-        .done()
+        .build()
 }
 
-fn state(families: &mut Exposition, places: &Places, port: &PortReading, labels: &PortLabels) {
+fn state(families: &mut Exposition, places: &PortFamilies, port: &PortReading, labels: &PortLabels) {
     let labels = || labels.state.clone();
     families.add(places.up, labels(), port.port.state == PortState::Active);
     families.add(places.state, labels(), u64::from(u8::from(port.port.state)));
     families.add(places.physical_state, labels(), u64::from(u8::from(port.port.phys_state)));
 }
 
-fn speed(families: &mut Exposition, places: &Places, port: &PortReading, labels: &PortLabels) {
+fn speed(families: &mut Exposition, places: &PortFamilies, port: &PortReading, labels: &PortLabels) {
     let Some(speed) = port.speed.map(u64::from) else { return };
     families.add(places.speed, labels.speed.clone(), speed * BYTES_PER_MEGABIT);
     families.add(places.megabits, labels.port.clone(), speed);

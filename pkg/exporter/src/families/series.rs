@@ -2,37 +2,37 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use exposition::{Exposition, FamilyId, Kind, Labels};
+use exposition::{Exposition, FamilyId, LabelSet, MetricType};
 
 use super::labels::DeviceLabels;
 use crate::{
-    Pod,
-    catalogue::{Direction, Role},
-    layout::{Layout, Sum},
+    PodInfo,
+    catalogue::{CommonMetric, Direction},
+    layout::{CommonSum, CounterLayout},
     ledger::{AccountKey, PortKey},
-    sheet::Sheet,
+    sheet::CounterValues,
 };
 
 /// The series of one port, or of one pod on a port.
 #[derive(Debug)]
 pub(super) struct CounterSeries {
-    layout: Arc<Layout>,
+    layout: Arc<CounterLayout>,
     /// Of a pod: what better known accounts of it have.
-    better: Vec<Arc<Layout>>,
-    base: Labels,
+    better: Vec<Arc<CounterLayout>>,
+    base: LabelSet,
     series: Vec<Series>,
 }
 
 #[derive(Debug)]
 struct Series {
     family: FamilyId,
-    labels: Labels,
-    value: Of,
+    labels: LabelSet,
+    value: SeriesValue,
 }
 
 /// Of what a series is the value.
 #[derive(Debug, Clone, Copy)]
-enum Of {
+enum SeriesValue {
     Counter(usize),
     Sum(usize),
     /// A sum of microseconds, in seconds.
@@ -41,10 +41,10 @@ enum Of {
 
 /// The series of the last collection, by port and by a pod's account.
 #[derive(Debug, Default)]
-pub(super) struct KnownSeries {
+pub(super) struct SeriesCache {
     pub(super) ports: HashMap<PortKey, CounterSeries>,
     /// In the ledger's order.
-    pub(super) accounts: Vec<(Arc<Pod>, AccountKey, CounterSeries)>,
+    pub(super) accounts: Vec<(Arc<PodInfo>, AccountKey, CounterSeries)>,
     pub(super) devices: HashMap<u32, DeviceLabels>,
 }
 
@@ -53,17 +53,17 @@ impl CounterSeries {
     pub(super) fn of_port(
         known: Option<Self>,
         template: &mut Exposition,
-        base: &Labels,
-        layout: &Arc<Layout>,
+        base: &LabelSet,
+        layout: &Arc<CounterLayout>,
     ) -> Self {
         Self::kept(known, Some(base), layout, &[]).unwrap_or_else(|| {
-            let mut maker = Maker { template, base, series: Vec::new() };
+            let mut maker = SeriesBuilder { template, base, series: Vec::new() };
             for (at, shown) in layout.shown.iter().enumerate() {
                 let metric = &shown.metric;
                 if let Some(name) = &metric.family {
-                    let kind = if metric.is_gauge { Kind::Gauge } else { Kind::Counter };
-                    let labels = base.more().with_some("priority", metric.priority.as_deref());
-                    maker.add(name, kind, &metric.help, labels.done(), Of::Counter(at));
+                    let kind = if metric.is_gauge { MetricType::Gauge } else { MetricType::Counter };
+                    let labels = base.builder().with_some("priority", metric.priority.as_deref());
+                    maker.add(name, kind, &metric.help, labels.build(), SeriesValue::Counter(at));
                 }
             }
             layout.sums.iter().enumerate().for_each(|(at, sum)| maker.port_sum(at, sum));
@@ -77,18 +77,24 @@ impl CounterSeries {
     pub(super) fn of_account(
         known: Option<Self>,
         template: &mut Exposition,
-        base: impl FnOnce() -> Labels,
-        layout: &Arc<Layout>,
-        better: Vec<Arc<Layout>>,
+        base: impl FnOnce() -> LabelSet,
+        layout: &Arc<CounterLayout>,
+        better: Vec<Arc<CounterLayout>>,
     ) -> Self {
         Self::kept(known, None, layout, &better).unwrap_or_else(|| {
             let base = base();
-            let mut maker = Maker { template, base: &base, series: Vec::new() };
+            let mut maker = SeriesBuilder { template, base: &base, series: Vec::new() };
             for (at, shown) in layout.shown.iter().enumerate() {
                 let elsewhere = better.iter().any(|other| other.shows(&shown.metric));
                 if let Some(name) = shown.metric.pod_family.as_ref().filter(|_| !elsewhere) {
-                    let labels = base.more().with_some("priority", shown.metric.priority.as_deref());
-                    maker.add(name, Kind::Counter, &shown.metric.help, labels.done(), Of::Counter(at));
+                    let labels = base.builder().with_some("priority", shown.metric.priority.as_deref());
+                    maker.add(
+                        name,
+                        MetricType::Counter,
+                        &shown.metric.help,
+                        labels.build(),
+                        SeriesValue::Counter(at),
+                    );
                 }
             }
             for (at, sum) in layout.sums.iter().enumerate() {
@@ -103,9 +109,9 @@ impl CounterSeries {
 
     fn kept(
         known: Option<Self>,
-        base: Option<&Labels>,
-        layout: &Arc<Layout>,
-        better: &[Arc<Layout>],
+        base: Option<&LabelSet>,
+        layout: &Arc<CounterLayout>,
+        better: &[Arc<CounterLayout>],
     ) -> Option<Self> {
         let same = |known: &Self| {
             Arc::ptr_eq(&known.layout, layout)
@@ -117,12 +123,12 @@ impl CounterSeries {
     }
 
     /// Tells the values.
-    pub(super) fn tell(&self, families: &mut Exposition, sheet: &Sheet) {
+    pub(super) fn write(&self, families: &mut Exposition, sheet: &CounterValues) {
         for Series { family, labels, value } in &self.series {
             match value {
-                Of::Counter(at) => families.add(*family, labels.clone(), sheet.values[*at]),
-                Of::Sum(at) => families.add(*family, labels.clone(), self.sum(*at, sheet)),
-                Of::Seconds(at) => {
+                SeriesValue::Counter(at) => families.add(*family, labels.clone(), sheet.values[*at]),
+                SeriesValue::Sum(at) => families.add(*family, labels.clone(), self.sum(*at, sheet)),
+                SeriesValue::Seconds(at) => {
                     #[expect(clippy::cast_precision_loss, reason = "285 years in microseconds fit")]
                     let microseconds = self.sum(*at, sheet) as f64;
                     families.add(*family, labels.clone(), microseconds / 1e6);
@@ -131,82 +137,105 @@ impl CounterSeries {
         }
     }
 
-    fn sum(&self, at: usize, sheet: &Sheet) -> u64 {
+    fn sum(&self, at: usize, sheet: &CounterValues) -> u64 {
         self.layout.sums[at].of(&sheet.values)
     }
 }
 
-struct Maker<'a> {
+struct SeriesBuilder<'a> {
     template: &'a mut Exposition,
-    base: &'a Labels,
+    base: &'a LabelSet,
     series: Vec<Series>,
 }
 
-impl Maker<'_> {
-    fn add(&mut self, name: &str, kind: Kind, help: &str, labels: Labels, value: Of) {
-        let family = self.template.place(name, kind, help);
+impl SeriesBuilder<'_> {
+    fn add(&mut self, name: &str, kind: MetricType, help: &str, labels: LabelSet, value: SeriesValue) {
+        let family = self.template.family_id(name, kind, help);
         self.series.push(Series { family, labels, value });
     }
 
-    fn counter(&mut self, name: &str, help: &str, labels: Labels, value: Of) {
-        self.add(name, Kind::Counter, help, labels, value);
+    fn counter(&mut self, name: &str, help: &str, labels: LabelSet, value: SeriesValue) {
+        self.add(name, MetricType::Counter, help, labels, value);
     }
 
-    fn port_sum(&mut self, at: usize, sum: &Sum) {
+    fn port_sum(&mut self, at: usize, sum: &CommonSum) {
         let base = self.base.clone();
         let by_priority = |direction: Direction| {
-            let labels = base.more().with("direction", direction.name());
-            labels.with_some("priority", sum.priority.as_deref()).done()
+            let labels = base.builder().with("direction", direction.name());
+            labels.with_some("priority", sum.priority.as_deref()).build()
         };
         match sum.role {
-            Role::Bytes(direction) => {
+            CommonMetric::Bytes(direction) => {
                 let name = format!("rdma_port_{}_bytes_total", direction.name());
-                self.counter(&name, bytes_help(direction), base, Of::Sum(at));
+                self.counter(&name, bytes_help(direction), base, SeriesValue::Sum(at));
             }
-            Role::Packets(direction) => {
+            CommonMetric::Packets(direction) => {
                 let name = format!("rdma_port_{}_packets_total", direction.name());
-                self.counter(&name, packets_help(direction), base, Of::Sum(at));
+                self.counter(&name, packets_help(direction), base, SeriesValue::Sum(at));
             }
-            Role::Error(error) => {
+            CommonMetric::Error(error) => {
                 let help = "Errors of RDMA transport, by what went wrong, on any driver.";
-                self.counter("rdma_errors_total", help, base.and("error", error), Of::Sum(at));
+                self.counter("rdma_errors_total", help, base.and("error", error), SeriesValue::Sum(at));
             }
-            Role::Congestion(event) => {
+            CommonMetric::Congestion(event) => {
                 let help = "Signs of congestion: marked packets and notifications, on any driver.";
-                self.counter("rdma_congestion_events_total", help, base.and("event", event), Of::Sum(at));
+                self.counter(
+                    "rdma_congestion_events_total",
+                    help,
+                    base.and("event", event),
+                    SeriesValue::Sum(at),
+                );
             }
-            Role::PauseFrames(direction) => {
+            CommonMetric::PauseFrames(direction) => {
                 let help = "Pause frames by priority. Received: the network told this port to stop.";
-                self.counter("rdma_pfc_pause_frames_total", help, by_priority(direction), Of::Sum(at));
+                self.counter(
+                    "rdma_pfc_pause_frames_total",
+                    help,
+                    by_priority(direction),
+                    SeriesValue::Sum(at),
+                );
             }
-            Role::PauseMicroseconds(direction) => {
+            CommonMetric::PauseMicroseconds(direction) => {
                 let help = "Time in which a priority was paused. Received: this port had to stop.";
-                self.counter("rdma_pfc_pause_seconds_total", help, by_priority(direction), Of::Seconds(at));
+                self.counter(
+                    "rdma_pfc_pause_seconds_total",
+                    help,
+                    by_priority(direction),
+                    SeriesValue::Seconds(at),
+                );
             }
-            Role::Discards(direction) => {
+            CommonMetric::Discards(direction) => {
                 let help = "Packets discarded by priority.";
-                self.counter("rdma_priority_discards_total", help, by_priority(direction), Of::Sum(at));
+                self.counter(
+                    "rdma_priority_discards_total",
+                    help,
+                    by_priority(direction),
+                    SeriesValue::Sum(at),
+                );
             }
         }
     }
 
-    fn pod_sum(&mut self, at: usize, sum: &Sum) {
+    fn pod_sum(&mut self, at: usize, sum: &CommonSum) {
         let base = self.base.clone();
         match sum.role {
-            Role::Bytes(direction) => {
+            CommonMetric::Bytes(direction) => {
                 let name = format!("rdma_pod_{}_bytes_total", direction.name());
-                self.counter(&name, bytes_help(direction), base, Of::Sum(at));
+                self.counter(&name, bytes_help(direction), base, SeriesValue::Sum(at));
             }
-            Role::Packets(direction) => {
+            CommonMetric::Packets(direction) => {
                 let name = format!("rdma_pod_{}_packets_total", direction.name());
-                self.counter(&name, packets_help(direction), base, Of::Sum(at));
+                self.counter(&name, packets_help(direction), base, SeriesValue::Sum(at));
             }
-            Role::Error(error) => {
+            CommonMetric::Error(error) => {
                 let help = "Errors of RDMA transport of the pod, by what went wrong.";
-                self.counter("rdma_pod_errors_total", help, base.and("error", error), Of::Sum(at));
+                self.counter("rdma_pod_errors_total", help, base.and("error", error), SeriesValue::Sum(at));
             }
             // Congestion and pauses are the port's and the network's, whoever suffers.
-            Role::Congestion(_) | Role::PauseFrames(_) | Role::PauseMicroseconds(_) | Role::Discards(_) => {}
+            CommonMetric::Congestion(_)
+            | CommonMetric::PauseFrames(_)
+            | CommonMetric::PauseMicroseconds(_)
+            | CommonMetric::Discards(_) => {}
         }
     }
 }

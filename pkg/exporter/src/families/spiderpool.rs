@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use exposition::{Exposition, Kind, Labels};
+use exposition::{Exposition, LabelSet, MetricType};
 
 use crate::{
-    DeviceReading, Pod, Report,
-    catalogue::{Direction, Role},
-    report::{DeviceReport, OwnerReference},
-    sheet::Sheet,
+    DeviceReading, NodeSnapshot, PodInfo,
+    catalogue::{CommonMetric, Direction},
+    report::{DeviceSnapshot, Workload},
+    sheet::CounterValues,
 };
 
 /// The families of which Spiderpool's four dashboards ask nothing but the labels are ours under the same names; they
 /// get the labels of Spiderpool here, in place of ours. The others are added.
-pub(super) fn tell(families: &mut Exposition, report: &Report) {
+pub(super) fn write(families: &mut Exposition, report: &NodeSnapshot) {
     let mut theirs = Exposition::default();
     for device in &report.devices {
         let pod = device.reading.pod.as_ref();
@@ -33,12 +33,12 @@ fn labels(
     node: &str,
     reading: &DeviceReading,
     port: usize,
-    pod: Option<&Arc<Pod>>,
-    owner: Option<&Arc<OwnerReference>>,
-) -> Labels {
+    pod: Option<&Arc<PodInfo>>,
+    owner: Option<&Arc<Workload>>,
+) -> LabelSet {
     let (device, facts, port) = (&reading.device, &reading.facts, &reading.ports[port].port);
-    let labels = Labels::of([("node", node), ("device", &device.name)])
-        .more()
+    let labels = LabelSet::of([("node", node), ("device", &device.name)])
+        .builder()
         .with_text("port", port.port)
         .with("node_name", node)
         .with("ifname", &device.name)
@@ -49,13 +49,13 @@ fn labels(
     let labels = super::with_pod(labels, pod)
         .with_some("net_dev_name", port.link_name.as_deref())
         .with_some("rdma_parent_name", facts.pf_link.as_deref());
-    let Some(owner) = owner else { return labels.done() };
+    let Some(owner) = owner else { return labels.build() };
     labels
         .with("owner_api_version", &owner.api_version)
         .with("owner_kind", &owner.kind)
         .with("owner_namespace", &owner.namespace)
         .with("owner_name", &owner.name)
-        .done()
+        .build()
 }
 
 /// A GUID as Spiderpool prints it: the bytes from the last to the first.
@@ -64,42 +64,46 @@ fn reversed(guid: rdma::Guid) -> String {
     bytes.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-fn counters(theirs: &mut Exposition, sheet: &Sheet, labels: &Labels) {
+fn counters(theirs: &mut Exposition, sheet: &CounterValues, labels: &LabelSet) {
     for (shown, value) in sheet.layout.shown.iter().zip(&sheet.values) {
         let metric = &shown.metric;
         if let Some(name) = metric.family.as_ref().filter(|_| !metric.is_gauge) {
-            let labels = labels.more().with_some("priority", metric.priority.as_deref()).done();
-            theirs.family(name, Kind::Counter, &metric.help).add(labels, *value);
+            let labels = labels.builder().with_some("priority", metric.priority.as_deref()).build();
+            theirs.family(name, MetricType::Counter, &metric.help).add(labels, *value);
         }
     }
 }
 
 /// Drivers without `vport` statistics have the same numbers elsewhere. The dashboards add unicast and multicast, so
 /// multicast must be there.
-fn traffic(theirs: &mut Exposition, sheet: &Sheet, labels: &Labels) {
+fn traffic(theirs: &mut Exposition, sheet: &CounterValues, labels: &LabelSet) {
     for direction in Direction::BOTH {
         let way = if direction == Direction::Receive { "rx" } else { "tx" };
-        for (unit, role) in [("bytes", Role::Bytes(direction)), ("packets", Role::Packets(direction))] {
+        for (unit, role) in
+            [("bytes", CommonMetric::Bytes(direction)), ("packets", CommonMetric::Packets(direction))]
+        {
             let unicast = format!("rdma_{way}_vport_rdma_unicast_{unit}_total");
             let told =
                 sheet.layout.shown.iter().any(|shown| shown.metric.family.as_deref() == Some(&unicast));
             let Some(value) = sheet.sum(role).filter(|_| !told) else { continue };
             let help = "RDMA traffic of the function; unicast has all of it where the driver does not tell.";
-            theirs.family(&unicast, Kind::Counter, help).add(labels.clone(), value);
+            theirs.family(&unicast, MetricType::Counter, help).add(labels.clone(), value);
             let multicast = format!("rdma_{way}_vport_rdma_multicast_{unit}_total");
-            theirs.family(&multicast, Kind::Counter, help).add(labels.clone(), 0);
+            theirs.family(&multicast, MetricType::Counter, help).add(labels.clone(), 0);
         }
     }
 }
 
-fn others(theirs: &mut Exposition, device: &DeviceReport, port: usize, labels: &Labels) {
+fn others(theirs: &mut Exposition, device: &DeviceSnapshot, port: usize, labels: &LabelSet) {
     if let Some(speed) = device.reading.ports[port].speed {
         let help = "Speed of the port's link in Mb/s. Not a counter, whatever its name says.";
-        theirs.family("rdma_vport_speed_mbps_total", Kind::Gauge, help).add(labels.clone(), u64::from(speed));
+        theirs
+            .family("rdma_vport_speed_mbps_total", MetricType::Gauge, help)
+            .add(labels.clone(), u64::from(speed));
     }
     if let Some(class) = device.reading.traffic_class {
         let help = "The traffic class of all packets of the device. Not a counter, whatever its name says.";
-        theirs.family("rdma_device_tos_total", Kind::Gauge, help).add(labels.clone(), u64::from(class));
+        theirs.family("rdma_device_tos_total", MetricType::Gauge, help).add(labels.clone(), u64::from(class));
     }
 }
 

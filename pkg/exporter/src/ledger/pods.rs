@@ -6,20 +6,20 @@ use std::{
 };
 
 use super::AccountKey;
-use crate::{Attribution, Pod, sheet::Sheet};
+use crate::{Attribution, PodInfo, sheet::CounterValues};
 
 /// The accounts of pods.
 #[derive(Debug, Default)]
-pub(super) struct Pods {
-    pub(super) accounts: BTreeMap<Arc<Pod>, BTreeMap<AccountKey, Sheet>>,
+pub(super) struct PodAccounts {
+    pub(super) accounts: BTreeMap<Arc<PodInfo>, BTreeMap<AccountKey, CounterValues>>,
     /// Which pod had its first account when.
-    opened: HashMap<Arc<Pod>, usize>,
+    opened: HashMap<Arc<PodInfo>, usize>,
     count: usize,
 }
 
-impl Pods {
+impl PodAccounts {
     /// A pod's accounts.
-    pub(super) fn of(&mut self, pod: Arc<Pod>) -> &mut BTreeMap<AccountKey, Sheet> {
+    pub(super) fn of(&mut self, pod: Arc<PodInfo>) -> &mut BTreeMap<AccountKey, CounterValues> {
         if !self.opened.contains_key(&pod) {
             self.count += 1;
             self.opened.insert(pod.clone(), self.count);
@@ -29,13 +29,13 @@ impl Pods {
 
     /// Keeps those of pods that live. Of two with one name the node knows the former one for a while: it is gone once
     /// the new one has an account.
-    pub(super) fn retain(&mut self, lives: impl Fn(&Pod) -> bool) {
+    pub(super) fn retain(&mut self, lives: impl Fn(&PodInfo) -> bool) {
         let mut newest: HashMap<(&str, &str), usize> = HashMap::new();
         for (pod, opened) in self.opened.iter().filter(|(pod, _)| lives(pod)) {
             let of_name = newest.entry((&pod.namespace, &pod.name)).or_default();
             *of_name = (*of_name).max(*opened);
         }
-        let is_newest = |pod: &Pod| {
+        let is_newest = |pod: &PodInfo| {
             let of_name = newest.get(&(&*pod.namespace, &*pod.name));
             of_name.is_some() && of_name == self.opened.get(pod)
         };

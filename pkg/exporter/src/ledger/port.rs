@@ -2,37 +2,37 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::Owner;
+use super::PortUser;
 use crate::{
-    catalogue::{Direction, Metric, Role},
-    layout::{Layout, Making, Sum},
-    sheet::Sheet,
+    catalogue::{CommonMetric, Direction, MetricDescriptor},
+    layout::{CommonSum, CounterLayout, SumComposition},
+    sheet::CounterValues,
 };
 
 /// One port's counters over time.
 #[derive(Debug)]
-pub(super) struct PortLedger {
-    pub(super) layout: Arc<Layout>,
+pub(super) struct PortHistory {
+    pub(super) layout: Arc<CounterLayout>,
     /// The values as they were last read.
     raw: Vec<u64>,
     /// What came before the last turn of each.
     base: Vec<u64>,
     /// The same of counters that are not told now: a stage was late, or a command of the firmware failed.
-    absent: Vec<(Arc<Metric>, u64, u64)>,
+    absent: Vec<(Arc<MetricDescriptor>, u64, u64)>,
     /// From what each sum is made: the best there was.
-    makings: BTreeMap<(Role, Option<String>), Making>,
+    makings: BTreeMap<(CommonMetric, Option<String>), SumComposition>,
     /// A layout with sums that are made otherwise now, and the same without these.
-    lacking: Option<(Arc<Layout>, Arc<Layout>)>,
-    pub(super) owner: Owner,
+    lacking: Option<(Arc<CounterLayout>, Arc<CounterLayout>)>,
+    pub(super) owner: PortUser,
     /// Bytes that no pod could be named for.
     pub(super) unattributed: BTreeMap<Direction, u64>,
     /// Whether it was entered in this collection.
     pub(super) seen: bool,
 }
 
-impl PortLedger {
+impl PortHistory {
     /// A port that is seen for the first time: what it counted before is nobody's.
-    pub(super) fn begin(sheet: &Sheet) -> Self {
+    pub(super) fn new(sheet: &CounterValues) -> Self {
         Self {
             layout: sheet.layout.clone(),
             raw: sheet.values.clone(),
@@ -47,9 +47,9 @@ impl PortLedger {
     }
 
     /// Puts the unbroken values into the sheet and returns the increments since the last entry.
-    pub(super) fn advance(&mut self, sheet: &mut Sheet) -> Sheet {
+    pub(super) fn update(&mut self, sheet: &mut CounterValues) -> CounterValues {
         self.seen = true;
-        self.follow(sheet);
+        self.set_layout(sheet);
         let mut deltas = sheet.empty();
         let metrics = sheet.layout.shown.iter().map(|shown| &shown.metric);
         for (at, (metric, value)) in metrics.zip(&mut sheet.values).enumerate() {
@@ -57,7 +57,8 @@ impl PortLedger {
                 continue;
             }
             let raw = *value;
-            (self.base[at], deltas.values[at]) = turn(metric.wraps, self.raw[at], self.base[at], raw);
+            (self.base[at], deltas.values[at]) =
+                unwrap_counter(metric.wraps, self.raw[at], self.base[at], raw);
             self.raw[at] = raw;
             *value = self.base[at].wrapping_add(raw);
         }
@@ -65,7 +66,7 @@ impl PortLedger {
     }
 
     /// Takes on the sheet's layout, if it is another: a counter that is new has not grown yet.
-    fn follow(&mut self, sheet: &Sheet) {
+    fn set_layout(&mut self, sheet: &CounterValues) {
         if Arc::ptr_eq(&self.layout, &sheet.layout) {
             return;
         }
@@ -74,7 +75,7 @@ impl PortLedger {
         }
         (self.raw, self.base) = (sheet.values.clone(), vec![0; sheet.values.len()]);
         for (at, shown) in sheet.layout.shown.iter().enumerate() {
-            let is_it = |(metric, ..): &(Arc<Metric>, u64, u64)| Arc::ptr_eq(metric, &shown.metric);
+            let is_it = |(metric, ..): &(Arc<MetricDescriptor>, u64, u64)| Arc::ptr_eq(metric, &shown.metric);
             if let Some(place) = self.absent.iter().position(is_it) {
                 (_, self.raw[at], self.base[at]) = self.absent.swap_remove(place);
             }
@@ -84,7 +85,7 @@ impl PortLedger {
 
     /// A sum of another source than before, or of a part less, would look like a counter that began anew. It is left out
     /// of the sheet until it is made as before, or better.
-    pub(super) fn leave_out_strange_sums(&mut self, sheet: &mut Sheet) {
+    pub(super) fn drop_changed_sums(&mut self, sheet: &mut CounterValues) {
         let mut is_lacking = false;
         for sum in &sheet.layout.sums {
             let making = self.makings.entry((sum.role, sum.priority.clone())).or_insert(sum.making());
@@ -98,7 +99,7 @@ impl PortLedger {
             return;
         }
         if self.lacking.as_ref().is_none_or(|(whole, _)| !Arc::ptr_eq(whole, &sheet.layout)) {
-            let as_before = |sum: &Sum| {
+            let as_before = |sum: &CommonSum| {
                 self.makings
                     .get(&(sum.role, sum.priority.clone()))
                     .is_some_and(|making| *making == sum.making())
@@ -112,9 +113,9 @@ impl PortLedger {
     }
 
     /// Takes down increments that no pod could be named for.
-    pub(super) fn forgo(&mut self, deltas: &Sheet) {
+    pub(super) fn add_unattributed(&mut self, deltas: &CounterValues) {
         for (sum, value) in deltas.sums() {
-            if let Role::Bytes(direction) = sum.role {
+            if let CommonMetric::Bytes(direction) = sum.role {
                 *self.unattributed.entry(direction).or_default() += value;
             }
         }
@@ -123,27 +124,27 @@ impl PortLedger {
 
 /// The base of the next value, and the increment. A counter of 32 bits that was nearly full has turned over; any other
 /// that fell has begun anew, as after a driver was loaded again.
-pub(crate) fn turn(wraps: bool, before: u64, base: u64, raw: u64) -> (u64, u64) {
-    const TURN: u64 = 1 << 32;
+pub(crate) fn unwrap_counter(wraps: bool, before: u64, base: u64, raw: u64) -> (u64, u64) {
+    const COUNTER32_MODULUS: u64 = 1 << 32;
     if raw >= before {
         return (base, raw - before);
     }
-    let was_nearly_full = (TURN / 2..TURN).contains(&before);
-    if wraps && was_nearly_full && raw + TURN - before < TURN / 2 {
-        return (base + TURN, raw + TURN - before);
+    let was_nearly_full = (COUNTER32_MODULUS / 2..COUNTER32_MODULUS).contains(&before);
+    if wraps && was_nearly_full && raw + COUNTER32_MODULUS - before < COUNTER32_MODULUS / 2 {
+        return (base + COUNTER32_MODULUS, raw + COUNTER32_MODULUS - before);
     }
     (0, raw)
 }
 
 /// The directions in which bytes are counted.
-fn directions(layout: &Layout) -> impl Iterator<Item = Direction> {
+fn directions(layout: &CounterLayout) -> impl Iterator<Item = Direction> {
     layout.sums.iter().filter_map(|sum| match sum.role {
-        Role::Bytes(direction) => Some(direction),
+        CommonMetric::Bytes(direction) => Some(direction),
         _ => None,
     })
 }
 
 /// Whether a sum is made of a better known source, or of more parts.
-fn is_better((rank, parts): Making, (than_rank, than_parts): Making) -> bool {
+fn is_better((rank, parts): SumComposition, (than_rank, than_parts): SumComposition) -> bool {
     rank < than_rank || rank == than_rank && parts > than_parts
 }

@@ -2,35 +2,35 @@
 
 use super::*;
 use crate::{
-    catalogue::Role,
-    layout::{Layouts, tests::port},
+    catalogue::CommonMetric,
+    layout::{CounterLayouts, tests::port},
 };
 
-struct Test {
-    ledger: Ledger,
-    layouts: Layouts,
+struct HistoryTest {
+    ledger: CounterHistory,
+    layouts: CounterLayouts,
 }
 
 const PORT: PortKey = (7, 1);
 
-impl Test {
+impl HistoryTest {
     fn new() -> Self {
-        Self { ledger: Ledger::default(), layouts: Layouts::default() }
+        Self { ledger: CounterHistory::default(), layouts: CounterLayouts::default() }
     }
 
     /// Enters values of `out_of_sequence` and `port_rcv_data`, and returns the first as it is shown.
-    fn enter(&mut self, owner: Owner, sequence: u64, words: u64) -> u64 {
+    fn enter(&mut self, owner: PortUser, sequence: u64, words: u64) -> u64 {
         self.enter_with(owner, &[("out_of_sequence", sequence)], words)
     }
 
-    fn enter_with(&mut self, owner: Owner, hw: &[(&str, u64)], words: u64) -> u64 {
+    fn enter_with(&mut self, owner: PortUser, hw: &[(&str, u64)], words: u64) -> u64 {
         let port = port(hw, &[("port_rcv_data", words)], &[]);
-        let mut sheet = Sheet::of_port(&port, &mut self.layouts, self.ledger.layout(PORT));
-        self.ledger.enter(PORT, "mlx5_0", owner, &mut sheet);
+        let mut sheet = CounterValues::of_port(&port, &mut self.layouts, self.ledger.layout(PORT));
+        self.ledger.update_port(PORT, "mlx5_0", owner, &mut sheet);
         sheet.values[0]
     }
 
-    fn of(&self, pod: &Arc<Pod>) -> Option<u64> {
+    fn of(&self, pod: &Arc<PodInfo>) -> Option<u64> {
         let accounts = self.ledger.accounts().get(pod)?;
         Some(accounts.values().map(|account| account.values[0]).sum())
     }
@@ -40,17 +40,17 @@ impl Test {
     }
 }
 
-fn pod(name: &str, uid: &str) -> Arc<Pod> {
-    Arc::new(Pod { namespace: "ml".into(), name: name.into(), uid: Some(uid.into()) })
+fn pod(name: &str, uid: &str) -> Arc<PodInfo> {
+    Arc::new(PodInfo { namespace: "ml".into(), name: name.into(), uid: Some(uid.into()) })
 }
 
-fn alone(pod: &Arc<Pod>) -> Owner {
+fn alone(pod: &Arc<PodInfo>) -> PortUser {
     Some((pod.clone(), Attribution::SoleUser))
 }
 
 #[test]
 fn a_counter_of_32_bits_that_turns_over_goes_on() {
-    let mut test = Test::new();
+    let mut test = HistoryTest::new();
     assert_eq!(test.enter(None, 4294967290, 0), 4294967290);
     assert_eq!(test.enter(None, 4, 0), 4294967300);
     assert_eq!(test.enter(None, 5, 0), 4294967301);
@@ -58,7 +58,7 @@ fn a_counter_of_32_bits_that_turns_over_goes_on() {
 
 #[test]
 fn a_counter_that_begins_anew_is_shown_so() {
-    let mut test = Test::new();
+    let mut test = HistoryTest::new();
     test.enter(None, 4294967290, 0);
     test.enter(None, 4, 0);
     assert_eq!(test.enter(None, 3, 0), 3, "not a turn: it was not nearly full");
@@ -70,7 +70,7 @@ fn a_counter_that_begins_anew_is_shown_so() {
 
 #[test]
 fn increments_are_the_pod_s_while_it_is_alone() {
-    let (mut test, a, b) = (Test::new(), pod("a", "1"), pod("b", "2"));
+    let (mut test, a, b) = (HistoryTest::new(), pod("a", "1"), pod("b", "2"));
     test.enter(None, 1000, 1000);
     test.enter(alone(&a), 1010, 1010);
     assert_eq!((test.of(&a), test.lost()), (Some(0), 40), "nobody saw whose the first ten were");
@@ -85,14 +85,14 @@ fn increments_are_the_pod_s_while_it_is_alone() {
 
 #[test]
 fn what_was_counted_before_the_first_reading_is_nobody_s() {
-    let (mut test, a) = (Test::new(), pod("a", "1"));
+    let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
     test.enter(alone(&a), 1000, 1000);
     assert_eq!((test.of(&a), test.lost()), (Some(0), 0));
 }
 
 #[test]
 fn a_pod_made_again_under_its_name_starts_anew() {
-    let (mut test, first, second) = (Test::new(), pod("a", "1"), pod("a", "2"));
+    let (mut test, first, second) = (HistoryTest::new(), pod("a", "1"), pod("a", "2"));
     test.enter(alone(&first), 0, 0);
     test.enter(alone(&first), 9, 0);
     test.ledger.forget(|pod| pod.uid.as_deref() == Some("2"));
@@ -102,7 +102,7 @@ fn a_pod_made_again_under_its_name_starts_anew() {
 
 #[test]
 fn of_two_pods_with_one_name_the_newer_one_is_told_of() {
-    let (mut test, first, second) = (Test::new(), pod("a", "2"), pod("a", "1"));
+    let (mut test, first, second) = (HistoryTest::new(), pod("a", "2"), pod("a", "1"));
     test.enter(alone(&first), 0, 0);
     test.enter(alone(&second), 9, 0);
     test.ledger.forget(|_| true);
@@ -111,7 +111,7 @@ fn of_two_pods_with_one_name_the_newer_one_is_told_of() {
 
 #[test]
 fn a_pod_that_lives_keeps_its_last_value() {
-    let (mut test, a) = (Test::new(), pod("a", "1"));
+    let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
     test.enter(alone(&a), 0, 0);
     test.enter(alone(&a), 9, 0);
     for _ in 0..3 {
@@ -123,7 +123,7 @@ fn a_pod_that_lives_keeps_its_last_value() {
 
 #[test]
 fn a_port_that_went_is_forgotten() {
-    let mut test = Test::new();
+    let mut test = HistoryTest::new();
     test.enter(None, 4294967290, 0);
     test.ledger.forget(|_| true);
     test.ledger.forget(|_| true);
@@ -132,7 +132,7 @@ fn a_port_that_went_is_forgotten() {
 
 #[test]
 fn counters_that_come_and_go_do_not_disturb_the_others() {
-    let (mut test, a) = (Test::new(), pod("a", "1"));
+    let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
     test.enter(alone(&a), 4294967290, 10);
     test.enter_with(alone(&a), &[("new", 500), ("out_of_sequence", 4294967295)], 20);
     let account = test.ledger.accounts()[&a].values().next().unwrap().clone();
@@ -145,7 +145,7 @@ fn counters_that_come_and_go_do_not_disturb_the_others() {
 
 #[test]
 fn a_counter_that_is_absent_once_goes_on_where_it_was() {
-    let (mut test, a) = (Test::new(), pod("a", "1"));
+    let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
     test.enter(alone(&a), 4294967290, 0);
     assert_eq!(test.enter(alone(&a), 4, 0), 4294967300);
     test.enter_with(alone(&a), &[("other", 1)], 0);
@@ -154,23 +154,23 @@ fn a_counter_that_is_absent_once_goes_on_where_it_was() {
 }
 
 /// What a port's bytes are, in the shown sums, with these counters.
-fn bytes(test: &mut Test, standard: &[(&str, u64)], link: &[(&str, u64)]) -> Option<u64> {
+fn bytes(test: &mut HistoryTest, standard: &[(&str, u64)], link: &[(&str, u64)]) -> Option<u64> {
     let port = port(&[], standard, link);
-    let mut sheet = Sheet::of_port(&port, &mut test.layouts, test.ledger.layout(PORT));
-    test.ledger.enter(PORT, "mlx5_0", None, &mut sheet);
-    sheet.sum(Role::Bytes(Direction::Receive))
+    let mut sheet = CounterValues::of_port(&port, &mut test.layouts, test.ledger.layout(PORT));
+    test.ledger.update_port(PORT, "mlx5_0", None, &mut sheet);
+    sheet.sum(CommonMetric::Bytes(Direction::Receive))
 }
 
 #[test]
 fn a_sum_is_told_by_one_source_or_not_at_all() {
-    let mut test = Test::new();
+    let mut test = HistoryTest::new();
     let (words, link) = ([("port_rcv_data", 100)], [("rx_vport_rdma_unicast_bytes", 390)]);
     let multicast = ("rx_vport_rdma_multicast_bytes", 5);
     assert_eq!(bytes(&mut test, &words, &link), Some(400));
     assert_eq!(bytes(&mut test, &[], &link), None, "another source is another number");
     assert_eq!(bytes(&mut test, &[], &link), None);
     assert_eq!(bytes(&mut test, &[("port_rcv_data", 110)], &link), Some(440));
-    let mut test = Test::new();
+    let mut test = HistoryTest::new();
     assert_eq!(bytes(&mut test, &[], &link), Some(390));
     assert_eq!(bytes(&mut test, &[], &[link[0], multicast]), Some(395), "a part more is better");
     assert_eq!(bytes(&mut test, &[], &link), None);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs};
 use addr::LinkName;
 use sysfs::Sysfs;
 
-use crate::Counters;
+use crate::RawCounters;
 
 /// The statistics of a bond's members, added up: the bond of an RDMA device that bonds in hardware has none itself. If
 /// one of them does not tell, there is no sum.
@@ -13,7 +13,7 @@ pub(super) fn statistics(
     socket: &ethtool::EthtoolSocket,
     sysfs: &Sysfs,
     bond: &LinkName,
-) -> Result<Counters, ethtool::Error> {
+) -> Result<RawCounters, ethtool::Error> {
     let path = sysfs.root().join("class/net").join(bond.as_str()).join("bonding/slaves");
     let members = fs::read_to_string(path).unwrap_or_default();
     let mut sum: BTreeMap<String, u64> = BTreeMap::new();
@@ -23,14 +23,14 @@ pub(super) fn statistics(
             *total = total.wrapping_add(value);
         }
     }
-    Ok(Counters { names: sum.keys().cloned().collect(), values: sum.into_values().collect() })
+    Ok(RawCounters { names: sum.keys().cloned().collect(), values: sum.into_values().collect() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(members: &str) -> Result<Counters, ethtool::Error> {
+    fn of(members: &str) -> Result<RawCounters, ethtool::Error> {
         let root = tempfile::tempdir().unwrap();
         let bonding = root.path().join("class/net/bond0/bonding");
         fs::create_dir_all(&bonding).unwrap();

@@ -8,33 +8,36 @@ use std::{
 use rdma::Device;
 
 use super::DeviceReader;
-use crate::{Collector, Collectors, Counters, DeviceReading, Trouble, collector::Spent, session::Session};
+use crate::{
+    CollectError, Collector, CollectorSet, DeviceReading, RawCounters, collector::CollectorTimes,
+    session::NetnsSockets,
+};
 
 /// How far the reading of a device is. Whoever waits for it sees what it is at, and takes what there is.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ReadProgress {
     /// What is being read now.
     pub(crate) stage: Collector,
     /// What has been read, until somebody takes it.
     pub(crate) reading: Option<DeviceReading>,
     /// What could not be.
-    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) troubles: Vec<CollectError>,
     /// How long each stage took.
-    pub(crate) spent: Spent,
+    pub(crate) spent: CollectorTimes,
 }
 
 /// A device to read, and how.
 #[derive(Debug)]
-pub(crate) struct Assignment {
+pub(crate) struct DeviceTask {
     pub(crate) device: Device,
     /// The stages to go through.
-    pub(crate) stages: Collectors,
+    pub(crate) stages: CollectorSet,
     /// A GID table older than this is read again.
     pub(crate) gids_before: Instant,
 }
 
-impl Progress {
-    pub(crate) fn begin(session: &Session, assignment: &Assignment, reader: &DeviceReader) -> Self {
+impl ReadProgress {
+    pub(crate) fn begin(session: &NetnsSockets, assignment: &DeviceTask, reader: &DeviceReader) -> Self {
         let reading = DeviceReading {
             place: session.place.id,
             on_node: session.place.is_node(),
@@ -42,7 +45,7 @@ impl Progress {
             device: assignment.device.clone(),
             facts: reader.facts.clone(),
             ports: Vec::new(),
-            counters: Counters::default(),
+            counters: RawCounters::default(),
             traffic_class: None,
             resources: None,
             objects: None,
@@ -51,23 +54,23 @@ impl Progress {
             stage: Collector::Devices,
             reading: Some(reading),
             troubles: Vec::new(),
-            spent: Spent::default(),
+            spent: CollectorTimes::default(),
         }
     }
 }
 
 /// The stages of one reading.
-pub(super) struct Steps<'a> {
-    pub(super) progress: &'a Mutex<Progress>,
-    pub(super) stages: Collectors,
+pub(super) struct ReadStages<'a> {
+    pub(super) progress: &'a Mutex<ReadProgress>,
+    pub(super) stages: CollectorSet,
 }
 
-impl Steps<'_> {
+impl ReadStages<'_> {
     /// Goes through a stage, unless it is switched off.
     pub(super) fn take<T>(
         &mut self,
         stage: Collector,
-        work: impl FnOnce(&mut Vec<Trouble>) -> T,
+        work: impl FnOnce(&mut Vec<CollectError>) -> T,
     ) -> Option<T> {
         if !self.stages.has(stage) {
             return None;
@@ -88,7 +91,7 @@ impl Steps<'_> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Progress> {
+    fn lock(&self) -> MutexGuard<'_, ReadProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

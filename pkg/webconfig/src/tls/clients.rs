@@ -11,15 +11,15 @@ use serde_saphyr::Spanned;
 
 use super::pem;
 use crate::{
-    error::Wrong,
-    files::{Files, Readers},
-    names::NamedClients,
-    written::{Tls, VERIFIED},
+    error::LineError,
+    files::{ReadAccess, TrustedFiles},
+    names::SanVerifier,
+    written::{TlsServerConfig, VERIFIED},
 };
 
 /// Whether a client has to show a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum ClientAuthType {
     No,
     IfGiven,
     Yes,
@@ -27,30 +27,30 @@ enum Wanted {
 
 /// Who may come.
 pub(super) fn verifier(
-    written: &Spanned<Tls>,
-    files: &mut Files,
+    written: &Spanned<TlsServerConfig>,
+    files: &mut TrustedFiles,
     provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, Wrong> {
+) -> Result<Arc<dyn ClientCertVerifier>, LineError> {
     let tls = &written.value;
     let line = tls.client_auth_type.as_ref().map_or(written.referenced, |kind| kind.referenced).line();
     let wanted = wanted(tls)?;
     let authorities =
-        pem(("client_ca", &tls.client_ca), ("client_ca_file", &tls.client_ca_file), Readers::All, files)?;
-    if let (Some(_), true) = (&tls.client_allowed_sans, wanted != Wanted::Yes) {
-        return Err(Wrong::at(
+        pem(("client_ca", &tls.client_ca), ("client_ca_file", &tls.client_ca_file), ReadAccess::All, files)?;
+    if let (Some(_), true) = (&tls.client_allowed_sans, wanted != ClientAuthType::Yes) {
+        return Err(LineError::at(
             line,
             "client_allowed_sans: expected client_auth_type RequireAndVerifyClientCert with it",
         ));
     }
     let authorities = match (wanted, authorities) {
-        (Wanted::No, None) => return Ok(WebPkiClientVerifier::no_client_auth()),
-        (Wanted::No, Some(found)) => {
+        (ClientAuthType::No, None) => return Ok(WebPkiClientVerifier::no_client_auth()),
+        (ClientAuthType::No, Some(found)) => {
             return Err(
                 found.wrong("is not used; expected client_auth_type RequireAndVerifyClientCert with it")
             );
         }
         (_, None) => {
-            return Err(Wrong::at(line, "who signs clients' certificates is missing: client_ca_file"));
+            return Err(LineError::at(line, "who signs clients' certificates is missing: client_ca_file"));
         }
         (_, Some(found)) => found,
     };
@@ -59,27 +59,31 @@ pub(super) fn verifier(
         roots.add(certificate).map_err(|error| authorities.wrong(error))?;
     }
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    if wanted == Wanted::IfGiven {
+    if wanted == ClientAuthType::IfGiven {
         builder = builder.allow_unauthenticated();
     }
     let verifier = builder.build().map_err(|error| authorities.wrong(error))?;
     match &tls.client_allowed_sans {
-        Some(names) => Ok(Arc::new(NamedClients::new(verifier, names)?)),
+        Some(names) => Ok(Arc::new(SanVerifier::new(verifier, names)?)),
         None => Ok(verifier),
     }
 }
 
-fn wanted(tls: &Tls) -> Result<Wanted, Wrong> {
-    let Some(written) = &tls.client_auth_type else { return Ok(Wanted::No) };
+fn wanted(tls: &TlsServerConfig) -> Result<ClientAuthType, LineError> {
+    let Some(written) = &tls.client_auth_type else { return Ok(ClientAuthType::No) };
     match written.value.as_str() {
-        "" | "NoClientCert" => Ok(Wanted::No),
-        "VerifyClientCertIfGiven" => Ok(Wanted::IfGiven),
-        VERIFIED => Ok(Wanted::Yes),
-        unverified @ ("RequestClientCert" | "RequireAnyClientCert" | "RequireClientCert") => Err(Wrong::at(
-            written.referenced.line(),
-            format!("{unverified}: anybody can make such a certificate; expected RequireAndVerifyClientCert"),
-        )),
-        other => Err(Wrong::at(
+        "" | "NoClientCert" => Ok(ClientAuthType::No),
+        "VerifyClientCertIfGiven" => Ok(ClientAuthType::IfGiven),
+        VERIFIED => Ok(ClientAuthType::Yes),
+        unverified @ ("RequestClientCert" | "RequireAnyClientCert" | "RequireClientCert") => {
+            Err(LineError::at(
+                written.referenced.line(),
+                format!(
+                    "{unverified}: anybody can make such a certificate; expected RequireAndVerifyClientCert"
+                ),
+            ))
+        }
+        other => Err(LineError::at(
             written.referenced.line(),
             format!(
                 "{other:?}: expected NoClientCert, VerifyClientCertIfGiven or RequireAndVerifyClientCert"

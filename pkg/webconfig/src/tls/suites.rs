@@ -5,7 +5,7 @@ use rustls::{
     crypto::{SupportedKxGroup, ring},
 };
 
-use crate::{error::Wrong, written::Tls};
+use crate::{error::LineError, written::TlsServerConfig};
 
 /// Names of curves.
 const CURVES: [(&str, &dyn SupportedKxGroup); 3] = [
@@ -15,7 +15,7 @@ const CURVES: [(&str, &dyn SupportedKxGroup); 3] = [
 ];
 
 /// Those of TLS 1.2 that are listed, in their order, and all of TLS 1.3, which nobody chooses among.
-pub(super) fn ciphers(tls: &Tls) -> Result<Vec<SupportedCipherSuite>, Wrong> {
+pub(super) fn ciphers(tls: &TlsServerConfig) -> Result<Vec<SupportedCipherSuite>, LineError> {
     let all = ring::ALL_CIPHER_SUITES;
     let Some(listed) = tls.cipher_suites.as_ref().filter(|listed| !listed.is_empty()) else {
         return Ok(all.to_vec());
@@ -29,7 +29,7 @@ pub(super) fn ciphers(tls: &Tls) -> Result<Vec<SupportedCipherSuite>, Wrong> {
                 written.value,
                 known.join(", ")
             );
-            return Err(Wrong::at(written.referenced.line(), why));
+            return Err(LineError::at(written.referenced.line(), why));
         };
         if suite.tls13().is_none() {
             chosen.push(*suite);
@@ -39,7 +39,7 @@ pub(super) fn ciphers(tls: &Tls) -> Result<Vec<SupportedCipherSuite>, Wrong> {
 }
 
 /// The curves that are listed, in their order, or all.
-pub(super) fn groups(tls: &Tls) -> Result<Vec<&'static dyn SupportedKxGroup>, Wrong> {
+pub(super) fn groups(tls: &TlsServerConfig) -> Result<Vec<&'static dyn SupportedKxGroup>, LineError> {
     let Some(listed) = tls.curve_preferences.as_ref().filter(|listed| !listed.is_empty()) else {
         return Ok(ring::ALL_KX_GROUPS.to_vec());
     };
@@ -48,7 +48,7 @@ pub(super) fn groups(tls: &Tls) -> Result<Vec<&'static dyn SupportedKxGroup>, Wr
         group(&written.value).ok_or_else(|| {
             let known = CURVES.map(|(known, _)| known).join(", ");
             let why = format!("curve {:?} is not known; there are {known}", written.value);
-            Wrong::at(written.referenced.line(), why)
+            LineError::at(written.referenced.line(), why)
         })
     });
     found.collect()

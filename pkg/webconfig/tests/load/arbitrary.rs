@@ -1,7 +1,7 @@
 //! No text makes reading it fail otherwise than by an error, and no error shows more than a line.
 
 use proptest::prelude::*;
-use webconfig::{Login, Written};
+use webconfig::{BasicCredentials, WebConfigFile};
 
 /// Pieces of configurations: put together at random they come further than random letters.
 const PIECES: [&str; 16] = [
@@ -24,7 +24,7 @@ const PIECES: [&str; 16] = [
 ];
 
 fn is_read(text: &str) {
-    if let Err(wrong) = Written::parse(text) {
+    if let Err(wrong) = WebConfigFile::parse(text) {
         assert!(!wrong.why().is_empty() && !wrong.why().contains('\n'), "{text:?}: {}", wrong.why());
         assert!(wrong.line() >= 1, "{text:?}");
     }
@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn no_header_makes_reading_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-        let _ = Login::from_header(&bytes);
-        let _ = Login::from_header(&[b"Basic ", &bytes[..]].concat());
+        let _ = BasicCredentials::from_header(&bytes);
+        let _ = BasicCredentials::from_header(&[b"Basic ", &bytes[..]].concat());
     }
 }

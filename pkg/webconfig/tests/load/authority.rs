@@ -6,9 +6,9 @@ use rcgen::{
 };
 
 /// An authority that nobody knows but these tests.
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct TestCa(CertifiedIssuer<'static, KeyPair>);
 
-impl Authority {
+impl TestCa {
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -8,10 +8,10 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-use super::{Directory, TLS, authority::Authority};
+use super::{TLS, TlsDir, authority::TestCa};
 
 /// A client of the directory's server that shows a certificate of these names, by an authority.
-fn client(directory: &Directory, shows: Option<(&Authority, &[&str])>) -> ClientConfig {
+fn client(directory: &TlsDir, shows: Option<(&TestCa, &[&str])>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(directory.authority.pem().as_bytes()).unwrap()).unwrap();
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -55,7 +55,7 @@ fn shake_hands(server: &Arc<ServerConfig>, client: ClientConfig) -> Result<(), E
     Ok(())
 }
 
-fn server(directory: &Directory, more: &str) -> Arc<ServerConfig> {
+fn server(directory: &TlsDir, more: &str) -> Arc<ServerConfig> {
     directory.load(&format!("{TLS}{more}")).unwrap().tls.unwrap()
 }
 
@@ -63,8 +63,8 @@ const VERIFIED: &str = "  client_auth_type: RequireAndVerifyClientCert\n  client
 
 #[test]
 fn a_certificate_that_is_wanted_has_to_be_of_the_authority() {
-    let directory = Directory::new();
-    let other = Authority::new();
+    let directory = TlsDir::new();
+    let other = TestCa::new();
     let ours = &directory.authority;
     let if_given = VERIFIED.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven");
     for (more, without, with_anothers) in
@@ -80,7 +80,7 @@ fn a_certificate_that_is_wanted_has_to_be_of_the_authority() {
 
 #[test]
 fn of_several_names_one_has_to_be_the_certificates() {
-    let directory = Directory::new();
+    let directory = TlsDir::new();
     let sans = "  client_allowed_sans: [prometheus.monitoring, spiffe://cluster/prometheus, 10.0.0.7]\n";
     let server = server(&directory, &format!("{VERIFIED}{sans}"));
     for (names, is_let_in) in [
@@ -97,14 +97,14 @@ fn of_several_names_one_has_to_be_the_certificates() {
         assert_eq!(word.is_ok(), is_let_in, "{names:?}: {word:?}");
     }
     assert!(shake_hands(&server, client(&directory, None)).is_err());
-    let other = Authority::new();
+    let other = TestCa::new();
     let word = shake_hands(&server, client(&directory, Some((&other, &["prometheus.monitoring"]))));
     assert!(word.is_err(), "the name alone is nothing");
 }
 
 #[test]
 fn versions_and_ciphers_are_those_that_are_listed() {
-    let directory = Directory::new();
+    let directory = TlsDir::new();
     let client_of = |version| {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(directory.authority.pem().as_bytes()).unwrap()).unwrap();

@@ -16,17 +16,17 @@ use std::{
 use tempfile::TempDir;
 use webconfig::{Error, WebConfig};
 
-use crate::authority::Authority;
+use crate::authority::TestCa;
 
 /// A directory with a server's certificate and key, and the authority that signed them.
-struct Directory {
+struct TlsDir {
     dir: TempDir,
-    authority: Authority,
+    authority: TestCa,
 }
 
-impl Directory {
+impl TlsDir {
     fn new() -> Self {
-        let (dir, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+        let (dir, authority) = (tempfile::tempdir().unwrap(), TestCa::new());
         let this = Self { dir, authority };
         let (cert, key) = this.authority.sign(&["localhost"]);
         this.write("cert.pem", &cert.pem());
@@ -54,7 +54,7 @@ const TLS: &str = "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pe
 
 #[test]
 fn what_is_not_configured_is_not_there() {
-    let directory = Directory::new();
+    let directory = TlsDir::new();
     let empty = directory.load("{}").unwrap();
     assert!(empty.tls.is_none() && empty.users.is_none() && empty.headers.is_empty());
     let tls = directory.load(TLS).unwrap();
@@ -63,18 +63,18 @@ fn what_is_not_configured_is_not_there() {
 
 #[test]
 fn it_is_another_when_any_file_of_it_is() {
-    let directory = Directory::new();
+    let directory = TlsDir::new();
     let text = format!("{TLS}  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n");
     let first = directory.load(&text).unwrap();
     assert!(directory.load(&text).unwrap().is_same(&first));
-    directory.write("ca.pem", &Authority::new().pem());
+    directory.write("ca.pem", &TestCa::new().pem());
     assert!(!directory.load(&text).unwrap().is_same(&first));
     assert!(!directory.load(&format!("{text}# later\n")).unwrap().is_same(&first));
 }
 
 #[test]
 fn a_certificate_and_its_key_may_be_in_the_file_itself() {
-    let directory = Directory::new();
+    let directory = TlsDir::new();
     let indented = |name: &str| fs::read_to_string(directory.path(name)).unwrap().replace('\n', "\n    ");
     let text = format!(
         "tls_server_config:\n  cert: |\n    {}\n  key: |\n    {}\n",

@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 
 use webconfig::WebConfig;
 
-use super::{Directory, TLS, authority::Authority};
+use super::{TLS, TlsDir, authority::TestCa};
 
 #[test]
 fn what_is_wrong_is_refused_with_file_line_and_what_was_expected() {
-    let directory = Directory::new();
-    let (_, foreign) = Authority::new().sign(&["x"]);
+    let directory = TlsDir::new();
+    let (_, foreign) = TestCa::new().sign(&["x"]);
     directory.write("foreign.pem", &foreign.serialize_pem());
     directory.write(
         "encrypted.pem",
@@ -84,7 +84,7 @@ fn what_is_wrong_is_refused_with_file_line_and_what_was_expected() {
 
 #[test]
 fn a_file_that_is_not_there_or_that_others_can_change_is_refused() {
-    let directory = Directory::new();
+    let directory = TlsDir::new();
     let path = directory.path("web.yaml");
     let said = || WebConfig::load(&path).unwrap_err().to_string();
     assert!(said().contains("web.yaml: No such file"), "{}", said());

@@ -7,11 +7,14 @@ use hyper::{Request, Response, body::Bytes, body::Incoming, header};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::world::{Fault, World, partial};
+use super::world::{ApiFault, ApiObjects, partial};
 
 type Body = BoxBody<Bytes, Infallible>;
 
-pub(super) async fn to(request: &Request<Incoming>, world: &Arc<watch::Sender<World>>) -> Response<Body> {
+pub(super) async fn to(
+    request: &Request<Incoming>,
+    world: &Arc<watch::Sender<ApiObjects>>,
+) -> Response<Body> {
     let path = request.uri().path().to_owned();
     world.send_modify(|world| world.asked.push(request.uri().to_string()));
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -21,9 +24,9 @@ pub(super) async fn to(request: &Request<Incoming>, world: &Arc<watch::Sender<Wo
     }
     let fault = world.borrow().faults.iter().find(|(start, _)| path.starts_with(*start)).map(|(_, f)| *f);
     match fault {
-        Some(Fault::Status(code)) => return status(code),
-        Some(Fault::Hang) => std::future::pending().await,
-        Some(Fault::Garbage) => return whole(200, "<html>"),
+        Some(ApiFault::Status(code)) => return status(code),
+        Some(ApiFault::Hang) => std::future::pending().await,
+        Some(ApiFault::Garbage) => return whole(200, "<html>"),
         None => {}
     }
     let group = path.strip_prefix("/apis/").or(path.strip_prefix("/api/")).unwrap_or_default();
@@ -45,7 +48,7 @@ pub(super) async fn to(request: &Request<Incoming>, world: &Arc<watch::Sender<Wo
     }
 }
 
-fn pods(query: &str, world: &Arc<watch::Sender<World>>) -> Response<Body> {
+fn pods(query: &str, world: &Arc<watch::Sender<ApiObjects>>) -> Response<Body> {
     let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
     let Some(node) = value("fieldSelector").and_then(|fields| fields.strip_prefix("spec.nodeName%3D")) else {
         return status(400);
@@ -65,7 +68,7 @@ fn pods(query: &str, world: &Arc<watch::Sender<World>>) -> Response<Body> {
     }))
 }
 
-fn follow(node: String, mut from: u64, mut world: watch::Receiver<World>) -> Response<Body> {
+fn follow(node: String, mut from: u64, mut world: watch::Receiver<ApiObjects>) -> Response<Body> {
     let (mut body, channel) = Channel::new(16);
     let epoch = world.borrow().epoch;
     tokio::spawn(async move {

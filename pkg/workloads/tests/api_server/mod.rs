@@ -17,19 +17,19 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-pub(crate) use world::Fault;
-use world::World;
+pub(crate) use world::ApiFault;
+use world::ApiObjects;
 
 /// A running server. Clones are the same one.
 #[derive(Clone)]
-pub(crate) struct ApiServer {
-    world: Arc<watch::Sender<World>>,
+pub(crate) struct FakeApiServer {
+    world: Arc<watch::Sender<ApiObjects>>,
 }
 
-impl ApiServer {
+impl FakeApiServer {
     /// One that has nothing, and does not listen yet.
     pub(crate) fn new() -> Self {
-        let server = Self { world: Arc::new(watch::channel(World::default()).0) };
+        let server = Self { world: Arc::new(watch::channel(ApiObjects::default()).0) };
         server.serve_kind("v1", "Pod", "pods", true);
         server.serve_kind("apps/v1", "ReplicaSet", "replicasets", true);
         server.serve_kind("apps/v1", "Deployment", "deployments", true);
@@ -109,7 +109,7 @@ impl ApiServer {
     }
 
     /// Answers what begins with that path so; `None`: as it should again.
-    pub(crate) fn fault(&self, path: &str, fault: Option<Fault>) {
+    pub(crate) fn fault(&self, path: &str, fault: Option<ApiFault>) {
         self.change(|world| match fault {
             Some(fault) => drop(world.faults.insert(format!("/{path}"), fault)),
             None => drop(world.faults.remove(&format!("/{path}"))),
@@ -128,7 +128,7 @@ impl ApiServer {
 
     /// Forgets what happened: who wants to go on from before is told that it is gone.
     pub(crate) fn compact(&self) {
-        self.change(World::compact);
+        self.change(ApiObjects::compact);
     }
 
     /// How often something was asked for whose path and query contain the text.
@@ -136,7 +136,7 @@ impl ApiServer {
         self.world.borrow().asked.iter().filter(|asked| asked.contains(text)).count()
     }
 
-    fn change(&self, change: impl FnOnce(&mut World)) {
+    fn change(&self, change: impl FnOnce(&mut ApiObjects)) {
         self.world.send_modify(change);
     }
 }

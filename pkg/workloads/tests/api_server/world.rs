@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Value, json};
 
 #[derive(Default)]
-pub(super) struct World {
+pub(super) struct ApiObjects {
     pub(super) version: u64,
     /// Node and metadata, by name.
     pub(super) pods: BTreeMap<String, (String, Value)>,
@@ -16,14 +16,14 @@ pub(super) struct World {
     pub(super) epoch: u64,
     pub(super) objects: HashMap<String, Value>,
     pub(super) groups: HashMap<String, Vec<Value>>,
-    pub(super) faults: HashMap<String, Fault>,
+    pub(super) faults: HashMap<String, ApiFault>,
     pub(super) token: Option<String>,
     pub(super) asked: Vec<String>,
 }
 
 /// How something is answered wrongly.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Fault {
+pub(crate) enum ApiFault {
     /// With that status.
     Status(u16),
     /// Never.
@@ -39,7 +39,7 @@ pub(super) struct Event {
     pub(super) text: String,
 }
 
-impl World {
+impl ApiObjects {
     pub(super) fn put_pod(&mut self, node: &str, name: &str, uid: &str, more: Value) {
         let mut metadata = json!({ "name": name, "namespace": "ml", "uid": uid });
         metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -114,7 +114,7 @@ impl IpamConf {
         if let Some(all) = self.whole.get() {
             return Ok(all);
         }
-        let all = self.source.from_directory()?;
+        let all = self.source.read_directory()?;
         Ok(self.whole.get_or_init(|| all))
     }
 
@@ -172,7 +172,7 @@ impl PoolSource {
         Ok(self.inline.clone().merge(Pools::read_wanted(dir, wanted, state.root(), keep)?))
     }
 
-    fn from_directory(&self) -> Result<Pools, Error> {
+    fn read_directory(&self) -> Result<Pools, Error> {
         match &self.dir {
             Some(dir) => Ok(self.inline.clone().merge(Pools::read_dir(dir)?)),
             None => Ok(self.inline.clone()),

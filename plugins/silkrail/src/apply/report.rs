@@ -5,41 +5,41 @@ use std::io::Write;
 use bootstrap::{ApplyReport, ModeReport, PciBackendError, PfPlan, PfRefusal};
 
 use crate::{
-    exit::{Exit, Failure},
+    exit::{CommandError, CommandExit},
     json,
     mode::print_change,
 };
 
 /// The worst of what happened.
-pub(crate) fn exit(report: &ApplyReport, detailed: bool) -> Exit {
+pub(crate) fn exit(report: &ApplyReport, detailed: bool) -> CommandExit {
     let timed_out = |failure: &bootstrap::PfFailure| {
         matches!(failure.why, bootstrap::PfFailureCause::Hardware(PciBackendError::TimedOut { .. }))
     };
     if report.failures.iter().any(timed_out) {
-        return Exit::TimedOut;
+        return CommandExit::TimedOut;
     }
     if !report.failures.is_empty() {
-        return Exit::Failed;
+        return CommandExit::Failed;
     }
     if !report.missing.is_empty() || report.plan.refusals().any(PfRefusal::is_wrong) {
-        return Exit::Wrong;
+        return CommandExit::Wrong;
     }
     if report.plan.refusals().any(|refusal| !refusal.is_unsupported()) {
-        return Exit::Refused;
+        return CommandExit::Refused;
     }
     if report.plan.refusals().next().is_some() {
-        return Exit::Unsupported;
+        return CommandExit::Unsupported;
     }
     if !report.left.is_empty() {
-        return Exit::Failed;
+        return CommandExit::Failed;
     }
     if report.needs_reboot() {
-        return Exit::NeedsReboot;
+        return CommandExit::NeedsReboot;
     }
-    if detailed && report.has_changed() { Exit::Changed } else { Exit::Done }
+    if detailed && report.has_changed() { CommandExit::Changed } else { CommandExit::Done }
 }
 
-pub(crate) fn print(report: &ApplyReport, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn print(report: &ApplyReport, as_json: bool, out: &mut dyn Write) -> Result<(), CommandError> {
     if as_json {
         return json::print(report, out);
     }
@@ -64,7 +64,7 @@ pub(crate) fn print(report: &ApplyReport, as_json: bool, out: &mut dyn Write) ->
     Ok(())
 }
 
-fn print_mode(mode: &ModeReport, dry_run: bool, out: &mut dyn Write) -> Result<(), Failure> {
+fn print_mode(mode: &ModeReport, dry_run: bool, out: &mut dyn Write) -> Result<(), CommandError> {
     let (wanted, next) = (mode.wanted, mode.next_boot);
     let now = mode.now.map_or("none".to_owned(), |now| now.to_string());
     match &mode.done {
@@ -78,7 +78,7 @@ fn print_mode(mode: &ModeReport, dry_run: bool, out: &mut dyn Write) -> Result<(
     Ok(())
 }
 
-fn print_pf(report: &ApplyReport, pf: &PfPlan, out: &mut dyn Write) -> Result<(), Failure> {
+fn print_pf(report: &ApplyReport, pf: &PfPlan, out: &mut dyn Write) -> Result<(), CommandError> {
     let head = format!("{} ({})", pf.name, pf.pci);
     let failure = report.failures.iter().find(|failure| failure.pci == pf.pci);
     match (&pf.refusal, failure) {
@@ -114,8 +114,8 @@ mod tests {
             let mode = ModeReport { wanted, now: Some(Shared), next_boot: Shared, done: None };
             ApplyReport { dry_run: true, rdma_mode: Some(mode), ..ApplyReport::default() }
         };
-        assert_eq!(exit(&report(Exclusive), true), Exit::Changed);
-        assert_eq!(exit(&report(Exclusive), false), Exit::Done);
-        assert_eq!(exit(&report(Shared), true), Exit::Done);
+        assert_eq!(exit(&report(Exclusive), true), CommandExit::Changed);
+        assert_eq!(exit(&report(Exclusive), false), CommandExit::Done);
+        assert_eq!(exit(&report(Shared), true), CommandExit::Done);
     }
 }

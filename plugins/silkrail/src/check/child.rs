@@ -4,11 +4,11 @@ use std::{ffi::OsString, process};
 
 use check::perftest::become_child;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, CommandExit};
 
 /// Execute a program that ends with its parent
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CheckExecArgs {
     /// The parent: if it is another by now, it is dead
     parent: u32,
     /// The program and its arguments
@@ -23,8 +23,8 @@ pub(super) fn wrapper() -> Vec<OsString> {
     words.to_vec()
 }
 
-impl Args {
-    pub(super) fn run(&self) -> Result<Exit, Failure> {
+impl CheckExecArgs {
+    pub(super) fn run(&self) -> Result<CommandExit, CommandError> {
         match become_child(self.parent, &self.command)? {}
     }
 }

@@ -9,13 +9,16 @@ use std::{
 
 use check::{
     Seconds,
-    collective::{Collective, Curve, Host, Image, Library, Plan, Variable, manifest, parse, run, size},
+    collective::{
+        BandwidthCurve, Collective, CollectiveLibrary, CollectivePlan, Host, Image, Variable, manifest,
+        parse, run, size,
+    },
 };
 use serde::Serialize;
 
 use super::measure;
 use crate::{
-    exit::{Exit, Failure},
+    exit::{CommandError, CommandExit},
     json, table,
 };
 
@@ -27,7 +30,7 @@ use crate::{
 #[command(after_help = NCCL_EXAMPLES)]
 pub(crate) struct Nccl {
     #[command(flatten)]
-    common: Common,
+    common: CollectiveArgs,
 }
 
 /// Plan, run or read a test of HCCL (hccl_test)
@@ -38,11 +41,11 @@ pub(crate) struct Nccl {
 #[command(after_help = HCCL_EXAMPLES)]
 pub(crate) struct Hccl {
     #[command(flatten)]
-    common: Common,
+    common: CollectiveArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct Common {
+struct CollectiveArgs {
     /// The nodes, separated by commas
     #[arg(long, value_delimiter = ',', required_unless_present = "parse", value_name = "HOST,...")]
     hosts: Vec<Host>,
@@ -110,51 +113,57 @@ Exit status:
 /// As it is printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Judged<'a> {
+struct CurveReport<'a> {
     #[serde(flatten)]
-    curve: &'a Curve,
+    curve: &'a BandwidthCurve,
     plateau_gbs: f64,
 }
 
-const HEAD: [&str; 5] = ["SIZE", "TIME-US", "ALGORITHM-GB/S", "BUS-GB/S", "DATA"];
+const TABLE_HEADER: [&str; 5] = ["SIZE", "TIME-US", "ALGORITHM-GB/S", "BUS-GB/S", "DATA"];
 
 /// No output of a test is longer.
-const LONGEST: u64 = 64 << 20;
+const MAX_TEST_LOG_BYTES: u64 = 64 << 20;
 
 impl Nccl {
-    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
-        self.common.run(Library::Nccl, root, out)
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
+        self.common.run(CollectiveLibrary::Nccl, root, out)
     }
 }
 
 impl Hccl {
-    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
-        self.common.run(Library::Hccl, root, out)
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
+        self.common.run(CollectiveLibrary::Hccl, root, out)
     }
 }
 
-impl Common {
-    fn run(&self, library: Library, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl CollectiveArgs {
+    fn run(
+        &self,
+        library: CollectiveLibrary,
+        root: &Path,
+        out: &mut dyn Write,
+    ) -> Result<CommandExit, CommandError> {
         if let Some(file) = &self.parse {
             return self.judged(&parse(library, self.op, &text(file)?)?, out);
         }
         let plan = self.plan(library);
         if let Some(image) = &self.mpijob {
-            let name: Host = "silkrail-check".parse().map_err(|e: check::Invalid| io::Error::other(e))?;
+            let name: Host =
+                "silkrail-check".parse().map_err(|e: check::InvalidTestSpec| io::Error::other(e))?;
             write!(out, "{}", manifest(&plan, image, &name))?;
-            return Ok(Exit::Done);
+            return Ok(CommandExit::Done);
         }
         if !self.run {
             writeln!(out, "{}", plan.command())?;
-            return Ok(Exit::Done);
+            return Ok(CommandExit::Done);
         }
         let node = super::node(root)?;
         let within = Duration::from_secs(self.timeout.get().into());
         self.judged(&run(&plan, &node, within)?, out)
     }
 
-    fn plan(&self, library: Library) -> Plan {
-        Plan {
+    fn plan(&self, library: CollectiveLibrary) -> CollectivePlan {
+        CollectivePlan {
             library,
             collective: self.op,
             hosts: self.hosts.clone(),
@@ -166,23 +175,23 @@ impl Common {
         }
     }
 
-    fn judged(&self, curve: &Curve, out: &mut dyn Write) -> Result<Exit, Failure> {
+    fn judged(&self, curve: &BandwidthCurve, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let plateau = curve.plateau_gbs();
         let low = self.min_gbs.is_some_and(|least| plateau < least);
         if self.json {
-            json::print(&Judged { curve, plateau_gbs: plateau }, out)?;
+            json::print(&CurveReport { curve, plateau_gbs: plateau }, out)?;
         } else {
-            table::print(out, HEAD, &curve.points.iter().map(cells).collect::<Vec<_>>())?;
+            table::print(out, TABLE_HEADER, &curve.points.iter().map(cells).collect::<Vec<_>>())?;
             writeln!(out, "plateau: {plateau:.2} GB/s{}", if low { ", below what is expected" } else { "" })?;
             if curve.is_wrong() {
                 writeln!(out, "data was wrong")?;
             }
         }
-        Ok(if low || curve.is_wrong() { Exit::Found } else { Exit::Done })
+        Ok(if low || curve.is_wrong() { CommandExit::Found } else { CommandExit::Done })
     }
 }
 
-fn cells(point: &check::collective::Point) -> [String; HEAD.len()] {
+fn cells(point: &check::collective::CurvePoint) -> [String; TABLE_HEADER.len()] {
     let data = match point.correct {
         Some(true) => "right",
         Some(false) => "WRONG",
@@ -197,12 +206,12 @@ fn cells(point: &check::collective::Point) -> [String; HEAD.len()] {
     ]
 }
 
-fn text(file: &Path) -> Result<String, Failure> {
+fn text(file: &Path) -> Result<String, CommandError> {
     let mut text = Vec::new();
     let read = if file == Path::new("-") {
-        io::stdin().take(LONGEST).read_to_end(&mut text)
+        io::stdin().take(MAX_TEST_LOG_BYTES).read_to_end(&mut text)
     } else {
-        fs::File::open(file).and_then(|file| file.take(LONGEST).read_to_end(&mut text))
+        fs::File::open(file).and_then(|file| file.take(MAX_TEST_LOG_BYTES).read_to_end(&mut text))
     };
     read.map_err(|source| check::Error::Io { what: format!("read {}", file.display()), source })?;
     Ok(String::from_utf8_lossy(&text).into_owned())

@@ -4,20 +4,20 @@ use std::{io::Write, path::Path};
 
 use check::{
     compare::{THRESHOLD_PERCENT, compare, last_two},
-    record::Record,
-    store::Store,
+    record::TestResult,
+    store::ResultStore,
 };
 
 use super::print;
 use crate::{
-    exit::{Exit, Failure},
+    exit::{CommandError, CommandExit},
     json, table,
 };
 
 /// Show the results that this node keeps, the latest last
 #[derive(Debug, clap::Args)]
 #[command(after_help = HISTORY_EXAMPLES)]
-pub(crate) struct History {
+pub(crate) struct HistoryArgs {
     /// Only the latest so many
     #[arg(long, value_name = "N")]
     last: Option<usize>,
@@ -29,7 +29,7 @@ pub(crate) struct History {
 /// Compare two results of the same test, and say whether it got worse
 #[derive(Debug, clap::Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
-pub(crate) struct Compare {
+pub(crate) struct CompareArgs {
     /// The number of the earlier result
     #[arg(required_unless_present = "last", requires = "after", conflicts_with = "last")]
     before: Option<u64>,
@@ -74,9 +74,9 @@ Exit status:
 
 const HEAD: [&str; 9] = ["ID", "TIME", "KIND", "OP", "SIZE", "CLIENT", "SERVER", "AVERAGE", "VERDICT"];
 
-impl History {
-    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let records = Store::below(root).read()?;
+impl HistoryArgs {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
+        let records = ResultStore::below(root).read()?;
         let skipped = self.last.map_or(0, |last| records.len().saturating_sub(last));
         let records = &records[skipped..];
         if self.json {
@@ -84,13 +84,13 @@ impl History {
         } else {
             table::print(out, HEAD, &records.iter().map(cells).collect::<Vec<_>>())?;
         }
-        Ok(Exit::Done)
+        Ok(CommandExit::Done)
     }
 }
 
-impl Compare {
-    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let store = Store::below(root);
+impl CompareArgs {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
+        let store = ResultStore::below(root);
         let (before, after) = match (self.before, self.after) {
             (Some(before), Some(after)) => (store.find(before)?, store.find(after)?),
             _ => {
@@ -115,11 +115,11 @@ impl Compare {
                 self.threshold
             )?;
         }
-        Ok(if found.regression { Exit::Found } else { Exit::Done })
+        Ok(if found.regression { CommandExit::Found } else { CommandExit::Done })
     }
 }
 
-fn cells(record: &Record) -> [String; HEAD.len()] {
+fn cells(record: &TestResult) -> [String; HEAD.len()] {
     [
         record.id.to_string(),
         utc::rfc3339(record.time),

@@ -7,28 +7,28 @@ use std::{
 };
 
 use check::{
-    DeviceName, Kind, Operation, PortNumber, QueuePairs, Seconds, Size, Test, Wanted,
-    client::{Client, Order, resolve},
+    DeviceName, PortNumber, PortSelector, QueuePairs, RdmaOperation, Seconds, Size, TestKind, TestSpec,
+    client::{Client, TestRequest, resolve},
     exposition,
-    governor::{Done, Governors, Held, PERFORMANCE},
-    protocol::Token,
-    record::Record,
-    store::Store,
-    verdict::{Limit, THRESHOLD_PERCENT},
+    governor::{GovernorGuard, GovernorOutcome, Governors, PERFORMANCE},
+    protocol::CheckToken,
+    record::TestResult,
+    store::ResultStore,
+    verdict::{THRESHOLD_PERCENT, Threshold},
 };
 
 use super::{EXIT_STATUS, print};
 use crate::{
-    exit::{Exit, Failure},
+    exit::{CommandError, CommandExit},
     json,
 };
 
 /// Measure the bandwidth to a node where `silkrail check serve` runs
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("{BW_EXAMPLES}\n\n{EXIT_STATUS}"))]
-pub(crate) struct Bandwidth {
+pub(crate) struct BandwidthArgs {
     #[command(flatten)]
-    common: Common,
+    common: MeasureArgs,
     /// Bytes of a message; K and M are understood
     #[arg(long, default_value = "64K", value_name = "BYTES")]
     size: Size,
@@ -52,9 +52,9 @@ pub(crate) struct Bandwidth {
 /// Measure the latency to a node where `silkrail check serve` runs
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("{LAT_EXAMPLES}\n\n{EXIT_STATUS}"))]
-pub(crate) struct Latency {
+pub(crate) struct LatencyArgs {
     #[command(flatten)]
-    common: Common,
+    common: MeasureArgs,
     /// Bytes of a message; K and M are understood
     #[arg(long, default_value = "8", value_name = "BYTES")]
     size: Size,
@@ -70,13 +70,13 @@ pub(crate) struct Latency {
 }
 
 #[derive(Debug, clap::Args)]
-struct Common {
+struct MeasureArgs {
     /// The other node
     #[arg(value_name = "HOST[:PORT]")]
     host: String,
     /// What carries the data: read, write or send
     #[arg(long, default_value = "write")]
-    op: Operation,
+    op: RdmaOperation,
     /// The RDMA device of this node; default: the one whose GID is best for the other node's address
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceName>,
@@ -122,14 +122,14 @@ Examples:
   silkrail check lat 10.1.70.2 --token-file /etc/silkrail/check.token
   silkrail check lat 10.1.70.2 --op send --max-us 5";
 
-impl Bandwidth {
-    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl BandwidthArgs {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let limit = match self.min_gbps {
-            Some(least) => Limit { min_gbps: Some(least), ..Limit::default() },
-            None => Limit { percent: Some(self.threshold), ..Limit::default() },
+            Some(least) => Threshold { min_gbps: Some(least), ..Threshold::default() },
+            None => Threshold { percent: Some(self.threshold), ..Threshold::default() },
         };
-        let tests = sizes(self.sweep, self.size).into_iter().map(|size| Test {
-            kind: Kind::Bandwidth,
+        let tests = sizes(self.sweep, self.size).into_iter().map(|size| TestSpec {
+            kind: TestKind::Bandwidth,
             operation: self.common.op,
             size,
             queue_pairs: self.qps,
@@ -139,42 +139,42 @@ impl Bandwidth {
     }
 }
 
-impl Latency {
-    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let limit = Limit { max_us: self.max_us, ..Limit::default() };
-        let tests = sizes(self.sweep, self.size).into_iter().map(|size| Test {
-            kind: Kind::Latency,
+impl LatencyArgs {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
+        let limit = Threshold { max_us: self.max_us, ..Threshold::default() };
+        let tests = sizes(self.sweep, self.size).into_iter().map(|size| TestSpec {
+            kind: TestKind::Latency,
             operation: self.common.op,
             size,
-            queue_pairs: QueuePairs::ONE,
+            queue_pairs: QueuePairs::LATENCY_DEFAULT,
             duration: self.duration,
         });
         self.common.run(tests, limit, root, out)
     }
 }
 
-impl Common {
+impl MeasureArgs {
     fn run(
         &self,
-        tests: impl Iterator<Item = Test>,
-        limit: Limit,
+        tests: impl Iterator<Item = TestSpec>,
+        limit: Threshold,
         root: &Path,
         out: &mut dyn Write,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<CommandExit, CommandError> {
         let node = super::node(root)?;
-        let store = Store::below(root);
+        let store = ResultStore::below(root);
         let agent = resolve(&self.host)?;
-        let token = self.token_file.as_deref().map(Token::read).transpose()?;
+        let token = self.token_file.as_deref().map(CheckToken::read).transpose()?;
         let governors = Governors::below(root);
         let held = self.hold(&governors)?;
         let mut client = Client::connect(&node, agent, token.as_ref())?;
         let mut records = Vec::new();
         for test in tests {
             progress(&test, &self.host);
-            let order = Order { test, wanted: self.wanted(), peer_wanted: self.peer_wanted(), limit };
+            let order = TestRequest { test, wanted: self.wanted(), peer_wanted: self.peer_wanted(), limit };
             let mut record = client.measure(&order)?;
             if !self.no_store {
-                keep(&store, &mut record)?;
+                save_result(&store, &mut record)?;
             }
             if !self.json {
                 print::record(&record, out)?;
@@ -192,45 +192,49 @@ impl Common {
         Ok(verdict(&records))
     }
 
-    fn hold<'a>(&self, governors: &'a Governors) -> Result<Option<Held<'a>>, Failure> {
+    fn hold<'a>(&self, governors: &'a Governors) -> Result<Option<GovernorGuard<'a>>, CommandError> {
         if self.governor.is_none() {
             // A test that was killed may have left them.
-            if let Err(error) = governors.restore() {
+            if let Err(error) = governors.restore_after_kill() {
                 eprintln!("silkrail: {error}");
             }
             return Ok(None);
         }
         let held = governors.hold()?;
-        if let Done::Without(why) = &held.done {
+        if let GovernorOutcome::Without(why) = &held.done {
             eprintln!("silkrail: the governor stays as it is: {why}");
         }
         Ok(Some(held))
     }
 
-    fn wanted(&self) -> Wanted {
-        Wanted { device: self.device.clone(), port: self.port, gid_index: self.gid_index }
+    fn wanted(&self) -> PortSelector {
+        PortSelector { device: self.device.clone(), port: self.port, gid_index: self.gid_index }
     }
 
-    fn peer_wanted(&self) -> Wanted {
-        Wanted { device: self.peer_device.clone(), port: self.peer_port, gid_index: self.peer_gid_index }
+    fn peer_wanted(&self) -> PortSelector {
+        PortSelector {
+            device: self.peer_device.clone(),
+            port: self.peer_port,
+            gid_index: self.peer_gid_index,
+        }
     }
 }
 
 /// Keeps a result, and tells Prometheus of it.
-pub(super) fn keep(store: &Store, record: &mut Record) -> Result<(), Failure> {
+pub(super) fn save_result(store: &ResultStore, record: &mut TestResult) -> Result<(), CommandError> {
     store.append(record)?;
     store.write(exposition::FILE, &exposition::text(&store.read()?))?;
     Ok(())
 }
 
-fn verdict(records: &[Record]) -> Exit {
+fn verdict(records: &[TestResult]) -> CommandExit {
     let low = records.iter().any(|record| record.verdict.passed == Some(false));
-    if low { Exit::Found } else { Exit::Done }
+    if low { CommandExit::Found } else { CommandExit::Done }
 }
 
 /// Tests are long: whoever waits is told for what.
-fn progress(test: &Test, host: &str) {
-    let Test { kind, operation, size, duration, .. } = test;
+fn progress(test: &TestSpec, host: &str) {
+    let TestSpec { kind, operation, size, duration, .. } = test;
     eprintln!("silkrail: {kind} by {operation} to {host}: {size} bytes, {duration} s");
 }
 
@@ -261,7 +265,7 @@ fn sizes(sweep: Option<Sweep>, size: Size) -> Vec<Size> {
 }
 
 pub(super) fn seconds(text: &str) -> Result<Seconds, String> {
-    text.strip_suffix('s').unwrap_or(text).parse().map_err(|error: check::Invalid| error.to_string())
+    text.strip_suffix('s').unwrap_or(text).parse().map_err(|error: check::InvalidTestSpec| error.to_string())
 }
 
 pub(super) fn positive(text: &str) -> Result<f64, String> {

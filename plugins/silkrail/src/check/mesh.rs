@@ -8,17 +8,17 @@ use std::{
 };
 
 use check::{
-    Kind, Operation, QueuePairs, Seconds, Size, Test,
+    QueuePairs, RdmaOperation, Seconds, Size, TestKind, TestSpec,
     client::resolve,
-    mesh::{self, Mesh, OUTLIER_PERCENT, Pair, Plan},
-    protocol::Token,
-    store::Store,
-    verdict::Limit,
+    mesh::{self, MeshPlan, MeshResult, NodePair, OUTLIER_PERCENT},
+    protocol::CheckToken,
+    store::ResultStore,
+    verdict::Threshold,
 };
 
 use super::{measure, print};
 use crate::{
-    exit::{Exit, Failure},
+    exit::{CommandError, CommandExit},
     json,
 };
 
@@ -28,13 +28,13 @@ use crate::{
 /// that reaches them. Each HOST is also what the other nodes reach it by.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples())]
-pub(crate) struct Args {
+pub(crate) struct MeshArgs {
     /// The nodes
     #[arg(required = true, num_args = 2.., value_name = "HOST[:PORT]")]
     hosts: Vec<String>,
     /// What carries the data: read, write or send
     #[arg(long, default_value = "write")]
-    op: Operation,
+    op: RdmaOperation,
     /// Measure latency instead of bandwidth
     #[arg(long)]
     latency: bool,
@@ -84,10 +84,10 @@ Exit status:
     )
 }
 
-impl Args {
-    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl MeshArgs {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let node = super::node(root)?;
-        let store = Store::below(root);
+        let store = ResultStore::below(root);
         let plan = self.plan()?;
         let total = self.hosts.len() * (self.hosts.len() - 1) / 2;
         let mut done = 0;
@@ -95,9 +95,9 @@ impl Args {
         let mesh = mesh::run(&plan, &node, |pair, plan| {
             done += 1;
             if let Some(record) = pair.record.as_mut().filter(|_| !self.no_store) {
-                lost = measure::keep(&store, record).err().or(lost.take());
+                lost = measure::save_result(&store, record).err().or(lost.take());
             }
-            eprintln!("[{done}/{total}] {}", told(pair, &plan.agents));
+            eprintln!("[{done}/{total}] {}", print_pair(pair, &plan.agents));
         })?;
         if self.json {
             json::print(&mesh, out)?;
@@ -106,44 +106,44 @@ impl Args {
         }
         match lost {
             Some(failure) => Err(failure),
-            None if mesh.failures() > 0 => Ok(Exit::Failed),
-            None if mesh.is_wrong() => Ok(Exit::Found),
-            None => Ok(Exit::Done),
+            None if mesh.failures() > 0 => Ok(CommandExit::Failed),
+            None if mesh.is_wrong() => Ok(CommandExit::Found),
+            None => Ok(CommandExit::Done),
         }
     }
 
-    fn plan(&self) -> Result<Plan, Failure> {
+    fn plan(&self) -> Result<MeshPlan, CommandError> {
         let agents = agents(&self.hosts)?;
-        let kind = if self.latency { Kind::Latency } else { Kind::Bandwidth };
-        let size = self.size.unwrap_or(if self.latency { Size::EIGHT } else { Size::USUAL });
-        let queue_pairs = if self.latency { QueuePairs::ONE } else { self.qps };
-        Ok(Plan {
+        let kind = if self.latency { TestKind::Latency } else { TestKind::Bandwidth };
+        let size = self.size.unwrap_or(if self.latency { Size::LATENCY_SIZE_DEFAULT } else { Size::DEFAULT });
+        let queue_pairs = if self.latency { QueuePairs::LATENCY_DEFAULT } else { self.qps };
+        Ok(MeshPlan {
             agents,
-            test: Test { kind, operation: self.op, size, queue_pairs, duration: self.duration },
-            limit: Limit { percent: self.threshold, min_gbps: self.min_gbps, max_us: self.max_us },
-            token: self.token_file.as_deref().map(Token::read).transpose()?,
+            test: TestSpec { kind, operation: self.op, size, queue_pairs, duration: self.duration },
+            limit: Threshold { percent: self.threshold, min_gbps: self.min_gbps, max_us: self.max_us },
+            token: self.token_file.as_deref().map(CheckToken::read).transpose()?,
         })
     }
 }
 
-fn agents(hosts: &[String]) -> Result<Vec<(String, SocketAddr)>, Failure> {
+fn agents(hosts: &[String]) -> Result<Vec<(String, SocketAddr)>, CommandError> {
     let mut agents = Vec::new();
     let mut seen = BTreeSet::new();
     for host in hosts {
         let address = resolve(host)?;
         if !seen.insert(address) {
-            return Err(Failure::NodeTwice(host.clone()));
+            return Err(CommandError::NodeTwice(host.clone()));
         }
         // Debian gives a node's own name 127.0.1.1 in /etc/hosts.
         if address.ip().is_loopback() {
-            return Err(Failure::Loopback(host.clone(), address.ip()));
+            return Err(CommandError::Loopback(host.clone(), address.ip()));
         }
         agents.push((host.clone(), address));
     }
     Ok(agents)
 }
 
-fn told(pair: &Pair, agents: &[(String, SocketAddr)]) -> String {
+fn print_pair(pair: &NodePair, agents: &[(String, SocketAddr)]) -> String {
     let (client, server) = (&agents[pair.client].0, &agents[pair.server].0);
     match (&pair.record, &pair.error) {
         (Some(record), _) => format!("{client} to {server}: {}", print::value(record)),
@@ -152,7 +152,7 @@ fn told(pair: &Pair, agents: &[(String, SocketAddr)]) -> String {
 }
 
 /// The matrix, and below it what stands out or failed.
-fn print(mesh: &Mesh, out: &mut dyn Write) -> Result<(), Failure> {
+fn print(mesh: &MeshResult, out: &mut dyn Write) -> Result<(), CommandError> {
     let names: Vec<&str> = mesh.nodes.iter().map(String::as_str).collect();
     let first = names.iter().map(|name| name.len()).max().unwrap_or(0);
     write!(out, "{:first$}", "")?;
@@ -193,9 +193,9 @@ fn print(mesh: &Mesh, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-fn unit(mesh: &Mesh) -> &'static str {
+fn unit(mesh: &MeshResult) -> &'static str {
     let latency =
-        mesh.pairs.iter().flat_map(|pair| &pair.record).any(|record| record.test.kind == Kind::Latency);
+        mesh.pairs.iter().flat_map(|pair| &pair.record).any(|record| record.test.kind == TestKind::Latency);
     if latency { "us" } else { "Gb/s" }
 }
 
@@ -207,9 +207,9 @@ mod tests {
     fn a_node_of_a_mesh_has_an_address_that_others_reach_and_is_named_once() {
         let of = |hosts: &[&str]| agents(&hosts.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(of(&["192.0.2.1", "192.0.2.2"]).unwrap().len(), 2);
-        assert!(matches!(of(&["192.0.2.1", "192.0.2.1:18514"]), Err(Failure::NodeTwice(_))));
+        assert!(matches!(of(&["192.0.2.1", "192.0.2.1:18514"]), Err(CommandError::NodeTwice(_))));
         for own in ["127.0.0.1", "127.0.1.1:99"] {
-            assert!(matches!(of(&["192.0.2.1", own]), Err(Failure::Loopback(..))), "{own}");
+            assert!(matches!(of(&["192.0.2.1", own]), Err(CommandError::Loopback(..))), "{own}");
         }
     }
 }

@@ -12,29 +12,29 @@ mod serve;
 
 use std::{io::Write, path::Path};
 
-use check::{Interrupt, perftest::Launcher, session::Node};
+use check::{Interrupt, perftest::Launcher, session::LocalContext};
 use sysfs::Sysfs;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, CommandExit};
 
 /// Test RDMA between nodes: bandwidth and latency, judged, kept and compared
 ///
 /// On one node `silkrail check serve`, on another `silkrail check bw NODE`. Both need perftest.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub(crate) enum Command {
-    Serve(serve::Args),
-    Bw(measure::Bandwidth),
-    Lat(measure::Latency),
-    Mesh(mesh::Args),
-    History(history::History),
-    Compare(history::Compare),
-    Page(page::Args),
-    Restore(restore::Args),
+pub(crate) enum CheckCommand {
+    Serve(serve::ServeArgs),
+    Bw(measure::BandwidthArgs),
+    Lat(measure::LatencyArgs),
+    Mesh(mesh::MeshArgs),
+    History(history::HistoryArgs),
+    Compare(history::CompareArgs),
+    Page(page::PageArgs),
+    Restore(restore::RestoreArgs),
     Nccl(collective::Nccl),
     Hccl(collective::Hccl),
     #[command(hide = true)]
-    Child(child::Args),
+    Child(child::CheckExecArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -55,8 +55,8 @@ Exit status:
   4   no RDMA on this node
   6   below what is expected";
 
-impl Command {
-    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
+impl CheckCommand {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         match self {
             Self::Serve(args) => args.run(root),
             Self::Bw(args) => args.run(root, out),
@@ -74,8 +74,8 @@ impl Command {
 }
 
 /// This node, for tests. Signals are from now on a question.
-fn node(root: &Path) -> Result<Node, Failure> {
-    Ok(Node {
+fn node(root: &Path) -> Result<LocalContext, CommandError> {
+    Ok(LocalContext {
         launcher: Launcher::of_environment(child::wrapper()),
         sysfs: Sysfs::at(root.join("sys")),
         interrupt: Interrupt::install()?,

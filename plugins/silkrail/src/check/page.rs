@@ -5,14 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use check::{page::page, store::Store};
+use check::{page::page, store::ResultStore};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, CommandExit};
 
 /// Write the results that this node keeps as a page with charts: one HTML file that needs nothing else
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct PageArgs {
     /// The file; - is the standard output
     file: PathBuf,
 }
@@ -27,14 +27,14 @@ Exit status:
   1   an error
   2   wrong usage";
 
-impl Args {
-    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let page = page(&Store::below(root).read()?);
+impl PageArgs {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
+        let page = page(&ResultStore::below(root).read()?);
         if self.file == Path::new("-") {
             out.write_all(page.as_bytes())?;
         } else {
             statefile::replace(&self.file, 0o644, page.as_bytes()).map_err(check::Error::from)?;
         }
-        Ok(Exit::Done)
+        Ok(CommandExit::Done)
     }
 }

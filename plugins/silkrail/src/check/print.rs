@@ -3,19 +3,19 @@
 use std::io::{self, Write};
 
 use check::{
-    Kind,
+    TestKind,
     counters::is_trouble,
-    record::{End, Record},
+    record::{TestEnd, TestResult},
 };
 
 /// Prints a result with what explains it.
-pub(super) fn record(record: &Record, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn record(record: &TestResult, out: &mut dyn Write) -> io::Result<()> {
     let test = &record.test;
     let asked = match test.kind {
-        Kind::Bandwidth => {
+        TestKind::Bandwidth => {
             format!("{} bytes, {} queue pairs, {} s", test.size, test.queue_pairs, test.duration)
         }
-        Kind::Latency => format!("{} bytes, {} s", test.size, test.duration),
+        TestKind::Latency => format!("{} bytes, {} s", test.size, test.duration),
     };
     writeln!(out, "{} by {}: {}  ({asked})", test.kind, test.operation, value(record))?;
     writeln!(out, "verdict: {}: {}", verdict(record), record.verdict.why)?;
@@ -32,15 +32,15 @@ pub(super) fn record(record: &Record, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The average with its unit.
-pub(super) fn value(record: &Record) -> String {
+pub(super) fn value(record: &TestResult) -> String {
     match record.test.kind {
-        Kind::Bandwidth => record.value().map_or_else(String::new, |gbps| format!("{gbps:.3} Gb/s")),
-        Kind::Latency => record.value().map_or_else(String::new, |us| format!("{us:.2} us")),
+        TestKind::Bandwidth => record.value().map_or_else(String::new, |gbps| format!("{gbps:.3} Gb/s")),
+        TestKind::Latency => record.value().map_or_else(String::new, |us| format!("{us:.2} us")),
     }
 }
 
 /// The verdict in a word.
-pub(super) fn verdict(record: &Record) -> &'static str {
+pub(super) fn verdict(record: &TestResult) -> &'static str {
     match record.verdict.passed {
         Some(true) => "passed",
         Some(false) => "FAILED",
@@ -48,7 +48,7 @@ pub(super) fn verdict(record: &Record) -> &'static str {
     }
 }
 
-fn end(role: &str, end: &End, out: &mut dyn Write) -> io::Result<()> {
+fn end(role: &str, end: &TestEnd, out: &mut dyn Write) -> io::Result<()> {
     let speed = end.speed_mbps.map_or_else(|| "unknown speed".into(), speed);
     let link = end.link.as_ref().map(|link| format!(" on {link}")).unwrap_or_default();
     writeln!(out, "{role}  {}{link}, {speed}", end.name())?;
@@ -67,8 +67,8 @@ fn speed(mbps: u64) -> String {
 }
 
 /// What counters tell of loss or congestion: it explains a low number.
-fn trouble(record: &Record, out: &mut dyn Write) -> io::Result<()> {
-    let of = |role, end: &End| {
+fn trouble(record: &TestResult, out: &mut dyn Write) -> io::Result<()> {
+    let of = |role, end: &TestEnd| {
         let bad = end.counters.iter().filter(|(name, _)| is_trouble(name.as_str()));
         bad.map(|(name, more)| format!("{role} {name} +{more}")).collect::<Vec<_>>()
     };

@@ -4,14 +4,14 @@ use std::{io::Write, path::Path};
 
 use check::governor::Governors;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, CommandExit};
 
 /// Give the CPUs' governors back that a killed test has left at performance
 ///
 /// Every test with --governor does so too before it begins.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {}
+pub(crate) struct RestoreArgs {}
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,12 +22,12 @@ Exit status:
   1   an error
   2   wrong usage";
 
-impl Args {
-    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<Exit, Failure> {
-        match Governors::below(root).restore()? {
+impl RestoreArgs {
+    pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
+        match Governors::below(root).restore_after_kill()? {
             None => writeln!(out, "nothing is to be given back")?,
             Some(cpus) => writeln!(out, "the governors of {cpus} CPUs are as they were")?,
         }
-        Ok(Exit::Done)
+        Ok(CommandExit::Done)
     }
 }

@@ -6,16 +6,16 @@ use std::{
 };
 
 use check::{
-    DeviceName, PortNumber, Wanted,
-    agent::{Agent, Settings},
+    DeviceName, PortNumber, PortSelector,
+    agent::{Agent, AgentOptions},
     client,
     governor::{Governors, PERFORMANCE},
-    protocol::Token,
+    protocol::CheckToken,
     session,
 };
 
 use super::EXIT_STATUS;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, CommandExit};
 
 /// Wait for tests of other nodes, one at a time
 ///
@@ -31,7 +31,7 @@ use crate::exit::{Exit, Failure};
 /// Ports: the one of --listen, perftest's TCP ports (--test-port and the 15 after it), and for RoCE UDP 4791.
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_STATUS}"))]
-pub(crate) struct Args {
+pub(crate) struct ServeArgs {
     /// Where to listen; other addresses than 127.0.0.1 need a token
     #[arg(long, default_value_t = SocketAddr::from(([127, 0, 0, 1], client::PORT)), value_name = "ADDR:PORT")]
     listen: SocketAddr,
@@ -61,22 +61,22 @@ Examples:
   silkrail check serve --listen 0.0.0.0:18514 --token-file /etc/silkrail/check.token
   silkrail check serve --device mlx5_1 --listen 10.1.70.2:18514 --token-file /etc/silkrail/check.token";
 
-impl Args {
-    pub(super) fn run(&self, root: &Path) -> Result<Exit, Failure> {
+impl ServeArgs {
+    pub(super) fn run(&self, root: &Path) -> Result<CommandExit, CommandError> {
         let node = super::node(root)?;
-        let settings = Settings {
-            token: self.token_file.as_deref().map(Token::read).transpose()?,
+        let settings = AgentOptions {
+            token: self.token_file.as_deref().map(CheckToken::read).transpose()?,
             known_as: self.known_as.iter().map(IpAddr::to_canonical).collect(),
-            wanted: Wanted { device: self.device.clone(), port: self.port, gid_index: None },
+            wanted: PortSelector { device: self.device.clone(), port: self.port, gid_index: None },
             first_port: self.test_port,
             governors: self.governor.as_ref().map(|_| Governors::below(root)),
         };
         let agent = Agent::listen(self.listen, settings, &node)?;
-        if let Err(error) = Governors::below(root).restore() {
+        if let Err(error) = Governors::below(root).restore_after_kill() {
             eprintln!("silkrail: {error}");
         }
         eprintln!("silkrail: listening on {}", agent.address()?);
         agent.serve(&|line| eprintln!("silkrail: {line}"))?;
-        Ok(Exit::Done)
+        Ok(CommandExit::Done)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-use ::doctor::{Leftover, Wanted, WantedVfs};
+use ::doctor::{DesiredState, DesiredVfs, StaleResource};
 use bootstrap::NodeFile;
 use inventory::{Inventory, NodePaths};
 use state::StateDir;
@@ -12,18 +12,18 @@ use crate::gc;
 const NODE_FILE: &str = "/etc/silkrail/node.yaml";
 
 /// What `silkrail gc` would show.
-pub(super) fn leftovers(root: &Path, state_dir: &Path) -> Result<Vec<Leftover>, String> {
+pub(super) fn stale_resources(root: &Path, state_dir: &Path) -> Result<Vec<StaleResource>, String> {
     gc::stale_resources(root, &below(root, state_dir)).map_err(|why| why.to_string())
 }
 
 /// What `silkrail apply` would make of the node; nothing if it has no node file.
-pub(super) fn wanted(root: &Path, state_dir: &Path) -> Result<Option<Wanted>, String> {
+pub(super) fn desired_state(root: &Path, state_dir: &Path) -> Result<Option<DesiredState>, String> {
     let text = match fs::read_to_string(below(root, Path::new(NODE_FILE))) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{NODE_FILE}: {error}")),
     };
-    let mut wanted = Wanted { file: NODE_FILE.to_owned(), ..Wanted::default() };
+    let mut wanted = DesiredState { file: NODE_FILE.to_owned(), ..DesiredState::default() };
     let file = match NodeFile::parse(&text) {
         Ok(file) => file,
         Err(error) => {
@@ -37,7 +37,7 @@ pub(super) fn wanted(root: &Path, state_dir: &Path) -> Result<Option<Wanted>, St
     for settings in &file.pfs {
         let before = wanted.vfs.len();
         let pfs = inventory.pfs.iter().filter(|pf| settings.matches.holds(pf));
-        wanted.vfs.extend(pfs.map(|pf| WantedVfs { pf: pf.pci.to_string(), count: settings.vfs }));
+        wanted.vfs.extend(pfs.map(|pf| DesiredVfs { pf: pf.pci.to_string(), count: settings.vfs }));
         if wanted.vfs.len() == before && !settings.optional {
             wanted.unmatched.push(settings.matches.to_string());
         }

@@ -5,9 +5,9 @@ use std::io::Write;
 use modprobe::NextBootMode;
 use rdma_mode::{CurrentMode, ModeSource};
 
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
-pub(super) fn print(current: &CurrentMode, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn print(current: &CurrentMode, out: &mut dyn Write) -> Result<(), CommandError> {
     match (current.mode, current.source) {
         (Some(mode), Some(ModeSource::Netlink)) => {
             writeln!(out, "now:        {mode} (the kernel, by netlink)")?

@@ -4,9 +4,9 @@ use std::io::Write;
 
 use rdma_mode::{BlockingNetns, ModeChange, ModeOutcome, PersistedMode};
 
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
-pub(crate) fn print(change: &ModeChange, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn print(change: &ModeChange, out: &mut dyn Write) -> Result<(), CommandError> {
     let (wanted, was) = (change.wanted, change.was.unwrap_or(change.wanted));
     match change.outcome {
         ModeOutcome::NoChange => writeln!(out, "RDMA mode: {wanted}: no change")?,
@@ -37,7 +37,7 @@ pub(crate) fn print(change: &ModeChange, out: &mut dyn Write) -> Result<(), Fail
     Ok(())
 }
 
-fn print_namespaces(change: &ModeChange, out: &mut dyn Write) -> Result<(), Failure> {
+fn print_namespaces(change: &ModeChange, out: &mut dyn Write) -> Result<(), CommandError> {
     let Some(BlockingNetns { count, shown }) = &change.namespaces else { return Ok(()) };
     writeln!(out, "The kernel refuses (EBUSY) while any other network namespace exists. Found: {count}")?;
     for namespace in shown {

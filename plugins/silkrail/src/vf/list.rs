@@ -5,20 +5,24 @@ use std::io::Write;
 use inventory::{Inventory, Pf, Vf};
 
 use crate::{
-    exit::{Exit, Failure},
+    exit::{CommandError, CommandExit},
     json, table,
 };
 
 const HEAD: [&str; 8] = ["PF", "VF", "PCI", "DRIVER", "LINK", "RDMA-DEVICE", "MAC", "USED-BY"];
 
-pub(super) fn list(inventory: &Inventory, as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub(super) fn list(
+    inventory: &Inventory,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<CommandExit, CommandError> {
     if as_json {
         json::print(inventory, out)?;
-        return Ok(Exit::Done);
+        return Ok(CommandExit::Done);
     }
     if inventory.pfs.is_empty() {
         writeln!(out, "this node has no PF: no PCI network card")?;
-        return Ok(Exit::Done);
+        return Ok(CommandExit::Done);
     }
     let rows: Vec<_> = inventory
         .pfs
@@ -26,7 +30,7 @@ pub(super) fn list(inventory: &Inventory, as_json: bool, out: &mut dyn Write) ->
         .flat_map(|pf| std::iter::once(of_pf(pf)).chain(pf.vfs.iter().map(|vf| of_vf(pf, vf))))
         .collect();
     table::print(out, HEAD, &rows)?;
-    Ok(Exit::Done)
+    Ok(CommandExit::Done)
 }
 
 fn of_pf(pf: &Pf) -> [String; 8] {

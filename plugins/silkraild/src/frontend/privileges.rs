@@ -7,7 +7,7 @@ use nix::{errno::Errno, sys::prctl};
 
 /// The kernel refused.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum DropPrivilegesError {
     #[error("no_new_privs: {0}")]
     NoNewPrivileges(#[from] Errno),
     #[error(transparent)]
@@ -22,7 +22,7 @@ const NAME: &CStr = c"silkraild-http";
 ///
 /// # Errors
 /// That the kernel refuses: then nothing must be served.
-pub(super) fn give_up() -> Result<(), Error> {
+pub(super) fn give_up() -> Result<(), DropPrivilegesError> {
     let _ = prctl::set_name(NAME);
     prctl::set_no_new_privs()?;
     // What is effective has to be permitted.

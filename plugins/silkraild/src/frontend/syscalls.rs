@@ -11,7 +11,7 @@ use seccompiler::{
 
 /// The kernel takes no filter, or there is none for this kind of machine.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum SeccompError {
     #[error("make a filter of system calls: {0}")]
     Filter(#[from] BackendError),
     #[error("set a filter of system calls: {0}")]
@@ -124,31 +124,32 @@ const PRCTLS: [c_int; 3] = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_V
 /// A file that is opened for reading has none of these.
 const WRITES: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_TMPFILE & !libc::O_DIRECTORY;
 
-type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
+type SeccompRules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// Has the kernel refuse the others to the calling thread and to those that it starts.
 ///
 /// # Errors
 /// That it cannot.
-pub(super) fn deny() -> Result<(), Error> {
+pub(super) fn deny() -> Result<(), SeccompError> {
     let errno = |number: c_int| SeccompAction::Errno(number.unsigned_abs());
     for (call, number) in ANSWERED {
-        let rules = Rules::from([(call, Vec::new())]);
+        let rules = SeccompRules::from([(call, Vec::new())]);
         seccompiler::apply_filter(&program(rules, errno(number), SeccompAction::Allow)?)?;
     }
     Ok(seccompiler::apply_filter(&program(allowed()?, SeccompAction::Allow, errno(libc::EPERM))?)?)
 }
 
 fn program(
-    rules: Rules,
+    rules: SeccompRules,
     of_rules: SeccompAction,
     of_others: SeccompAction,
 ) -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(rules, of_others, of_rules, ARCH.try_into()?)?.try_into()
 }
 
-fn allowed() -> Result<Rules, BackendError> {
-    let mut rules: Rules = ALLOWED.iter().chain(ALLOWED_HERE).map(|call| (*call, Vec::new())).collect();
+fn allowed() -> Result<SeccompRules, BackendError> {
+    let mut rules: SeccompRules =
+        ALLOWED.iter().chain(ALLOWED_HERE).map(|call| (*call, Vec::new())).collect();
     let own = [process::id().into()];
     rules.insert(libc::SYS_openat, vec![has(2, WRITES, 0)?]);
     #[cfg(target_arch = "x86_64")]

@@ -3,24 +3,24 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use tokenreview::Verdict;
+use tokenreview::AccessDecision;
 use webconfig::WebConfig;
 
 use super::{
-    logins::Logins,
-    tokens::{self, Tokens, Undecided},
+    logins::LoginQueue,
+    tokens::{self, TokenReviewQueue, Undecided},
 };
 
 /// What is asked of clients.
 #[derive(Debug, Clone)]
-pub(super) struct Admission {
-    logins: Logins,
-    tokens: Option<Tokens>,
+pub(super) struct Authenticator {
+    logins: LoginQueue,
+    tokens: Option<TokenReviewQueue>,
 }
 
 /// Whether somebody is let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Admitted {
+pub(super) enum AuthDecision {
     Yes,
     /// They have to say who they are, in one of these ways.
     Unauthenticated {
@@ -35,34 +35,34 @@ pub(super) enum Admitted {
     TooOften,
 }
 
-impl Admission {
-    pub(super) fn new(tokens: Option<Tokens>) -> Self {
-        Self { logins: Logins::new(), tokens }
+impl Authenticator {
+    pub(super) fn new(tokens: Option<TokenReviewQueue>) -> Self {
+        Self { logins: LoginQueue::new(), tokens }
     }
 
     /// Whether who asks for a path may have it.
-    pub(super) async fn admit(
+    pub(super) async fn authenticate(
         &self,
         web: &Arc<WebConfig>,
         header: Option<&[u8]>,
         path: &str,
         source: IpAddr,
-    ) -> Admitted {
+    ) -> AuthDecision {
         let (login, token) = (web.users.is_some(), self.tokens.is_some());
         if !login && !token {
-            return Admitted::Yes;
+            return AuthDecision::Yes;
         }
         if let (Some(tokens), Some(token)) = (&self.tokens, header.and_then(tokens::from_header)) {
             match tokens.decide(token, path, source).await {
-                Ok(Verdict::Allowed) => return Admitted::Yes,
-                Ok(Verdict::Forbidden) => return Admitted::Forbidden,
-                Ok(Verdict::Unauthenticated) => {}
-                Err(Undecided::Unanswered) => return Admitted::Unknown,
-                Err(Undecided::TooOften) => return Admitted::TooOften,
+                Ok(AccessDecision::Allowed) => return AuthDecision::Yes,
+                Ok(AccessDecision::Forbidden) => return AuthDecision::Forbidden,
+                Ok(AccessDecision::Unauthenticated) => {}
+                Err(Undecided::Unanswered) => return AuthDecision::Unknown,
+                Err(Undecided::TooOften) => return AuthDecision::TooOften,
             }
-        } else if login && self.logins.admit(web, header, source).await {
-            return Admitted::Yes;
+        } else if login && self.logins.authenticate(web, header, source).await {
+            return AuthDecision::Yes;
         }
-        Admitted::Unauthenticated { login, token }
+        AuthDecision::Unauthenticated { login, token }
     }
 }

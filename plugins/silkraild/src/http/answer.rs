@@ -9,17 +9,17 @@ use hyper::{
     header::{self, HeaderName, HeaderValue},
 };
 
-use super::{Port, Service, admission::Admitted, connections::Connection, negotiate};
+use super::{HttpEndpoint, ListenerRole, admission::AuthDecision, connections::Connection, negotiate};
 use crate::{
-    kind::Kind,
-    page::{self, File},
-    readings::Readings,
+    kind::SnapshotEncoding,
+    page::{self, PageFile},
+    readings::SnapshotClient,
 };
 
-type Answer = Response<Full<Bytes>>;
+type HttpAnswer = Response<Full<Bytes>>;
 
 /// Below this an answer goes as fast uncompressed.
-const WORTH_COMPRESSING: usize = 8 * 1024;
+const MIN_COMPRESSED_BYTES: usize = 8 * 1024;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -39,20 +39,24 @@ const TOO_OFTEN: &str =
     "the Kubernetes API was asked about too many tokens from this address, or from all; try again later\n";
 
 /// How long somebody had better wait who has not read former answers, or of whom nobody says whether they may, in seconds.
-const LATER: &str = "5";
+const RETRY_AFTER_SECONDS: &str = "5";
 
 /// Answers a request.
-pub(super) async fn to<B>(request: &Request<B>, service: &Service, connection: &Arc<Connection>) -> Answer {
-    connection.asks();
-    let web = service.web.now();
+pub(super) async fn to<B>(
+    request: &Request<B>,
+    service: &HttpEndpoint,
+    connection: &Arc<Connection>,
+) -> HttpAnswer {
+    connection.on_request();
+    let web = service.web.current();
     let who = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let path = request.uri().path();
-    let mut answer = match service.admission.admit(&web, who, path, connection.source()).await {
-        Admitted::Yes => admitted(request, service, connection).await,
-        Admitted::Unauthenticated { login, token } => unauthenticated(connection, login, token),
-        Admitted::Forbidden => plain(connection, StatusCode::FORBIDDEN, FORBIDDEN),
-        Admitted::Unknown => later(plain(connection, StatusCode::SERVICE_UNAVAILABLE, UNDECIDED)),
-        Admitted::TooOften => later(plain(connection, StatusCode::TOO_MANY_REQUESTS, TOO_OFTEN)),
+    let mut answer = match service.admission.authenticate(&web, who, path, connection.source()).await {
+        AuthDecision::Yes => admitted(request, service, connection).await,
+        AuthDecision::Unauthenticated { login, token } => unauthenticated(connection, login, token),
+        AuthDecision::Forbidden => plain(connection, StatusCode::FORBIDDEN, FORBIDDEN),
+        AuthDecision::Unknown => later(plain(connection, StatusCode::SERVICE_UNAVAILABLE, UNDECIDED)),
+        AuthDecision::TooOften => later(plain(connection, StatusCode::TOO_MANY_REQUESTS, TOO_OFTEN)),
     };
     for (name, value) in &web.headers {
         answer.headers_mut().entry(name).or_insert_with(|| value.clone());
@@ -60,7 +64,7 @@ pub(super) async fn to<B>(request: &Request<B>, service: &Service, connection: &
     answer
 }
 
-fn unauthenticated(connection: &Arc<Connection>, login: bool, token: bool) -> Answer {
+fn unauthenticated(connection: &Arc<Connection>, login: bool, token: bool) -> HttpAnswer {
     const BASIC: &str = "Basic realm=\"silkraild\", charset=\"UTF-8\"";
     const BEARER: &str = "Bearer realm=\"silkraild\"";
     let expected = match (login, token) {
@@ -75,7 +79,11 @@ fn unauthenticated(connection: &Arc<Connection>, login: bool, token: bool) -> An
     answer
 }
 
-async fn admitted<B>(request: &Request<B>, service: &Service, connection: &Arc<Connection>) -> Answer {
+async fn admitted<B>(
+    request: &Request<B>,
+    service: &HttpEndpoint,
+    connection: &Arc<Connection>,
+) -> HttpAnswer {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let answer = plain(connection, StatusCode::METHOD_NOT_ALLOWED, "expected GET or HEAD\n");
         return with(answer, header::ALLOW, "GET, HEAD");
@@ -84,41 +92,46 @@ async fn admitted<B>(request: &Request<B>, service: &Service, connection: &Arc<C
     match (request.uri().path(), port) {
         ("/healthz", _) => healthy(readings, connection),
         ("/readyz", _) => ready(readings, connection),
-        (_, Port::Health) => plain(connection, StatusCode::NOT_FOUND, NO_HEALTH),
+        (_, ListenerRole::Health) => plain(connection, StatusCode::NOT_FOUND, NO_HEALTH),
         ("/metrics", _) => metrics(request.headers(), readings, connection).await,
         ("/api/v1/node", _) => node(request.headers(), readings, connection).await,
-        (path, _) => match File::at(path) {
+        (path, _) => match PageFile::at(path) {
             Some(found) => file(found, connection),
             None => plain(connection, StatusCode::NOT_FOUND, NOT_FOUND),
         },
     }
 }
 
-async fn metrics(headers: &HeaderMap, readings: &Readings, connection: &Arc<Connection>) -> Answer {
+async fn metrics(headers: &HeaderMap, readings: &SnapshotClient, connection: &Arc<Connection>) -> HttpAnswer {
     let format = negotiate::format(headers);
     let answer = text(headers, readings, connection, format.into()).await;
     with(answer, header::VARY, "Accept, Accept-Encoding")
 }
 
-async fn node(headers: &HeaderMap, readings: &Readings, connection: &Arc<Connection>) -> Answer {
-    let answer = text(headers, readings, connection, Kind::Node).await;
+async fn node(headers: &HeaderMap, readings: &SnapshotClient, connection: &Arc<Connection>) -> HttpAnswer {
+    let answer = text(headers, readings, connection, SnapshotEncoding::Node).await;
     with(with(answer, header::CACHE_CONTROL, "no-store"), header::VARY, "Accept-Encoding")
 }
 
-async fn text(headers: &HeaderMap, readings: &Readings, connection: &Arc<Connection>, kind: Kind) -> Answer {
-    let Some(text) = readings.text(kind, negotiate::patience(headers)).await else {
+async fn text(
+    headers: &HeaderMap,
+    readings: &SnapshotClient,
+    connection: &Arc<Connection>,
+    kind: SnapshotEncoding,
+) -> HttpAnswer {
+    let Some(text) = readings.text(kind, negotiate::scrape_timeout(headers)).await else {
         return not_yet(connection);
     };
-    let zip = text.plain.len() >= WORTH_COMPRESSING && negotiate::takes_gzip(headers);
+    let zip = text.plain.len() >= MIN_COMPRESSED_BYTES && negotiate::takes_gzip(headers);
     let number = text.number;
     let text = if zip { text.zipped().await } else { text.plain.clone() };
-    let Ok(text) = connection.takes_of(number, text) else { return unread(connection) };
+    let Ok(text) = connection.track_snapshot(number, text) else { return unread(connection) };
     let answer = with(Response::new(Full::from(text)), header::CONTENT_TYPE, kind.content_type());
     if zip { with(answer, header::CONTENT_ENCODING, "gzip") } else { answer }
 }
 
-fn healthy(readings: &Readings, connection: &Arc<Connection>) -> Answer {
-    if readings.are_told() {
+fn healthy(readings: &SnapshotClient, connection: &Arc<Connection>) -> HttpAnswer {
+    if readings.is_responding() {
         plain(connection, StatusCode::OK, "ok\n")
     } else {
         plain(
@@ -130,20 +143,20 @@ fn healthy(readings: &Readings, connection: &Arc<Connection>) -> Answer {
 }
 
 /// Ready from the first collection on.
-fn ready(readings: &Readings, connection: &Arc<Connection>) -> Answer {
-    if readings.are_there() { plain(connection, StatusCode::OK, "ok\n") } else { not_yet(connection) }
+fn ready(readings: &SnapshotClient, connection: &Arc<Connection>) -> HttpAnswer {
+    if readings.has_snapshot() { plain(connection, StatusCode::OK, "ok\n") } else { not_yet(connection) }
 }
 
-fn not_yet(connection: &Arc<Connection>) -> Answer {
+fn not_yet(connection: &Arc<Connection>) -> HttpAnswer {
     plain(connection, StatusCode::SERVICE_UNAVAILABLE, "the first collection is not done yet\n")
 }
 
-fn unread(connection: &Arc<Connection>) -> Answer {
+fn unread(connection: &Arc<Connection>) -> HttpAnswer {
     later(plain(connection, StatusCode::SERVICE_UNAVAILABLE, UNREAD))
 }
 
 /// A file of the page. It is asked for anew each time: it may be another version's by now.
-fn file(file: &'static File, connection: &Arc<Connection>) -> Answer {
+fn file(file: &'static PageFile, connection: &Arc<Connection>) -> HttpAnswer {
     let headers = [
         (header::CONTENT_TYPE, file.kind),
         (header::CACHE_CONTROL, "no-cache"),
@@ -151,21 +164,21 @@ fn file(file: &'static File, connection: &Arc<Connection>) -> Answer {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
     ];
-    let answer = Response::new(Full::from(connection.takes(Bytes::from_static(file.text.as_bytes()))));
+    let answer = Response::new(Full::from(connection.track_static(Bytes::from_static(file.text.as_bytes()))));
     headers.into_iter().fold(answer, |answer, (name, value)| with(answer, name, value))
 }
 
-fn plain(connection: &Arc<Connection>, status: StatusCode, text: &'static str) -> Answer {
-    let mut answer = Response::new(Full::from(connection.takes(Bytes::from_static(text.as_bytes()))));
+fn plain(connection: &Arc<Connection>, status: StatusCode, text: &'static str) -> HttpAnswer {
+    let mut answer = Response::new(Full::from(connection.track_static(Bytes::from_static(text.as_bytes()))));
     *answer.status_mut() = status;
     with(answer, header::CONTENT_TYPE, TEXT)
 }
 
-fn later(answer: Answer) -> Answer {
-    with(answer, header::RETRY_AFTER, LATER)
+fn later(answer: HttpAnswer) -> HttpAnswer {
+    with(answer, header::RETRY_AFTER, RETRY_AFTER_SECONDS)
 }
 
-fn with(mut answer: Answer, name: HeaderName, value: &'static str) -> Answer {
+fn with(mut answer: HttpAnswer, name: HeaderName, value: &'static str) -> HttpAnswer {
     answer.headers_mut().insert(name, HeaderValue::from_static(value));
     answer
 }

@@ -18,17 +18,17 @@ use hyper::body::Bytes;
 use tokio::{sync::oneshot, time::Instant};
 
 /// How long a client may take to ask, once it is connected or has begun to.
-pub(super) const HEAD: Duration = Duration::from_secs(5);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a client may ask for nothing more. Prometheus scrapes once a minute, or more often.
-pub(super) const IDLE: Duration = Duration::from_secs(65);
+pub(super) const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(65);
 
 /// How long a client may take no byte of an answer.
-pub(super) const STALLED: Duration = Duration::from_secs(5);
+pub(super) const SEND_STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How much is served at a time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct ConnectionLimits {
     /// Connections.
     pub(crate) all: usize,
     /// Connections from one address.
@@ -42,21 +42,21 @@ pub(crate) struct Limits {
 
 /// The connections of one listener.
 #[derive(Debug, Clone)]
-pub(super) struct Connections(Arc<Mutex<Table>>);
+pub(super) struct Connections(Arc<Mutex<ConnectionTable>>);
 
 #[derive(Debug)]
-struct Table {
-    limits: Limits,
+struct ConnectionTable {
+    limits: ConnectionLimits,
     next: u64,
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, OpenConnection>,
     /// Nobody else can tell who goes.
     chance: RandomState,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenConnection {
     source: IpAddr,
-    doing: Doing,
+    doing: ConnectionActivity,
     /// When it began to, or last made progress.
     since: Instant,
     /// Dropped with this entry: the connection ends then.
@@ -64,7 +64,7 @@ struct Open {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doing {
+enum ConnectionActivity {
     /// It has not asked for anything yet.
     Arriving,
     /// It has been answered.
@@ -74,12 +74,12 @@ enum Doing {
     /// It waits for us.
     Waiting,
     /// It takes an answer.
-    Reading(Option<Sent>),
+    Reading(Option<PendingBody>),
 }
 
 /// A text that is being sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sent {
+struct PendingBody {
     /// Of which collection.
     collection: u64,
     /// Where it is in memory: so texts are told apart.
@@ -96,15 +96,15 @@ pub(super) struct Connection {
 }
 
 /// Tells a connection that it has to end.
-pub(super) type End = oneshot::Receiver<()>;
+pub(super) type CloseSignal = oneshot::Receiver<()>;
 
 /// Clients at this address have not taken what they were given.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooMuchUnread;
+pub(super) struct SlowReader;
 
 impl Connections {
-    pub(super) fn within(limits: Limits) -> Self {
-        Self(Arc::new(Mutex::new(Table {
+    pub(super) fn with_limits(limits: ConnectionLimits) -> Self {
+        Self(Arc::new(Mutex::new(ConnectionTable {
             limits,
             next: 0,
             open: BTreeMap::new(),
@@ -113,13 +113,18 @@ impl Connections {
     }
 
     /// A connection from an address, for which another may have to go.
-    pub(super) fn enter(&self, source: IpAddr) -> (Arc<Connection>, End) {
+    pub(super) fn register(&self, source: IpAddr) -> (Arc<Connection>, CloseSignal) {
         let (stay, end) = oneshot::channel();
         let mut table = self.lock();
-        table.make_room(source);
+        table.evict_one(source);
         let id = table.next;
         table.next += 1;
-        let open = Open { source, doing: Doing::Arriving, since: Instant::now(), _stay: stay };
+        let open = OpenConnection {
+            source,
+            doing: ConnectionActivity::Arriving,
+            since: Instant::now(),
+            _stay: stay,
+        };
         table.open.insert(id, open);
         (Arc::new(Connection { table: self.clone(), id, source }), end)
     }
@@ -129,7 +134,7 @@ impl Connections {
         self.lock().open.retain(|_, open| open.since.elapsed() < open.doing.at_most());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -141,42 +146,46 @@ impl Connection {
     }
 
     /// Bytes came in.
-    pub(super) fn has_sent(&self) {
+    pub(super) fn on_received(&self) {
         self.change(|open| {
-            if open.doing == Doing::Idle {
-                open.set(Doing::Asking);
+            if open.doing == ConnectionActivity::Idle {
+                open.set(ConnectionActivity::Asking);
             }
         });
     }
 
     /// Bytes went out.
-    pub(super) fn has_taken(&self) {
+    pub(super) fn on_sent(&self) {
         self.change(|open| {
-            if matches!(open.doing, Doing::Reading(_)) {
+            if matches!(open.doing, ConnectionActivity::Reading(_)) {
                 open.since = Instant::now();
             }
         });
     }
 
     /// A request is there.
-    pub(super) fn asks(&self) {
-        self.change(|open| open.set(Doing::Waiting));
+    pub(super) fn on_request(&self) {
+        self.change(|open| open.set(ConnectionActivity::Waiting));
     }
 
     /// Bytes to answer with that are always there.
-    pub(super) fn takes(self: &Arc<Self>, text: Bytes) -> Bytes {
-        self.change(|open| open.set(Doing::Reading(None)));
-        Bytes::from_owner(Taken { text, by: self.clone() })
+    pub(super) fn track_static(self: &Arc<Self>, text: Bytes) -> Bytes {
+        self.change(|open| open.set(ConnectionActivity::Reading(None)));
+        Bytes::from_owner(TrackedBody { text, by: self.clone() })
     }
 
     /// A text of a collection to answer with. Those who read older ones may have to go.
-    pub(super) fn takes_of(self: &Arc<Self>, collection: u64, text: Bytes) -> Result<Bytes, TooMuchUnread> {
-        let sent = Sent { collection, at: text.as_ptr().addr(), length: text.len() };
+    pub(super) fn track_snapshot(
+        self: &Arc<Self>,
+        collection: u64,
+        text: Bytes,
+    ) -> Result<Bytes, SlowReader> {
+        let sent = PendingBody { collection, at: text.as_ptr().addr(), length: text.len() };
         self.table.lock().send(self.id, sent)?;
-        Ok(Bytes::from_owner(Taken { text, by: self.clone() }))
+        Ok(Bytes::from_owner(TrackedBody { text, by: self.clone() }))
     }
 
-    fn change(&self, change: impl FnOnce(&mut Open)) {
+    fn change(&self, change: impl FnOnce(&mut OpenConnection)) {
         if let Some(open) = self.table.lock().open.get_mut(&self.id) {
             change(open);
         }
@@ -190,25 +199,25 @@ impl Drop for Connection {
 }
 
 /// A text until the last byte of it was sent.
-struct Taken {
+struct TrackedBody {
     text: Bytes,
     by: Arc<Connection>,
 }
 
-impl AsRef<[u8]> for Taken {
+impl AsRef<[u8]> for TrackedBody {
     fn as_ref(&self) -> &[u8] {
         &self.text
     }
 }
 
-impl Drop for Taken {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
-        self.by.change(|open| open.set(Doing::Idle));
+        self.by.change(|open| open.set(ConnectionActivity::Idle));
     }
 }
 
-impl Table {
-    fn make_room(&mut self, source: IpAddr) {
+impl ConnectionTable {
+    fn evict_one(&mut self, source: IpAddr) {
         let of_source = self.open.values().filter(|open| open.source == source).count();
         let gives_way = if of_source >= self.limits.of_source {
             self.least_busy(|open| open.source == source)
@@ -227,14 +236,14 @@ impl Table {
         let networks = self.count(|open| Some(network(open.source)));
         let crowd = networks.into_iter().filter(|(_, count)| *count > self.limits.of_source);
         let crowd = crowd.max_by_key(|(_, count)| *count).map(|(network, _)| network);
-        let is_one = |open: &Open| crowd.is_none_or(|crowd| network(open.source) == crowd);
+        let is_one = |open: &OpenConnection| crowd.is_none_or(|crowd| network(open.source) == crowd);
         let sources = self.count(|open| is_one(open).then_some(open.source));
         let most = sources.values().max();
         self.least_busy(|open| is_one(open) && sources.get(&open.source) == most)
     }
 
     /// How many connections there are of each kind.
-    fn count(&self, kind: impl Fn(&Open) -> Option<IpAddr>) -> HashMap<IpAddr, usize> {
+    fn count(&self, kind: impl Fn(&OpenConnection) -> Option<IpAddr>) -> HashMap<IpAddr, usize> {
         let mut counts = HashMap::new();
         for kind in self.open.values().filter_map(kind) {
             *counts.entry(kind).or_default() += 1;
@@ -243,30 +252,30 @@ impl Table {
     }
 
     /// Whose end costs least; if several sources have such, of one of them.
-    fn least_busy(&self, of: impl Fn(&Open) -> bool) -> Option<u64> {
+    fn least_busy(&self, of: impl Fn(&OpenConnection) -> bool) -> Option<u64> {
         let open = self.open.iter().filter(|(_, open)| of(open));
-        let chance = |open: &Open| self.chance.hash_one((self.next, open.source));
+        let chance = |open: &OpenConnection| self.chance.hash_one((self.next, open.source));
         open.min_by_key(|(_, open)| (open.doing.is_busy(), chance(open), open.since)).map(|(id, _)| *id)
     }
 
-    fn send(&mut self, id: u64, sent: Sent) -> Result<(), TooMuchUnread> {
+    fn send(&mut self, id: u64, sent: PendingBody) -> Result<(), SlowReader> {
         let Some(source) = self.open.get(&id).map(|open| open.source) else { return Ok(()) };
         let of_source = self.open.values().filter(|open| open.source == source);
-        let unread: usize = of_source.filter_map(Open::sent).map(|sent| sent.length).sum();
+        let unread: usize = of_source.filter_map(OpenConnection::sent).map(|sent| sent.length).sum();
         if unread > 0 && unread + sent.length > self.limits.unread {
-            return Err(TooMuchUnread);
+            return Err(SlowReader);
         }
         if let Some(open) = self.open.get_mut(&id) {
-            open.set(Doing::Reading(Some(sent)));
+            open.set(ConnectionActivity::Reading(Some(sent)));
         }
-        self.forget_former();
+        self.close_slow_readers();
         Ok(())
     }
 
     /// Ends the connections that keep the oldest texts in memory, until no more is kept than may be.
-    fn forget_former(&mut self) {
+    fn close_slow_readers(&mut self) {
         loop {
-            let sent = || self.open.values().filter_map(Open::sent);
+            let sent = || self.open.values().filter_map(OpenConnection::sent);
             let newest = sent().map(|sent| sent.collection).max();
             let former = sent().filter(|sent| Some(sent.collection) != newest);
             let texts: HashMap<usize, usize> = former.map(|sent| (sent.at, sent.length)).collect();
@@ -287,21 +296,21 @@ fn network(source: IpAddr) -> IpAddr {
     }
 }
 
-impl Open {
-    fn set(&mut self, doing: Doing) {
+impl OpenConnection {
+    fn set(&mut self, doing: ConnectionActivity) {
         self.doing = doing;
         self.since = Instant::now();
     }
 
-    fn sent(&self) -> Option<Sent> {
+    fn sent(&self) -> Option<PendingBody> {
         match self.doing {
-            Doing::Reading(sent) => sent,
+            ConnectionActivity::Reading(sent) => sent,
             _ => None,
         }
     }
 }
 
-impl Doing {
+impl ConnectionActivity {
     fn is_busy(self) -> bool {
         matches!(self, Self::Waiting | Self::Reading(_))
     }
@@ -309,10 +318,10 @@ impl Doing {
     /// How long it may take.
     fn at_most(self) -> Duration {
         match self {
-            Self::Arriving | Self::Asking => HEAD,
-            Self::Idle => IDLE,
+            Self::Arriving | Self::Asking => REQUEST_TIMEOUT,
+            Self::Idle => KEEPALIVE_TIMEOUT,
             Self::Waiting => Duration::MAX, // it is our turn
-            Self::Reading(_) => STALLED,
+            Self::Reading(_) => SEND_STALL_TIMEOUT,
         }
     }
 }

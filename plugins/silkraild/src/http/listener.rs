@@ -18,7 +18,7 @@ const SEND_BUFFER: u32 = 128 * 1024;
 const BACKLOG: u32 = 1024;
 
 /// How often is said that connections cannot be taken.
-const SAYING: Duration = Duration::from_secs(60);
+const ACCEPT_ERROR_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A socket that listens.
 #[derive(Debug)]
@@ -49,15 +49,15 @@ impl Listener {
                 Ok((stream, peer)) => return (stream, source(peer.ip())),
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    self.say(&error);
+                    self.log_limited(&error);
                     sleep(Duration::from_millis(100)).await; // out of files: some will be closed
                 }
             }
         }
     }
 
-    fn say(&mut self, error: &io::Error) {
-        if self.said.is_none_or(|said| said.elapsed() > SAYING) {
+    fn log_limited(&mut self, error: &io::Error) {
+        if self.said.is_none_or(|said| said.elapsed() > ACCEPT_ERROR_LOG_INTERVAL) {
             self.said = Some(Instant::now());
             tracing::warn!("accept a connection: {error}");
         }

@@ -3,33 +3,38 @@
 use std::{net::IpAddr, sync::Arc};
 
 use tokio::task::spawn_blocking;
-use webconfig::{Login, WebConfig};
+use webconfig::{BasicCredentials, WebConfig};
 
-use super::queue::Queue;
+use super::queue::FairQueue;
 
 /// The queue of those who log in. A login that was right once does not wait.
 #[derive(Debug, Clone)]
-pub(super) struct Logins {
-    queue: Queue,
+pub(super) struct LoginQueue {
+    queue: FairQueue,
 }
 
-impl Logins {
+impl LoginQueue {
     pub(super) fn new() -> Self {
-        Self { queue: Queue::new(1) }
+        Self { queue: FairQueue::new(1) }
     }
 
     /// Whether who asks may do so: everybody, where there are no users.
-    pub(super) async fn admit(&self, web: &Arc<WebConfig>, header: Option<&[u8]>, source: IpAddr) -> bool {
+    pub(super) async fn authenticate(
+        &self,
+        web: &Arc<WebConfig>,
+        header: Option<&[u8]>,
+        source: IpAddr,
+    ) -> bool {
         let Some(users) = &web.users else { return true };
-        let Some(login) = header.and_then(Login::from_header) else { return false };
-        users.remembers(&login) || self.look(web.clone(), login, source).await
+        let Some(login) = header.and_then(BasicCredentials::from_header) else { return false };
+        users.is_cached(&login) || self.verify_password(web.clone(), login, source).await
     }
 
-    async fn look(&self, web: Arc<WebConfig>, login: Login, source: IpAddr) -> bool {
-        let Some(turn) = self.queue.turn(source).await else { return false };
+    async fn verify_password(&self, web: Arc<WebConfig>, login: BasicCredentials, source: IpAddr) -> bool {
+        let Some(turn) = self.queue.acquire(source).await else { return false };
         let look = move || {
             let _turn = turn; // also if who asked goes away meanwhile
-            web.users.as_ref().is_some_and(|users| users.remembers(&login) || users.are_right(&login))
+            web.users.as_ref().is_some_and(|users| users.is_cached(&login) || users.verify(&login))
         };
         spawn_blocking(look).await.unwrap_or(false)
     }
@@ -60,15 +65,15 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_tries_many_passwords_waits_for_itself() {
-        let (web, logins) = (web(), Logins::new());
+        let (web, logins) = (web(), LoginQueue::new());
         let order = Arc::new(Mutex::new(Vec::new()));
-        let turn = logins.queue.turn(source(9)).await.unwrap();
+        let turn = logins.queue.acquire(source(9)).await.unwrap();
         let asks = [(1, WRONG); 10].into_iter().chain([(2, RIGHT)]);
         let tasks: Vec<_> = asks
             .map(|(from, header)| {
                 let (web, logins, order) = (web.clone(), logins.clone(), order.clone());
                 tokio::spawn(async move {
-                    let is_right = logins.admit(&web, Some(header), source(from)).await;
+                    let is_right = logins.authenticate(&web, Some(header), source(from)).await;
                     order.lock().unwrap().push((from, is_right));
                 })
             })
@@ -85,15 +90,15 @@ mod tests {
         let place = order.iter().position(|it| *it == (2, true));
         assert!(order.len() == 11 && place.is_some_and(|place| place < 5), "{order:?}");
         // It was right once: nobody is waited for.
-        let _turn = logins.queue.turn(source(9)).await.unwrap();
-        assert!(logins.admit(&web, Some(RIGHT), source(1)).await);
+        let _turn = logins.queue.acquire(source(9)).await.unwrap();
+        assert!(logins.authenticate(&web, Some(RIGHT), source(1)).await);
     }
 
     #[tokio::test]
     async fn without_users_everybody_is_let_in_and_with_them_nobody_who_says_nothing() {
-        let logins = Logins::new();
-        assert!(logins.admit(&Arc::default(), None, source(1)).await);
-        assert!(!logins.admit(&web(), None, source(1)).await);
-        assert!(!logins.admit(&web(), Some(b"Bearer secret"), source(1)).await);
+        let logins = LoginQueue::new();
+        assert!(logins.authenticate(&Arc::default(), None, source(1)).await);
+        assert!(!logins.authenticate(&web(), None, source(1)).await);
+        assert!(!logins.authenticate(&web(), Some(b"Bearer secret"), source(1)).await);
     }
 }

@@ -7,15 +7,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit::{Bucket, Rate};
+use ratelimit::{RateLimit, TokenBucket};
 
 /// About tokens from one source. The page and its files are some paths, each of which is a question, and several people may
 /// come from one proxy. A Prometheus whose token is not right asks once in ten seconds at most.
-const OF_SOURCE: Rate = Rate { burst: 30, each: Duration::from_secs(5) };
+const OF_SOURCE: RateLimit = RateLimit { burst: 30, each: Duration::from_secs(5) };
 
 /// About all tokens. It takes ten sources to use that up; and an API server that can be asked by any pod as often is not to
 /// suffer if every node of a large cluster asks so.
-const OF_ALL: Rate = Rate { burst: 60, each: Duration::from_millis(500) };
+const OF_ALL: RateLimit = RateLimit { burst: 60, each: Duration::from_millis(500) };
 
 /// What is left of it.
 #[derive(Debug)]
@@ -23,16 +23,16 @@ pub(super) struct Rates(Mutex<Left>);
 
 #[derive(Debug)]
 struct Left {
-    strangers: Bucket,
-    sources: HashMap<IpAddr, Bucket>,
+    strangers: TokenBucket,
+    sources: HashMap<IpAddr, TokenBucket>,
     /// Strangers cannot use up what is here.
-    known: Bucket,
+    known: TokenBucket,
 }
 
 impl Rates {
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        let all = || Bucket::full(OF_ALL, now);
+        let all = || TokenBucket::full(OF_ALL, now);
         Self(Mutex::new(Left { strangers: all(), sources: HashMap::new(), known: all() }))
     }
 
@@ -50,7 +50,7 @@ impl Left {
             return false;
         }
         self.sources.retain(|_, bucket| !bucket.is_full(now));
-        let of_source = self.sources.entry(source).or_insert_with(|| Bucket::full(OF_SOURCE, now));
+        let of_source = self.sources.entry(source).or_insert_with(|| TokenBucket::full(OF_SOURCE, now));
         of_source.take(now) && self.strangers.take(now)
     }
 }

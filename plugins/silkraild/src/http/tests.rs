@@ -8,7 +8,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use webconfig::Login;
+use webconfig::BasicCredentials;
 
 use super::*;
 
@@ -30,23 +30,27 @@ async fn a_client_that_reads_a_byte_now_and_then_is_sent_away() {
             sleep(Duration::from_secs(1)).await;
         }
     };
-    join!(ask, converse(ours, |_| answer(100_000, Duration::ZERO)));
-    assert!(began.elapsed() >= LONGEST + LAST_ANSWER);
+    join!(ask, serve_requests(ours, |_| answer(100_000, Duration::ZERO)));
+    assert!(began.elapsed() >= CONNECTION_MAX_AGE + DRAIN_TIMEOUT);
     // What had been sent by then it could still read.
-    assert!(began.elapsed() < LONGEST + LAST_ANSWER + Duration::from_secs(70), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < CONNECTION_MAX_AGE + DRAIN_TIMEOUT + Duration::from_secs(70),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_being_answered_when_the_time_is_up_is_still_answered() {
     let (mut client, ours) = duplex(64);
-    let late = LONGEST + LAST_ANSWER / 2;
+    let late = CONNECTION_MAX_AGE + DRAIN_TIMEOUT / 2;
     let ask = async {
         client.write_all(REQUEST).await.unwrap();
         let mut text = String::new();
         client.read_to_string(&mut text).await.unwrap();
         text
     };
-    let (text, ()) = join!(ask, converse(ours, |_| answer(1000, late)));
+    let (text, ()) = join!(ask, serve_requests(ours, |_| answer(1000, late)));
     assert!(text.ends_with(&".".repeat(1000)), "{text}");
 }
 
@@ -55,8 +59,9 @@ async fn what_is_being_answered_when_the_time_is_up_is_still_answered() {
 async fn answers_are_not_copied_into_streams() {
     let (_client, ours) = duplex(64);
     assert!(ours.is_write_vectored());
-    let (connection, _end) = Connections::within(READERS).enter(Ipv4Addr::LOCALHOST.into());
-    assert!(Watched::new(ours, connection).is_write_vectored());
+    let (connection, _end) =
+        Connections::with_limits(METRICS_CONNECTION_LIMITS).register(Ipv4Addr::LOCALHOST.into());
+    assert!(TrackedStream::new(ours, connection).is_write_vectored());
 }
 
 #[tokio::test]
@@ -64,22 +69,23 @@ async fn a_head_without_end_is_refused() {
     let (mut client, ours) = duplex(1024);
     let ask = async {
         let _ = client.write_all(&REQUEST[..REQUEST.len() - 2]).await;
-        for _ in 0..LONGEST_HEAD / 100 {
+        for _ in 0..MAX_HEADER_BYTES / 100 {
             let _ = client.write_all(format!("X: {}\r\n", "x".repeat(100)).as_bytes()).await;
         }
         let mut text = String::new();
         let _ = client.read_to_string(&mut text).await;
         text
     };
-    let (text, ()) = join!(ask, converse(ours, |_| answer(1, Duration::ZERO)));
+    let (text, ()) = join!(ask, serve_requests(ours, |_| answer(1, Duration::ZERO)));
     assert!(text.starts_with("HTTP/1.1 431 "), "{text}");
 }
 
 /// Everything that is read of a request.
 async fn reader(request: Request<Incoming>) -> Response<Full<Bytes>> {
     let headers = request.headers();
-    let login = headers.get(header::AUTHORIZATION).and_then(|value| Login::from_header(value.as_bytes()));
-    let within = negotiate::patience(headers);
+    let login =
+        headers.get(header::AUTHORIZATION).and_then(|value| BasicCredentials::from_header(value.as_bytes()));
+    let within = negotiate::scrape_timeout(headers);
     assert!(within <= Duration::from_secs(3600), "{within:?}");
     let read = format!("{:?} {login:?} {}", negotiate::format(headers), negotiate::takes_gzip(headers));
     Response::new(Full::from(read + request.uri().path()))
@@ -91,7 +97,7 @@ fn conversation(bytes: &[u8]) -> Vec<u8> {
         let (mut client, ours) = duplex(1 << 20);
         client.write_all(bytes).await.unwrap();
         client.shutdown().await.unwrap();
-        converse(ours, reader).await;
+        serve_requests(ours, reader).await;
         let mut said = Vec::new();
         client.read_to_end(&mut said).await.unwrap();
         said

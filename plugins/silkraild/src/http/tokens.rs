@@ -6,22 +6,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokenreview::{Reviews, Verdict};
+use tokenreview::{AccessDecision, TokenReviewer};
 
-use super::{queue::Queue, rates::Rates};
+use super::{queue::FairQueue, rates::Rates};
 
 /// Questions to the API server at a time.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_REVIEWS: usize = 4;
 
 /// How often is said that the API server does not decide.
-const SAYING: Duration = Duration::from_secs(60);
+const REVIEW_ERROR_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The queue of those whose tokens are looked at. One that was decided about not long ago does not wait.
 #[derive(Debug, Clone)]
-pub(crate) struct Tokens {
-    reviews: Arc<Reviews>,
+pub(crate) struct TokenReviewQueue {
+    reviews: Arc<TokenReviewer>,
     rates: Arc<Rates>,
-    queue: Queue,
+    queue: FairQueue,
     said: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -34,34 +34,39 @@ pub(super) enum Undecided {
     Unanswered,
 }
 
-impl Tokens {
+impl TokenReviewQueue {
     /// The API decides by these.
-    pub(crate) fn new(reviews: Reviews) -> Self {
+    pub(crate) fn new(reviews: TokenReviewer) -> Self {
         let (reviews, rates) = (Arc::new(reviews), Arc::new(Rates::new()));
-        Self { reviews, rates, queue: Queue::new(AT_ONCE), said: Arc::default() }
+        Self { reviews, rates, queue: FairQueue::new(MAX_CONCURRENT_REVIEWS), said: Arc::default() }
     }
 
     /// What the API decides.
-    pub(super) async fn decide(&self, token: &str, path: &str, source: IpAddr) -> Result<Verdict, Undecided> {
-        if let Some(known) = self.reviews.remembered(token, path) {
+    pub(super) async fn decide(
+        &self,
+        token: &str,
+        path: &str,
+        source: IpAddr,
+    ) -> Result<AccessDecision, Undecided> {
+        if let Some(known) = self.reviews.cached(token, path) {
             return Ok(known);
         }
         if !self.rates.take(source, self.reviews.has_let_in(token, path)) {
             return Err(Undecided::TooOften);
         }
-        let _turn = self.queue.turn(source).await.ok_or(Undecided::Unanswered)?;
+        let _turn = self.queue.acquire(source).await.ok_or(Undecided::Unanswered)?;
         // Another connection of the same client may have asked meanwhile.
-        if let Some(known) = self.reviews.remembered(token, path) {
+        if let Some(known) = self.reviews.cached(token, path) {
             return Ok(known);
         }
-        let decided = self.reviews.ask(token, path).await.inspect_err(|error| self.say(error));
+        let decided = self.reviews.review(token, path).await.inspect_err(|error| self.log_limited(error));
         decided.map_err(|_| Undecided::Unanswered)
     }
 
     /// Now and then: anybody can send tokens as fast as they like.
-    fn say(&self, error: &tokenreview::Error) {
+    fn log_limited(&self, error: &tokenreview::Error) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_none_or(|said| said.elapsed() > SAYING) {
+        if said.is_none_or(|said| said.elapsed() > REVIEW_ERROR_LOG_INTERVAL) {
             *said = Some(Instant::now());
             tracing::warn!("nobody is let in by a token: {error}");
         }

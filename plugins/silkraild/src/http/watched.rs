@@ -13,25 +13,25 @@ use super::connections::Connection;
 
 /// A client's stream, which tells its connection of every byte that comes and goes.
 #[derive(Debug)]
-pub(super) struct Watched<S> {
+pub(super) struct TrackedStream<S> {
     stream: S,
     connection: Arc<Connection>,
 }
 
-impl<S> Watched<S> {
+impl<S> TrackedStream<S> {
     pub(super) fn new(stream: S, connection: Arc<Connection>) -> Self {
         Self { stream, connection }
     }
 
     fn taken(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if matches!(written, Poll::Ready(Ok(1..))) {
-            self.connection.has_taken();
+            self.connection.on_sent();
         }
         written
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TrackedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -40,13 +40,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.connection.has_sent();
+            self.connection.on_received();
         }
         read
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

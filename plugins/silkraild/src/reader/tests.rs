@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Parser;
-use exporter::{Exporter, NoOwners};
+use exporter::{Exporter, NoWorkloadResolver};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -11,23 +11,25 @@ use tokio::{
 };
 
 use super::*;
-use crate::{Cli, kind::Kind};
+use crate::{SilkraildCli, kind::SnapshotEncoding};
 
 /// Of a node that has nothing.
-fn source() -> (TempDir, Source) {
+fn source() -> (TempDir, SnapshotSource) {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().to_str().unwrap();
-    let cli = Cli::parse_from(["silkraild", "--root", path, "--state-dir", path, "--node-name", "n"]);
-    let source = Source::start(Exporter::new(cli.settings().unwrap(), Arc::new(NoOwners)), None);
+    let cli =
+        SilkraildCli::parse_from(["silkraild", "--root", path, "--state-dir", path, "--node-name", "n"]);
+    let source =
+        SnapshotSource::start(Exporter::new(cli.settings().unwrap(), Arc::new(NoWorkloadResolver)), None);
     (root, source)
 }
 
-fn question(id: u64, kind: Option<Kind>, held: Option<u64>) -> Question {
-    Question { id, kind, within: Duration::from_secs(60), held, web: None }
+fn question(id: u64, kind: Option<SnapshotEncoding>, held: Option<u64>) -> SnapshotRequest {
+    SnapshotRequest { id, kind, within: Duration::from_secs(60), held, web: None }
 }
 
-async fn answered(stream: &mut UnixStream) -> (Answer, String) {
-    let answer: Answer = hear(stream).await.unwrap();
+async fn answered(stream: &mut UnixStream) -> (SnapshotReply, String) {
+    let answer: SnapshotReply = read_message(stream).await.unwrap();
     let mut text = vec![0; answer.length.unwrap_or(0)];
     stream.read_exact(&mut text).await.unwrap();
     (answer, String::from_utf8(text).unwrap())
@@ -41,14 +43,14 @@ async fn each_text_is_given_once_for_each_reading() {
     let (first, nothing) = answered(&mut theirs).await;
     assert_eq!((first.id, first.number, nothing.as_str()), (1, Some(1), ""));
     for (kind, part) in [
-        (Kind::Text, "rdma_exporter_build_info{"),
-        (Kind::OpenMetrics, "# EOF"),
-        (Kind::Node, "\"node\":\"n\""),
+        (SnapshotEncoding::Text, "rdma_exporter_build_info{"),
+        (SnapshotEncoding::OpenMetrics, "# EOF"),
+        (SnapshotEncoding::Node, "\"node\":\"n\""),
     ] {
-        say(&mut theirs, &question(2, Some(kind), None), b"").await.unwrap();
+        write_message(&mut theirs, &question(2, Some(kind), None), b"").await.unwrap();
         let (given, text) = answered(&mut theirs).await;
         assert!(given.id == 2 && text.contains(part), "{kind:?}: {text}");
-        say(&mut theirs, &question(3, Some(kind), given.number), b"").await.unwrap();
+        write_message(&mut theirs, &question(3, Some(kind), given.number), b"").await.unwrap();
         let (again, _) = answered(&mut theirs).await;
         assert!(again.length.is_none() || again.number > given.number, "{again:?}");
     }
@@ -74,7 +76,7 @@ async fn who_asks_and_does_not_listen_is_not_heard_for_long() {
     let serving = spawn(async move { answer(ours, question(0, None, None), &source).await });
     let flood = async {
         for id in 1.. {
-            say(&mut theirs, &question(id, Some(Kind::Text), None), b"").await.unwrap();
+            write_message(&mut theirs, &question(id, Some(SnapshotEncoding::Text), None), b"").await.unwrap();
         }
     };
     assert!(timeout(Duration::from_secs(5), flood).await.is_err(), "it takes any number of questions");

@@ -22,31 +22,34 @@ use tokio::{
 };
 
 use crate::{
-    channel::{Answer, Question, hear, say},
-    kind::Kind,
-    web::Web,
+    channel::{SnapshotReply, SnapshotRequest, read_message, write_message},
+    kind::SnapshotEncoding,
+    web::WebConfigReloader,
 };
 
 /// A reading's number and text, if there are any.
-type Answered = (Option<u64>, Option<Bytes>);
+type ReplyBody = (Option<u64>, Option<Bytes>);
 
-type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Answered>>>>;
+type PendingReplies = Arc<Mutex<HashMap<u64, oneshot::Sender<ReplyBody>>>>;
 
 /// Asks the reader.
 #[derive(Debug)]
-pub(super) struct Asker {
-    questions: mpsc::UnboundedSender<Question>,
-    waiting: Waiting,
+pub(super) struct RequestSender {
+    questions: mpsc::UnboundedSender<SnapshotRequest>,
+    waiting: PendingReplies,
     next: AtomicU64,
-    web: Web,
+    web: WebConfigReloader,
 }
 
-impl Asker {
+impl RequestSender {
     /// Asks over a socket, and what has to be waited for meanwhile.
-    pub(super) fn over(stream: UnixStream, web: Web) -> (Self, impl Future<Output = io::Result<()>>) {
+    pub(super) fn new(
+        stream: UnixStream,
+        web: WebConfigReloader,
+    ) -> (Self, impl Future<Output = io::Result<()>>) {
         let (answers, questions) = stream.into_split();
         let (sender, asked) = mpsc::unbounded_channel();
-        let waiting = Waiting::default();
+        let waiting = PendingReplies::default();
         let asker = Self { questions: sender, waiting: waiting.clone(), next: AtomicU64::new(1), web };
         let talk = async move {
             select! {
@@ -58,23 +61,23 @@ impl Asker {
     }
 
     /// What the reader answers; `None` if it is gone.
-    pub(super) async fn ask(
+    pub(super) async fn request(
         &self,
-        kind: Option<Kind>,
+        kind: Option<SnapshotEncoding>,
         within: Duration,
         held: Option<u64>,
-    ) -> Option<Answered> {
+    ) -> Option<ReplyBody> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         lock(&self.waiting).insert(id, answer);
-        let _waits = Waits { waiting: &self.waiting, id };
-        self.questions.send(Question { id, kind, within, held, web: self.web.status() }).ok()?;
+        let _waits = PendingReplyGuard { waiting: &self.waiting, id };
+        self.questions.send(SnapshotRequest { id, kind, within, held, web: self.web.status() }).ok()?;
         answered.await.ok()
     }
 }
 
 #[cfg(test)]
-impl Asker {
+impl RequestSender {
     /// How many wait for an answer.
     pub(super) fn waiting(&self) -> usize {
         lock(&self.waiting).len()
@@ -82,28 +85,31 @@ impl Asker {
 }
 
 /// Somebody waits for an answer, for as long as this value lives.
-struct Waits<'a> {
-    waiting: &'a Waiting,
+struct PendingReplyGuard<'a> {
+    waiting: &'a PendingReplies,
     id: u64,
 }
 
-impl Drop for Waits<'_> {
+impl Drop for PendingReplyGuard<'_> {
     fn drop(&mut self) {
         lock(self.waiting).remove(&self.id);
     }
 }
 
-async fn write(mut stream: OwnedWriteHalf, mut asked: mpsc::UnboundedReceiver<Question>) -> io::Result<()> {
+async fn write(
+    mut stream: OwnedWriteHalf,
+    mut asked: mpsc::UnboundedReceiver<SnapshotRequest>,
+) -> io::Result<()> {
     while let Some(question) = asked.recv().await {
-        say(&mut stream, &question, b"").await?;
+        write_message(&mut stream, &question, b"").await?;
     }
     Ok(())
 }
 
 /// Ends when the reader does.
-async fn read(mut stream: OwnedReadHalf, waiting: &Waiting) -> io::Result<()> {
+async fn read(mut stream: OwnedReadHalf, waiting: &PendingReplies) -> io::Result<()> {
     loop {
-        let Answer { id, number, length } = match hear(&mut stream).await {
+        let SnapshotReply { id, number, length } = match read_message(&mut stream).await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             heard => heard?,
         };
@@ -121,6 +127,6 @@ async fn read(mut stream: OwnedReadHalf, waiting: &Waiting) -> io::Result<()> {
     }
 }
 
-fn lock(waiting: &Waiting) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Answered>>> {
+fn lock(waiting: &PendingReplies) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<ReplyBody>>> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }

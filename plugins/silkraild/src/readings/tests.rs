@@ -3,7 +3,7 @@
 use tokio::{spawn, time::sleep};
 
 use super::*;
-use crate::channel::{Answer, Question, hear, say};
+use crate::channel::{SnapshotReply, SnapshotRequest, read_message, write_message};
 
 /// A reader that has reading 7, and never a fresh one: it answers when the time is up.
 async fn slow(mut stream: UnixStream) {
@@ -11,7 +11,7 @@ async fn slow(mut stream: UnixStream) {
     let (late, mut ready) = tokio::sync::mpsc::unbounded_channel();
     loop {
         select! {
-            question = hear::<Question>(&mut questions) => {
+            question = read_message::<SnapshotRequest>(&mut questions) => {
                 let Ok(question) = question else { return };
                 let late = late.clone();
                 spawn(async move {
@@ -22,15 +22,15 @@ async fn slow(mut stream: UnixStream) {
             Some(question) = ready.recv() => {
                 let text = b"seven";
                 let length = (question.kind.is_some() && question.held != Some(7)).then_some(text.len());
-                let answer = Answer { id: question.id, number: Some(7), length };
-                say(&mut answers, &answer, if length.is_some() { text } else { b"" }).await.unwrap();
+                let answer = SnapshotReply { id: question.id, number: Some(7), length };
+                write_message(&mut answers, &answer, if length.is_some() { text } else { b"" }).await.unwrap();
             }
         }
     }
 }
 
-fn over(stream: UnixStream) -> Readings {
-    let (readings, talk) = Readings::over(stream, Web::default());
+fn over(stream: UnixStream) -> SnapshotClient {
+    let (readings, talk) = SnapshotClient::new(stream, WebConfigReloader::default());
     spawn(talk);
     readings
 }
@@ -41,13 +41,13 @@ async fn who_waits_long_keeps_nobody_from_the_latest_reading() {
     let readings = over(ours);
     spawn(slow(theirs));
     let patient = readings.clone();
-    let patient = spawn(async move { patient.text(Kind::Text, Duration::from_secs(3600)).await });
+    let patient = spawn(async move { patient.text(SnapshotEncoding::Text, Duration::from_secs(3600)).await });
     sleep(Duration::from_millis(1)).await;
     let began = Instant::now();
     let others: Vec<_> = (0..100)
         .map(|_| {
             let readings = readings.clone();
-            spawn(async move { readings.text(Kind::Text, Duration::from_secs(1)).await.unwrap() })
+            spawn(async move { readings.text(SnapshotEncoding::Text, Duration::from_secs(1)).await.unwrap() })
         })
         .collect();
     for other in others {
@@ -56,7 +56,7 @@ async fn who_waits_long_keeps_nobody_from_the_latest_reading() {
         assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     }
     assert!(patient.await.unwrap().is_some());
-    assert!(began.elapsed() < LONGEST_TURN + AT_ONCE, "{:?}", began.elapsed());
+    assert!(began.elapsed() < MAX_REQUEST_TIME + LATEST_TIMEOUT, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,16 +67,16 @@ async fn a_reader_that_says_nothing_is_waited_for_no_longer_than_it_may_take_and
     let crowd: Vec<_> = (0..100)
         .map(|_| {
             let readings = readings.clone();
-            spawn(async move { readings.text(Kind::Node, Duration::from_secs(1)).await })
+            spawn(async move { readings.text(SnapshotEncoding::Node, Duration::from_secs(1)).await })
         })
         .collect();
     for one in crowd {
         assert!(one.await.unwrap().is_none());
     }
     assert!(began.elapsed() <= Duration::from_millis(1010), "{:?}", began.elapsed());
-    assert!(readings.are_told() && !readings.are_there());
-    sleep(SILENCE).await;
-    assert!(!readings.are_told());
+    assert!(readings.is_responding() && !readings.has_snapshot());
+    sleep(HUNG_TIMEOUT).await;
+    assert!(!readings.is_responding());
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +84,7 @@ async fn who_goes_away_leaves_no_question_behind() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let readings = over(ours);
     for _ in 0..10 {
-        let asking = readings.text(Kind::Text, Duration::from_secs(5));
+        let asking = readings.text(SnapshotEncoding::Text, Duration::from_secs(5));
         assert!(timeout(Duration::from_secs(1), asking).await.is_err());
     }
     sleep(Duration::from_secs(60)).await;

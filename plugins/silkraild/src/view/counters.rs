@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use exporter::Totals;
+use exporter::CommonTotals;
 use serde::Serialize;
 
 /// Counters of a port, or of a pod on it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Counters {
+pub(super) struct CountersView {
     /// RDMA bytes received, with headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     receive_bytes: Option<u64>,
@@ -29,13 +29,13 @@ pub(super) struct Counters {
     congestion: BTreeMap<&'static str, u64>,
     /// Pauses and discards by direction and priority.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    priorities: Vec<Priority>,
+    priorities: Vec<PriorityView>,
 }
 
 /// What befell one priority in one direction.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Priority {
+struct PriorityView {
     /// `receive` or `transmit`.
     direction: &'static str,
     /// `0` to `7`.
@@ -51,9 +51,9 @@ struct Priority {
     discards: Option<u64>,
 }
 
-impl From<Totals> for Counters {
-    fn from(totals: Totals) -> Self {
-        let priorities = totals.priorities.into_iter().map(|((direction, priority), of)| Priority {
+impl From<CommonTotals> for CountersView {
+    fn from(totals: CommonTotals) -> Self {
+        let priorities = totals.priorities.into_iter().map(|((direction, priority), of)| PriorityView {
             direction,
             priority,
             pause_frames: of.pause_frames,

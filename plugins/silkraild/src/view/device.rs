@@ -1,17 +1,17 @@
 //! RDMA devices.
 
-use exporter::{DeviceReading, DeviceReport, Holder, PortReading, Report};
+use exporter::{DeviceReading, DeviceSnapshot, NodeSnapshot, PortReading, ResourceHolder};
 use serde::Serialize;
 
 use super::{
-    counters::Counters,
-    pod::{Holding, PodName},
+    counters::CountersView,
+    pod::{HolderView, PodNameView},
 };
 
 /// One RDMA device.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Device {
+pub(super) struct DeviceView {
     /// Its name, like `mlx5_3`: unique on the node, but not the same after a reboot.
     name: String,
     /// The kernel's number for it. It stays across moves and renames.
@@ -48,23 +48,23 @@ pub(super) struct Device {
     netns: &'static str,
     /// The pod, if it is in one's namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pod: Option<PodName>,
+    pod: Option<PodNameView>,
     /// The traffic class of all its packets, where the vendor's driver sets one.
     #[serde(skip_serializing_if = "Option::is_none")]
     traffic_class: Option<u32>,
     /// Objects in use, the kernel's own too.
-    objects: Objects,
+    objects: ResourceCountsView,
     /// What others than pods hold of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    other_holders: Vec<Other>,
+    other_holders: Vec<OtherHolderView>,
     /// Its ports.
-    ports: Vec<Port>,
+    ports: Vec<PortView>,
 }
 
 /// How many objects of each kind there are.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Objects {
+struct ResourceCountsView {
     /// Queue pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     qp: Option<u64>,
@@ -91,18 +91,18 @@ struct Objects {
 /// Somebody who is no pod.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Other {
+struct OtherHolderView {
     /// `node`, processes of the node itself, or `unknown`.
     who: &'static str,
     /// What they hold.
     #[serde(flatten)]
-    holding: Holding,
+    holding: HolderView,
 }
 
 /// One port.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Port {
+struct PortView {
     /// Its number, from 1.
     number: u32,
     /// `down`, `init`, `armed`, `active`, `active_defer`.
@@ -119,25 +119,25 @@ struct Port {
     speed: Option<u64>,
     /// Its GID table.
     #[serde(skip_serializing_if = "Option::is_none")]
-    gids: Option<GidTable>,
+    gids: Option<GidTableView>,
     /// What it has counted.
-    counters: Counters,
+    counters: CountersView,
 }
 
 /// A GID table.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct GidTable {
+struct GidTableView {
     /// How many entries there is room for.
     capacity: usize,
     /// Those in use.
-    entries: Vec<Gid>,
+    entries: Vec<GidView>,
 }
 
 /// An entry of a GID table.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Gid {
+struct GidView {
     /// What applications call the GID index.
     index: u32,
     /// `IB`, `RoCE v1`, `RoCE v2`.
@@ -150,13 +150,13 @@ struct Gid {
     netdev: Option<String>,
     /// The pod whose address it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pod: Option<PodName>,
+    pod: Option<PodNameView>,
 }
 
 const BITS_PER_MEGABIT: u64 = 1_000_000;
 
-impl Device {
-    pub(super) fn of(device: &DeviceReport, report: &Report) -> Self {
+impl DeviceView {
+    pub(super) fn of(device: &DeviceSnapshot, report: &NodeSnapshot) -> Self {
         let (reading, facts) = (&device.reading, &device.reading.facts);
         let ports = reading.ports.iter().zip(device.totals());
         Self {
@@ -173,21 +173,21 @@ impl Device {
             pf_netdev: facts.pf_link.clone(),
             protocol: reading.device.protocol.clone(),
             netns: reading.netns(),
-            pod: reading.pod.as_deref().map(PodName::from),
+            pod: reading.pod.as_deref().map(PodNameView::from),
             traffic_class: reading.traffic_class,
-            objects: Objects::of(reading),
-            other_holders: Other::all(device),
+            objects: ResourceCountsView::of(reading),
+            other_holders: OtherHolderView::all(device),
             ports: ports
-                .map(|(port, totals)| Port {
-                    gids: GidTable::of(port, device, report),
-                    ..Port::of(port, totals.into())
+                .map(|(port, totals)| PortView {
+                    gids: GidTableView::of(port, device, report),
+                    ..PortView::of(port, totals.into())
                 })
                 .collect(),
         }
     }
 }
 
-impl Objects {
+impl ResourceCountsView {
     fn of(reading: &DeviceReading) -> Self {
         let Some(counts) = &reading.resources else { return Self::default() };
         Self {
@@ -202,23 +202,23 @@ impl Objects {
     }
 }
 
-impl Other {
-    fn all(device: &DeviceReport) -> Vec<Self> {
+impl OtherHolderView {
+    fn all(device: &DeviceSnapshot) -> Vec<Self> {
         let shares = device.usage.iter().flat_map(|usage| &usage.shares);
         let others = shares.filter_map(|(holder, share)| {
             let who = match holder {
-                Holder::Node => "node",
-                Holder::Unknown => "unknown",
-                Holder::Pod(_) => return None,
+                ResourceHolder::Node => "node",
+                ResourceHolder::Unknown => "unknown",
+                ResourceHolder::Pod(_) => return None,
             };
-            Some(Self { who, holding: Holding::of(device, share) })
+            Some(Self { who, holding: HolderView::of(device, share) })
         });
         others.collect()
     }
 }
 
-impl Port {
-    fn of(port: &PortReading, counters: Counters) -> Self {
+impl PortView {
+    fn of(port: &PortReading, counters: CountersView) -> Self {
         Self {
             number: port.port.port,
             state: port.state(),
@@ -232,15 +232,15 @@ impl Port {
     }
 }
 
-impl GidTable {
-    fn of(port: &PortReading, device: &DeviceReport, report: &Report) -> Option<Self> {
+impl GidTableView {
+    fn of(port: &PortReading, device: &DeviceSnapshot, report: &NodeSnapshot) -> Option<Self> {
         let table = port.gids.as_ref()?;
-        let entries = table.entries.iter().map(|gid| Gid {
+        let entries = table.entries.iter().map(|gid| GidView {
             index: gid.index,
             kind: gid.kind.name(),
             address: gid.gid.to_string(),
             netdev: gid.link.clone(),
-            pod: report.gid_owner(&device.reading, gid.gid).as_deref().map(PodName::from),
+            pod: report.gid_owner(&device.reading, gid.gid).as_deref().map(PodNameView::from),
         });
         Some(Self { capacity: table.capacity, entries: entries.collect() })
     }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use exporter::{DeviceReport, Holder, PodTraffic, Report, Share};
+use exporter::{DeviceSnapshot, NodeSnapshot, PodTraffic, ResourceHolder, ResourceShare};
 use podmap::{AttachMode, Entry};
 use serde::Serialize;
 
-use super::counters::Counters;
+use super::counters::CountersView;
 
 /// What a pod is called.
 #[derive(Debug, Serialize)]
-pub(super) struct PodName {
+pub(super) struct PodNameView {
     /// Its namespace; empty if nobody knows it.
     namespace: String,
     /// Its name; its UID if nobody knows it.
@@ -20,27 +20,27 @@ pub(super) struct PodName {
 /// One pod.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Pod {
+pub(super) struct PodView {
     #[serde(flatten)]
-    name: PodName,
+    name: PodNameView,
     /// A pod that is made again under its name has another.
     #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<String>,
     /// The workload that it belongs to, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    owner: Option<Owner>,
+    owner: Option<WorkloadView>,
     /// The interfaces that it was given.
-    attachments: Vec<Attachment>,
+    attachments: Vec<AttachmentView>,
     /// The objects that it has, device by device.
-    holdings: Vec<Holding>,
+    holdings: Vec<HolderView>,
     /// What it has done since it was first seen, by device, port and how that is known.
-    traffic: Vec<Traffic>,
+    traffic: Vec<TrafficView>,
 }
 
 /// The workload at the top.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Owner {
+struct WorkloadView {
     /// `apps/v1`.
     api_version: String,
     /// `Deployment`.
@@ -54,7 +54,7 @@ struct Owner {
 /// An interface of a pod, and the RDMA device with it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Attachment {
+struct AttachmentView {
     /// The interface's name in the pod.
     interface: String,
     /// The network's name.
@@ -74,7 +74,7 @@ struct Attachment {
 /// What somebody has of a device.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Holding {
+pub(super) struct HolderView {
     /// The RDMA device.
     device: String,
     /// How many objects of each kind: `qp`, `cq`, `mr`, `pd`, `ctx`, `srq`, `cm_id`.
@@ -101,7 +101,7 @@ struct QueuePairs {
 /// What a pod has done on a port.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Traffic {
+struct TrafficView {
     /// The RDMA device.
     device: String,
     /// The port, from 1.
@@ -109,28 +109,31 @@ struct Traffic {
     /// How it is known: `exclusive-netns`, `sole-user`, `pid-counter`, `psn`.
     attribution: &'static str,
     /// What was counted.
-    counters: Counters,
+    counters: CountersView,
 }
 
 /// Every pod that has something. A pod that one source knows with its UID and another without is one.
-pub(super) fn all(report: &Report) -> Vec<Pod> {
-    let has_uid = |pod: &exporter::Pod| {
-        report.pods.keys().any(|other| other.uid.is_some() && is(Key::of(other), Key::of(pod)))
+pub(super) fn all(report: &NodeSnapshot) -> Vec<PodView> {
+    let has_uid = |pod: &exporter::PodInfo| {
+        report.pods.keys().any(|other| other.uid.is_some() && is(PodKey::of(other), PodKey::of(pod)))
     };
     let pods = report.pods.iter().filter(|(pod, _)| pod.uid.is_some() || !has_uid(pod));
-    pods.map(|(pod, owner)| Pod { owner: owner.as_deref().map(Owner::from), ..Pod::of(pod, report) })
-        .collect()
+    pods.map(|(pod, owner)| PodView {
+        owner: owner.as_deref().map(WorkloadView::from),
+        ..PodView::of(pod, report)
+    })
+    .collect()
 }
 
 /// What tells a pod from others: namespace and name, and its UID if that is known.
 #[derive(Clone, Copy)]
-struct Key<'a> {
+struct PodKey<'a> {
     name: (&'a str, &'a str),
     uid: Option<&'a str>,
 }
 
-impl<'a> Key<'a> {
-    fn of(pod: &'a exporter::Pod) -> Self {
+impl<'a> PodKey<'a> {
+    fn of(pod: &'a exporter::PodInfo) -> Self {
         Self { name: (&pod.namespace, &pod.name), uid: pod.uid.as_deref() }
     }
 
@@ -139,43 +142,45 @@ impl<'a> Key<'a> {
     }
 }
 
-fn is(one: Key<'_>, other: Key<'_>) -> bool {
+fn is(one: PodKey<'_>, other: PodKey<'_>) -> bool {
     one.name == other.name && (one.uid.is_none() || other.uid.is_none() || one.uid == other.uid)
 }
 
-impl Pod {
-    fn of(pod: &exporter::Pod, report: &Report) -> Self {
+impl PodView {
+    fn of(pod: &exporter::PodInfo, report: &NodeSnapshot) -> Self {
         let entries = report.entries.iter().filter(|entry| {
-            entry.pod.as_ref().is_some_and(|mapped| is(Key::of_mapped(mapped), Key::of(pod)))
+            entry.pod.as_ref().is_some_and(|mapped| is(PodKey::of_mapped(mapped), PodKey::of(pod)))
         });
         let shares = report.devices.iter().flat_map(|device| {
             let shares = device.usage.iter().flat_map(|usage| &usage.shares);
             shares.map(move |(holder, share)| (device, holder, share))
         });
         let holdings = shares.filter_map(|(device, holder, share)| match holder {
-            Holder::Pod(user) if is(Key::of(user), Key::of(pod)) => Some(Holding::of(device, share)),
+            ResourceHolder::Pod(user) if is(PodKey::of(user), PodKey::of(pod)) => {
+                Some(HolderView::of(device, share))
+            }
             _ => None,
         });
-        let traffic = report.traffic.iter().filter(|traffic| is(Key::of(&traffic.pod), Key::of(pod)));
+        let traffic = report.traffic.iter().filter(|traffic| is(PodKey::of(&traffic.pod), PodKey::of(pod)));
         Self {
             name: pod.into(),
             uid: pod.uid.clone(),
             owner: None,
-            attachments: entries.map(Attachment::from).collect(),
+            attachments: entries.map(AttachmentView::from).collect(),
             holdings: holdings.collect(),
-            traffic: traffic.map(Traffic::from).collect(),
+            traffic: traffic.map(TrafficView::from).collect(),
         }
     }
 }
 
-impl From<&exporter::Pod> for PodName {
-    fn from(pod: &exporter::Pod) -> Self {
+impl From<&exporter::PodInfo> for PodNameView {
+    fn from(pod: &exporter::PodInfo) -> Self {
         Self { namespace: pod.namespace.clone(), name: pod.name.clone() }
     }
 }
 
-impl From<&exporter::OwnerReference> for Owner {
-    fn from(owner: &exporter::OwnerReference) -> Self {
+impl From<&exporter::Workload> for WorkloadView {
+    fn from(owner: &exporter::Workload) -> Self {
         Self {
             api_version: owner.api_version.clone(),
             kind: owner.kind.clone(),
@@ -185,7 +190,7 @@ impl From<&exporter::OwnerReference> for Owner {
     }
 }
 
-impl From<&Entry> for Attachment {
+impl From<&Entry> for AttachmentView {
     fn from(entry: &Entry) -> Self {
         Self {
             interface: entry.network.ifname.clone(),
@@ -202,8 +207,8 @@ impl From<&Entry> for Attachment {
     }
 }
 
-impl Holding {
-    pub(super) fn of(device: &DeviceReport, share: &Share) -> Self {
+impl HolderView {
+    pub(super) fn of(device: &DeviceSnapshot, share: &ResourceShare) -> Self {
         let pairs = share.queue_pairs.iter().map(|((kind, state), count)| QueuePairs {
             kind: kind.clone(),
             state: state.clone(),
@@ -218,7 +223,7 @@ impl Holding {
     }
 }
 
-impl From<&PodTraffic> for Traffic {
+impl From<&PodTraffic> for TrafficView {
     fn from(traffic: &PodTraffic) -> Self {
         Self {
             device: traffic.device.clone(),

@@ -1,15 +1,16 @@
 use std::{net::Ipv6Addr, sync::Arc, time::UNIX_EPOCH};
 
 use exporter::{
-    Collector, Counters, DeviceReading, DeviceReport, Facts, GidTable, Holder, Outcome, OwnerReference, Pod,
-    PodTraffic, PortReading, Reason, Report, Share, Trouble, Usage,
+    CollectError, Collector, CollectorStatus, DeviceInfo, DeviceReading, DeviceSnapshot, DeviceUsage,
+    ErrorReason, GidTable, NodeSnapshot, PodInfo, PodTraffic, PortReading, RawCounters, ResourceHolder,
+    ResourceShare, Workload,
 };
 use podmap::{AttachMode, Entry};
 use serde_json::{Value, json};
 
 use super::*;
 
-fn counters<const N: usize>(list: [(&str, u64); N]) -> Counters {
+fn counters<const N: usize>(list: [(&str, u64); N]) -> RawCounters {
     list.into_iter().collect()
 }
 
@@ -46,11 +47,11 @@ fn port() -> PortReading {
 }
 
 fn device() -> DeviceReading {
-    let facts = Facts {
+    let facts = DeviceInfo {
         driver: Some("mlx5_core".into()),
         function: Some("0000:af:00.0".into()),
         numa_node: Some(1),
-        ..Facts::default()
+        ..DeviceInfo::default()
     };
     DeviceReading {
         place: netns::NetNsId::new(1, 2),
@@ -69,15 +70,15 @@ fn device() -> DeviceReading {
         },
         facts: Arc::new(facts),
         ports: vec![port()],
-        counters: Counters::default(),
+        counters: RawCounters::default(),
         traffic_class: Some(106),
         resources: Some(rdma::resource::ResourceCounts { qp: Some(4), ..Default::default() }),
         objects: None,
     }
 }
 
-fn pod(uid: Option<&str>) -> Arc<Pod> {
-    Arc::new(Pod { namespace: "ml".into(), name: "train-0".into(), uid: uid.map(str::to_owned) })
+fn pod(uid: Option<&str>) -> Arc<PodInfo> {
+    Arc::new(PodInfo { namespace: "ml".into(), name: "train-0".into(), uid: uid.map(str::to_owned) })
 }
 
 fn entry() -> Entry {
@@ -91,19 +92,20 @@ fn entry() -> Entry {
     entry
 }
 
-fn report() -> Report {
-    let mut report = Report::new("gpu-07".into(), UNIX_EPOCH + std::time::Duration::from_millis(1500));
-    let share = Share {
+fn report() -> NodeSnapshot {
+    let mut report = NodeSnapshot::new("gpu-07".into(), UNIX_EPOCH + std::time::Duration::from_millis(1500));
+    let share = ResourceShare {
         counts: [("qp", 2), ("mr", 1)].into(),
         queue_pairs: [(("rc".into(), "rts".into()), 1), (("rc".into(), "err".into()), 1)].into(),
         memory: 4096,
     };
-    let node = Share { counts: [("cq", 1)].into(), ..Share::default() };
-    let shares = [(Holder::Pod(pod(Some("u-1"))), share), (Holder::Node, node)].into();
+    let node = ResourceShare { counts: [("cq", 1)].into(), ..ResourceShare::default() };
+    let shares = [(ResourceHolder::Pod(pod(Some("u-1"))), share), (ResourceHolder::Node, node)].into();
     report.has_rdma = true;
-    report.devices = vec![DeviceReport::new(device(), Some(Usage { shares, kernel_connects: false }))];
+    report.devices =
+        vec![DeviceSnapshot::new(device(), Some(DeviceUsage { shares, kernel_connects: false }))];
     report.entries = vec![entry()].into();
-    let owner = OwnerReference {
+    let owner = Workload {
         api_version: "batch/v1".into(),
         kind: "Job".into(),
         namespace: "ml".into(),
@@ -112,7 +114,7 @@ fn report() -> Report {
     report.pods = [(pod(None), None), (pod(Some("u-1")), Some(Arc::new(owner)))].into();
     let counted = exporter::PortReading {
         hw_counters: counters([("tx_bytes", u64::MAX)]),
-        counters: Counters::default(),
+        counters: RawCounters::default(),
         ..port()
     };
     let sole = exporter::Attribution::SoleUser;
@@ -120,8 +122,8 @@ fn report() -> Report {
     report
 }
 
-fn view(report: &Report) -> Value {
-    serde_json::to_value(Node::from(report)).unwrap()
+fn view(report: &NodeSnapshot) -> Value {
+    serde_json::to_value(NodeView::from(report)).unwrap()
 }
 
 #[test]
@@ -185,7 +187,7 @@ fn a_pod_known_with_and_without_its_uid_is_one_and_has_everything() {
 fn a_device_in_a_pod_names_the_pod_and_its_gids_are_the_pods() {
     let mut report = report();
     let reading = DeviceReading { on_node: false, pod: Some(pod(Some("u-1"))), ..device() };
-    report.devices = vec![DeviceReport::new(reading, None)];
+    report.devices = vec![DeviceSnapshot::new(reading, None)];
     let view = view(&report);
     let device = &view["devices"][0];
     assert_eq!((&device["netns"], &device["pod"]["name"]), (&json!("pod"), &json!("train-0")));
@@ -196,10 +198,10 @@ fn a_device_in_a_pod_names_the_pod_and_its_gids_are_the_pods() {
 #[test]
 fn a_collector_says_what_went_wrong_and_not_hundreds_of_times() {
     let mut report = report();
-    let trouble = |reason, what: &str| Trouble { collector: Collector::Gids, reason, what: what.into() };
-    report.troubles = vec![trouble(Reason::Unsupported, "no such thing")];
-    report.troubles.extend((0..300).map(|_| trouble(Reason::Timeout, "no answer")));
-    let outcome = Outcome { succeeded: false, spent: Default::default(), last_success: None };
+    let trouble = |reason, what: &str| CollectError { collector: Collector::Gids, reason, what: what.into() };
+    report.troubles = vec![trouble(ErrorReason::Unsupported, "no such thing")];
+    report.troubles.extend((0..300).map(|_| trouble(ErrorReason::Timeout, "no answer")));
+    let outcome = CollectorStatus { succeeded: false, spent: Default::default(), last_success: None };
     report.outcomes = [(Collector::Gids, outcome)].into();
     let view = view(&report);
     let gids = &view["collectors"][0];
@@ -214,7 +216,7 @@ fn a_collector_says_what_went_wrong_and_not_hundreds_of_times() {
 
 #[test]
 fn a_node_without_rdma_says_so() {
-    let view = view(&Report::new("n".into(), UNIX_EPOCH));
+    let view = view(&NodeSnapshot::new("n".into(), UNIX_EPOCH));
     assert_eq!(
         (&view["hasRdma"], &view["devices"], &view["mode"]),
         (&json!(false), &json!([]), &Value::Null)

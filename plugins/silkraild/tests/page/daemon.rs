@@ -8,14 +8,14 @@ use std::{
 use tempfile::TempDir;
 
 /// silkraild on a node without RDMA, for as long as this value lives.
-pub(crate) struct Daemon {
+pub(crate) struct PageDaemon {
     process: Child,
     /// `127.0.0.1:<port>`.
     pub(crate) address: String,
     _root: TempDir,
 }
 
-impl Daemon {
+impl PageDaemon {
     pub(crate) fn start() -> Self {
         let root = tempfile::tempdir().unwrap();
         let mut process = Command::new(env!("CARGO_BIN_EXE_silkraild"))
@@ -36,7 +36,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for PageDaemon {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -11,7 +11,7 @@ mod replay;
 
 use serde_json::Value;
 
-use crate::{browser::Page, daemon::Daemon, replay::Replay};
+use crate::{browser::Page, daemon::PageDaemon, replay::Replay};
 
 const SHARED: [&str; 2] = [include_str!("shared-1.json"), include_str!("shared-2.json")];
 const EXCLUSIVE: [&str; 2] = [include_str!("exclusive-1.json"), include_str!("exclusive-2.json")];
@@ -24,14 +24,14 @@ fn recorded(recordings: [&str; 2]) -> [Value; 2] {
 fn shown(recordings: [&str; 2], change: impl Fn(&mut Value)) -> Page {
     let mut answers = recorded(recordings);
     answers.iter_mut().for_each(change);
-    let daemon = Daemon::start();
+    let daemon = PageDaemon::start();
     let replay = Replay::start(&daemon, &answers);
     Page::open(&replay.url())
 }
 
 #[test]
 fn a_node_without_rdma_is_told_what_to_do() {
-    let daemon = Daemon::start();
+    let daemon = PageDaemon::start();
     let page = Page::open(&daemon.url("/"));
     page.says("Live");
     page.says("The kernel of this node has no RDMA");
@@ -60,7 +60,7 @@ fn in_exclusive_mode_pods_are_shown_with_their_traffic() {
 
 #[test]
 fn a_link_can_name_what_is_shown() {
-    let daemon = Daemon::start();
+    let daemon = PageDaemon::start();
     let replay = Replay::start(&daemon, &recorded(EXCLUSIVE));
     let page = Page::open(&format!("{}#rank-1", replay.url()));
     page.says("1 of 16 devices");
@@ -132,7 +132,7 @@ fn a_node_of_256_devices_is_shown_at_a_glance() {
 
 #[test]
 fn a_daemon_that_does_not_answer_is_not_shown_as_live() {
-    let daemon = Daemon::start();
+    let daemon = PageDaemon::start();
     let replay = Replay::start(&daemon, &recorded(SHARED)[..1]);
     let page = Page::open(&replay.url());
     page.says("silkraild does not answer: the recording has ended");

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::daemon::Daemon;
+use crate::daemon::PageDaemon;
 
 pub(crate) struct Replay {
     address: String,
@@ -17,7 +17,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// Answers with one recording after the other, and then with an error.
-    pub(crate) fn start(daemon: &Daemon, answers: &[Value]) -> Self {
+    pub(crate) fn start(daemon: &PageDaemon, answers: &[Value]) -> Self {
         let answers: Vec<String> = answers.iter().map(Value::to_string).collect();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

@@ -1,22 +1,22 @@
 //! What `silkrail check` reads: the output of programs, and lines of other nodes.
 
 use check::{
-    Kind,
-    collective::{Collective, Library, parse},
+    TestKind,
+    collective::{Collective, CollectiveLibrary, parse},
     exposition, page,
     perftest::{Measurement, parse as parse_perftest},
-    protocol::{Reply, Request},
-    record::Record,
+    protocol::{AgentReply, AgentRequest},
+    record::TestResult,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 /// One input, read as all of them.
 pub(super) fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    for kind in [Kind::Bandwidth, Kind::Latency] {
+    for kind in [TestKind::Bandwidth, TestKind::Latency] {
         let _ = parse_perftest(kind, &text).inspect(|measured| is_a_number(kind, measured));
     }
-    for library in [Library::Nccl, Library::Hccl] {
+    for library in [CollectiveLibrary::Nccl, CollectiveLibrary::Hccl] {
         if let Ok(curve) = parse(library, Collective::AllReduce, &text) {
             assert!(
                 curve.plateau_gbs().is_finite() && curve.points.iter().all(|point| point.time_us.is_finite())
@@ -24,9 +24,9 @@ pub(super) fn run(input: &[u8]) {
         }
     }
     for line in input.split(|byte| *byte == b'\n') {
-        written_reads::<Request>(line);
-        written_reads::<Reply>(line);
-        if let Some(record) = written_reads::<Record>(line) {
+        written_reads::<AgentRequest>(line);
+        written_reads::<AgentReply>(line);
+        if let Some(record) = written_reads::<TestResult>(line) {
             let _ = (record.value(), record.series(), record.mismatch());
             let records = [record];
             let _ = exposition::text(&records);
@@ -38,10 +38,10 @@ pub(super) fn run(input: &[u8]) {
 }
 
 /// Neither nothing, nor less, nor more than any number.
-fn is_a_number(kind: Kind, measured: &Measurement) {
+fn is_a_number(kind: TestKind, measured: &Measurement) {
     let value = match kind {
-        Kind::Bandwidth => measured.bandwidth.map(|bandwidth| bandwidth.average_gbps),
-        Kind::Latency => measured.latency.map(|latency| latency.average_us),
+        TestKind::Bandwidth => measured.bandwidth.map(|bandwidth| bandwidth.average_gbps),
+        TestKind::Latency => measured.latency.map(|latency| latency.average_us),
     };
     assert!(value.is_some_and(|value| value.is_finite() && value > 0.0), "{measured:?}");
 }

@@ -1,18 +1,18 @@
 //! Names and values of metrics: drivers, firmware and users choose them, with control characters and such that turn text around.
 
-use exposition::{Exposition, Format, Kind, Labels, metric_name};
+use exposition::{Exposition, ExpositionFormat, LabelSet, MetricType, metric_name};
 
 pub(super) fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let name = format!("rdma_{}", metric_name(&text));
     assert!(is_a_name(&name), "{name:?}");
     let mut exposition = Exposition::default();
-    let family = exposition.family("rdma_info", Kind::Gauge, &text);
-    family.add(Labels::of([("device", &*text), ("node", "n")]), 1.0);
-    for format in [Format::Text, Format::OpenMetrics] {
+    let family = exposition.family("rdma_info", MetricType::Gauge, &text);
+    family.add(LabelSet::of([("device", &*text), ("node", "n")]), 1.0);
+    for format in [ExpositionFormat::Text, ExpositionFormat::OpenMetrics] {
         let told = exposition.encode(format);
         let lines: Vec<_> = told.split('\n').filter(|line| !line.is_empty()).collect();
-        let end = usize::from(format == Format::OpenMetrics);
+        let end = usize::from(format == ExpositionFormat::OpenMetrics);
         assert_eq!(lines.len(), 3 + end, "nothing in a text ends a line: {told:?}");
         let value = lines[2].strip_prefix("rdma_info{").and_then(|rest| rest.strip_prefix("device=\""));
         let (value, rest) = match value {

@@ -14,10 +14,10 @@ mod state_files;
 mod texts;
 mod web_configuration;
 
-use crate::Target;
+use crate::FuzzTarget;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [FuzzTarget; 13] = [
     ("channel", channel::run),
     ("check", check::run),
     ("configuration", configuration::run),

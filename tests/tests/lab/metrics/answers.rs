@@ -5,16 +5,16 @@ use std::{
     process::{Command, Stdio},
 };
 
-use silkrail_tests::{daemon::Daemon, machine::Machine, scrape::Scrape};
+use silkrail_tests::{daemon::Daemon, machine::LabMachine, scrape::Scrape};
 use testkit::wait_until;
 
-fn daemon(machine: &Machine, more: &[&str]) -> Daemon {
+fn daemon(machine: &LabMachine, more: &[&str]) -> Daemon {
     let state = machine.node.state_dir();
     Daemon::start(&[&["--state-dir", state.to_str().unwrap()], more].concat())
 }
 
 /// By gzip's own account.
-fn unzipped(machine: &Machine, body: &[u8]) -> String {
+fn unzipped(machine: &LabMachine, body: &[u8]) -> String {
     let file = machine.node.state_dir().with_file_name("answer.gz");
     fs::write(&file, body).unwrap();
     let output = Command::new("gzip").arg("-dc").arg(&file).stderr(Stdio::inherit()).output().unwrap();
@@ -24,7 +24,7 @@ fn unzipped(machine: &Machine, body: &[u8]) -> String {
 
 #[test]
 fn an_answer_comes_compressed_and_in_either_text_and_says_the_same() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let daemon = daemon(&machine, &[]);
     let whole = daemon.scrape();
     for (accept, last_line) in [("*/*", None), ("application/openmetrics-text;version=1.0.0", Some("# EOF"))]
@@ -46,7 +46,7 @@ fn an_answer_comes_compressed_and_in_either_text_and_says_the_same() {
 
 #[test]
 fn a_first_collection_that_hangs_is_alive_and_not_ready_and_says_so_in_time() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let hang = machine.simulate(&machine.vf("eth0", 0).pci, "slow_stats_ms", "60000");
     let daemon = daemon(&machine, &["--device-timeout", "60"]);
     assert_eq!(daemon.ask("GET /healthz", &[]).status, 200);

@@ -7,8 +7,8 @@ use silkrail_tests::{
     chain::Chain,
     daemon::Daemon,
     kube_pod::KubePod,
-    machine::Machine,
-    reference::{Metric, Reference},
+    machine::LabMachine,
+    reference::{MetricsReference, ReferenceMetric},
     rxe::Rxe,
     scrape::Scrape,
 };
@@ -44,7 +44,7 @@ const NOT_KNOWN: [(&str, &str); 6] = [
     ("rdma_pod_info", "owner_namespace"),
 ];
 
-fn exposition(machine: &Machine) -> String {
+fn exposition(machine: &LabMachine) -> String {
     // With one it tells whether it could be read.
     let web = tempfile::NamedTempFile::new().unwrap();
     fs::write(web.path(), "{}").unwrap();
@@ -57,7 +57,7 @@ fn exposition(machine: &Machine) -> String {
 
 /// A pod with a VF, whose driver does not have every counter that it shows.
 fn exclusive() -> String {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, netns, pod) = (machine.vf("eth0", 0), machine.node.pod("a"), KubePod::new("train", "a", UID));
     let chain = Chain::new(&machine, &vf, &netns, json!({})).args(&pod.cni_args());
     chain.add();
@@ -83,16 +83,16 @@ fn shared() -> String {
 }
 
 /// Metrics, each with a label.
-type Labels<'a> = BTreeSet<(&'a str, &'a str)>;
+type MetricLabels<'a> = BTreeSet<(&'a str, &'a str)>;
 
-fn told(scrapes: &[Scrape]) -> Labels<'_> {
+fn told(scrapes: &[Scrape]) -> MetricLabels<'_> {
     let samples = scrapes.iter().flat_map(Scrape::samples);
     samples
         .flat_map(|sample| sample.labels.keys().map(|label| (sample.name.as_str(), label.as_str())))
         .collect()
 }
 
-fn expected(metrics: &[Metric]) -> Labels<'_> {
+fn expected(metrics: &[ReferenceMetric]) -> MetricLabels<'_> {
     let shown = metrics.iter().filter(|metric| !NOT_SIMULATED.contains(&metric.name.as_str()));
     let labels =
         shown.flat_map(|metric| metric.labels.iter().map(|label| (metric.name.as_str(), label.as_str())));
@@ -101,7 +101,7 @@ fn expected(metrics: &[Metric]) -> Labels<'_> {
 
 #[test]
 fn the_reference_has_every_metric_and_label_and_each_of_them_is_told() {
-    let reference = Reference::read();
+    let reference = MetricsReference::read();
     let texts = [exclusive(), shared()];
     for text in &texts {
         assert_eq!(reference.strangers(text), Vec::<String>::new());

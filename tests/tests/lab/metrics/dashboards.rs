@@ -8,15 +8,15 @@ use std::{
 
 use serde_json::Value;
 use silkrail_tests::{
-    api_server::{ApiServer, Workload},
+    api_server::{OwnedObject, TestApiServer},
     conf,
     daemon::{self, Daemon},
-    dashboard::{Dashboard, Query, chosen, label_values},
+    dashboard::{Dashboard, PanelQuery, chosen, label_values},
     kube_pod::KubePod,
-    machine::Machine,
-    prometheus::{self, Prometheus, Sample},
-    reference::Reference,
-    rxe::{Program, Rxe},
+    machine::LabMachine,
+    prometheus::{self, Prometheus, QueriedSample},
+    reference::MetricsReference,
+    rxe::{Rxe, RxeProgram},
 };
 use testkit::Observe;
 
@@ -28,7 +28,7 @@ use super::{
 
 const WEB: &str = "77777777-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 
-const TRAIN: Workload = Workload {
+const TRAIN: OwnedObject = OwnedObject {
     api_version: "batch/v1",
     kind: "Job",
     plural: "jobs",
@@ -37,7 +37,7 @@ const TRAIN: Workload = Workload {
     owner: None,
 };
 
-const DEPLOYMENT: Workload = Workload {
+const DEPLOYMENT: OwnedObject = OwnedObject {
     api_version: "apps/v1",
     kind: "Deployment",
     plural: "deployments",
@@ -46,7 +46,7 @@ const DEPLOYMENT: Workload = Workload {
     owner: None,
 };
 
-const REPLICA_SET: Workload = Workload {
+const REPLICA_SET: OwnedObject = OwnedObject {
     kind: "ReplicaSet",
     plural: "replicasets",
     name: "web-1",
@@ -72,25 +72,25 @@ const WELL: [&str; 6] = [
 
 /// A node that has everything at once: in exclusive mode, two pods of a Job with a VF each; and a pod of a Deployment, in
 /// the node's own network, that alone uses the software device there.
-struct Node {
+struct DashboardNode {
     daemon: Daemon,
     load: Load,
-    _api: ApiServer,
-    _traffic: [Program; 2],
+    _api: TestApiServer,
+    _traffic: [RxeProgram; 2],
     _web: KubePod,
     _train: [Attached; 2],
     _rxe: Rxe,
 }
 
-impl Node {
+impl DashboardNode {
     fn new() -> Self {
-        let rxe = Rxe::on(Machine::exclusive());
+        let rxe = Rxe::on(LabMachine::exclusive());
         switch_cgroups_on();
         let machine = &rxe.machine;
         let train = [attach(machine, 0, "llm-0"), attach(machine, 1, "llm-1")];
         let web = KubePod::new("train", "web-1-x", WEB);
         let owners = [(&train[0].pod, &TRAIN), (&train[1].pod, &TRAIN), (&web, &REPLICA_SET)];
-        let api = ApiServer::of("lab", &owners);
+        let api = TestApiServer::of("lab", &owners);
         let mut command = Command::new(daemon::executable());
         command.arg("--state-dir").arg(machine.node.state_dir()).arg("--kubernetes=auto");
         let daemon = Daemon::spawn(command.env("KUBECONFIG", api.kubeconfig()));
@@ -111,7 +111,7 @@ impl Node {
 
 #[test]
 fn every_panel_and_every_choice_of_the_dashboards_shows_something() {
-    let mut node = Node::new();
+    let mut node = DashboardNode::new();
     let prometheus = Prometheus::scraping(node.daemon.address());
     let mut waiting = shows();
     let asked = waiting.len();
@@ -129,88 +129,90 @@ fn every_panel_and_every_choice_of_the_dashboards_shows_something() {
 
 #[test]
 fn promtool_is_content_with_the_metrics_and_the_reference_has_them_all() {
-    let node = Node::new();
+    let node = DashboardNode::new();
     node.daemon.scrape();
     let text = node.daemon.ask("GET /metrics", &[]).text();
     let checked = prometheus::checked(&text);
     let said = [checked.stdout, checked.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     assert!(checked.status.success() && said.concat().is_empty(), "{said:?}");
-    assert_eq!(Reference::read().strangers(&text), Vec::<String>::new());
+    assert_eq!(MetricsReference::read().strangers(&text), Vec::<String>::new());
 }
 
 /// Something that a reader of a dashboard sees.
-struct Show {
+struct ExpectedPanel {
     /// Where.
     of: String,
-    asks: Asks,
+    asks: PanelExpectation,
 }
 
-enum Asks {
+enum PanelExpectation {
     /// An expression; whether 0 is too little.
     Panel(String, bool),
     /// A selector and a label.
     Choice(String, String),
 }
 
-impl Show {
+impl ExpectedPanel {
     fn is_seen(&self, prometheus: &Prometheus) -> bool {
         match &self.asks {
-            Asks::Panel(expression, more) => {
-                let shown = |sample: &Sample| !sample.value.is_nan() && (!more || sample.value != 0.0);
+            PanelExpectation::Panel(expression, more) => {
+                let shown = |sample: &QueriedSample| !sample.value.is_nan() && (!more || sample.value != 0.0);
                 prometheus.query(expression).iter().any(shown)
             }
-            Asks::Choice(selector, label) => !prometheus.label_values(selector, label).is_empty(),
+            PanelExpectation::Choice(selector, label) => !prometheus.label_values(selector, label).is_empty(),
         }
     }
 
     fn what(&self) -> &str {
         match &self.asks {
-            Asks::Panel(expression, _) => expression,
-            Asks::Choice(selector, _) => selector,
+            PanelExpectation::Panel(expression, _) => expression,
+            PanelExpectation::Choice(selector, _) => selector,
         }
     }
 }
 
 /// All that the dashboards show, what the rules record, and how scrapes went.
-fn shows() -> Vec<Show> {
+fn shows() -> Vec<ExpectedPanel> {
     let dashboards = Dashboard::all();
     let of_dashboards = dashboards.iter().flat_map(|dashboard| [choices(dashboard), panels(dashboard)]);
     of_dashboards.flatten().chain(records()).chain(scrapes()).collect()
 }
 
-fn choices(dashboard: &Dashboard) -> Vec<Show> {
+fn choices(dashboard: &Dashboard) -> Vec<ExpectedPanel> {
     let choice = |variable: &Value| {
         let (selector, label) = label_values(variable["query"]["query"].as_str().unwrap());
-        let asks = Asks::Choice(chosen(selector, INTERVAL), label.to_owned());
-        Show { of: format!("{}: ${}", dashboard.name, variable["name"].as_str().unwrap()), asks }
+        let asks = PanelExpectation::Choice(chosen(selector, INTERVAL), label.to_owned());
+        ExpectedPanel { of: format!("{}: ${}", dashboard.name, variable["name"].as_str().unwrap()), asks }
     };
     // The first is the data source.
     dashboard.variables().iter().skip(1).map(choice).collect()
 }
 
-fn panels(dashboard: &Dashboard) -> Vec<Show> {
-    let panel = |query: Query| {
+fn panels(dashboard: &Dashboard) -> Vec<ExpectedPanel> {
+    let panel = |query: PanelQuery| {
         let title = query.of.split(": ").nth(1).unwrap();
-        let asks = Asks::Panel(chosen(&query.expression, INTERVAL), !WELL.contains(&title));
-        Show { of: query.of, asks }
+        let asks = PanelExpectation::Panel(chosen(&query.expression, INTERVAL), !WELL.contains(&title));
+        ExpectedPanel { of: query.of, asks }
     };
     dashboard.queries().into_iter().map(panel).collect()
 }
 
 /// What the recording rules make.
-fn records() -> Vec<Show> {
+fn records() -> Vec<ExpectedPanel> {
     let mut rules = conf::yaml("prometheus/rules.yml").remove(0);
     let groups = rules["groups"].as_array_mut().unwrap();
     let rules = groups.iter_mut().flat_map(|group| group["rules"].as_array_mut().unwrap().drain(..));
     let records = rules.filter_map(|rule| Some(rule["record"].as_str()?.to_owned()));
-    records.map(|name| Show { of: "rules.yml".to_owned(), asks: Asks::Panel(name, true) }).collect()
+    records
+        .map(|name| ExpectedPanel { of: "rules.yml".to_owned(), asks: PanelExpectation::Panel(name, true) })
+        .collect()
 }
 
 /// The target is up, and no sample of it is lost.
-fn scrapes() -> [Show; 1] {
+fn scrapes() -> [ExpectedPanel; 1] {
     let whole =
         r#"(scrape_samples_scraped == scrape_samples_post_metric_relabeling) and up{job="silkraild"} == 1"#;
-    [Show { of: "scrapes".to_owned(), asks: Asks::Panel(whole.to_owned(), true) }]
+    [ExpectedPanel { of: "scrapes".to_owned(), asks: PanelExpectation::Panel(whole.to_owned(), true) }]
 }
 
 /// In OpenMetrics a counter's family has no `_total`.

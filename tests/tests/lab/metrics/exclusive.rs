@@ -1,8 +1,8 @@
 //! Exclusive mode: a VF's network device and its RDMA device are in a pod.
 
 use serde_json::json;
-use silkrail_tests::{chain::Chain, daemon::Daemon, kube_pod::KubePod, machine::Machine};
-use testkit::{Pod, wait_until};
+use silkrail_tests::{chain::Chain, daemon::Daemon, kube_pod::KubePod, machine::LabMachine};
+use testkit::{TestPod, wait_until};
 
 use super::table;
 
@@ -14,10 +14,10 @@ pub(super) struct Attached {
     device: String,
     pub(super) pci: String,
     pub(super) pod: KubePod,
-    netns: Pod,
+    netns: TestPod,
 }
 
-pub(super) fn attach(machine: &Machine, index: usize, name: &str) -> Attached {
+pub(super) fn attach(machine: &LabMachine, index: usize, name: &str) -> Attached {
     let (vf, netns) = (machine.vf("eth0", index), machine.node.pod(name));
     let uid = UID.replace("0c9a5e3c", &format!("0c9a5e3{index}"));
     let pod = KubePod::new("train", name, &uid);
@@ -26,14 +26,14 @@ pub(super) fn attach(machine: &Machine, index: usize, name: &str) -> Attached {
     Attached { chain, device: vf.rdma, pci: vf.pci, pod, netns }
 }
 
-fn daemon(machine: &Machine, more: &[&str]) -> Daemon {
+fn daemon(machine: &LabMachine, more: &[&str]) -> Daemon {
     let state = machine.node.state_dir();
     Daemon::start(&[&["--state-dir", state.to_str().unwrap()], more].concat())
 }
 
 #[test]
 fn every_name_of_the_table_has_its_value_with_the_right_pod() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (a, b) = (attach(&machine, 0, "job-0"), attach(&machine, 1, "job-1"));
     let (rows_a, rows_b) = (table::rows(1_000_000), table::rows(2_000_000));
     let _set = (table::set(&machine, &a.pci, &rows_a), table::set(&machine, &b.pci, &rows_b));
@@ -73,7 +73,7 @@ fn every_name_of_the_table_has_its_value_with_the_right_pod() {
 
 #[test]
 fn what_a_pod_does_is_counted_from_its_first_scrape_and_stays_until_it_is_gone() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let a = attach(&machine, 0, "job-0");
     let counter = |value: &str| machine.simulate(&a.pci, "counters/out_of_sequence", value);
     let words = |value: &str| machine.simulate(&a.pci, "port_counters/port_xmit_data", value);
@@ -103,7 +103,7 @@ fn what_a_pod_does_is_counted_from_its_first_scrape_and_stays_until_it_is_gone()
 
 #[test]
 fn a_pod_is_read_once_however_many_attachments_it_has() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let netns = machine.node.pod("job-0");
     let pod = KubePod::new("train", "job-0", UID);
     let mut devices = Vec::new();
@@ -125,7 +125,7 @@ fn a_pod_is_read_once_however_many_attachments_it_has() {
 /// An open socket keeps a namespace alive; the daemon has none between two scrapes, whatever it keeps of the device.
 #[test]
 fn a_namespace_that_dies_gives_its_device_back_though_it_is_watched() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let before = machine.rdma_devices();
     let a = attach(&machine, 0, "job-0");
     let daemon = daemon(&machine, &[]);
@@ -141,7 +141,7 @@ fn a_namespace_that_dies_gives_its_device_back_though_it_is_watched() {
 
 #[test]
 fn spiderpool_s_names_and_labels_are_there_on_demand() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let a = attach(&machine, 0, "job-0");
     let rows = table::rows(1_000_000);
     let _set = table::set(&machine, &a.pci, &rows);

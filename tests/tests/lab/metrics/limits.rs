@@ -5,14 +5,14 @@ use std::{collections::BTreeSet, process::Command};
 use silkrail_tests::{
     daemon::{Daemon, executable},
     kube_pod::KubePod,
-    machine::Machine,
+    machine::LabMachine,
     rxe::{DEVICE, Rxe},
     scrape::Scrape,
 };
 
 const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 
-fn spawn(machine: &Machine, before: &[&str]) -> Daemon {
+fn spawn(machine: &LabMachine, before: &[&str]) -> Daemon {
     let mut command = Command::new(before[0]);
     command.args(&before[1..]).arg(executable()).arg("--state-dir").arg(machine.node.state_dir());
     Daemon::spawn(&mut command)
@@ -24,7 +24,7 @@ fn success<'a>(scrape: &'a Scrape, collector: &str) -> &'a str {
 
 #[test]
 fn as_nobody_it_tells_of_the_nodes_devices_and_what_it_may_not_enter() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let device = machine.vf("eth0", 0).rdma;
     let _attached = super::exclusive::attach(&machine, 0, "job-0");
     let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"];

@@ -1,9 +1,9 @@
 //! Links that lie above and below the link of an RDMA port.
 
-use silkrail_tests::{daemon::Daemon, machine::Machine, scrape::Scrape};
+use silkrail_tests::{daemon::Daemon, machine::LabMachine, scrape::Scrape};
 use testkit::Observe;
 
-fn scrape(machine: &Machine) -> (Daemon, Scrape) {
+fn scrape(machine: &LabMachine) -> (Daemon, Scrape) {
     let daemon = Daemon::start(&["--state-dir", machine.node.state_dir().to_str().unwrap()]);
     let scrape = daemon.scrape();
     (daemon, scrape)
@@ -18,7 +18,7 @@ fn link(scrape: &Scrape, device: &str) -> String {
 /// They all have the MAC address of the port's link.
 #[test]
 fn the_link_of_a_port_is_the_one_the_kernel_names_whatever_is_made_on_top() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let node = &machine.node;
     // Names before and behind that of the port's link, whichever way somebody looks for a MAC address.
     node.run_ip("link add link eth1 name a0 type vlan id 7");
@@ -36,7 +36,7 @@ fn the_link_of_a_port_is_the_one_the_kernel_names_whatever_is_made_on_top() {
 /// software RoCE is put on the bond.
 #[test]
 fn a_port_on_a_bond_has_the_statistics_of_the_members_added_up() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let (node, members) = (&machine.node, [machine.vf("eth1", 0), machine.vf("eth1", 1)]);
     node.run("modprobe", &["rdma_rxe"]);
     node.run_ip("link add bond0 type bond mode active-backup fail_over_mac active");

@@ -1,6 +1,6 @@
 //! Traffic and trouble of simulated functions: counters that go on.
 
-use silkrail_tests::machine::{Machine, Simulation};
+use silkrail_tests::machine::{LabMachine, SimulatedSetting};
 
 use super::table;
 
@@ -28,9 +28,9 @@ const STALLS: [(&str, u64); 2] = [("outbound_pci_stalled_rd", 12), ("outbound_pc
 
 /// Functions under load, for as long as this value lives.
 pub(super) struct Load {
-    growing: Vec<(Simulation, u64)>,
+    growing: Vec<(SimulatedSetting, u64)>,
     steps: u64,
-    constant: Vec<Simulation>,
+    constant: Vec<SimulatedSetting>,
 }
 
 impl Load {
@@ -40,7 +40,7 @@ impl Load {
     }
 
     /// A function with traffic, so many times the usual, and errors of every kind.
-    pub(super) fn on(&mut self, machine: &Machine, pci: &str, times: u64) {
+    pub(super) fn on(&mut self, machine: &LabMachine, pci: &str, times: u64) {
         let port = PORT.map(|(name, step)| (format!("port_counters/{name}"), step * times));
         let link = table::TRAFFIC.map(|name| (format!("ethtool/{name}"), 1_000 * times));
         self.grow(machine, pci, port.into_iter().chain(link));
@@ -48,7 +48,7 @@ impl Load {
     }
 
     /// What only a physical function has: flow control, PCIe, and what the driver package tells.
-    pub(super) fn on_card(&mut self, machine: &Machine, pci: &str) {
+    pub(super) fn on_card(&mut self, machine: &LabMachine, pci: &str) {
         self.grow(machine, pci, PHYSICAL.map(|(name, step)| (format!("ethtool/{name}"), step)));
         let stalls = STALLS.map(|(name, percent)| (format!("ethtool/{name}"), percent));
         let constant =
@@ -56,7 +56,7 @@ impl Load {
         self.constant.extend(constant.map(|(name, value)| machine.simulate(pci, &name, &value.to_string())));
     }
 
-    fn grow(&mut self, machine: &Machine, pci: &str, settings: impl IntoIterator<Item = (String, u64)>) {
+    fn grow(&mut self, machine: &LabMachine, pci: &str, settings: impl IntoIterator<Item = (String, u64)>) {
         self.growing
             .extend(settings.into_iter().map(|(name, step)| (machine.simulate(pci, &name, "0"), step)));
     }

@@ -5,7 +5,7 @@ use std::{process::Command, thread, time::Duration};
 use silkrail_tests::{
     daemon::Daemon,
     kube_pod::KubePod,
-    rxe::{DEVICE, Program, Rxe},
+    rxe::{DEVICE, Rxe, RxeProgram},
     scrape::Scrape,
 };
 use testkit::{Observe, wait_until};
@@ -23,7 +23,7 @@ fn daemon(rxe: &Rxe, more: &[&str]) -> Daemon {
 }
 
 /// Stops programs, or lets them go on. The kernel still does what they have asked for.
-fn signal(which: &str, programs: &[Program]) {
+fn signal(which: &str, programs: &[RxeProgram]) {
     for program in programs {
         assert!(Command::new("kill").args([which, &program.pid().to_string()]).status().unwrap().success());
     }
@@ -136,7 +136,7 @@ fn case_058_a_pod_made_again_under_its_name_has_sent_nothing_yet() {
 }
 
 /// It counts from there on.
-fn until_connected_again(daemon: &Daemon, pair: &[Program], pod: &KubePod) {
+fn until_connected_again(daemon: &Daemon, pair: &[RxeProgram], pod: &KubePod) {
     let [from, _] = packets(&daemon.scrape(), pod).unwrap();
     signal("-CONT", pair);
     until_sent(daemon, pod, from, 100.0);

@@ -6,8 +6,8 @@ use serde_json::json;
 use silkrail_tests::{
     daemon::Daemon,
     kube_pod::KubePod,
-    machine::Machine,
-    rxe::{DEVICE, Program, Rxe, listens},
+    machine::LabMachine,
+    rxe::{DEVICE, Rxe, RxeProgram, listens},
     scrape::Scrape,
 };
 use testkit::{Observe, wait_until};
@@ -27,20 +27,20 @@ const OPEN: &str = r#"
     sleep 600;
 "#;
 
-pub(super) fn open(pod: &KubePod, device: &str) -> Program {
+pub(super) fn open(pod: &KubePod, device: &str) -> RxeProgram {
     let verbs = fs::read_dir(format!("/sys/class/infiniband/{device}/device/infiniband_verbs")).unwrap();
     let uverbs = verbs.flatten().next().unwrap().file_name().into_string().unwrap();
     pod.run("perl", &["-e", OPEN, &format!("/dev/infiniband/{uverbs}")])
 }
 
-pub(super) fn wait_for_context(machine: &Machine, device: &str, count: u64) {
+pub(super) fn wait_for_context(machine: &LabMachine, device: &str, count: u64) {
     wait_until("the device is open", || {
         let all = machine.node.rdma("resource show");
         all.iter().any(|one| one["ifname"] == device && one["ctx"] == count)
     });
 }
 
-fn daemon(machine: &Machine) -> Daemon {
+fn daemon(machine: &LabMachine) -> Daemon {
     Daemon::start(&["--state-dir", machine.node.state_dir().to_str().unwrap()])
 }
 
@@ -51,7 +51,7 @@ pub(super) fn pci(pf: &str) -> String {
 
 #[test]
 fn every_name_of_the_table_has_its_value_and_its_increments_are_the_only_user_s() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let (netns, pod) = (machine.node.pod("a"), KubePod::new("train", "shared-0", A));
     let call = machine.plugin("macvlan", &json!({"master": "eth0", "rdma": {"require": true}}));
     let call = call.pod(&netns).args(&pod.cni_args());
@@ -176,7 +176,7 @@ fn objects_of_a_process_that_ends_are_gone_and_what_it_sent_stays_the_pod_s() {
 
 #[test]
 fn gids_of_macvlan_and_ipvlan_pods_are_theirs() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let pods = [KubePod::new("train", "mac", A), KubePod::new("train", "ip", B)];
     let spaces = [machine.node.pod("mac"), machine.node.pod("ip")];
     for (index, (plugin, master)) in [("macvlan", "eth0"), ("ipvlan", "eth1")].into_iter().enumerate() {
@@ -222,11 +222,11 @@ pub(super) fn with<'a>(pod: &'a KubePod, more: &[(&'a str, &'a str)]) -> Vec<(&'
 }
 
 /// A ping-pong between two pods: the server's and the client's.
-pub(super) fn pingpong(rxe: &Rxe, client: &KubePod, server: &KubePod) -> [Program; 2] {
+pub(super) fn pingpong(rxe: &Rxe, client: &KubePod, server: &KubePod) -> [RxeProgram; 2] {
     pingpong_on(rxe, client, server, "18515")
 }
 
-pub(super) fn pingpong_on(rxe: &Rxe, client: &KubePod, server: &KubePod, port: &str) -> [Program; 2] {
+pub(super) fn pingpong_on(rxe: &Rxe, client: &KubePod, server: &KubePod, port: &str) -> [RxeProgram; 2] {
     let gid = rxe.gid().unwrap().to_string();
     let common = ["-d", DEVICE, "-g", &gid, "-n", "100000000", "-p", port];
     let before = rxe.printed("qp").len();

@@ -1,6 +1,6 @@
 //! The counters that users of other exporters know by name.
 
-use silkrail_tests::machine::{Machine, Simulation};
+use silkrail_tests::machine::{LabMachine, SimulatedSetting};
 
 /// Hardware counters.
 pub(super) const HARDWARE: [&str; 29] = [
@@ -51,7 +51,7 @@ pub(super) const TRAFFIC: [&str; 8] = [
 ];
 
 /// A setting of a function and what it becomes: metric, priority, value.
-pub(super) struct Row {
+pub(super) struct CounterCase {
     pub(super) metric: &'static str,
     pub(super) priority: Option<&'static str>,
     pub(super) value: u64,
@@ -59,7 +59,7 @@ pub(super) struct Row {
 }
 
 /// A row for every name, each with a value of its own, all of them more than `above`.
-pub(super) fn rows(above: u64) -> Vec<Row> {
+pub(super) fn rows(above: u64) -> Vec<CounterCase> {
     let hardware = HARDWARE.map(|metric| (metric, None, format!("counters/{metric}")));
     let traffic = TRAFFIC.map(|metric| (metric, None, format!("ethtool/{metric}")));
     let priority = PRIORITY.into_iter().flat_map(|metric| {
@@ -69,7 +69,7 @@ pub(super) fn rows(above: u64) -> Vec<Row> {
         })
     });
     let all = hardware.into_iter().chain(traffic).chain(priority);
-    let number = |(at, (metric, priority, setting))| Row {
+    let number = |(at, (metric, priority, setting))| CounterCase {
         metric,
         priority,
         setting,
@@ -79,6 +79,6 @@ pub(super) fn rows(above: u64) -> Vec<Row> {
 }
 
 /// Sets a function's counters.
-pub(super) fn set(machine: &Machine, pci: &str, rows: &[Row]) -> Vec<Simulation> {
+pub(super) fn set(machine: &LabMachine, pci: &str, rows: &[CounterCase]) -> Vec<SimulatedSetting> {
     rows.iter().map(|row| machine.simulate(pci, &row.setting, &row.value.to_string())).collect()
 }

@@ -5,7 +5,7 @@ use std::fs;
 use silkrail_tests::{
     daemon::Daemon,
     kube_pod::KubePod,
-    rxe::{DEVICE, Program, Rxe},
+    rxe::{DEVICE, Rxe, RxeProgram},
     scrape::Scrape,
 };
 use testkit::wait_until;
@@ -73,7 +73,7 @@ fn objects_of_a_thread_that_has_ended_are_still_the_pod_s() {
         let pod = KubePod::new("train", maker, UID);
         let go = rxe.machine.node.state_dir().with_file_name(format!("go-{maker}"));
         let daemon = daemon(&rxe);
-        let program: Program = pod.run("perl", &["-e", WORKER, &uverbs(), maker, go.to_str().unwrap()]);
+        let program: RxeProgram = pod.run("perl", &["-e", WORKER, &uverbs(), maker, go.to_str().unwrap()]);
         wait_until("the queue pair is there", || with_maker(&rxe) == 1);
         assert_eq!(sorted(counts(&daemon.scrape(), &pod)), sorted(all.clone()), "{maker}: while it runs");
         fs::write(&go, "").unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 
 use silkrail_tests::{
     daemon::Daemon,
-    rxe::{DEVICE, Program, Rxe, listens},
+    rxe::{DEVICE, Rxe, RxeProgram, listens},
 };
 use testkit::{Observe, wait_until};
 
@@ -22,7 +22,7 @@ fn messages_that_were_sent_are_counted_as_the_kernel_counts_them() {
     let before = daemon.scrape();
     let gid = rxe.gid().unwrap().to_string();
     let arguments = ["-d", DEVICE, "-g", &gid, "-n", "200"];
-    let _server = Program::start("ibv_rc_pingpong", &arguments);
+    let _server = RxeProgram::start("ibv_rc_pingpong", &arguments);
     wait_until("the server listens", || listens(18515));
     rxe.machine.node.run("ibv_rc_pingpong", &[&arguments[..], &["127.0.0.1"]].concat());
     wait_until("both ends are gone", || rxe.printed("qp").len() == 1);

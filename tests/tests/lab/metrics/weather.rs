@@ -4,13 +4,13 @@ use std::{collections::BTreeSet, fs, process::Command, time::Instant};
 
 use serde_json::json;
 use silkrail_tests::{
-    chain::Chain, daemon::Daemon, kube_pod::KubePod, machine::Machine, rxe::Rxe, scrape::Scrape,
+    chain::Chain, daemon::Daemon, kube_pod::KubePod, machine::LabMachine, rxe::Rxe, scrape::Scrape,
 };
 use testkit::{Observe, wait_until};
 
 const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 
-fn daemon(machine: &Machine, more: &[&str]) -> Daemon {
+fn daemon(machine: &LabMachine, more: &[&str]) -> Daemon {
     let state = machine.node.state_dir();
     Daemon::start(&[&["--state-dir", state.to_str().unwrap()], more].concat())
 }
@@ -21,7 +21,7 @@ fn success<'a>(scrape: &'a Scrape, collector: &str) -> &'a str {
 
 #[test]
 fn firmware_that_hangs_costs_its_own_counters_only() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let (slow, other) = (machine.vf("eth0", 0), machine.vf("eth0", 1));
     let daemon = daemon(&machine, &["--device-timeout", "1"]);
     assert_eq!(success(&daemon.scrape(), "hw_counters"), "1");
@@ -48,7 +48,7 @@ fn firmware_that_hangs_costs_its_own_counters_only() {
 
 #[test]
 fn a_device_that_hangs_when_it_is_first_looked_at_costs_only_itself() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let (slow, other) = (machine.vf("eth0", 0), machine.vf("eth0", 1));
     let hang = machine.simulate(&slow.pci, "slow_board_id_ms", "60000");
     let daemon = daemon(&machine, &["--device-timeout", "5"]);
@@ -71,7 +71,7 @@ fn a_device_that_hangs_when_it_is_first_looked_at_costs_only_itself() {
 
 #[test]
 fn a_scrape_that_cannot_wait_gets_the_last_reading_and_its_age() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let vf = machine.vf("eth0", 0);
     let daemon = daemon(&machine, &["--device-timeout", "8"]);
     let before = daemon.scrape();
@@ -87,7 +87,7 @@ fn a_scrape_that_cannot_wait_gets_the_last_reading_and_its_age() {
 
 #[test]
 fn two_who_ask_at_once_get_one_reading() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let daemon = daemon(&machine, &[]);
     daemon.scrape();
     std::thread::sleep(std::time::Duration::from_millis(600));
@@ -101,7 +101,7 @@ fn two_who_ask_at_once_get_one_reading() {
 
 #[test]
 fn devices_that_come_and_go_leave_nothing_stale() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let vf = machine.vf("eth1", 0);
     let daemon = daemon(&machine, &[]);
     let before = daemon.scrape();
@@ -121,7 +121,7 @@ fn devices_that_come_and_go_leave_nothing_stale() {
 
 #[test]
 fn a_device_has_the_name_it_has_now() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let vf = machine.vf("eth1", 1);
     let daemon = daemon(&machine, &[]);
     assert_eq!(daemon.scrape().of("rdma_port_up", &[("device", &vf.rdma)]).len(), 1);
@@ -134,7 +134,7 @@ fn a_device_has_the_name_it_has_now() {
 
 #[test]
 fn two_devices_that_swap_their_names_keep_their_counters() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let (a, b) = (machine.vf("eth0", 0), machine.vf("eth0", 1));
     let _words = [(&a, "250"), (&b, "500")]
         .map(|(vf, words)| machine.simulate(&vf.pci, "port_counters/port_rcv_data", words));
@@ -160,7 +160,7 @@ fn two_devices_that_swap_their_names_keep_their_counters() {
 
 #[test]
 fn counters_that_cannot_be_read_cost_only_themselves() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let vf = machine.vf("eth0", 0);
     let _refuse = machine.simulate(&vf.pci, "port_counters_refuse", "Y");
     let _words = machine.simulate(&vf.pci, "port_counters/port_rcv_data", "250");
@@ -183,7 +183,7 @@ fn counters_that_cannot_be_read_cost_only_themselves() {
 
 #[test]
 fn a_port_that_is_switched_off_is_told_from_one_that_is_down() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let rxe = Rxe::on(machine);
     let daemon = daemon(&rxe.machine, &[]);
     let port = [("device", "rxe0"), ("port", "1")];
@@ -207,7 +207,7 @@ fn a_port_that_is_switched_off_is_told_from_one_that_is_down() {
 
 #[test]
 fn files_that_name_no_namespace_are_no_places() {
-    let machine = Machine::exclusive();
+    let machine = LabMachine::exclusive();
     let (vf, netns) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let pod = KubePod::new("train", "job-0", UID);
     let chain = Chain::new(&machine, &vf, &netns, json!({})).args(&pod.cni_args());
@@ -232,7 +232,7 @@ fn files_that_name_no_namespace_are_no_places() {
 
 #[test]
 fn two_hundred_and_fifty_six_devices_are_read_without_a_process() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let functions: Vec<_> = fs::read_dir("/sys/kernel/debug/rdmasim").unwrap().flatten().collect();
     let functions: Vec<_> = functions.iter().map(|entry| entry.file_name().into_string().unwrap()).collect();
     let _twins: Vec<_> = functions.iter().map(|pci| machine.simulate(pci, "twins", "15")).collect();
@@ -260,7 +260,7 @@ fn two_hundred_and_fifty_six_devices_are_read_without_a_process() {
 
 #[test]
 fn an_excluded_device_is_not_asked_at_all() {
-    let machine = Machine::shared();
+    let machine = LabMachine::shared();
     let vf = machine.vf("eth0", 0);
     let hang = machine.simulate(&vf.pci, "slow_stats_ms", "60000");
     let daemon = daemon(&machine, &["--device-exclude", &vf.rdma, "--device-timeout", "60"]);

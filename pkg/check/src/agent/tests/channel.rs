@@ -4,30 +4,30 @@ use std::net::Ipv4Addr;
 
 use super::*;
 use crate::{
-    client::{Client, Order},
+    client::{Client, TestRequest},
     protocol::{
-        Request, Run,
+        AgentRequest, RemoteTest,
         relay::{Sender, flip, relay},
     },
 };
 
-fn token() -> Token {
-    Token::of("a token of the cluster")
+fn token() -> CheckToken {
+    CheckToken::of("a token of the cluster")
 }
 
-fn with_token() -> Settings {
-    Settings { token: Some(token()), ..settings() }
+fn with_token() -> AgentOptions {
+    AgentOptions { token: Some(token()), ..settings() }
 }
 
 /// A test for somebody else: an agent without perftest says why not.
-fn run() -> Run {
+fn run() -> RemoteTest {
     let test = serde_json::from_str(&test(|_| ())).unwrap();
-    let Request::Test { test, .. } = test else { panic!("{test:?}") };
-    Run {
+    let AgentRequest::Test { test, .. } = test else { panic!("{test:?}") };
+    RemoteTest {
         against: "127.0.0.1:1".parse().unwrap(),
         test,
-        wanted: Wanted::default(),
-        peer_wanted: Wanted::default(),
+        wanted: PortSelector::default(),
+        peer_wanted: PortSelector::default(),
         limit: Default::default(),
     }
 }
@@ -41,7 +41,7 @@ fn nobody_between_them_reads_what_is_said() {
         });
         let node = node();
         let mut client = Client::connect(&node, way, Some(&token())).unwrap();
-        let error = client.have_run(run()).unwrap_err().to_string();
+        let error = client.run_between_agents(run()).unwrap_err().to_string();
         assert!(error.contains("connect to 127.0.0.1:1"), "{error}");
     });
     let seen = seen.lock().unwrap();
@@ -72,7 +72,7 @@ fn a_message_that_somebody_changes_is_refused_at_either_end() {
                 });
                 let node = node();
                 let mut client = Client::connect(&node, way, Some(&token())).unwrap();
-                let error = client.have_run(run()).unwrap_err().to_string();
+                let error = client.run_between_agents(run()).unwrap_err().to_string();
                 assert!(error.contains("a message was changed, repeated or left out"), "{by}: {error}");
             });
             assert_eq!(log.contains("a message was changed"), by == "agent", "{log}");
@@ -92,12 +92,14 @@ fn a_host_that_passes_everything_on_gets_no_session_unless_the_agent_is_known_by
         assert!(Client::connect(&node, address, Some(&token())).is_ok());
     });
     assert!(log.contains("127.0.0.1 was not let in: you asked for 127.0.0.2"), "{log}");
-    let known = Settings { known_as: vec![between.into()], ..with_token() };
+    let known = AgentOptions { known_as: vec![between.into()], ..with_token() };
     serving_by(known, |address| {
         let node = node();
         let way = relay(between, address, |_, _, _| ());
         let mut client = Client::connect(&node, way, Some(&token())).unwrap();
-        assert!(client.have_run(run()).is_err_and(|error| error.to_string().contains("connect to")));
+        assert!(
+            client.run_between_agents(run()).is_err_and(|error| error.to_string().contains("connect to"))
+        );
     });
 }
 
@@ -106,10 +108,10 @@ fn a_client_with_the_token_is_told_what_is_missing() {
     serving_by(with_token(), |address| {
         let node = node();
         let mut client = Client::connect(&node, address, Some(&token())).unwrap();
-        let order = Order {
+        let order = TestRequest {
             test: run().test,
-            wanted: Wanted::default(),
-            peer_wanted: Wanted::default(),
+            wanted: PortSelector::default(),
+            peer_wanted: PortSelector::default(),
             limit: Default::default(),
         };
         let error = client.measure(&order).unwrap_err().to_string();

@@ -18,7 +18,7 @@ use nix::sys::socket::{
 };
 
 use super::*;
-use crate::{client::Client, protocol::handshake::WITHIN};
+use crate::{client::Client, protocol::handshake::HANDSHAKE_TIMEOUT};
 
 /// How long an honest client waits for its answer: less than a connection that says nothing ever had.
 const HONEST: Duration = Duration::from_secs(4);
@@ -56,12 +56,12 @@ fn is_served_all_the_time(address: SocketAddr) {
 }
 
 /// One of a crowd: it connects, says so much each time it is called on, and connects again when it has been sent away.
-struct Stranger {
+struct UnauthenticatedClient {
     source: Ipv4Addr,
     stream: Option<TcpStream>,
 }
 
-impl Stranger {
+impl UnauthenticatedClient {
     fn is_called_on(&mut self, address: SocketAddr, says: &[u8]) {
         if self.stream.is_none() {
             self.stream = connect_from(self.source, address).ok();
@@ -79,11 +79,12 @@ impl Stranger {
 
 /// So many strangers, each of which says so much ten times a second, while somebody else is to be served.
 fn among_strangers(sources: impl Iterator<Item = Ipv4Addr>, says: &[u8]) {
-    let mut strangers: Vec<_> = sources.map(|source| Stranger { source, stream: None }).collect();
+    let mut strangers: Vec<_> =
+        sources.map(|source| UnauthenticatedClient { source, stream: None }).collect();
     serving(|address| {
         let over = Interrupt::never();
         thread::scope(|scope| {
-            let _over = Ending(&over);
+            let _over = AgentGuard(&over);
             strangers.iter_mut().for_each(|stranger| stranger.is_called_on(address, says));
             scope.spawn(|| {
                 while !over.is_requested() {
@@ -113,12 +114,12 @@ fn who_sends_a_byte_now_and_then_has_no_more_time_than_who_sends_none() {
         slow.set_nodelay(true).unwrap();
         let began = Instant::now();
         let ended = loop {
-            if slow.write_all(b" ").is_err() || began.elapsed() > 2 * WITHIN {
+            if slow.write_all(b" ").is_err() || began.elapsed() > 2 * HANDSHAKE_TIMEOUT {
                 break began.elapsed();
             }
             thread::sleep(Duration::from_millis(100));
         };
-        assert!(ended < WITHIN + WITHIN / 2, "it ended after {ended:?}");
+        assert!(ended < HANDSHAKE_TIMEOUT + HANDSHAKE_TIMEOUT / 2, "it ended after {ended:?}");
     });
 }
 
@@ -132,7 +133,7 @@ fn a_source_that_connects_as_fast_as_it_can_keeps_nobody_out() {
     serving(|address| {
         let over = Interrupt::never();
         thread::scope(|scope| {
-            let _over = Ending(&over);
+            let _over = AgentGuard(&over);
             scope.spawn(|| {
                 let mut held = VecDeque::new();
                 while !over.is_requested() {
@@ -152,7 +153,7 @@ fn a_network_that_connects_as_fast_as_it_can_keeps_nobody_out_who_takes_its_time
         let over = Interrupt::never();
         let came = AtomicUsize::new(0);
         thread::scope(|scope| {
-            let _over = Ending(&over);
+            let _over = AgentGuard(&over);
             scope.spawn(|| {
                 let mut held = VecDeque::new();
                 for n in (1..=250).cycle().take_while(|_| !over.is_requested()) {

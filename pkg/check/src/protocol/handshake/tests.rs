@@ -17,39 +17,42 @@ use super::{
 
 const TOKEN: &str = "a token of the cluster";
 
-fn token() -> Option<Token> {
-    Some(Token::of(TOKEN))
+fn token() -> Option<CheckToken> {
+    Some(CheckToken::of(TOKEN))
 }
 
-fn admitted(_: Option<IpAddr>) -> Result<(), Refusal> {
+fn admitted(_: Option<IpAddr>) -> Result<(), AgentRefusal> {
     Ok(())
 }
 
 /// An agent for one connection, and what becomes of it.
-fn agent(token: Option<Token>) -> (SocketAddr, thread::JoinHandle<Result<Wire, Error>>) {
+fn agent(token: Option<CheckToken>) -> (SocketAddr, thread::JoinHandle<Result<MessageStream, Error>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let accepted = thread::spawn(move || {
-        let mut wire = Wire::new(listener.accept().unwrap().0).unwrap();
-        accept(&mut wire, token.as_ref(), &Interrupt::never(), admitted).map(|()| wire)
+        let mut wire = MessageStream::new(listener.accept().unwrap().0).unwrap();
+        accept_handshake(&mut wire, token.as_ref(), &Interrupt::never(), admitted).map(|()| wire)
     });
     (address, accepted)
 }
 
-fn client(to: SocketAddr, token: Option<Token>) -> Result<Wire, Error> {
-    let mut wire = Wire::new(TcpStream::connect(to).unwrap()).unwrap();
-    introduce(&mut wire, token.as_ref(), &Interrupt::never()).map(|()| wire)
+fn client(to: SocketAddr, token: Option<CheckToken>) -> Result<MessageStream, Error> {
+    let mut wire = MessageStream::new(TcpStream::connect(to).unwrap()).unwrap();
+    connect_handshake(&mut wire, token.as_ref(), &Interrupt::never()).map(|()| wire)
 }
 
 /// What the agent and the client make of each other.
-fn meet(agents: Option<Token>, clients: Option<Token>) -> (Result<Wire, Error>, Result<Wire, Error>) {
+fn meet(
+    agents: Option<CheckToken>,
+    clients: Option<CheckToken>,
+) -> (Result<MessageStream, Error>, Result<MessageStream, Error>) {
     let (address, accepted) = agent(agents);
     let introduced = client(address, clients);
     (accepted.join().unwrap(), introduced)
 }
 
 /// What a client makes of an agent that says these lines, and what it said itself.
-fn client_of(lines: &'static [&str], token: Option<Token>) -> (Error, Vec<String>) {
+fn client_of(lines: &'static [&str], token: Option<CheckToken>) -> (Error, Vec<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let agent = thread::spawn(move || {
@@ -64,7 +67,7 @@ fn client_of(lines: &'static [&str], token: Option<Token>) -> (Error, Vec<String
 }
 
 /// What an agent makes of a client that says this line, and what it said to it after its greeting.
-fn agent_of(line: &Value, token: Option<Token>) -> (Error, Value) {
+fn agent_of(line: &Value, token: Option<CheckToken>) -> (Error, Value) {
     let (address, accepted) = agent(token);
     let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
     let mut answer = String::new();
@@ -82,16 +85,16 @@ fn who_has_the_same_token_or_none_is_let_in() {
         let (mut agent, mut client) = (agent.unwrap(), client.unwrap());
         for n in 0..3u32 {
             client.send(&n).unwrap();
-            assert_eq!(agent.receive::<u32>(WITHIN, &Interrupt::never()).unwrap(), n);
+            assert_eq!(agent.receive::<u32>(HANDSHAKE_TIMEOUT, &Interrupt::never()).unwrap(), n);
             agent.send(&n).unwrap();
-            assert_eq!(client.receive::<u32>(WITHIN, &Interrupt::never()).unwrap(), n);
+            assert_eq!(client.receive::<u32>(HANDSHAKE_TIMEOUT, &Interrupt::never()).unwrap(), n);
         }
     }
 }
 
 #[test]
 fn who_has_another_token_is_refused_and_told() {
-    let (agent, client) = meet(token(), Some(Token::of("a token of another")));
+    let (agent, client) = meet(token(), Some(CheckToken::of("a token of another")));
     assert!(matches!(agent, Err(Error::NotTrusted { .. })), "{agent:?}");
     let told = client.unwrap_err().to_string();
     assert!(told.contains("the token is wrong or missing: the same --token-file"), "{told}");
@@ -168,20 +171,20 @@ fn an_agent_that_sends_the_clients_key_back_is_not_trusted() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let client = thread::spawn(move || client(address, token()));
-    let mut wire = Wire::new(listener.accept().unwrap().0).unwrap();
+    let mut wire = MessageStream::new(listener.accept().unwrap().0).unwrap();
     let nonce = hex(&nonce().unwrap());
-    wire.send_line(&Greeting { silkrail_check: VERSION, nonce, token: true }).unwrap();
-    let theirs: Introduction = wire.receive_line(WITHIN, &Interrupt::never()).unwrap();
-    wire.send_line(&Opened { key: theirs.key }).unwrap();
+    wire.send_line(&AgentGreeting { silkrail_check: VERSION, nonce, token: true }).unwrap();
+    let theirs: ClientGreeting = wire.receive_line(HANDSHAKE_TIMEOUT, &Interrupt::never()).unwrap();
+    wire.send_line(&HandshakeAccepted { key: theirs.key }).unwrap();
     assert!(matches!(client.join().unwrap(), Err(Error::NotTrusted { .. })));
 }
 
 #[test]
 fn without_a_token_only_this_node_is_talked_to() {
     let (address, _accepted) = agent(None);
-    let mut wire = Wire::new(TcpStream::connect(address).unwrap()).unwrap();
-    wire.pretend("192.0.2.1:18514".parse().unwrap());
-    let error = introduce(&mut wire, None, &Interrupt::never()).unwrap_err().to_string();
+    let mut wire = MessageStream::new(TcpStream::connect(address).unwrap()).unwrap();
+    wire.fake_peer("192.0.2.1:18514".parse().unwrap());
+    let error = connect_handshake(&mut wire, None, &Interrupt::never()).unwrap_err().to_string();
     assert!(
         error.contains("has no token, and is not this node: give both ends the same --token-file"),
         "{error}"
@@ -193,11 +196,11 @@ fn an_agent_hears_which_address_its_client_has_connected_to_and_may_refuse_it() 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let client = thread::spawn(move || client(address, token()));
-    let mut wire = Wire::new(listener.accept().unwrap().0).unwrap();
+    let mut wire = MessageStream::new(listener.accept().unwrap().0).unwrap();
     let asked = Mutex::new(None);
-    let accepted = accept(&mut wire, token().as_ref(), &Interrupt::never(), |to| {
+    let accepted = accept_handshake(&mut wire, token().as_ref(), &Interrupt::never(), |to| {
         *asked.lock().unwrap() = to;
-        Err(Refusal { reason: Reason::Busy, message: "not now".into() })
+        Err(AgentRefusal { reason: RefusalReason::Busy, message: "not now".into() })
     });
     assert_eq!(accepted.unwrap_err().to_string(), "127.0.0.1 was not let in: not now");
     assert_eq!(asked.into_inner().unwrap(), Some(Ipv4Addr::LOCALHOST.into()));

@@ -29,7 +29,7 @@ const NONE: [&str; 6] = ["bypass", "compass", "encompass", "overpass", "surpass"
 
 /// What no secret is, in small letters.
 const HARMLESS: [&str; 14] =
-    ["", "true", "false", "yes", "no", "on", "off", "y", "n", "none", "null", "nil", "~", super::TAKEN_OUT];
+    ["", "true", "false", "yes", "no", "on", "off", "y", "n", "none", "null", "nil", "~", super::REDACTED];
 
 /// Whether what has this name lets somebody in.
 pub(super) fn is_secret(name: &str) -> bool {

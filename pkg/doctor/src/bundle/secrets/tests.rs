@@ -8,10 +8,10 @@ fn nothing_of_a_secret_is_left_and_what_stands_around_it_is() {
         let around = format!("before {text}\nafter");
         let found = without(&around);
         assert!(!found.contains(secret), "{name}: {found}");
-        assert!(found.starts_with("before ") && found.contains(TAKEN_OUT), "{name}: {found}");
+        assert!(found.starts_with("before ") && found.contains(REDACTED), "{name}: {found}");
         assert!(name.starts_with("cut ") || found.ends_with("after"), "{name}: {found}");
         let alone = without(text);
-        assert!(!alone.contains(secret) && alone.contains(TAKEN_OUT), "{name}: {alone}");
+        assert!(!alone.contains(secret) && alone.contains(REDACTED), "{name}: {alone}");
     }
 }
 
@@ -24,7 +24,7 @@ fn nor_with_other_line_ends_or_in_a_text_of_json_or_base64() {
         let json = serde_json::json!({"a": [text, {"b": format!("{{\"c\":{}}}", serde_json::json!(text))}]});
         let found = without(&json.to_string());
         assert!(!found.contains(secret), "{name}: {found}");
-        assert!(without(&format!("{json:#}")).contains(TAKEN_OUT), "{name}");
+        assert!(without(&format!("{json:#}")).contains(REDACTED), "{name}");
         let encoded = base64(text);
         let found = without(&format!("data: {encoded} x"));
         assert!(!found.contains(&encoded[..16]) && found.ends_with(" x"), "{name}: {found}");
@@ -50,7 +50,7 @@ fn json_stays_json() {
         assert_eq!(value["b"], "c");
         let inner: serde_json::Value =
             serde_json::from_str(value["configuration"].as_str().unwrap()).unwrap();
-        assert_eq!(inner, serde_json::json!({"token": TAKEN_OUT, "k": [1]}));
+        assert_eq!(inner, serde_json::json!({"token": REDACTED, "k": [1]}));
     }
 }
 
@@ -64,11 +64,11 @@ fn under_the_key_of_a_secret_everything_is_taken_out_but_that_there_is_none() {
     });
     clean(&mut value);
     let expected = serde_json::json!({
-        "token": TAKEN_OUT, "secret": TAKEN_OUT, "password": TAKEN_OUT, "auth": TAKEN_OUT,
-        "args": ["--token", TAKEN_OUT, "-v", "x"],
-        "env": [{"name": "API_TOKEN", "value": TAKEN_OUT}, {"name": "A", "value": 17}],
+        "token": REDACTED, "secret": REDACTED, "password": REDACTED, "auth": REDACTED,
+        "args": ["--token", REDACTED, "-v", "x"],
+        "env": [{"name": "API_TOKEN", "value": REDACTED}, {"name": "A", "value": 17}],
         "automountServiceAccountToken": false, "passwords": [], "credentials": null, "pass": "",
-        "objects": [{"kind": "Secret", "data": TAKEN_OUT, "type": "c"}, {"kind": "ConfigMap", "data": {"a": "b"}}],
+        "objects": [{"kind": "Secret", "data": REDACTED, "type": "c"}, {"kind": "ConfigMap", "data": {"a": "b"}}],
     });
     assert_eq!(value, expected);
 }

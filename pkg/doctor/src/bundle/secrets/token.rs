@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex_lite::{Captures, Regex};
 
-use super::{TAKEN_OUT, value};
+use super::{REDACTED, value};
 
 /// A block from one line to another, or to the end.
 static BLOCK: LazyLock<Regex> =
@@ -69,15 +69,15 @@ pub(super) fn compiled(pattern: &str) -> Regex {
 
 /// The text without keys and certificates in armour, which have many lines.
 pub(super) fn without_blocks(text: &str) -> String {
-    BLOCK.replace_all(text, TAKEN_OUT).into_owned()
+    BLOCK.replace_all(text, REDACTED).into_owned()
 }
 
 /// The text without what looks like a secret, in whatever place.
 pub(super) fn without_tokens(text: &str) -> String {
     let text = without_users(text);
     let text = OF_A_SCHEME
-        .replace_all(&text, |found: &Captures<'_>| format!("{}{}{TAKEN_OUT}", &found[1], &found[2]));
-    let text = TOKEN.replace_all(&text, TAKEN_OUT);
+        .replace_all(&text, |found: &Captures<'_>| format!("{}{}{REDACTED}", &found[1], &found[2]));
+    let text = TOKEN.replace_all(&text, REDACTED);
     BASE64.replace_all(&text, |found: &Captures<'_>| without_base64(&found[0])).into_owned()
 }
 
@@ -91,16 +91,16 @@ fn without_users(text: &str) -> String {
 fn without_user(found: &Captures<'_>) -> String {
     match found[0].rsplit_once('@') {
         Some((place, hash)) if found.get(2).is_some() => format!("{}@{hash}", without_users(place)),
-        _ => format!("{}{TAKEN_OUT}@", &found[1]),
+        _ => format!("{}{REDACTED}@", &found[1]),
     }
 }
 
 /// A run of letters that base64 has, and paths, names and numbers too.
 fn without_base64(run: &str) -> String {
     if is_base64_of_a_secret(run) {
-        return TAKEN_OUT.to_owned();
+        return REDACTED.to_owned();
     }
-    let part = |part| if is_base64_of_a_secret(part) { TAKEN_OUT } else { part };
+    let part = |part| if is_base64_of_a_secret(part) { REDACTED } else { part };
     run.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 

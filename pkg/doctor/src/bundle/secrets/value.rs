@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex_lite::{Captures, Regex};
 
 use super::{
-    TAKEN_OUT,
+    REDACTED,
     key::{self, is_secret},
     lines::{begin_of_line, end_of_line, indentation, indented, items, lines_end},
     token::compiled,
@@ -89,7 +89,7 @@ fn rest_of(text: &str, pattern: &Regex, group: usize, is_one: impl Fn(&Captures<
     let replace = |found: &Captures<'_>| match (found.get(0), found.get(group)) {
         (Some(whole), Some(secret)) if is_one(found) => {
             let (before, behind) = (&text[whole.start()..secret.start()], &text[secret.end()..whole.end()]);
-            [before, TAKEN_OUT, behind].concat()
+            [before, REDACTED, behind].concat()
         }
         _ => found[0].to_owned(),
     };
@@ -112,7 +112,7 @@ fn replaced<'a>(
         let is_below = text[place.at..value.end].starts_with(['\r', '\n']);
         let (open, close) = if value.quotes.0.is_empty() { (place.quote, place.quote) } else { value.quotes };
         result.push_str(&text[kept..place.at]);
-        result.extend([if is_below { " " } else { "" }, open, TAKEN_OUT, close]);
+        result.extend([if is_below { " " } else { "" }, open, REDACTED, close]);
         (kept, at) = (value.end, value.end);
     }
     result.push_str(&text[kept..]);
@@ -214,7 +214,7 @@ impl<'a> Value<'a> {
             None => lines_end(text, at),
         };
         let inner = text[at..end].trim_matches(['[', ']', '{', '}', ' ']);
-        let says = if inner == "secret" { TAKEN_OUT } else { inner };
+        let says = if inner == "secret" { REDACTED } else { inner };
         Some(Self { end, says, quotes: ("", "") })
     }
 

@@ -1,12 +1,12 @@
 use super::*;
 
-const LIMITS: Limits = Limits { all: 4, of_source: 3, unread: 100, former: 50 };
+const LIMITS: ConnectionLimits = ConnectionLimits { all: 4, of_source: 3, unread: 100, former: 50 };
 
 fn source(last: u8) -> IpAddr {
     Ipv4Addr::new(10, 0, 0, last).into()
 }
 
-fn has_ended(end: &mut End) -> bool {
+fn has_ended(end: &mut CloseSignal) -> bool {
     !matches!(end.try_recv(), Err(oneshot::error::TryRecvError::Empty))
 }
 
@@ -16,12 +16,12 @@ fn text(length: usize) -> Bytes {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_has_many_gives_up_its_own() {
-    let table = Connections::within(LIMITS);
-    let (_other, mut other) = table.enter(source(1));
+    let table = Connections::with_limits(LIMITS);
+    let (_other, mut other) = table.register(source(1));
     let mut ends = Vec::new();
     let mut open = Vec::new();
     for _ in 0..5 {
-        let (connection, end) = table.enter(source(2));
+        let (connection, end) = table.register(source(2));
         open.push(connection);
         ends.push(end);
         tokio::time::advance(Duration::from_millis(1)).await;
@@ -32,22 +32,22 @@ async fn a_source_that_has_many_gives_up_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn in_a_full_house_the_idlest_of_the_source_with_most_gives_way() {
-    let table = Connections::within(LIMITS);
-    let (_alone, mut alone) = table.enter(source(1));
+    let table = Connections::with_limits(LIMITS);
+    let (_alone, mut alone) = table.register(source(1));
     tokio::time::advance(Duration::from_millis(1)).await;
-    let (asking, mut asks) = table.enter(source(2));
-    asking.asks();
+    let (asking, mut asks) = table.register(source(2));
+    asking.on_request();
     tokio::time::advance(Duration::from_millis(1)).await;
-    let (_first, mut first) = table.enter(source(2));
+    let (_first, mut first) = table.register(source(2));
     tokio::time::advance(Duration::from_millis(1)).await;
-    let (_second, mut second) = table.enter(source(2));
-    let (_newcomer, mut newcomer) = table.enter(source(3));
+    let (_second, mut second) = table.register(source(2));
+    let (_newcomer, mut newcomer) = table.register(source(3));
     assert!(has_ended(&mut first));
     assert!(![&mut alone, &mut asks, &mut second, &mut newcomer].into_iter().any(has_ended));
 }
 
 /// As many as silkraild has.
-const HOUSE: Limits = Limits { all: 128, of_source: 16, ..LIMITS };
+const HOUSE: ConnectionLimits = ConnectionLimits { all: 128, of_source: 16, ..LIMITS };
 
 /// Of the network of 48 bits with this number, the network of 64 bits with that one.
 fn site(number: u16, network: u16) -> IpAddr {
@@ -55,10 +55,13 @@ fn site(number: u16, network: u16) -> IpAddr {
 }
 
 /// Clients that connect, a millisecond after the other, and say nothing.
-async fn crowd(table: &Connections, sources: impl Iterator<Item = IpAddr>) -> Vec<(Arc<Connection>, End)> {
+async fn crowd(
+    table: &Connections,
+    sources: impl Iterator<Item = IpAddr>,
+) -> Vec<(Arc<Connection>, CloseSignal)> {
     let mut open = Vec::new();
     for source in sources {
-        open.push(table.enter(source));
+        open.push(table.register(source));
         tokio::time::advance(Duration::from_millis(1)).await;
     }
     open
@@ -66,10 +69,10 @@ async fn crowd(table: &Connections, sources: impl Iterator<Item = IpAddr>) -> Ve
 
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_sources_of_one_network_push_nobody_out_of_another() {
-    let table = Connections::within(HOUSE);
-    let (_slow, mut slow) = table.enter(site(1, 1));
-    let (asking, mut asks) = table.enter(site(1, 2));
-    asking.asks();
+    let table = Connections::with_limits(HOUSE);
+    let (_slow, mut slow) = table.register(site(1, 1));
+    let (asking, mut asks) = table.register(site(1, 2));
+    asking.on_request();
     let mut open = crowd(&table, (0..10_000).map(|n| site(2, n))).await;
     assert!(!has_ended(&mut slow) && !has_ended(&mut asks));
     let stay = open.iter_mut().map(|(_, end)| has_ended(end)).filter(|ended| !ended).count();
@@ -80,9 +83,9 @@ async fn ten_thousand_sources_of_one_network_push_nobody_out_of_another() {
 /// Of 128 that chance chooses from as often, 47 are left; the longest waiting would all be gone.
 #[tokio::test(start_paused = true)]
 async fn of_as_many_networks_as_sources_one_goes_by_chance_and_nobody_who_is_being_answered() {
-    let table = Connections::within(HOUSE);
-    let (asking, mut asks) = table.enter(site(0, 0));
-    asking.asks();
+    let table = Connections::with_limits(HOUSE);
+    let (asking, mut asks) = table.register(site(0, 0));
+    asking.on_request();
     let mut open = crowd(&table, (1..256).map(|n| site(n, 0))).await;
     let left = open[..HOUSE.all].iter_mut().map(|(_, end)| has_ended(end)).filter(|ended| !ended).count();
     assert!((16..=96).contains(&left) && !has_ended(&mut asks), "{left}");
@@ -90,35 +93,35 @@ async fn of_as_many_networks_as_sources_one_goes_by_chance_and_nobody_who_is_bei
 
 #[test]
 fn a_connection_that_ended_makes_room() {
-    let table = Connections::within(LIMITS);
-    let (first, _end) = table.enter(source(1));
+    let table = Connections::with_limits(LIMITS);
+    let (first, _end) = table.register(source(1));
     drop(first);
     assert!(table.lock().open.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_does_not_read_gets_no_more_and_one_answer_may_be_of_any_length() {
-    let table = Connections::within(LIMITS);
-    let (first, _first) = table.enter(source(1));
-    let (second, _second) = table.enter(source(1));
-    let (other, _other) = table.enter(source(2));
-    let unread = first.takes_of(1, text(1000)).unwrap();
-    assert_eq!(second.takes_of(1, text(1)).unwrap_err(), TooMuchUnread);
-    assert!(other.takes_of(1, text(60)).is_ok());
+    let table = Connections::with_limits(LIMITS);
+    let (first, _first) = table.register(source(1));
+    let (second, _second) = table.register(source(1));
+    let (other, _other) = table.register(source(2));
+    let unread = first.track_snapshot(1, text(1000)).unwrap();
+    assert_eq!(second.track_snapshot(1, text(1)).unwrap_err(), SlowReader);
+    assert!(other.track_snapshot(1, text(60)).is_ok());
     drop(unread);
-    assert!(second.takes_of(1, text(1)).is_ok());
+    assert!(second.track_snapshot(1, text(1)).is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_reads_the_oldest_texts_has_to_go_when_they_are_too_many() {
-    let table = Connections::within(LIMITS);
+    let table = Connections::with_limits(LIMITS);
     let shared = text(30);
     let mut open = Vec::new();
     for (from, collection, text) in
         [(1, 1, shared.clone()), (2, 1, shared), (3, 2, text(30)), (4, 3, text(30))]
     {
-        let (connection, end) = table.enter(source(from));
-        let taken = connection.takes_of(collection, text).unwrap();
+        let (connection, end) = table.register(source(from));
+        let taken = connection.track_snapshot(collection, text).unwrap();
         open.push((connection, end, taken));
     }
     // The first two share one text; the last is the latest, and does not count.
@@ -128,16 +131,16 @@ async fn who_reads_the_oldest_texts_has_to_go_when_they_are_too_many() {
 
 #[tokio::test(start_paused = true)]
 async fn each_has_the_time_that_it_needs_and_no_more() {
-    let table = Connections::within(LIMITS);
-    let (_silent, mut silent) = table.enter(source(1));
-    let (idle, mut idles) = table.enter(source(2));
-    drop(idle.takes(text(1)));
-    let (reader, mut reads) = table.enter(source(3));
-    let _taken = reader.takes(text(1));
-    let (waiting, mut waits) = table.enter(source(4));
-    waiting.asks();
-    tokio::time::advance(HEAD - Duration::from_millis(1)).await;
-    reader.has_taken();
+    let table = Connections::with_limits(LIMITS);
+    let (_silent, mut silent) = table.register(source(1));
+    let (idle, mut idles) = table.register(source(2));
+    drop(idle.track_static(text(1)));
+    let (reader, mut reads) = table.register(source(3));
+    let _taken = reader.track_static(text(1));
+    let (waiting, mut waits) = table.register(source(4));
+    waiting.on_request();
+    tokio::time::advance(REQUEST_TIMEOUT - Duration::from_millis(1)).await;
+    reader.on_sent();
     table.end_overdue();
     assert!(![&mut silent, &mut idles, &mut reads, &mut waits].into_iter().any(has_ended));
     tokio::time::advance(Duration::from_millis(2)).await;
@@ -145,9 +148,9 @@ async fn each_has_the_time_that_it_needs_and_no_more() {
     assert!(has_ended(&mut silent));
     assert!(![&mut idles, &mut reads, &mut waits].into_iter().any(has_ended));
     // Some bytes of a request: the rest has to come.
-    idle.has_sent();
-    tokio::time::advance(HEAD).await;
-    idle.has_sent();
+    idle.on_received();
+    tokio::time::advance(REQUEST_TIMEOUT).await;
+    idle.on_received();
     table.end_overdue();
     assert!(has_ended(&mut idles) && has_ended(&mut reads) && !has_ended(&mut waits));
 }
