@@ -149,7 +149,7 @@ fn a_network_and_its_definition_for_kubernetes_say_the_same() {
 
 #[test]
 fn the_node_file_says_what_its_comments_say() {
-    let file = bootstrap::NodeFile::parse(&conf::text("node/node.yaml")).unwrap();
+    let file = provision::NodeFile::parse(&conf::text("node/node.yaml")).unwrap();
     assert_eq!(file.rdma_mode.map(|mode| mode.to_string()).as_deref(), Some("exclusive"));
     assert_eq!(file.pfs.iter().map(|pf| (pf.vfs, pf.optional)).collect::<Vec<_>>(), [(8, false), (4, true)]);
 }

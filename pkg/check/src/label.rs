@@ -36,7 +36,7 @@ impl std::fmt::Display for SanitizedText {
 
 /// At most so many characters, and no control characters among them: what a peer says may go to a terminal.
 pub(crate) fn plain(text: &str, most: usize) -> String {
-    text.chars().take(most).map(|c| if addr::is_unprintable(c) { '?' } else { c }).collect()
+    text.chars().take(most).map(|c| if identifiers::is_unprintable(c) { '?' } else { c }).collect()
 }
 
 #[cfg(test)]

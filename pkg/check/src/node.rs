@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, net::IpAddr};
 
-use addr::LinkName;
+use identifiers::LinkName;
 use ipnetwork::IpNetwork;
 use nix::ifaddrs::getifaddrs;
 use rdma::{LinkLayer, PortState};

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use addr::{ContainerId, InvalidLinkName, LinkName};
+use identifiers::{ContainerId, InvalidLinkName, LinkName};
 
 use crate::{CniArgs, Error, ErrorCode, Operation};
 

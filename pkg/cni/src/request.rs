@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use addr::Attachment;
+use identifiers::Attachment;
 
 use crate::{CniArgs, NetConf};
 

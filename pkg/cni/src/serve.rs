@@ -5,7 +5,7 @@ use std::{
     io::{Read, Write},
 };
 
-use addr::Attachment;
+use identifiers::Attachment;
 use serde_json::{Value, json};
 
 use crate::{

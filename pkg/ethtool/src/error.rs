@@ -1,6 +1,6 @@
 //! Why a link did not tell.
 
-use addr::LinkName;
+use identifiers::LinkName;
 use nix::errno::Errno;
 
 /// Why a link did not tell.

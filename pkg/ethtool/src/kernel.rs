@@ -14,7 +14,7 @@ use std::{
     slice,
 };
 
-use addr::LinkName;
+use identifiers::LinkName;
 use nix::{
     errno::Errno,
     libc,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use addr::LinkName;
+use identifiers::LinkName;
 use serde::{Deserialize, Serialize};
 
 use crate::{

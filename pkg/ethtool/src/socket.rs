@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use addr::LinkName;
+use identifiers::LinkName;
 use nix::{
     errno::Errno,
     sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket},

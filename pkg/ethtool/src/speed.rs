@@ -1,6 +1,6 @@
 //! How fast a link is.
 
-use addr::LinkName;
+use identifiers::LinkName;
 
 use crate::{
     Error, EthtoolSocket,

@@ -1,6 +1,6 @@
 //! The statistics of a driver: `ethtool -S`.
 
-use addr::LinkName;
+use identifiers::LinkName;
 
 use crate::{
     Error, EthtoolSocket,

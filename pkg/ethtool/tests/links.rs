@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
-use addr::LinkName;
 use ethtool::{Error, EthtoolSocket};
+use identifiers::LinkName;
 use testkit::{Observe, TestNode, wait_until};
 
 /// A node with both ends of a cable that is plugged in.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use addr::PciAddress;
+use identifiers::PciAddress;
 use serde::Serialize;
 use sysfs::{Function, Sysfs};
 

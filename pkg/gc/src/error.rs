@@ -17,5 +17,5 @@ pub enum Error {
     UnknownPlugin(String),
     /// What a DEL could not take back.
     #[error(transparent)]
-    Plugin(#[from] plugin::Error),
+    Plugin(#[from] plugin_runtime::Error),
 }

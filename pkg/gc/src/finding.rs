@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use addr::Attachment;
+use identifiers::Attachment;
 use serde::Serialize;
 use state::{claim::ClaimKind, journals::JournalFile, orphans::Orphan};
 

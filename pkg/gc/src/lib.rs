@@ -12,7 +12,7 @@ mod revert;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use plugin::RevertByJournal;
+use plugin_runtime::RevertByJournal;
 use state::StateDir;
 
 use self::judge::GcEvidence;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use addr::Attachment;
+use identifiers::Attachment;
 use state::{journals::JournalFile, orphans::Orphan};
 
 use crate::{

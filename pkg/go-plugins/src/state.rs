@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use addr::PciAddress;
+use identifiers::PciAddress;
 use tracing::{info, warn};
 
 use super::{

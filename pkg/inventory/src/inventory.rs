@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use addr::{LinkName, PciAddress};
+use identifiers::{LinkName, PciAddress};
 use rtnl::{Link, VfSettings};
 use serde::Serialize;
 use state::StateDir;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use addr::LinkName;
+use identifiers::LinkName;
 use rtnl::{Handle, Link, LinkKind};
 
 use crate::Error;

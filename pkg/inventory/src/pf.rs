@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use addr::{LinkName, MacAddr, PciAddress};
+use identifiers::{LinkName, MacAddr, PciAddress};
 use serde::Serialize;
 
 use crate::{Vf, VfUser};

@@ -1,6 +1,6 @@
 //! A VF.
 
-use addr::{LinkName, MacAddr, PciAddress};
+use identifiers::{LinkName, MacAddr, PciAddress};
 use rtnl::VfSettings;
 use serde::Serialize;
 

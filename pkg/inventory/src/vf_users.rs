@@ -7,7 +7,7 @@ mod user_space;
 
 use std::{fmt, path::PathBuf};
 
-use addr::{Attachment, LinkName, PciAddress};
+use identifiers::{Attachment, LinkName, PciAddress};
 use serde::Serialize;
 use sysfs::{Function, Sysfs};
 

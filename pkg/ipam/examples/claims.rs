@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use addr::Attachment;
+use identifiers::Attachment;
 use ipam::{LocalStore, Pool, Pools, StoreError};
 
 const BOOT_ID: &str = "00000000-0000-0000-0000-000000000000";

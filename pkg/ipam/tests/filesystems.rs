@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use addr::Attachment;
+use identifiers::Attachment;
 use ipam::{LocalStore, Pools, ReleaseOutcome, StoreError};
 use serde_json::json;
 

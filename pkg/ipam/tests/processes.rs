@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use addr::Attachment;
+use identifiers::Attachment;
 use ipam::{AddressClaim, ClaimOwner, LocalStore, Pools, ReleaseOutcome, StoreError};
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use std::{
     sync::OnceLock,
 };
 
-use addr::Attachment;
+use identifiers::Attachment;
 use netns::NetNsId;
 use serde::{Deserialize, Serialize};
 

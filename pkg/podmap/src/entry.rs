@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use addr::{Attachment, PciAddress};
+use identifiers::{Attachment, PciAddress};
 use serde::{Deserialize, Serialize};
 
 /// One attachment: which pod, which interface, which RDMA device.

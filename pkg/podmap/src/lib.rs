@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use addr::Attachment;
+use identifiers::Attachment;
 
 pub use entry::{AttachMode, ContainerRef, Entry, EntryWriter, GidInfo, NetworkAttachment, PodRef, RdmaInfo};
 

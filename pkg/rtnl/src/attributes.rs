@@ -3,7 +3,7 @@
 //! A pod gives its links names, altnames and aliases of any bytes, and the codec refuses a whole message for one that is
 //! not UTF-8: the pod's VF could never be found again. So the codec gets only what we look at.
 
-use addr::is_unprintable;
+use identifiers::is_unprintable;
 use netlink_packet_core::{
     DecodeError, DefaultNla, NlaBuffer, NlasIterator, Parseable, ParseableParametrized,
 };

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use addr::{LinkName, MacAddr};
+use identifiers::{LinkName, MacAddr};
 use netlink_packet_core::{DefaultNla, NLA_TYPE_MASK, NLM_F_CREATE, NLM_F_EXCL, Nla, NlasIterator};
 use netlink_packet_route::link::{
     InfoData, InfoIpVlan, InfoKind, InfoMacVlan, IpVlanMode, LinkAttribute, LinkExtentMask, LinkFlags,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use addr::MacAddr;
+use identifiers::MacAddr;
 use netlink_packet_core::{DefaultNla, NLA_TYPE_MASK, Nla, NlasIterator};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkXdp};
 use rtnetlink::LinkUnspec;

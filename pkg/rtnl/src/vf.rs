@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use addr::{LinkName, MacAddr, VlanId, VlanProto, VlanQos};
+use identifiers::{LinkName, MacAddr, VlanId, VlanProto, VlanQos};
 use netlink_packet_route::link::{
     LinkAttribute, LinkExtentMask, LinkMessage, LinkVfInfo, VfInfo, VfInfoGuid, VfInfoLinkState, VfInfoMac,
     VfInfoRate, VfInfoSpoofCheck, VfInfoTrust, VfLinkState, VfVlan, VfVlanInfo, VlanProtocol,

@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use addr::Attachment;
+use identifiers::Attachment;
 use journal::boot_id;
 use netns::{LiveNetns, NetNs, NetNsId};
 use serde::{Deserialize, Serialize};

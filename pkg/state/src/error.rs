@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use addr::Attachment;
+use identifiers::Attachment;
 
 /// State could not be read or written, or says that something is not to be had.
 #[derive(Debug, thiserror::Error)]

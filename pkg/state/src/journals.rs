@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, fs, io, path::PathBuf};
 
-use addr::Attachment;
+use identifiers::Attachment;
 
 use crate::{Error, StateDir};
 

@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use addr::Attachment;
+use identifiers::Attachment;
 use ipam::{ClaimOwner, LocalStore, ReleaseOutcome};
 use journal::boot_id;
 use netns::{LiveNetns, NetNsId};

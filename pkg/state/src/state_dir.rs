@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use addr::Attachment;
+use identifiers::Attachment;
 use podmap::PodMap;
 
 /// The state directory: `/run/silkrail`, or what a configuration says.

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use addr::PciAddress;
+use identifiers::PciAddress;
 use serde::{Deserialize, Serialize};
 
 /// A function of a card, as a device plugin hands it over in `deviceID`.

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::PathBuf};
 
-use addr::LinkName;
+use identifiers::LinkName;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Sysfs, root::text};

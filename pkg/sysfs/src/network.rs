@@ -1,6 +1,6 @@
 //! Which network functions there are, and what sysfs tells of each.
 
-use addr::{LinkName, PciAddress};
+use identifiers::{LinkName, PciAddress};
 
 use crate::{
     Error, Function, Sysfs,

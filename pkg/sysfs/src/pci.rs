@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use addr::{LinkName, PciAddress};
+use identifiers::{LinkName, PciAddress};
 
 use crate::{
     Error, Function, Sysfs,

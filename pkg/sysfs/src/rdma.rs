@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use addr::PciAddress;
+use identifiers::PciAddress;
 
 use crate::{
     Error, Function, Sysfs,

@@ -4,11 +4,11 @@
 
 #![forbid(unsafe_code)]
 
-use child::ChildLinkPlugin;
+use child_link::ChildLinkPlugin;
 use ipam_plugin::IpamPlugin;
 use ipvlan_plugin::IpvlanKind;
 use macvlan_plugin::MacvlanKind;
-use plugin::{Adapter, RevertByJournal};
+use plugin_runtime::{Adapter, RevertByJournal};
 use rdma_plugin::RdmaPlugin;
 use sriov_plugin::SriovPlugin;
 

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     }
     match find(&name) {
         _ if argument.is_some() => describe(),
-        Some(plugin) => plugin::run(plugin),
+        Some(plugin) => plugin_runtime::run(plugin),
         None => usage(&name),
     }
 }

@@ -11,11 +11,11 @@ use std::{
     time::Duration,
 };
 
-use addr::PciAddress;
-use bootstrap::{
+use identifiers::PciAddress;
+use inventory::NodePaths;
+use provision::{
     Apply, ApplyError, ApplyPermissions, GuidFile, NodeFile, PfPlan, PfStep, ReadyMarker, SysfsBackend,
 };
-use inventory::NodePaths;
 use state::StateDir;
 use sysfs::Sysfs;
 
@@ -172,7 +172,7 @@ pub(crate) struct WriteAttribute {
 
 impl WriteAttribute {
     pub(crate) fn run(&self, root: &Path) -> Result<CommandExit, CommandError> {
-        bootstrap::write_attribute(&Sysfs::at(root.join("sys")), &self.path, &self.value)
+        provision::write_attribute(&Sysfs::at(root.join("sys")), &self.path, &self.value)
             .map_err(CommandError::Attribute)?;
         Ok(CommandExit::Done)
     }

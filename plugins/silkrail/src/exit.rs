@@ -58,7 +58,7 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Bundle(#[from] ::doctor::bundle::Error),
     #[error("{}: {source}", path.display())]
-    NodeFile { path: PathBuf, source: bootstrap::InvalidNodeFile },
+    NodeFile { path: PathBuf, source: provision::InvalidNodeFile },
     #[error("{}", no_file(what, path, source))]
     NoNodeFile { what: &'static str, path: PathBuf, source: io::Error },
     #[error("there is no PF {wanted:?}: {}", pfs(there))]
@@ -70,9 +70,9 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Tune(#[from] tune::Error),
     #[error(transparent)]
-    Recover(#[from] bootstrap::RecoverError),
+    Recover(#[from] provision::RecoverError),
     #[error(transparent)]
-    Apply(#[from] bootstrap::ApplyError),
+    Apply(#[from] provision::ApplyError),
     #[error(transparent)]
     StateFile(#[from] statefile::Error),
     #[error(transparent)]
@@ -129,7 +129,7 @@ pub(crate) const PROFILE: &str = "profile";
 
 impl CommandError {
     pub(crate) fn exit(&self) -> CommandExit {
-        use bootstrap::{ApplyError, PciBackendError, RecoverError};
+        use provision::{ApplyError, PciBackendError, RecoverError};
         use rdma::Error::{NoRdma, TooOld};
         match self {
             Self::Rdma(NoRdma | TooOld { .. }) => CommandExit::Unsupported,

@@ -2,8 +2,8 @@
 
 use std::{io::Write, path::Path};
 
-use bootstrap::{Recover, RecoverReport};
 use inventory::NodePaths;
+use provision::{Recover, RecoverReport};
 use state::StateDir;
 
 use crate::{
@@ -72,7 +72,7 @@ impl RecoverArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let node = NodePaths { root: root.to_owned(), state: StateDir::at(&self.state_dir) };
         let system = system(&node, self.timeout)?;
-        let by = self.by.map(bootstrap::RecoverMethod::from);
+        let by = self.by.map(provision::RecoverMethod::from);
         let recover = Recover { function: &self.function, by, force_pf: self.force_pf, node, system };
         let recovery = if self.yes {
             recover.run(&|function, step| eprintln!("{function}: {step}"))?
@@ -88,7 +88,7 @@ impl RecoverArgs {
     }
 }
 
-impl From<RecoverMethod> for bootstrap::RecoverMethod {
+impl From<RecoverMethod> for provision::RecoverMethod {
     fn from(way: RecoverMethod) -> Self {
         match way {
             RecoverMethod::Bounce => Self::Bounce,

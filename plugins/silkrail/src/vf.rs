@@ -4,8 +4,8 @@ mod list;
 
 use std::{io::Write, path::Path};
 
-use bootstrap::{MacPolicy, NodeFile, PfSelector, PfSpec, VfSpec};
 use inventory::{Inventory, NodePaths};
+use provision::{MacPolicy, NodeFile, PfSelector, PfSpec, VfSpec};
 use state::StateDir;
 
 use crate::{

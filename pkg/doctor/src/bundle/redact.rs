@@ -319,7 +319,7 @@ mod tests {
             ("enx525400aabbcc: 52:54:00:aa:bb:cc", "enxmac-1: mac-1"),
             ("BOOTIF=01-52-54-00-aa-bb-cc mac=52-54-00-AA-BB-CC", "BOOTIF=01-mac-1 mac=mac-1"),
             ("52:54:00:aa:bb:cc is 5254.00aa.bbcc", "mac-1 is mac-1"),
-            ("addr:fd00::1 and addr:::ffff:10.1.2.3", "addr:ip6-1 and addr:::ffff:ip4-1"),
+            ("addr:fd00::1 and identifiers:::ffff:10.1.2.3", "addr:ip6-1 and identifiers:::ffff:ip4-1"),
             ("IP6 fd00::1.443 > fd00::2.53", "IP6 ip6-1.443 > ip6-2.53"),
             ("10.1.2.3..10.1.2.9", "ip4-1..ip4-2"),
             ("IP 10.1.2.3.443 > 10.1.2.9.53: Flags", "IP ip4-1.443 > ip4-2.53: Flags"),

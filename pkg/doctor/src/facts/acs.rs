@@ -19,7 +19,7 @@ pub(crate) fn redirecting(tree: &HostRoot, address: &str) -> Vec<String> {
     let mut found = Vec::new();
     for above in path.ancestors().skip(1) {
         let name = above.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.parse::<addr::PciAddress>().is_err() {
+        if name.parse::<identifiers::PciAddress>().is_err() {
             break;
         }
         let Some(config) =

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use addr::LinkName;
+use identifiers::LinkName;
 use ipnetwork::IpNetwork;
 use rdma::{NetnsMode, Socket};
 use sysfs::Sysfs;

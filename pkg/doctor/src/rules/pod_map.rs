@@ -87,7 +87,7 @@ fn judge(facts: &NodeFacts, entry: &Entry) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use addr::Attachment;
+    use identifiers::Attachment;
     use podmap::{AttachMode, Entry};
 
     use super::super::testing::with;

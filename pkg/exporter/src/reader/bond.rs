@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs};
 
-use addr::LinkName;
+use identifiers::LinkName;
 use sysfs::Sysfs;
 
 use crate::RawCounters;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use addr::LinkName;
+use identifiers::LinkName;
 use rdma::Device;
 
 use super::bond;

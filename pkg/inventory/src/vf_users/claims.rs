@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use addr::{Attachment, PciAddress};
 use go_plugins::GoStateDir;
+use identifiers::{Attachment, PciAddress};
 use netns::{LiveNetns, NetNsId};
 use podmap::Entry;
 use state::claim::{self, ClaimKind};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path, time::SystemTime};
 
-use addr::PciAddress;
+use identifiers::PciAddress;
 use kubepods::{PodNames, PodUid};
 use serde::Deserialize;
 use serde_json::Value;

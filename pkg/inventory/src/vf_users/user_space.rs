@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use addr::PciAddress;
+use identifiers::PciAddress;
 use sysfs::{Function, Sysfs};
 
 use super::VfUser;

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use addr::Attachment;
+use identifiers::Attachment;
 use nix::{
     dir::Dir,
     errno::Errno,

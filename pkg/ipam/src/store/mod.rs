@@ -31,7 +31,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use addr::Attachment;
+use identifiers::Attachment;
 
 pub use claims::{AddressClaim, ClaimOwner, ReleaseOutcome};
 pub use error::StoreError;

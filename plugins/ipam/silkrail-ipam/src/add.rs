@@ -10,7 +10,7 @@ use ipam::{IpFamily, LocalStore, Pool, PoolSelection, StoreError};
 use ipnetwork::IpNetwork;
 use journal::{Journal, boot_id};
 use netns::NetNs;
-use plugin::{
+use plugin_runtime::{
     Error, Node,
     attachment::{self, JournalSpec},
 };

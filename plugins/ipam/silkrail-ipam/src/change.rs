@@ -3,9 +3,9 @@
 
 use std::{fmt, net::IpAddr};
 
-use addr::Attachment;
+use identifiers::Attachment;
 use ipam::{ClaimOwner, LocalStore};
-use plugin::{Error, Node};
+use plugin_runtime::{Error, Node};
 use serde::{Deserialize, Serialize};
 
 use crate::{error::IpamError, pod_interface_note::PodInterfaceNote};

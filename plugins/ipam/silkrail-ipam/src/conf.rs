@@ -4,7 +4,7 @@ use std::{cell::OnceCell, fs, path::PathBuf};
 
 use cni::{CallContext, ConfObject, Error as CniError};
 use ipam::{PodNamespace, Pool, PoolQuery, PoolSelection, Pools};
-use plugin::{Error, conf};
+use plugin_runtime::{Error, conf};
 use serde_json::Value;
 use state::StateDir;
 

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use addr::Attachment;
-use plugin::{Condition, PluginError};
+use identifiers::Attachment;
+use plugin_runtime::{Condition, PluginError};
 
 /// An address cannot be given, or is not the attachment's.
 #[derive(Debug, thiserror::Error)]

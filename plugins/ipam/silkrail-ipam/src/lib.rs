@@ -16,10 +16,10 @@ mod requested;
 mod sandbox_restart;
 mod status;
 
-use addr::Attachment;
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
+use identifiers::Attachment;
 use ipam::LocalStore;
-use plugin::{JournaledPlugin, Node, attachment, not_available, orphan_gc};
+use plugin_runtime::{JournaledPlugin, Node, attachment, not_available, orphan_gc};
 use state::journals;
 
 use self::{change::Change, error::IpamError};
@@ -45,12 +45,14 @@ impl JournaledPlugin for IpamPlugin {
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
         let Some(journal) = attachment::find::<Change>(node, NAME, &request.attachment)? else {
-            return Err(plugin::Error::from(IpamError::NoAttachment(request.attachment.clone())).into());
+            return Err(
+                plugin_runtime::Error::from(IpamError::NoAttachment(request.attachment.clone())).into()
+            );
         };
         Ok(journal.verify(node)?)
     }
 
-    fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin::Error> {
+    fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin_runtime::Error> {
         orphan_gc::release_addresses(node, valid)
     }
 
@@ -64,7 +66,7 @@ impl JournaledPlugin for IpamPlugin {
 /// Only then every claim is looked at: runtimes repeat a DEL, and each would cost a look at each address in use. A
 /// journal that is there no more was taken back whole, unless it was set aside, or all of them are gone. One that
 /// somebody has removed among others is for GC, which finds claims without a journal.
-fn release_unjournaled(node: &Node, attachment: &Attachment) -> Result<(), plugin::Error> {
+fn release_unjournaled(node: &Node, attachment: &Attachment) -> Result<(), plugin_runtime::Error> {
     let Some(store) = LocalStore::open_existing(node.state.root(), journal::boot_id()?)? else {
         return Ok(());
     };

@@ -8,8 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use addr::Attachment;
-use plugin::{Error, Node};
+use identifiers::Attachment;
+use plugin_runtime::{Error, Node};
 use serde::{Deserialize, Serialize};
 
 /// A note that a pod's interface is this attachment.

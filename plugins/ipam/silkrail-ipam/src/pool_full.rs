@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ipam::{ClaimOwner, IpFamily, LocalStore, Pool};
-use plugin::{Error, Node};
+use plugin_runtime::{Error, Node};
 
 use crate::error::IpamError;
 

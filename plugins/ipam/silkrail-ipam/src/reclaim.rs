@@ -2,11 +2,11 @@
 
 use std::{net::IpAddr, path::Path, time::Duration};
 
-use addr::Attachment;
+use identifiers::Attachment;
 use ipam::{AddressClaim, ClaimOwner, LocalStore, Pool};
 use journal::{Journal, JournalStatus};
 use netns::{LiveNetns, NetNsId};
-use plugin::{Error, Node};
+use plugin_runtime::{Error, Node};
 use state::orphans::Orphan;
 use tracing::{info, warn};
 

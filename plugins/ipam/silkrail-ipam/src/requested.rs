@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use cni::{CallContext, ConfObject};
-use plugin::Error;
+use plugin_runtime::Error;
 
 use crate::error::IpamError;
 

@@ -8,7 +8,7 @@ use cni::AddRequest;
 use ipam::{LocalStore, StoreError};
 use journal::{Journal, JournalHeader};
 use netns::NetNs;
-use plugin::{Error, Node, attachment};
+use plugin_runtime::{Error, Node, attachment};
 use tracing::info;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use cni::StatusRequest;
 use ipam::{LocalStore, StoreError};
-use plugin::{Error, Node};
+use plugin_runtime::{Error, Node};
 
 use crate::conf::IpamConf;
 

@@ -1,13 +1,13 @@
 //! `ipvlan`: a pod's own link, with the MAC address of the host NIC it is on.
 //!
-//! What it shares with macvlan, and that is nearly all, is in [`child`]. It may follow another plugin in a
+//! What it shares with macvlan, and that is nearly all, is in [`child_link`]. It may follow another plugin in a
 //! chain: then it sits on that plugin's interface and takes its addresses.
 
 #![forbid(unsafe_code)]
 
-use addr::{LinkName, MacAddr};
-use child::ChildLinkKind;
+use child_link::ChildLinkKind;
 use cni::{CallContext, Error};
+use identifiers::{LinkName, MacAddr};
 use rtnl::{IpVlanMode, Link, LinkIpVlan, LinkKind, LinkMessage};
 
 /// The ipvlan kind of child link.

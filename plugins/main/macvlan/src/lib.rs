@@ -1,12 +1,12 @@
 //! `macvlan`: a pod's own link, with its own MAC address, on a host NIC.
 //!
-//! What it shares with ipvlan, and that is nearly all, is in [`child`].
+//! What it shares with ipvlan, and that is nearly all, is in [`child_link`].
 
 #![forbid(unsafe_code)]
 
-use addr::{LinkName, MacAddr};
-use child::ChildLinkKind;
+use child_link::ChildLinkKind;
 use cni::{CallContext, Error};
+use identifiers::{LinkName, MacAddr};
 use rtnl::{InfoMacVlan, Link, LinkKind, LinkMacVlan, LinkMessage, MacVlanMode};
 
 /// The macvlan kind of child link.
@@ -55,7 +55,7 @@ impl ChildLinkKind for MacvlanKind {
     }
 
     fn mac(&self, common: &CallContext<'_>) -> Result<Option<MacAddr>, Error> {
-        plugin::conf::mac(common)
+        plugin_runtime::conf::mac(common)
     }
 
     fn message(&self, name: &LinkName, parent: u32, mode: &MacvlanConf) -> LinkMessage {

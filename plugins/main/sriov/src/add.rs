@@ -1,10 +1,10 @@
 //! ADD: claim the VF, configure it, move it, and give it its addresses.
 
-use addr::MacAddr;
 use cni::{AddRequest, AddResult, Error as CniError, ResultInterface};
-use exclusive::{ExclusiveRdmaRequirement, MovedDevice};
+use exclusive_rdma::{ExclusiveRdmaRequirement, MovedDevice};
+use identifiers::MacAddr;
 use journal::Journal;
-use plugin::{
+use plugin_runtime::{
     Error, Node, PodNetns,
     attachment::{self, JournalSpec},
     delegate::{self, DelegateAdd},
@@ -29,7 +29,7 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
     let conf = SriovConf::of(&request.common)?;
     let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
     HostVf::exists(node, conf.device)?;
-    let rdma = conf.isolation.map(|_| exclusive::require_exclusive_mode(node)).transpose()?;
+    let rdma = conf.isolation.map(|_| exclusive_rdma::require_exclusive_mode(node)).transpose()?;
 
     let journal = attachment::begin(node, &JournalSpec::of(NAME, request, &pod))?;
     let addition = PreparedVfAdd { request, conf: &conf, node, pod: &pod };
@@ -159,7 +159,7 @@ impl PreparedVfAdd<'_, '_> {
     ) -> Result<Vec<MovedDevice>, Error> {
         let (request, node, pod, function) =
             (self.request, self.node, &self.pod.netns, &Function::Pci(self.conf.device));
-        let mut addition = exclusive::RdmaAdd { request, node, pod, function, socket };
+        let mut addition = exclusive_rdma::RdmaAdd { request, node, pod, function, socket };
         let given = addition.attach(journal)?;
         let addresses: Vec<_> = result.ips.iter().map(|ip| ip.address.ip()).collect();
         addition.wait_until_ready(

@@ -7,8 +7,8 @@
 
 use std::fmt;
 
-use addr::{Attachment, MacAddr, PciAddress};
-use plugin::{Error, Node, retry_while_busy};
+use identifiers::{Attachment, MacAddr, PciAddress};
+use plugin_runtime::{Error, Node, retry_while_busy};
 use rtnl::{VfIndex, VfSetting};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;

@@ -8,7 +8,7 @@ use std::{
     os::fd::AsRawFd,
 };
 
-use addr::MacAddr;
+use identifiers::MacAddr;
 use nix::{
     ifaddrs::getifaddrs,
     sys::socket::{

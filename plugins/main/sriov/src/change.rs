@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use plugin::{Error, Node, delegate::DelegateAdd, pod_map_entry::PodMapWrite};
+use plugin_runtime::{Error, Node, delegate::DelegateAdd, pod_map_entry::PodMapWrite};
 use serde::{Deserialize, Serialize};
 use state::claim::DeviceClaim;
 
@@ -25,13 +25,13 @@ pub enum Change {
     /// The VF was configured.
     Configured(VfConfigured),
     /// Something that gives the pod the VF's RDMA device.
-    Rdma(exclusive::RdmaChange),
+    Rdma(exclusive_rdma::RdmaChange),
     /// The pod map has an entry.
     Published(PodMapWrite),
 }
 
-impl From<exclusive::RdmaChange> for Change {
-    fn from(change: exclusive::RdmaChange) -> Self {
+impl From<exclusive_rdma::RdmaChange> for Change {
+    fn from(change: exclusive_rdma::RdmaChange) -> Self {
         Self::Rdma(change)
     }
 }

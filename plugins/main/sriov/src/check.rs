@@ -1,7 +1,7 @@
 //! CHECK: is the attachment as ADD left it?
 
 use cni::{CheckRequest, Error as CniError};
-use plugin::{Error, Node, PodNetns, attachment, delegate, interface};
+use plugin_runtime::{Error, Node, PodNetns, attachment, delegate, interface};
 
 use crate::{NAME, change::Change, conf::SriovConf, error::SriovError};
 

@@ -1,8 +1,8 @@
 //! The configuration: what was written, checked and turned into what it means.
 
-use addr::{MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
 use cni::{CallContext, ConfObject, Error};
-use exclusive::ExclusiveRdmaRequirement;
+use exclusive_rdma::ExclusiveRdmaRequirement;
+use identifiers::{MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
 use rtnl::VfVlanTag;
 
 /// What a configuration means.
@@ -39,7 +39,7 @@ impl SriovConf {
         Ok(Self {
             device,
             vlan: vlan(&fields)?,
-            mac: plugin::conf::mac(common)?,
+            mac: plugin_runtime::conf::mac(common)?,
             mtu: positive(&fields, "mtu")?.filter(|mtu| *mtu > 0),
             rate: rate(&fields)?,
             spoofchk: switch(&fields, "spoofchk")?,
@@ -81,7 +81,7 @@ impl SriovConf {
 }
 
 fn vlan(fields: &ConfObject<'_>) -> Result<Option<VfVlanTag>, Error> {
-    let invalid = |e: addr::InvalidVlan| Error::config(e.to_string());
+    let invalid = |e: identifiers::InvalidVlan| Error::config(e.to_string());
     let (id, qos, proto) = (fields.integer("vlan")?, fields.integer("vlanQoS")?, fields.text("vlanProto")?);
     let Some(id) = id else {
         return match (qos, proto) {

@@ -2,8 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use addr::{Attachment, InvalidLinkName, MacAddr, PciAddress};
-use plugin::{Condition, PluginError};
+use identifiers::{Attachment, InvalidLinkName, MacAddr, PciAddress};
+use plugin_runtime::{Condition, PluginError};
 use rtnl::VfIndex;
 
 /// A VF cannot be given to a pod, or taken from it, or is not as it was given.
@@ -47,7 +47,7 @@ pub(crate) enum SriovError {
         driver: String,
         pf: String,
         vf: PciAddress,
-        source: plugin::Error,
+        source: plugin_runtime::Error,
     },
     /// The PF does not tell of its VF.
     #[error("PF {pf} does not tell the settings of its VF {index}")]

@@ -3,11 +3,11 @@
 //! It noted its configuration and the VF's former state in `sriov/<container>-<ifname>`; [`GoSriovState`] is what
 //! can be taken back by it, made of our own changes.
 
-use addr::{Attachment, LinkName, MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
 use cni::{ConfObject, DelRequest, Error as CniError};
 use go_plugins::{GoStateFile, GoVfAllocation};
+use identifiers::{Attachment, LinkName, MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
 use netns::NetNs;
-use plugin::{Error, Node, attachment};
+use plugin_runtime::{Error, Node, attachment};
 use rtnl::{VfSetting, VfVlanTag};
 use sysfs::Function;
 use tracing::info;
@@ -156,7 +156,7 @@ fn vlan(former: &ConfObject<'_>) -> Result<VfVlanTag, CniError> {
         0x88a8 | 0xa888 => VlanProto::Dot1Ad,
         _ => VlanProto::Dot1Q,
     };
-    let invalid = |key| move |e: addr::InvalidVlan| former.wrong(key, "a VLAN tag", e);
+    let invalid = |key| move |e: identifiers::InvalidVlan| former.wrong(key, "a VLAN tag", e);
     Ok(VfVlanTag { id: id.map_err(invalid("Vlan"))?, qos: qos.map_err(invalid("VlanQoS"))?, proto })
 }
 

@@ -8,7 +8,7 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use cni::AddResult;
 use ipnetwork::{IpNetwork, Ipv4Network};
-use plugin::{Budget, Error, PodNetns};
+use plugin_runtime::{Budget, Error, PodNetns};
 use rtnl::Link;
 use tracing::debug;
 

@@ -2,8 +2,8 @@
 
 use std::{thread, time::Duration};
 
-use addr::{LinkName, MacAddr, PciAddress};
-use plugin::{Budget, Error, Node, retry_while_busy};
+use identifiers::{LinkName, MacAddr, PciAddress};
+use plugin_runtime::{Budget, Error, Node, retry_while_busy};
 use rtnl::{Handle, Link};
 use serde::{Deserialize, Serialize};
 use tracing::warn;

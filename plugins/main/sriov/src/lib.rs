@@ -22,9 +22,9 @@ mod link_settings;
 mod vf;
 mod vf_settings;
 
-use addr::Attachment;
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
-use plugin::{JournaledPlugin, Node, delegate, not_available, orphan_gc};
+use identifiers::Attachment;
+use plugin_runtime::{JournaledPlugin, Node, delegate, not_available, orphan_gc};
 use state::claim::ClaimKind;
 
 pub use go_plugin::GoSriovState;
@@ -59,7 +59,7 @@ impl JournaledPlugin for SriovPlugin {
         check::check(node, request)
     }
 
-    fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin::Error> {
+    fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin_runtime::Error> {
         let released = orphan_gc::release_devices(node, ClaimKind::Vf, valid);
         released.and(orphan_gc::release_devices(node, ClaimKind::Rdma, valid))
     }
@@ -67,7 +67,7 @@ impl JournaledPlugin for SriovPlugin {
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
         let device = SriovConf::device(&request.common).map_err(not_available)?;
         if SriovConf::isolation(&request.common).map_err(not_available)?.is_some() {
-            exclusive::require_exclusive_mode(node).map_err(not_available)?;
+            exclusive_rdma::require_exclusive_mode(node).map_err(not_available)?;
         }
         delegate::status(request, node)?;
         // Which VF is the device plugin's decision; without a fixed one there must be any.

@@ -2,11 +2,11 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use addr::{Attachment, LinkName, PciAddress};
 use cni::AddRequest;
+use identifiers::{Attachment, LinkName, PciAddress};
 use netns::{NetNs, NetNsId};
 use nix::errno::Errno;
-use plugin::{Error, Node, PodNetns, other_netns};
+use plugin_runtime::{Error, Node, PodNetns, other_netns};
 use rtnl::{Handle, Link, indexes_above};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;

@@ -3,10 +3,10 @@
 //! A link takes all of it along from one network namespace to the next. Three parts of the kernel keep it: the link itself, its
 //! driver, and the polling of its queues.
 
-use addr::LinkName;
 use ethtool::DriverSettings;
+use identifiers::LinkName;
 use nix::errno::Errno;
-use plugin::{Error, Node};
+use plugin_runtime::{Error, Node};
 use rtnl::{Link, LinkSettings as KernelSettings};
 use serde::{Deserialize, Serialize};
 use sysfs::NapiSettings;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use addr::{Attachment, PciAddress};
 use cni::Error as CniError;
-use plugin::{Error, Node};
+use identifiers::{Attachment, PciAddress};
+use plugin_runtime::{Error, Node};
 use rtnl::{Link, VfIndex, VfSettings};
 use state::claim::{self, ClaimKind};
 use sysfs::Function;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use addr::{Attachment, PciAddress};
+use identifiers::{Attachment, PciAddress};
 use nix::errno::Errno;
-use plugin::{Error, Node, retry_while_busy};
+use plugin_runtime::{Error, Node, retry_while_busy};
 use rtnl::{VfIndex, VfSetting, VfSettings, VfVlanTag};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
@@ -35,7 +35,7 @@ impl VfConfigured {
         let now = &vf.settings;
         let mut wanted = Vec::new();
         wanted.extend(conf.vlan.map(|tag| (VfSetting::Vlan(tag), former_vlan(now, tag))));
-        wanted.extend(conf.mac.map(|mac| (VfSetting::Mac(mac), VfSetting::Mac(addr::MacAddr::ZERO))));
+        wanted.extend(conf.mac.map(|mac| (VfSetting::Mac(mac), VfSetting::Mac(identifiers::MacAddr::ZERO))));
         wanted.extend(conf.rate.map(|(min, max)| (VfSetting::Rate(min, max), former_rate(now))));
         let former = now.spoofchk.unwrap_or_default();
         wanted.extend(conf.spoofchk.map(|on| (VfSetting::SpoofCheck(on), VfSetting::SpoofCheck(former))));
@@ -155,7 +155,7 @@ impl VfConfigured {
 /// The configuration's key of a setting.
 fn key(change: VfSetting) -> &'static str {
     match change {
-        VfSetting::Vlan(VfVlanTag { proto: addr::VlanProto::Dot1Ad, .. }) => "vlanProto 802.1ad",
+        VfSetting::Vlan(VfVlanTag { proto: identifiers::VlanProto::Dot1Ad, .. }) => "vlanProto 802.1ad",
         VfSetting::Vlan(_) => "vlan",
         VfSetting::Mac(_) => "mac",
         VfSetting::Rate(..) => "min_tx_rate, max_tx_rate",
@@ -168,7 +168,7 @@ fn key(change: VfSetting) -> &'static str {
 
 /// The former tag; without one, no tag of the present protocol.
 fn former_vlan(now: &VfSettings, wanted: VfVlanTag) -> VfSetting {
-    VfSetting::Vlan(now.vlan.unwrap_or(VfVlanTag { id: addr::VlanId::NONE, ..wanted }))
+    VfSetting::Vlan(now.vlan.unwrap_or(VfVlanTag { id: identifiers::VlanId::NONE, ..wanted }))
 }
 
 fn former_rate(now: &VfSettings) -> VfSetting {

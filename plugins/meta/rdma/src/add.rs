@@ -1,8 +1,8 @@
 //! ADD: the function, its RDMA devices, into the pod.
 
 use cni::{AddRequest, AddResult, Error as CniError};
-use exclusive::{ExclusiveRdmaRequirement, RdmaAdd, RdmaChange};
-use plugin::{
+use exclusive_rdma::{ExclusiveRdmaRequirement, RdmaAdd, RdmaChange};
+use plugin_runtime::{
     Error, Node,
     attachment::{self, JournalSpec},
 };
@@ -18,8 +18,8 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
             .with_details("put rdma after sriov in the plugins of the network"));
     };
     let need = ExclusiveRdmaRequirement::of(&request.common)?;
-    let pod = plugin::netns_of(&request.netns, request.own_netns_allowed)?;
-    let socket = exclusive::require_exclusive_mode(node)?;
+    let pod = plugin_runtime::netns_of(&request.netns, request.own_netns_allowed)?;
+    let socket = exclusive_rdma::require_exclusive_mode(node)?;
     let function = conf::function(request, &pod, &prev)?;
     require_movable(node, request, &function)?;
     let beginning = JournalSpec {

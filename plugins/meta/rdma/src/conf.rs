@@ -2,7 +2,7 @@
 
 use cni::{AddRequest, AddResult, Error as CniError};
 use netns::NetNs;
-use plugin::Error;
+use plugin_runtime::Error;
 use rtnl::Handle;
 use sysfs::Function;
 

@@ -1,7 +1,7 @@
 //! What can go wrong with the rdma plugin, beside what can with an RDMA device.
 
-use addr::Attachment;
-use plugin::{Condition, PluginError};
+use identifiers::Attachment;
+use plugin_runtime::{Condition, PluginError};
 use sysfs::Function;
 
 /// The function's RDMA device is not to be had, or not there.

@@ -2,10 +2,10 @@
 //!
 //! It noted them in `rdma/<network>-<container>-<ifname>`.
 
-use addr::Attachment;
 use cni::{ConfObject, DelRequest, Error as CniError};
-use exclusive::{DeviceMove, RdmaChange};
-use plugin::{Error, Node, attachment};
+use exclusive_rdma::{DeviceMove, RdmaChange};
+use identifiers::Attachment;
+use plugin_runtime::{Error, Node, attachment};
 use state::claim::{self, ClaimKind};
 use sysfs::Function;
 use tracing::info;

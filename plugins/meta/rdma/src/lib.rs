@@ -1,7 +1,7 @@
 //! `rdma`: the RDMA device of the chain's function into the pod, and back.
 //!
 //! It follows `sriov` in a chain, in exclusive RDMA mode. Read [`add`] first; what it changes on the node is
-//! [`exclusive::RdmaChange`].
+//! [`exclusive_rdma::RdmaChange`].
 
 #![forbid(unsafe_code)]
 
@@ -10,11 +10,11 @@ mod conf;
 mod error;
 mod go_plugin;
 
-use addr::Attachment;
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
-use exclusive::RdmaChange;
+use exclusive_rdma::RdmaChange;
 pub use go_plugin::GoRdmaState;
-use plugin::{JournaledPlugin, Node, attachment, not_available, orphan_gc};
+use identifiers::Attachment;
+use plugin_runtime::{JournaledPlugin, Node, attachment, not_available, orphan_gc};
 use state::claim::ClaimKind;
 
 use self::error::RdmaError;
@@ -26,7 +26,7 @@ pub struct RdmaPlugin;
 const NAME: &str = RdmaPlugin::NAME;
 
 impl JournaledPlugin for RdmaPlugin {
-    const NAME: &'static str = exclusive::PLUGIN;
+    const NAME: &'static str = exclusive_rdma::PLUGIN;
     type Change = RdmaChange;
 
     fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {
@@ -38,19 +38,21 @@ impl JournaledPlugin for RdmaPlugin {
     }
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
-        let pod = plugin::netns_of(&request.netns, request.own_netns_allowed)?;
+        let pod = plugin_runtime::netns_of(&request.netns, request.own_netns_allowed)?;
         let Some(journal) = attachment::find::<RdmaChange>(node, NAME, &request.attachment)? else {
-            return Err(plugin::Error::from(RdmaError::NoAttachment(request.attachment.clone())).into());
+            return Err(
+                plugin_runtime::Error::from(RdmaError::NoAttachment(request.attachment.clone())).into()
+            );
         };
         journal.verify(node)?;
         journal.changes().iter().try_for_each(|change| change.require_in_netns(&pod)).map_err(Into::into)
     }
 
-    fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin::Error> {
+    fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin_runtime::Error> {
         orphan_gc::release_devices(node, ClaimKind::Rdma, valid)
     }
 
     fn status(&self, node: &Node, _: &StatusRequest<'_>) -> Result<(), Error> {
-        exclusive::require_exclusive_mode(node).map(drop).map_err(not_available)
+        exclusive_rdma::require_exclusive_mode(node).map(drop).map_err(not_available)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use bootstrap::{ApplyReport, ModeReport, PciBackendError, PfPlan, PfRefusal};
+use provision::{ApplyReport, ModeReport, PciBackendError, PfPlan, PfRefusal};
 
 use crate::{
     exit::{CommandError, CommandExit},
@@ -12,8 +12,8 @@ use crate::{
 
 /// The worst of what happened.
 pub(crate) fn exit(report: &ApplyReport, detailed: bool) -> CommandExit {
-    let timed_out = |failure: &bootstrap::PfFailure| {
-        matches!(failure.why, bootstrap::PfFailureCause::Hardware(PciBackendError::TimedOut { .. }))
+    let timed_out = |failure: &provision::PfFailure| {
+        matches!(failure.why, provision::PfFailureCause::Hardware(PciBackendError::TimedOut { .. }))
     };
     if report.failures.iter().any(timed_out) {
         return CommandExit::TimedOut;
@@ -88,13 +88,13 @@ fn print_pf(report: &ApplyReport, pf: &PfPlan, out: &mut dyn Write) -> Result<()
             writeln!(out, "{head}: failed: {step}{}", failure.why)?;
         }
         (None, None) if pf.steps.is_empty() => {
-            writeln!(out, "{head}: {}: nothing to do", bootstrap::vfs(pf.vfs))?
+            writeln!(out, "{head}: {}: nothing to do", provision::vfs(pf.vfs))?
         }
         (None, None) if report.dry_run => {
             writeln!(out, "{head}: to be done:")?;
             pf.summary().iter().try_for_each(|step| writeln!(out, "  {step}"))?;
         }
-        (None, None) => writeln!(out, "{head}: {}: done", bootstrap::vfs(pf.vfs))?,
+        (None, None) => writeln!(out, "{head}: {}: done", provision::vfs(pf.vfs))?,
     }
     for note in &pf.notes {
         writeln!(out, "{head}: note: {note}")?;

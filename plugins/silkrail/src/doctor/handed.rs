@@ -3,8 +3,8 @@
 use std::{fs, io, path::Path};
 
 use ::doctor::{DesiredState, DesiredVfs, StaleResource};
-use bootstrap::NodeFile;
 use inventory::{Inventory, NodePaths};
+use provision::NodeFile;
 use state::StateDir;
 
 use crate::gc;

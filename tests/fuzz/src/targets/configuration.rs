@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 
-use child::ChildLinkPlugin;
+use child_link::ChildLinkPlugin;
 use cni::{
     AddRequest, AddResult, CallIo, CallOutcome, CheckRequest, DelRequest, Error, ErrorCode, GcRequest,
     Plugin, StatusRequest, Version,
@@ -13,7 +13,7 @@ use cni::{
 use ipam_plugin::IpamPlugin;
 use ipvlan_plugin::IpvlanKind;
 use macvlan_plugin::MacvlanKind;
-use plugin::Adapter;
+use plugin_runtime::Adapter;
 use rdma_plugin::RdmaPlugin;
 use serde_json::{Map, Value};
 use sriov_plugin::SriovPlugin;

@@ -2,7 +2,7 @@
 
 use std::{fmt::Debug, net::IpAddr};
 
-use child::ChildLinkPlugin;
+use child_link::ChildLinkPlugin;
 use cni::ConfObject;
 use ipam::MapHeader;
 use ipam_plugin::IpamPlugin;
@@ -17,10 +17,10 @@ use state::claim::DeviceClaim;
 
 /// One file, read as each of them.
 pub(super) fn run(input: &[u8]) {
-    journal(input, plugin::read_journal::<ChildLinkPlugin<MacvlanKind>>);
-    journal(input, plugin::read_journal::<SriovPlugin>);
-    journal(input, plugin::read_journal::<RdmaPlugin>);
-    journal(input, plugin::read_journal::<IpamPlugin>);
+    journal(input, plugin_runtime::read_journal::<ChildLinkPlugin<MacvlanKind>>);
+    journal(input, plugin_runtime::read_journal::<SriovPlugin>);
+    journal(input, plugin_runtime::read_journal::<RdmaPlugin>);
+    journal(input, plugin_runtime::read_journal::<IpamPlugin>);
     if let Ok(claim) = serde_json::from_slice::<DeviceClaim>(input) {
         is_written_as_read(&claim);
     }

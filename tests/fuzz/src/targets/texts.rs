@@ -2,8 +2,8 @@
 
 use std::{fmt::Display, str::FromStr};
 
-use addr::{Attachment, ContainerId, LinkName, MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
 use cni::{CniArgs, Operation, Version};
+use identifiers::{Attachment, ContainerId, LinkName, MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
 use ipam::{IpRange, PoolName};
 use serde::{Serialize, de::DeserializeOwned};
 use sysfs::Function;

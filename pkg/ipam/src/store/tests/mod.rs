@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use addr::Attachment;
+use identifiers::Attachment;
 use serde_json::json;
 use tempfile::TempDir;
 

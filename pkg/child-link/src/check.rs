@@ -1,0 +1,76 @@
+//! CHECK: is the attachment as ADD left it?
+
+use cni::{AddResult, CheckRequest, Error as CniError, ResultInterface};
+use plugin_runtime::{Error, Node, PodNetns, attachment, delegate, interface};
+use rtnl::Link;
+
+use crate::{ChildLinkKind, change::Change, conf::ChildLinkConf, error::ChildError, parent::Parent};
+
+/// Compares the pod's link with the configuration, the result of its ADD, and the journal.
+pub(crate) fn check<K: ChildLinkKind>(
+    kind: &K,
+    node: &Node,
+    request: &CheckRequest<'_>,
+) -> Result<(), CniError> {
+    let conf = ChildLinkConf::of(kind, &request.common)?;
+    let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
+    delegate::check(request, node)?;
+    let prev =
+        request.common.conf.prev_result()?.ok_or_else(|| CniError::config("required prevResult missing"))?;
+    let described = described(request, &prev)?;
+    Parent::find(node, &pod, &conf)?;
+
+    let link = pod.links.find_link(&request.attachment.ifname).map_err(Error::from)?;
+    let link = link.ok_or_else(|| Error::from(ChildError::Gone(request.attachment.ifname.clone())))?;
+    same_link(kind, &conf, &link, described)?;
+    interface::verify(&pod, &link, &of_interface(&prev, described))?;
+    if let Some(journal) = attachment::find::<Change>(node, K::NAME, &request.attachment)? {
+        journal.verify(node)?;
+    }
+    Ok(())
+}
+
+/// The interface of the result that is this attachment's.
+fn described<'a>(request: &CheckRequest<'_>, prev: &'a AddResult) -> Result<&'a ResultInterface, CniError> {
+    let ifname = request.attachment.ifname.as_str();
+    let sandbox = request.netns.to_str();
+    let named: Vec<&ResultInterface> = prev.interfaces.iter().filter(|i| i.name == ifname).collect();
+    named.iter().copied().find(|i| i.sandbox.as_deref() == sandbox).ok_or_else(|| {
+        let found: Vec<_> = named.iter().filter_map(|i| i.sandbox.as_deref()).collect();
+        let msg = if named.is_empty() {
+            format!("prevResult has no interface {ifname}")
+        } else {
+            let netns = request.netns.display();
+            format!("sandbox in prevResult {} doesn't match configured netns: {netns}", found.join(", "))
+        };
+        CniError::config(msg)
+    })
+}
+
+fn same_link<K: ChildLinkKind>(
+    kind: &K,
+    conf: &ChildLinkConf<K>,
+    link: &Link,
+    described: &ResultInterface,
+) -> Result<(), Error> {
+    if !K::is(link) {
+        let is = link.kind.as_ref().map_or_else(|| "no virtual link".into(), |k| format!("a {k}"));
+        return Err(ChildError::OtherKind { name: link.name.clone(), is, kind: K::NAME }.into());
+    }
+    if let Some(difference) = kind.difference(link, &conf.mode) {
+        return Err(ChildError::OtherMode { name: link.name.clone(), difference }.into());
+    }
+    let mac = link.mac.map(|mac| mac.to_string());
+    if described.mac.is_some() && described.mac.as_ref().map(|m| m.to_ascii_lowercase()) != mac {
+        let (is, was) = (mac.unwrap_or_default(), described.mac.clone().unwrap_or_default());
+        return Err(ChildError::OtherMac { name: link.name.clone(), is, was }.into());
+    }
+    Ok(())
+}
+
+/// The part of the result that is about the interface: a later plugin of the chain may have added others.
+fn of_interface(prev: &AddResult, described: &ResultInterface) -> AddResult {
+    let index = prev.interfaces.iter().position(|i| i == described);
+    let ips = prev.ips.iter().filter(|ip| ip.interface == index).cloned().collect();
+    AddResult { ips, routes: prev.routes.clone(), ..AddResult::default() }
+}

@@ -1,0 +1,63 @@
+//! A pod's link on top of a parent link: what macvlan and ipvlan share.
+//!
+//! A [`ChildLinkKind`] says what is its own: which settings it has and how its link is made. [`ChildLinkPlugin`] is the plugin
+//! made of it. Read [`add`] first; what it changes on the node is [`change::Change`], and DEL, CHECK and GC
+//! work from the journal that ADD left.
+//!
+//! In shared RDMA mode the pod uses the RDMA device of its link's parent, and its address becomes a GID of
+//! that device: [`sharing`].
+
+#![forbid(unsafe_code)]
+
+mod add;
+mod change;
+mod check;
+mod conf;
+mod error;
+mod link;
+mod link_kind;
+mod parent;
+mod ports;
+mod sharing;
+
+use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
+use plugin_runtime::{JournaledPlugin, Node, delegate, not_available};
+
+pub use conf::ParentConf;
+pub use link_kind::ChildLinkKind;
+
+use self::{change::Change, conf::ChildLinkConf, parent::Parent, sharing::SharedPorts};
+
+/// The plugin of a [`ChildLinkKind`].
+#[derive(Debug)]
+pub struct ChildLinkPlugin<K>(pub K);
+
+impl<K: ChildLinkKind> JournaledPlugin for ChildLinkPlugin<K> {
+    const NAME: &'static str = K::NAME;
+    const HAS_ABOUT: bool = true;
+    type Change = Change;
+
+    fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {
+        add::add(&self.0, node, request)
+    }
+
+    fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
+        let removed = link::delete_unjournaled::<K>(node, request);
+        delegate::del(request, node)?;
+        Ok(removed?)
+    }
+
+    fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
+        check::check(&self.0, node, request)
+    }
+
+    fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
+        let conf = ChildLinkConf::of(&self.0, &request.common)?;
+        if !conf.settings.link_in_container {
+            let ready = Parent::of_node(node, &conf)
+                .and_then(|parent| SharedPorts::find(node, &parent, conf.settings.rdma).map(drop));
+            ready.map_err(not_available)?;
+        }
+        delegate::status(request, node)
+    }
+}

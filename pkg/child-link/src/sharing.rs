@@ -1,0 +1,201 @@
+//! The RDMA device that a pod shares with the node.
+//!
+//! In shared mode every RDMA device of the node is visible in every namespace. A macvlan or ipvlan link has
+//! no RDMA device of its own; the kernel puts its addresses into the GID table of the device of its parent
+//! (below a VLAN: of the VLAN's parent; below a bond: of a member, or of the bond itself).
+
+use std::{net::IpAddr, thread, time::Duration};
+
+use cni::{AddResult, Error as CniError};
+use plugin_runtime::{Error, Node};
+use podmap::{AttachMode, GidInfo, RdmaInfo};
+use sysfs::NoRoceV2;
+use tracing::{info, warn};
+
+use crate::{
+    conf::SharedRdmaRequirement,
+    error::ChildError,
+    parent::Parent,
+    ports::{self, SharedPort},
+};
+
+/// How long a pod waits for its GIDs when RDMA is not required: as long as an idle kernel needs.
+const OPTIONAL_GID_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// When a port that seems to have no RoCE v2 is looked at again, where RDMA is required: the kernel puts the first GIDs
+/// of a port into its table one after the other, and asks the firmware for each.
+const RECHECK_DELAY: Duration = Duration::from_millis(50);
+
+/// What a wait has found.
+struct GidWait<'a> {
+    /// The port that has the most of the addresses.
+    port: &'a SharedPort,
+    gids: Vec<GidInfo>,
+    /// Why there will never be more.
+    never: Option<NoRoceV2>,
+    waited: Duration,
+}
+
+/// The ports whose GID tables get the pod's addresses.
+pub(crate) struct SharedPorts {
+    ports: Vec<SharedPort>,
+    need: SharedRdmaRequirement,
+    parent: String,
+}
+
+impl SharedPorts {
+    /// Finds the RDMA ports below a parent; `None` if there are none and none are required.
+    ///
+    /// # Errors
+    /// If RDMA is required and the node has none below the parent, or is in exclusive mode.
+    pub(crate) fn find(
+        node: &Node,
+        parent: &Parent,
+        need: SharedRdmaRequirement,
+    ) -> Result<Option<Self>, Error> {
+        let parent_name = parent.link.name.clone();
+        let found = ports::shared_ports(node, parent);
+        match (found, need) {
+            (Ok(ports), _) if !ports.is_empty() => Ok(Some(Self { ports, need, parent: parent_name })),
+            (Ok(_), SharedRdmaRequirement::Required(_)) => Err(ChildError::NoRdma(format!(
+                "no RDMA device belongs to master {parent_name} (see `rdma link`): is its driver's RDMA part loaded?"
+            ))
+            .into()),
+            (Err(error), SharedRdmaRequirement::Required(_)) => Err(ChildError::NoRdma(CniError::from(error).msg).into()),
+            (Err(error), SharedRdmaRequirement::Optional) => {
+                warn!(%error, "the pod will have no RDMA");
+                Ok(None)
+            }
+            (Ok(_), SharedRdmaRequirement::Optional) => Ok(None),
+        }
+    }
+
+    /// Waits until the pod's addresses are GIDs, and fills the pod map's entry.
+    ///
+    /// # Errors
+    /// If RDMA is required and they do not become GIDs in time.
+    pub(crate) fn wait_and_describe(
+        &self,
+        node: &Node,
+        result: &AddResult,
+        entry: &mut RdmaInfo,
+    ) -> Result<(), Error> {
+        let addresses: Vec<IpAddr> = result.ips.iter().map(|ip| ip.address.ip()).collect();
+        let found = match self.need {
+            SharedRdmaRequirement::Optional => self.wait_for_gids(node, &addresses, OPTIONAL_GID_TIMEOUT)?,
+            SharedRdmaRequirement::Required(timeout) => self.wait_for_gids(node, &addresses, timeout)?,
+        };
+        if found.gids.len() < addresses.len() {
+            self.check_missing(&found, &addresses)?;
+        }
+        let GidWait { port, gids, .. } = found;
+        entry.mode = AttachMode::Shared;
+        entry.ibdev = Some(port.device.clone());
+        entry.port = Some(port.number);
+        entry.gids = gids;
+        Ok(())
+    }
+
+    /// The port that has the most of the addresses now, and their GIDs.
+    fn best_port(&self, node: &Node, addresses: &[IpAddr]) -> Result<(&SharedPort, Vec<GidInfo>), Error> {
+        let mut best: Option<(&SharedPort, Vec<GidInfo>)> = None;
+        for port in &self.ports {
+            let gids = gids(node, port, addresses)?;
+            if best.as_ref().is_none_or(|(_, most)| gids.len() > most.len()) {
+                best = Some((port, gids));
+            }
+        }
+        best.ok_or_else(|| {
+            ChildError::NoRdma(format!("master {} has lost its RDMA device", self.parent)).into()
+        })
+    }
+
+    /// Waits until every address is a GID, or the time is over, or no address can become one; returns those that are.
+    ///
+    /// The kernel tells nobody but open uverbs contexts of the device about a new GID, and opening one takes
+    /// a driver's own library: so the table itself is asked, first often, then every 20 ms.
+    fn wait_for_gids(
+        &self,
+        node: &Node,
+        addresses: &[IpAddr],
+        timeout: Duration,
+    ) -> Result<GidWait<'_>, Error> {
+        let deadline = node.budget.until("the GIDs of the pod's addresses", timeout);
+        let (mut pause, mut suspected) = (Duration::from_micros(200), false);
+        loop {
+            let (port, gids) = self.best_port(node, addresses)?;
+            if gids.len() >= addresses.len() {
+                return Ok(GidWait { port, gids, never: None, waited: deadline.waited() });
+            }
+            let never = self.reason_unavailable(node)?;
+            let is_sure = never.is_some() && (suspected || self.need == SharedRdmaRequirement::Optional);
+            if is_sure || deadline.has_passed() {
+                return Ok(GidWait { port, gids, never, waited: deadline.waited() });
+            }
+            suspected = never.is_some();
+            thread::sleep(if suspected { RECHECK_DELAY } else { pause });
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// Why no address can become a GID of any of the ports, if that is so.
+    fn reason_unavailable(&self, node: &Node) -> Result<Option<NoRoceV2>, Error> {
+        let mut never = None;
+        for port in &self.ports {
+            match node.sysfs.lacks_roce_v2(&port.device, port.number)? {
+                None => return Ok(None),
+                reason => never = reason,
+            }
+        }
+        Ok(never)
+    }
+
+    /// Not every address is a GID: that is an error only where RDMA is required.
+    fn check_missing(&self, found: &GidWait<'_>, addresses: &[IpAddr]) -> Result<(), Error> {
+        let has = |address: &IpAddr| found.gids.iter().any(|gid| gid.gid == as_gid(*address).to_string());
+        let missing: Vec<String> = addresses.iter().filter(|a| !has(a)).map(ToString::to_string).collect();
+        let (missing, device, number, master) =
+            (missing.join(", "), &found.port.device, found.port.number, &self.parent);
+        match (self.need, found.never) {
+            (SharedRdmaRequirement::Required(_), None) => {}
+            (SharedRdmaRequirement::Required(_), Some(never)) => {
+                return Err(ChildError::NoRdma(format!(
+                    "address {missing} cannot become a RoCE v2 GID of {device} port {number} (the RDMA device of \
+                     master {master}): {never}"
+                ))
+                .into());
+            }
+            (SharedRdmaRequirement::Optional, Some(never)) => {
+                info!(%device, "no address of the pod is a GID of the shared RDMA device: {never}");
+                return Ok(());
+            }
+            (SharedRdmaRequirement::Optional, None) => {
+                warn!(%missing, %device, "an address of the pod is not a GID of the shared RDMA device (yet)");
+                return Ok(());
+            }
+        }
+        let (device, port, master) = (device.clone(), number, master.clone());
+        let waited = plugin_runtime::seconds(found.waited);
+        Err(ChildError::NoGid { missing, device, port, master, waited }.into())
+    }
+}
+
+/// The RoCE v2 GIDs of a port that are addresses of the pod.
+fn gids(node: &Node, port: &SharedPort, addresses: &[IpAddr]) -> Result<Vec<GidInfo>, Error> {
+    let mut gids = Vec::new();
+    for address in addresses {
+        if let Some(index) = node.sysfs.find_gid(&port.device, port.number, *address)? {
+            let gid = as_gid(*address).to_string();
+            gids.push(GidInfo { index, kind: "RoCE v2".into(), gid });
+        }
+    }
+    Ok(gids)
+}
+
+/// An address as a GID: IPv4 is mapped.
+fn as_gid(address: IpAddr) -> std::net::Ipv6Addr {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    }
+}

@@ -1,0 +1,211 @@
+//! An ADD that gives a pod the RDMA devices of a function.
+
+use std::{
+    net::IpAddr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use cni::{AddRequest, Error as CniError};
+use journal::Journal;
+use netns::NetNs;
+use plugin_runtime::{
+    Error, Node,
+    attachment::{self, NodeChange},
+};
+use rdma::{CharDevices, Device, NetnsMode, Socket};
+use state::claim::{ClaimKind, DeviceClaim};
+use sysfs::Function;
+use tracing::info;
+
+use crate::{
+    ExclusiveRdmaRequirement, PLUGIN, RdmaChange,
+    char_device_numbers::{RenumberedDevice, gap, refusal, restore_numbers},
+    device_move::DeviceMove,
+    device_ready,
+    error::ExclusiveError,
+    move_guard::MoveGuard,
+    pod_map_update::{PodMapUpdate, set_rdma_info},
+};
+
+/// How long a device may be on its way home from its former pod.
+const ADD_RETURN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a device may be without its name in sysfs, while the kernel registers it anew.
+const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a number may be free because a device is being registered, or is moved by a program that takes no lock.
+const FREE_NUMBER_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// An ADD whose preconditions hold.
+#[derive(Debug)]
+pub struct RdmaAdd<'a, 'r> {
+    /// The call.
+    pub request: &'a AddRequest<'r>,
+    /// The node.
+    pub node: &'a Node,
+    /// The pod's namespace.
+    pub pod: &'a NetNs,
+    /// Whose RDMA devices.
+    pub function: &'a Function,
+    /// The kernel's answer to [`require_exclusive_mode`] came by it.
+    pub socket: Socket,
+}
+
+/// A device that is in the pod.
+#[derive(Debug)]
+pub struct MovedDevice {
+    device: Device,
+    char_devices: CharDevices,
+}
+
+impl MovedDevice {
+    /// Says in the pod map's entry which device the pod has.
+    pub fn fill(&self, entry: &mut podmap::RdmaInfo) {
+        set_rdma_info(entry, &self.device, &self.char_devices);
+    }
+}
+
+impl RdmaAdd<'_, '_> {
+    /// Claims the function's RDMA devices and moves them into the pod.
+    ///
+    /// # Errors
+    /// If another attachment has them, there are none, they cannot be moved, or their character devices would not have the
+    /// same numbers in the pod.
+    pub fn attach<C>(&mut self, journal: &mut Journal<C>) -> Result<Vec<MovedDevice>, Error>
+    where
+        C: NodeChange + From<RdmaChange>,
+    {
+        let AddRequest { attachment, netns, .. } = self.request;
+        let (node, function) = (self.node, self.function.clone());
+        let claim = DeviceClaim::of(ClaimKind::Rdma, function, attachment, netns.clone(), self.pod.id())?;
+        journal.record_and_apply(RdmaChange::Claim(claim.clone()).into(), |_| {
+            claim.acquire(&node.state, &|| node.claims_lock().at(), |former| {
+                attachment::revert::<RdmaChange>(node, PLUGIN, former)
+            })
+        })?;
+        let devices = self.devices()?;
+        devices.into_iter().map(|device| self.move_device(journal, device)).collect()
+    }
+
+    /// Has the pod map's entry of the chain's main plugin say which device the pod has.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn update_pod_map(
+        &self,
+        journal: &mut Journal<RdmaChange>,
+        given: &[MovedDevice],
+    ) -> Result<(), Error> {
+        let Some(MovedDevice { device, char_devices }) = given.first() else { return Ok(()) };
+        let described = PodMapUpdate::of(self.node, &self.request.attachment, device, char_devices);
+        let Some((described, entry)) = described else { return Ok(()) };
+        journal.record_and_apply(RdmaChange::Described(described.clone()), |_| {
+            described.write(self.node, &entry)
+        })
+    }
+
+    /// Waits until the pod can use what it was given, if it is not to start before.
+    ///
+    /// # Errors
+    /// What is missing when the time is over.
+    pub fn wait_until_ready(
+        &self,
+        need: ExclusiveRdmaRequirement,
+        given: &[MovedDevice],
+        addresses: &[IpAddr],
+    ) -> Result<(), Error> {
+        let ExclusiveRdmaRequirement::Ready(timeout) = need else { return Ok(()) };
+        given.iter().try_for_each(|MovedDevice { device, char_devices }| {
+            device_ready::wait(self.node, self.pod, device, char_devices, addresses, timeout)
+        })
+    }
+
+    fn move_device<C>(&mut self, journal: &mut Journal<C>, device: Device) -> Result<MovedDevice, Error>
+    where
+        C: NodeChange + From<RdmaChange>,
+    {
+        self.require_not_infiniband(&device)?;
+        let turn = MoveGuard::acquire(self.node, self.function)?;
+        let char_devices = self.char_devices(&device, &turn)?;
+        let device_move = DeviceMove::of(self.request, self.function, &device, self.pod, &char_devices);
+        let (node, pod) = (self.node, self.pod);
+        let socket = &mut self.socket;
+        journal.record_and_apply(RdmaChange::Move(device_move.clone()).into(), |_| {
+            device_move.move_to_pod(node, socket, &device, pod, &turn)
+        })?;
+        info!(device = %device.name, function = %self.function, %char_devices, "moved");
+        Ok(MovedDevice { device, char_devices })
+    }
+
+    /// The numbers that a device has and will have in the pod.
+    fn char_devices(&mut self, device: &Device, turn: &MoveGuard) -> Result<CharDevices, Error> {
+        let (node, function) = (self.node, self.function);
+        let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
+        if let Some(noted) = RenumberedDevice::find(node, function, device)? {
+            now = restore_numbers(node, &mut self.socket, function, device, noted.rightful(), turn)?;
+            if !now.matches(noted.rightful()) {
+                return Err(refusal(node, function, device, &now, noted.rightful()));
+            }
+        }
+        let deadline = Instant::now() + FREE_NUMBER_TIMEOUT;
+        loop {
+            let then = now.predict_after_move(&node.sysfs)?;
+            if then == now {
+                return Ok(now);
+            }
+            if Instant::now() >= deadline {
+                return Err(gap(function, device, &now, &then));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The RDMA devices of the function that are at home, or about to be.
+    fn devices(&mut self) -> Result<Vec<Device>, Error> {
+        let (node, function) = (self.node, self.function);
+        if let Some(devices) = rdma::devices_on_host(&mut self.socket, &node.sysfs, function)? {
+            return Ok(devices);
+        }
+        // User-space access shows in every namespace. With it, a device is on its way home from a pod that is gone, or
+        // it could not have been claimed; without it there is none, or it is just being registered.
+        let is_somewhere = !node.sysfs.uverbs(function)?.is_empty();
+        let patience = if is_somewhere { ADD_RETURN_TIMEOUT } else { REGISTRATION_TIMEOUT };
+        let deadline = node.budget.until("an RDMA device on its way home", patience);
+        match rdma::wait_for_return(&mut self.socket, &node.sysfs, function, deadline.at()) {
+            Err(rdma::Error::NotReturned { .. }) if !is_somewhere => {
+                let driver = node.sysfs.driver(function)?;
+                Err(rdma::Error::NoDeviceOf { function: function.clone(), driver }.into())
+            }
+            devices => Ok(devices?),
+        }
+    }
+
+    /// # Kernel
+    /// `ib_ipoib` is a client of the RDMA device: it removes its link when the device moves, and makes another in the
+    /// first namespace.
+    fn require_not_infiniband(&self, device: &Device) -> Result<(), Error> {
+        if self.node.sysfs.link_layer(&device.name, 1)? != "InfiniBand" {
+            return Ok(());
+        }
+        let msg = format!(
+            "RDMA device {} of {} is InfiniBand: to move it would take its IPoIB interface from the pod",
+            device.name, self.function
+        );
+        let details = "the kernel removes that interface and makes another on the node; nothing was changed. Use \
+                       ib-sriov-cni with rdmaIsolation for InfiniBand, or shared mode";
+        Err(CniError::config(msg).with_details(details).into())
+    }
+}
+
+/// Refuses a node whose RDMA devices are in every namespace. Returns the socket that it asked by.
+///
+/// # Errors
+/// How to change that; that there is no RDMA.
+pub fn require_exclusive_mode(node: &Node) -> Result<Socket, Error> {
+    let mut socket = rdma::open(&node.sysfs)?;
+    match rdma::netns_mode(&mut socket)? {
+        NetnsMode::Exclusive => Ok(socket),
+        NetnsMode::Shared => Err(ExclusiveError::ModeIsShared.into()),
+    }
+}

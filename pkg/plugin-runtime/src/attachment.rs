@@ -1,0 +1,272 @@
+//! Beginning an attachment's journal, taking attachments back, collecting lost ones.
+
+use std::{
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use cni::AddRequest;
+use identifiers::{Attachment, LinkName};
+use journal::{Change, Journal, JournalHeader, boot_id};
+use netns::{NetNs, NetNsId};
+use state::journals::{self, JournalFile};
+use tracing::{info, warn};
+
+use crate::{Error, Node, PodNetns, error::left_behind};
+
+/// How long a call waits for another one that is at work on the same attachment.
+const JOURNAL_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A change that any of our plugins makes: on a node, failing as plugins fail.
+pub trait NodeChange: Change<Node = Node, Error = Error> {}
+impl<C: Change<Node = Node, Error = Error>> NodeChange for C {}
+
+/// Whose journal is begun.
+#[derive(Debug)]
+pub struct JournalSpec<'a> {
+    /// The plugin.
+    pub plugin: &'static str,
+    /// The attachment.
+    pub attachment: &'a Attachment,
+    /// The network.
+    pub network: &'a str,
+    /// `CNI_NETNS`.
+    pub netns_path: &'a Path,
+    /// The namespace it names, for plugins that have a use for it.
+    pub netns: Option<NetNsId>,
+}
+
+impl<'a> JournalSpec<'a> {
+    /// What an ADD of `plugin` into `pod` begins.
+    pub fn of(plugin: &'static str, request: &'a AddRequest<'_>, pod: &PodNetns) -> Self {
+        Self {
+            plugin,
+            attachment: &request.attachment,
+            network: &request.common.conf.name,
+            netns_path: &request.netns,
+            netns: Some(pod.id()),
+        }
+    }
+}
+
+/// Begins the journal of a new attachment.
+///
+/// What an earlier ADD of the same attachment left is taken back first, if that ADD was killed, was made in
+/// another namespace, or before the last boot.
+///
+/// # Errors
+/// [`journal::Error::Exists`] if the attachment is there: a second ADD without a DEL changes nothing.
+pub fn begin<C: NodeChange>(node: &Node, beginning: &JournalSpec<'_>) -> Result<Journal<C>, Error> {
+    node.state.make_dir("attachments")?;
+    let path = node.state.journal(beginning.attachment, beginning.plugin);
+    let head = JournalHeader {
+        version: JournalHeader::VERSION,
+        plugin: beginning.plugin.into(),
+        attachment: beginning.attachment.clone(),
+        network: beginning.network.into(),
+        netns_path: beginning.netns_path.into(),
+        netns: beginning.netns,
+        boot_id: boot_id()?.into(),
+    };
+    loop {
+        match Journal::create(&path, head.clone()) {
+            Ok(journal) => return Ok(journal),
+            Err(journal::Error::File(statefile::Error::Exists { .. })) => {
+                revert_former::<C>(node, &path, &head)?
+            }
+            Err(error) => return Err(error.into()),
+        }
+        // What was in the way is gone.
+    }
+}
+
+fn revert_former<C: NodeChange>(node: &Node, path: &Path, new: &JournalHeader) -> Result<(), Error> {
+    let Some(old) = open::<C>(node, path)? else { return Ok(()) };
+    if old.is_complete() && !old.is_from_earlier_boot()? && is_alive(old.head(), new)? {
+        let head = Box::new(old.head().clone());
+        return Err(journal::Error::Exists { path: path.to_owned(), head }.into());
+    }
+    info!(attachment = %new.attachment, "taking back what an earlier ADD left");
+    revert_journal(node, old)
+}
+
+/// Whether an attachment of this boot is the one that is to be made, or its namespace is where it was.
+fn is_alive(old: &JournalHeader, new: &JournalHeader) -> Result<bool, Error> {
+    let is_there = |id| NetNs::is_still_at(&old.netns_path, id);
+    let is_new = match (old.netns, new.netns) {
+        (Some(old), Some(new)) => old.is(new),
+        (old, new) => old == new,
+    };
+    Ok(is_new || old.netns.map_or(Ok(false), is_there)?)
+}
+
+/// The living attachment of this plugin that has an interface of this name in a namespace, if a journal of
+/// this boot tells of one.
+///
+/// # Errors
+/// If a journal cannot be read.
+pub fn find_holder(
+    node: &Node,
+    plugin: &str,
+    ifname: &LinkName,
+    netns: NetNsId,
+) -> Result<Option<Attachment>, Error> {
+    let ours = |named: &JournalFile| {
+        named.plugin == plugin && named.attachment.ifname == *ifname && !named.set_aside
+    };
+    for named in journals::list(&node.state)?.into_iter().filter(ours) {
+        let Some(head) = JournalHeader::read(&named.path)? else { continue };
+        if head.boot_id == boot_id()? && head.netns.is_some_and(|its| its.is(netns)) {
+            return Ok(Some(head.attachment));
+        }
+    }
+    Ok(None)
+}
+
+/// Takes an attachment back by its journal. Returns whether it told everything: one that does not end as a whole one
+/// does may have lost a part, and what it does not tell of has to be looked for.
+///
+/// # Errors
+/// What is left.
+pub fn revert<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
+    let Some(journal) = open::<C>(node, &node.state.journal(attachment, plugin))? else { return Ok(false) };
+    let told_everything = journal.is_complete();
+    revert_journal(node, journal)?;
+    Ok(told_everything)
+}
+
+/// Takes an attachment back if its journal is still this file: whoever judged that one to be stale did not judge the
+/// next one of the same attachment.
+///
+/// # Errors
+/// What is left.
+pub fn revert_if_inode<C: NodeChange>(
+    node: &Node,
+    plugin: &str,
+    attachment: &Attachment,
+    inode: u64,
+) -> Result<(), Error> {
+    match open::<C>(node, &node.state.journal(attachment, plugin))? {
+        Some(journal) if journal.inode()? == inode => revert_journal(node, journal),
+        _ => Ok(()),
+    }
+}
+
+/// The journal of an attachment, if there is one.
+///
+/// # Errors
+/// If it is locked by another call for too long, or cannot be read.
+pub fn find<C: NodeChange>(
+    node: &Node,
+    plugin: &str,
+    attachment: &Attachment,
+) -> Result<Option<Journal<C>>, Error> {
+    open(node, &node.state.journal(attachment, plugin))
+}
+
+/// Runs an ADD's changes, all or nothing.
+///
+/// # Errors
+/// What failed, with what is left of it.
+pub fn run_or_revert<C: NodeChange, T>(
+    journal: Journal<C>,
+    node: &Node,
+    body: impl FnOnce(&mut Journal<C>) -> Result<T, Error>,
+) -> Result<T, cni::Error> {
+    journal.run_or_revert(node, body, || node.budget.begin_revert()).map_err(crate::error::failed)
+}
+
+/// Takes back every attachment of a network that is not listed as valid, and goes on past failures.
+///
+/// # Errors
+/// What is left.
+pub fn gc<C: NodeChange>(
+    node: &Node,
+    plugin: &str,
+    network: &str,
+    valid: &[Attachment],
+) -> Result<(), Error> {
+    let mut failures = Vec::new();
+    let mut present = of_network(node, plugin, network)?;
+    present.retain(|attachment| !valid.contains(attachment));
+    // Some may take all the time that there is: each call begins with others.
+    let first =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_millis() as usize);
+    let among = present.len().max(1);
+    present.rotate_left(first % among);
+    for (done, attachment) in present.iter().enumerate() {
+        // One share is for what comes after: what has no journal, and the IPAM plugin.
+        let _share = node.budget.share(present.len() - done + 1);
+        if let Err(error) = gc_one::<C>(node, plugin, network, attachment) {
+            failures.push(format!("{attachment}: {error}"));
+        }
+    }
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Left(failures.join("; ")))
+}
+
+/// The attachments of a network that this plugin has, by its journals.
+///
+/// # Errors
+/// If they cannot be listed or read: who took that for none would give away what is in use.
+pub fn of_network(node: &Node, plugin: &str, network: &str) -> Result<Vec<Attachment>, Error> {
+    let mut found = Vec::new();
+    let ours = |journal: &JournalFile| journal.plugin == plugin && !journal.set_aside;
+    for JournalFile { path, attachment, .. } in journals::list(&node.state)?.into_iter().filter(ours) {
+        // Which network it is of never changes, so others' are neither waited for nor moved out of the way.
+        if JournalHeader::read(&path)?.is_some_and(|head| head.network == network) {
+            found.push(attachment);
+        }
+    }
+    Ok(found)
+}
+
+fn gc_one<C: NodeChange>(
+    node: &Node,
+    plugin: &str,
+    network: &str,
+    attachment: &Attachment,
+) -> Result<(), Error> {
+    let Some(journal) = find::<C>(node, plugin, attachment)? else { return Ok(()) };
+    if journal.head().network != network {
+        return Ok(());
+    }
+    info!(%attachment, "taking back an attachment that is not valid any more");
+    revert_journal(node, journal)
+}
+
+/// Opens a journal. One that cannot be understood is moved out of the way and counts as none: DEL must not
+/// fail for ever because of it.
+fn open<C: NodeChange>(node: &Node, path: &Path) -> Result<Option<Journal<C>>, Error> {
+    let deadline = node.budget.until("another call about the attachment", JOURNAL_LOCK_TIMEOUT);
+    match Journal::open(path, deadline.at()) {
+        Err(error @ journal::Error::SetAside { .. }) => {
+            warn!(%error, "a journal cannot be read");
+            Ok(None)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+/// Takes back changes that another program made and that no journal has, the last first, and goes on past
+/// failures.
+///
+/// # Errors
+/// What is left.
+pub fn revert_all<C: NodeChange>(node: &Node, changes: &[C]) -> Result<(), Error> {
+    let reverted = changes.iter().rev().map(|change| (change, change.revert(node)));
+    let left: Vec<_> = reverted
+        .filter_map(|(change, done)| done.err().map(|why| (change.to_string(), why.to_string())))
+        .map(|(change, why)| journal::RevertFailure { change, why })
+        .collect();
+    if left.is_empty() { Ok(()) } else { Err(left_behind(&left)) }
+}
+
+fn revert_journal<C: NodeChange>(node: &Node, journal: Journal<C>) -> Result<(), Error> {
+    journal.revert(node).map_err(|left| left_behind(&left))
+}
+
+#[cfg(test)]
+mod tests;

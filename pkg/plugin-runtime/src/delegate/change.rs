@@ -1,0 +1,73 @@
+//! That the IPAM plugin was called, as a change that can be taken back.
+
+use std::{fmt, path::PathBuf};
+
+use cni::{AddRequest, CallContext, CniArgs, DelRequest, NetConf};
+use identifiers::Attachment;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Node};
+
+/// The IPAM plugin was asked for addresses.
+///
+/// It holds the call, so that the addresses can be given back when nobody tells us the configuration: by GC,
+/// or by the next ADD that needs the device.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DelegateAdd {
+    attachment: Attachment,
+    netns: PathBuf,
+    cni_path: Vec<PathBuf>,
+    args: String,
+    configuration: String,
+}
+
+impl DelegateAdd {
+    /// The call that an ADD will make; `None` if its configuration has no IPAM plugin.
+    ///
+    /// # Errors
+    /// If the configuration's `ipam` is wrong, or there is no such plugin: a call that could not be made must
+    /// not be noted, for it could not be taken back either.
+    pub fn of(request: &AddRequest<'_>) -> Result<Option<Self>, Error> {
+        if super::find::executable(&request.common)?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            attachment: request.attachment.clone(),
+            netns: request.netns.clone(),
+            cni_path: request.common.cni_path.clone(),
+            args: request.common.args.as_str().to_owned(),
+            configuration: String::from_utf8_lossy(request.common.stdin).into_owned(),
+        }))
+    }
+
+    /// Gives the addresses back.
+    ///
+    /// # Errors
+    /// The delegate's error.
+    pub fn revert(&self, node: &Node) -> Result<(), Error> {
+        let stdin = self.configuration.as_bytes();
+        // Where it was; then where the present call would look, for it may have been moved since.
+        let mut cni_path = self.cni_path.clone();
+        cni_path.extend(node.cni_path.iter().filter(|dir| !self.cni_path.contains(dir)).cloned());
+        let common = CallContext {
+            conf: NetConf::parse(stdin)?,
+            args: CniArgs::parse(&self.args).unwrap_or_else(|_| CniArgs::unread(&self.args)),
+            cni_path,
+            stdin,
+        };
+        let request = DelRequest {
+            attachment: self.attachment.clone(),
+            netns: Some(self.netns.clone()),
+            own_netns_allowed: false,
+            common,
+        };
+        Ok(super::del(&request, node)?)
+    }
+}
+
+impl fmt::Display for DelegateAdd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "addresses of {}", self.attachment)
+    }
+}

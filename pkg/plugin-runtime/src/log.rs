@@ -1,0 +1,173 @@
+//! Log lines for people: one `key=value` line each, on standard error or in the configuration's `logFile`.
+//!
+//! Runtimes throw standard error away when a call fails, so nothing that matters is only logged.
+
+use std::{
+    fmt::{self, Write as _},
+    fs::File,
+    io::{self, Write as _},
+    path::{Component, Path},
+    sync::Mutex,
+};
+
+use cni::{CallContext, Error};
+use identifiers::Attachment;
+use rustix::fs::{Mode, OFlags};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span, warn,
+};
+
+/// How to log. It is learned from the configuration, after logging has begun.
+struct LogSettings {
+    plugin: &'static str,
+    level: Level,
+    file: Option<File>,
+    context: String,
+    /// Whether a call's configuration has said how.
+    configured: bool,
+}
+
+static SETTINGS: Mutex<LogSettings> = Mutex::new(LogSettings {
+    plugin: "",
+    level: Level::INFO,
+    file: None,
+    context: String::new(),
+    configured: false,
+});
+
+/// Starts logging at level `info` to standard error.
+pub(crate) fn start(plugin: &'static str) {
+    change(|settings| settings.plugin = plugin);
+    let _ = tracing::subscriber::set_global_default(LogSubscriber);
+}
+
+/// Takes level and file from a call's configuration, and `context` for every line to come. The first call of a process
+/// decides: those that it makes itself, of the IPAM plugin or about a former attachment, belong to it.
+///
+/// # Errors
+/// A `logFile` that is no absolute path. A level that does not exist is `info`, as in the Go plugins.
+pub fn configure(common: &CallContext<'_>, context: String) -> Result<(), Error> {
+    if SETTINGS.lock().is_ok_and(|settings| settings.configured) {
+        return Ok(());
+    }
+    let fields = common.conf.fields();
+    let level = match fields.text("logLevel")?.map(str::to_ascii_lowercase).as_deref() {
+        None if wants_debug(common) => Level::DEBUG,
+        Some("panic" | "error") => Level::ERROR,
+        Some("warning" | "warn") => Level::WARN,
+        Some("debug") => Level::DEBUG,
+        _ => Level::INFO,
+    };
+    let file = match fields.text("logFile")? {
+        Some(path) if is_below_logs(path) => open(path),
+        Some(path) if path.starts_with('/') => {
+            warn!(path, "logFile is not below {LOGS}, so this is logged to standard error");
+            None
+        }
+        Some(path) => return Err(fields.wrong("logFile", "an absolute path", format!("{path:?}"))),
+        None => None,
+    };
+    change(|settings| {
+        settings.level = level;
+        settings.file = file;
+        settings.context = context;
+        settings.configured = true;
+    });
+    Ok(())
+}
+
+/// `args.cni.debug`, the rdma plugin's older way to say so.
+fn wants_debug(common: &CallContext<'_>) -> bool {
+    let args = common.conf.fields().object("args").ok().flatten();
+    let cni = args.and_then(|args| args.object("cni").ok().flatten());
+    cni.and_then(|cni| cni.flag("debug").ok().flatten()).unwrap_or(false)
+}
+
+/// Where a log file may be: who writes networks' configurations need not be root, and a line appended to a file of the system's
+/// could make them so.
+const LOGS: &str = "/var/log/";
+
+fn is_below_logs(path: &str) -> bool {
+    let below = path.strip_prefix(LOGS).map(Path::new);
+    below.is_some_and(|below| below.components().all(|part| matches!(part, Component::Normal(_))))
+}
+
+/// Opens a log file: nothing but a regular file is written to, and none through a symbolic link. Programs that are not root have
+/// directories below, and pods that collect logs; so each part of the path is opened by itself.
+fn open(path: &str) -> Option<File> {
+    let path = Path::new(path);
+    let mut dir = rustix::fs::open(path.components().next()?.as_os_str(), WALK, Mode::empty()).ok()?;
+    for part in path.parent()?.components().skip(1) {
+        dir = rustix::fs::openat(&dir, part.as_os_str(), WALK, Mode::empty()).ok()?;
+    }
+    let flags =
+        OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY | NO_LINK;
+    let file: File = rustix::fs::openat(&dir, path.file_name()?, flags, Mode::RUSR | Mode::WUSR).ok()?.into();
+    file.metadata().is_ok_and(|meta| meta.is_file()).then_some(file)
+}
+
+const NO_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
+const WALK: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(NO_LINK);
+
+fn change(change: impl FnOnce(&mut LogSettings)) {
+    if let Ok(mut settings) = SETTINGS.lock() {
+        change(&mut settings);
+    }
+}
+
+struct LogSubscriber;
+
+impl Subscriber for LogSubscriber {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        SETTINGS.lock().is_ok_and(|settings| *metadata.level() <= settings.level)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = LogLine::default();
+        event.record(&mut line);
+        let level = event.metadata().level().as_str().to_ascii_lowercase();
+        let time = utc::now();
+        change(|LogSettings { plugin, file, context, .. }| {
+            let LogLine { message, fields } = &line;
+            let text =
+                format!("time={time} level={level} msg={message:?} cniName={plugin}{context}{fields}\n");
+            let _ = match file {
+                Some(file) => file.write_all(text.as_bytes()),
+                None => io::stderr().write_all(text.as_bytes()),
+            };
+        });
+    }
+
+    // We log events only.
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// An event's message and its other fields.
+#[derive(Default)]
+struct LogLine {
+    message: String,
+    fields: String,
+}
+
+impl Visit for LogLine {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.fields, " {name}={:?}", format!("{value:?}")),
+        };
+    }
+}
+
+/// What every line of a call about an attachment says.
+pub fn about(attachment: &Attachment, netns: Option<&Path>) -> String {
+    let Attachment { container_id, ifname } = attachment;
+    format!(" containerID={container_id} netns={:?} ifname={ifname}", netns.unwrap_or(Path::new("")))
+}

@@ -1,0 +1,382 @@
+//! What is planned, and what becomes of it on hardware that is played: what firmware does cannot be had here. The real
+//! kernel's part is tested in the lab.
+
+use std::{collections::BTreeMap, path::Path};
+
+use identifiers::PciAddress;
+use inventory::{Pf, ProtectionReason, Vf, VfUser};
+use rtnl::{VfSetting, VfSettings};
+
+use super::*;
+
+mod card;
+
+pub(crate) use self::card::pf;
+use self::card::{FakeCard, PF, pci, vf};
+
+fn file(vfs: u32, more: &str) -> NodeFile {
+    NodeFile::parse(&format!("pfs:\n  - match: {{pci: {PF}}}\n    vfs: {vfs}\n{more}")).unwrap()
+}
+
+fn remembered(dir: &Path) -> BTreeMap<PciAddress, PfRecord> {
+    PfRecord::read(dir, pci(PF)).unwrap().map(|memory| (pci(PF), memory)).into_iter().collect()
+}
+
+fn planned(card: &FakeCard, file: &NodeFile, dir: &Path, consent: ApplyPermissions) -> ProvisionPlan {
+    plan(file, &card.inventory(), &remembered(dir), consent).unwrap()
+}
+
+/// Plans and makes; returns what the card was told, and what failed.
+fn apply(
+    card: &FakeCard,
+    file: &NodeFile,
+    dir: &Path,
+    consent: ApplyPermissions,
+) -> (Vec<String>, Vec<PfFailure>) {
+    let before = card.log().len();
+    let plan = planned(card, file, dir, consent);
+    assert!(plan.refusals().next().is_none(), "{plan:?}");
+    let failures = execute(&plan, card, dir, &|_, _| ());
+    (card.log().split_off(before), failures)
+}
+
+fn refusal(pf: Pf, file: &NodeFile, consent: ApplyPermissions) -> PfRefusal {
+    let dir = tempfile::tempdir().unwrap();
+    let card = FakeCard::of(pf);
+    let plan = planned(&card, file, dir.path(), consent);
+    assert!(plan.pfs[0].steps.is_empty(), "what is refused has no step: {plan:?}");
+    plan.pfs[0].refusal.clone().expect("it is refused")
+}
+
+const RECREATE: ApplyPermissions = ApplyPermissions { recreate: true, force: false };
+
+/// study cases V1 and V13.
+#[test]
+fn vfs_are_made_configured_and_then_bound_once() {
+    let (card, dir) = (FakeCard::of(pf(0)), tempfile::tempdir().unwrap());
+    let (told, failures) =
+        apply(&card, &file(2, "    vf: {trust: true, mtu: 1400}\n"), dir.path(), ApplyPermissions::default());
+    assert!(failures.is_empty());
+    let mac = |vf| format!("vf {vf} the MAC address to {}", stable_mac("08:c0:eb:01:02:03", vf).unwrap());
+    assert_eq!(
+        told,
+        [
+            "autoprobe 0".into(),
+            "numvfs 2".into(),
+            "vf 0 trust on".into(),
+            mac(0),
+            "vf 1 trust on".into(),
+            mac(1),
+            "autoprobe 1".into(),
+            "bind 0".into(),
+            "bind 1".into(),
+            "mtu Some(0) 1400".into(),
+            "mtu Some(1) 1400".into(),
+        ] as [String; 11]
+    );
+    assert_eq!(remembered(dir.path())[&pci(PF)].vfs, 2);
+}
+
+/// study cases V2, V14: whichever step a run is killed at, the next one finishes, and one more has nothing to do.
+#[test]
+fn a_run_that_ended_anywhere_is_finished_by_the_next() {
+    let wanted =
+        file(3, "    mtu: 9000\n    vf: {trust: true, spoofCheck: false, linkState: enable, mtu: 9000}\n");
+    for former in [true, false] {
+        let all = {
+            let (card, dir) =
+                (FakeCard::of(Pf { autoprobe: Some(former), ..pf(0) }), tempfile::tempdir().unwrap());
+            apply(&card, &wanted, dir.path(), RECREATE).0.len()
+        };
+        for fails_at in 0..all {
+            let dir = tempfile::tempdir().unwrap();
+            let card = FakeCard { fails_at, ..FakeCard::of(Pf { autoprobe: Some(former), ..pf(0) }) };
+            let (_, failures) = apply(&card, &wanted, dir.path(), RECREATE);
+            assert_eq!(failures.len(), 1);
+            let card = FakeCard { fails_at: usize::MAX, ..card };
+            let (_, failures) = apply(&card, &wanted, dir.path(), RECREATE);
+            assert!(failures.is_empty(), "after {fails_at} steps: {failures:?}");
+            let pf = card.pf.lock().unwrap().clone();
+            assert_eq!((pf.num_vfs, pf.autoprobe), (3, Some(former)), "after {fails_at} steps");
+            assert!(pf.vfs.iter().all(|vf| vf.driver.is_some() && !vf.lacks_guid() && vf.mtu == Some(9000)));
+            let (told, _) = apply(&card, &wanted, dir.path(), ApplyPermissions::default());
+            assert!(told.is_empty(), "after {fails_at} steps there was still to do: {told:?}");
+        }
+    }
+}
+
+/// study cases V3 and V4.
+#[test]
+fn another_number_of_vfs_needs_consent() {
+    let refused = refusal(pf(4), &file(6, ""), ApplyPermissions::default());
+    assert_eq!(refused, PfRefusal::NeedsRecreate { have: 4, wanted: 6 });
+    let (card, dir) = (FakeCard::of(pf(4)), tempfile::tempdir().unwrap());
+    let (told, _) = apply(&card, &file(6, ""), dir.path(), RECREATE);
+    assert_eq!(told[..3], ["numvfs 0", "autoprobe 0", "numvfs 6"]);
+    assert!(planned(&card, &file(6, ""), dir.path(), ApplyPermissions::default()).is_empty());
+}
+
+/// study cases V5 to V9: what the evidence is, is the inventory's; here it counts.
+#[test]
+fn vfs_in_use_are_never_removed() {
+    let mut used = pf(4);
+    let user = VfUser::RdmaElsewhere { uverbs: "uverbs7".into() };
+    used.vfs[2].users.push(user.clone());
+    for wanted in [0, 6] {
+        let refused =
+            refusal(used.clone(), &file(wanted, ""), ApplyPermissions { recreate: true, force: true });
+        assert_eq!(refused, PfRefusal::InUse(vec![("VF 2 (0000:af:00.3)".into(), user.clone())]));
+    }
+}
+
+/// study cases V10 and V21.
+#[test]
+fn what_the_card_cannot_do_is_refused_before_anything_is_done() {
+    let refused = refusal(pf(0), &file(9, ""), ApplyPermissions::default());
+    assert_eq!(refused, PfRefusal::TooMany { wanted: 9, most: 8 });
+    assert!(refused.is_wrong() && refused.to_string().contains("NUM_OF_VFS=9"), "{refused}");
+    let mlx4 = Pf { total_vfs: 0, driver: Some("mlx4_core".into()), ..pf(0) };
+    let refused = refusal(mlx4, &file(4, ""), ApplyPermissions::default());
+    assert!(
+        refused.is_unsupported() && refused.to_string().contains("options mlx4_core num_vfs"),
+        "{refused}"
+    );
+}
+
+/// study cases V15 and V16.
+#[test]
+fn what_is_not_ours_is_left_alone() {
+    let (card, dir) = (FakeCard::of(pf(4)), tempfile::tempdir().unwrap());
+    let nobody = NodeFile::parse("pfs: []\n").unwrap();
+    assert!(planned(&card, &nobody, dir.path(), RECREATE).pfs.is_empty());
+    assert_eq!(refusal(pf(4), &file(0, ""), ApplyPermissions::default()), PfRefusal::NotOurs { have: 4 });
+    // Ours go as the file says.
+    let card = FakeCard::of(pf(0));
+    apply(&card, &file(4, ""), dir.path(), ApplyPermissions::default());
+    let (told, _) = apply(&card, &file(0, ""), dir.path(), ApplyPermissions::default());
+    assert_eq!(told, ["numvfs 0"]);
+}
+
+/// VFs that we only mended are not ours.
+#[test]
+fn mending_vfs_does_not_make_them_ours() {
+    let (card, dir) = (FakeCard::of(pf(2)), tempfile::tempdir().unwrap());
+    let (told, _) =
+        apply(&card, &file(2, "    vf: {trust: true, mac: keep}\n"), dir.path(), ApplyPermissions::default());
+    assert!(!told.is_empty());
+    let plan = planned(&card, &file(0, ""), dir.path(), ApplyPermissions::default());
+    assert_eq!(plan.pfs[0].refusal, Some(PfRefusal::NotOurs { have: 2 }));
+}
+
+/// study case V17.
+#[test]
+fn a_pf_that_others_manage_is_only_compared() {
+    let external = |vfs, more: &str| file(vfs, &format!("    externallyManaged: true\n{more}"));
+    let enough = FakeCard::of(pf(4));
+    let dir = tempfile::tempdir().unwrap();
+    assert!(planned(&enough, &external(3, ""), dir.path(), RECREATE).is_empty());
+    for (wanted, what) in
+        [(external(5, ""), "has 4 VFs"), (external(4, "    mtu: 9000\n"), "has the MTU 1500")]
+    {
+        assert!(refusal(pf(4), &wanted, RECREATE).to_string().contains(what));
+    }
+}
+
+/// study case V18.
+#[test]
+fn a_pf_that_the_node_depends_on_is_protected() {
+    let why = ProtectionReason::DefaultRoute { link: "ens6f0np0".parse().unwrap() };
+    let protected = || Pf { protections: vec![why.clone()], ..pf(0) };
+    assert_eq!(
+        refusal(protected(), &file(2, ""), ApplyPermissions::default()),
+        PfRefusal::Protected(vec![why.clone()])
+    );
+    let dir = tempfile::tempdir().unwrap();
+    for (file, force) in [(file(2, ""), true), (file(2, "    force: true\n"), false)] {
+        let consent = ApplyPermissions { recreate: false, force };
+        assert!(planned(&FakeCard::of(protected()), &file, dir.path(), consent).pfs[0].refusal.is_none());
+    }
+    let mtu = file(2, "    mtu: 9000\n");
+    let with_vfs = Pf { protections: vec![why.clone()], ..pf(2) };
+    assert_eq!(refusal(with_vfs, &mtu, ApplyPermissions::default()), PfRefusal::Protected(vec![why.clone()]));
+    // With its VFs there, nothing endangers it.
+    let there = Pf { protections: vec![why.clone()], ..pf(2) };
+    assert!(
+        planned(&FakeCard::of(there), &file(2, ""), dir.path(), ApplyPermissions::default()).pfs[0]
+            .refusal
+            .is_none()
+    );
+}
+
+/// study cases V19 and V20.
+#[test]
+fn a_file_that_speaks_twice_of_a_pf_or_of_none_is_wrong() {
+    let inventory = FakeCard::of(pf(0)).inventory();
+    let error = |text: &str| {
+        let file = NodeFile::parse(text).unwrap();
+        plan(&file, &inventory, &BTreeMap::new(), ApplyPermissions::default()).unwrap_err().to_string()
+    };
+    let twice = "pfs:\n  - {match: {link: ens6f0np0}, vfs: 1}\n  - {match: {vendor: 15b3}, vfs: 2}\n";
+    assert_eq!(error(twice), "pfs[1].match: PF 0000:af:00.0 is matched by pfs[0] too");
+    // The others are made all the same.
+    let text = format!("pfs:\n  - {{match: {{link: eth9}}, vfs: 1}}\n  - {{match: {{pci: {PF}}}, vfs: 1}}\n");
+    let some =
+        plan(&NodeFile::parse(&text).unwrap(), &inventory, &BTreeMap::new(), ApplyPermissions::default())
+            .unwrap();
+    let expected = "pfs[0].match: {link: eth9} matches no PF; there are: ens6f0np0 (0000:af:00.0)";
+    assert_eq!((some.missing, some.pfs[0].steps.is_empty()), (vec![expected.to_owned()], false));
+    let optional = NodeFile::parse("pfs:\n  - {match: {link: eth9}, vfs: 1, optional: true}\n").unwrap();
+    assert!(plan(&optional, &inventory, &BTreeMap::new(), ApplyPermissions::default()).unwrap().is_empty());
+}
+
+/// study cases V25 and V27.
+#[test]
+fn vfs_without_a_driver_or_a_guid_are_mended_and_those_in_use_are_not_touched() {
+    let mut broken = pf(4);
+    (broken.vfs[0], broken.vfs[2]) = (vf(0, false), vf(2, false));
+    broken.vfs[3].users.push(VfUser::LinkElsewhere { driver: "mlx5_core".into() });
+    let (card, dir) = (FakeCard::of(broken), tempfile::tempdir().unwrap());
+    let plan = planned(&card, &file(4, ""), dir.path(), ApplyPermissions::default());
+    assert!(plan.pfs[0].notes[0].starts_with("VF 3 is in use and stays as it is"), "{plan:?}");
+    let (told, failures) = apply(&card, &file(4, ""), dir.path(), ApplyPermissions::default());
+    assert!(failures.is_empty());
+    assert!(
+        told.iter().any(|step| step == "unbind 1") && told.iter().any(|step| step == "bind 0"),
+        "{told:?}"
+    );
+    assert!(told.iter().all(|step| !step.contains("vf 3 ") && !step.ends_with(" 3")), "{told:?}");
+    assert!(card.pf.lock().unwrap().vfs[..3].iter().all(|vf| !vf.lacks_guid()));
+}
+
+fn infiniband() -> Pf {
+    let mut pf = pf(0);
+    let link = pf.link.as_mut().unwrap();
+    (link.infiniband, link.mac, link.permanent_mac) = (true, None, None);
+    pf
+}
+
+#[test]
+fn infiniband_vfs_get_guids_instead_of_mac_addresses() {
+    let (card, dir) = (FakeCard::of(infiniband()), tempfile::tempdir().unwrap());
+    let (told, _) =
+        apply(&card, &file(1, "    vf: {linkState: auto}\n"), dir.path(), ApplyPermissions::default());
+    let guid = stable_guid("0c42a10300651234", 0);
+    let expected =
+        [format!("vf 0 the node GUID to {guid:016x}"), format!("vf 0 the port GUID to {guid:016x}")];
+    assert_eq!(told[2..4], expected, "{told:?}");
+}
+
+/// study case V24.
+#[test]
+fn a_file_with_too_few_guids_is_wrong_before_anything_is_done() {
+    let guids = r#"[{"pciAddress": "0000:af:00.0", "guids": ["0200000000000001", "0200000000000002"]}]"#;
+    let wanted = |vfs| {
+        let text =
+            format!("guidFile: /guids\npfs:\n  - {{match: {{pci: {PF}}}, vfs: {vfs}, vf: {{guid: file}}}}\n");
+        NodeFile { guids: GuidFile::parse(guids).unwrap(), ..NodeFile::parse(&text).unwrap() }
+    };
+    let inventory = FakeCard::of(infiniband()).inventory();
+    let planned = |vfs| plan(&wanted(vfs), &inventory, &BTreeMap::new(), ApplyPermissions::default());
+    let error = planned(3).unwrap_err().to_string();
+    assert!(error.starts_with("pfs[0].vf.guid: the GUID file has 2 GUIDs"), "{error}");
+    let steps = planned(2).unwrap().pfs.remove(0).steps;
+    let second = VfSetting::NodeGuid(0x0200_0000_0000_0002);
+    assert!(steps.contains(&PfStep::Configure { vf: 1, change: second }), "{steps:?}");
+    let without = format!("pfs:\n  - {{match: {{pci: {PF}}}, vfs: 1, vf: {{guid: file}}}}\n");
+    assert!(NodeFile::parse(&without).unwrap_err().to_string().starts_with("guidFile: is missing"));
+}
+
+#[test]
+fn a_pf_that_is_down_goes_up_and_others_are_not_held_up_by_a_failure() {
+    let mut down = pf(0);
+    down.link.as_mut().unwrap().up = false;
+    let (card, dir) = (FakeCard { fails_at: 2, ..FakeCard::of(down) }, tempfile::tempdir().unwrap());
+    let (told, failures) = apply(&card, &file(2, ""), dir.path(), ApplyPermissions::default());
+    assert_eq!(told, ["up", "autoprobe 0"]);
+    assert_eq!(failures[0].step, Some(PfStep::CreateVfs { count: 2 }));
+    assert!(!remembered(dir.path())[&pci(PF)].complete);
+}
+
+#[test]
+fn a_plan_is_told_in_few_words() {
+    let (card, dir) = (FakeCard::of(pf(0)), tempfile::tempdir().unwrap());
+    let plan = planned(&card, &file(3, "    vf: {trust: true}\n"), dir.path(), ApplyPermissions::default());
+    let expected = [
+        "keep the kernel from binding VFs that are not configured",
+        "create 3 VFs",
+        "VFs 0-2: set trust on",
+        "VFs 0-2: set the MAC address",
+        "let the kernel bind VFs to their driver",
+        "VFs 0-2: bind to the driver",
+    ];
+    assert_eq!(plan.pfs[0].summary(), expected);
+}
+
+/// A bond gives its members one MAC address; two PFs' VFs must not have the same.
+#[test]
+fn addresses_come_from_the_card_s_own_address_also_in_a_bond() {
+    let mut member = pf(0);
+    member.link.as_mut().unwrap().mac = "02:00:00:00:00:07".parse().ok();
+    let dir = tempfile::tempdir().unwrap();
+    let plan = planned(&FakeCard::of(member), &file(1, ""), dir.path(), ApplyPermissions::default());
+    let mac = stable_mac("08:c0:eb:01:02:03", 0).unwrap();
+    let expected = PfStep::Configure { vf: 0, change: VfSetting::Mac(mac) };
+    assert!(plan.pfs[0].steps.contains(&expected), "{plan:?}");
+}
+
+/// Nothing gives such VFs a GUID, and binding them again and again would not.
+#[test]
+fn vfs_that_keep_their_addresses_are_not_bound_anew_for_a_guid() {
+    let card = FakeCard::of(pf(2));
+    assert!(card.inventory().pfs[0].vfs.iter().all(Vf::lacks_guid));
+    let dir = tempfile::tempdir().unwrap();
+    let plan = planned(&card, &file(2, "    vf: {mac: keep}\n"), dir.path(), ApplyPermissions::default());
+    assert!(plan.is_empty(), "{plan:?}");
+}
+
+/// study case V2: a driver that hides a setting must not hide that a killed run did not make it.
+#[test]
+fn a_vf_without_a_driver_gets_the_settings_that_its_pf_does_not_show() {
+    let wanted = file(1, "    vf: {trust: true, mac: keep}\n");
+    let trust = PfStep::Configure { vf: 0, change: VfSetting::Trust(true) };
+    for hidden in [None, Some(VfSettings::default())] {
+        for (bound, expected) in [(false, true), (true, false)] {
+            let mut pf = pf(1);
+            pf.vfs = vec![Vf { settings: hidden.clone(), ..vf(0, bound) }];
+            let dir = tempfile::tempdir().unwrap();
+            let plan = planned(&FakeCard::of(pf), &wanted, dir.path(), ApplyPermissions::default());
+            assert_eq!(plan.pfs[0].steps.contains(&trust), expected, "{hidden:?}, bound: {bound}");
+        }
+    }
+}
+
+/// `drivers_probe` may find another driver than the one of user space that it had.
+#[test]
+fn a_vf_for_user_space_gets_its_address_and_keeps_its_driver() {
+    let mut pf = pf(1);
+    pf.vfs = vec![Vf { driver: Some("vfio-pci".into()), ..vf(0, false) }];
+    let dir = tempfile::tempdir().unwrap();
+    let steps =
+        planned(&FakeCard::of(pf), &file(1, ""), dir.path(), ApplyPermissions::default()).pfs.remove(0).steps;
+    assert!(matches!(steps[..], [PfStep::Configure { vf: 0, change: VfSetting::Mac(_) }]), "{steps:?}");
+}
+
+#[test]
+fn our_vfs_of_a_pf_that_the_node_depends_on_do_not_go_without_consent() {
+    let (card, dir) = (FakeCard::of(pf(0)), tempfile::tempdir().unwrap());
+    apply(&card, &file(2, ""), dir.path(), ApplyPermissions::default());
+    let why = ProtectionReason::DefaultRoute { link: "ens6f0np0".parse().unwrap() };
+    card.pf.lock().unwrap().protections = vec![why.clone()];
+    let plan = planned(&card, &file(0, ""), dir.path(), ApplyPermissions::default());
+    assert_eq!(plan.pfs[0].refusal, Some(PfRefusal::Protected(vec![why])));
+    let forced = ApplyPermissions { recreate: false, force: true };
+    assert!(planned(&card, &file(0, ""), dir.path(), forced).pfs[0].refusal.is_none());
+}
+
+#[test]
+fn a_card_that_makes_no_vfs_is_left_as_it_was() {
+    let (card, dir) = (FakeCard { makes_none: true, ..FakeCard::of(pf(0)) }, tempfile::tempdir().unwrap());
+    let (told, failures) = apply(&card, &file(2, ""), dir.path(), ApplyPermissions::default());
+    assert_eq!(told, ["autoprobe 0", "autoprobe 1"], "{failures:?}");
+    assert_eq!(failures[0].step, Some(PfStep::CreateVfs { count: 2 }));
+}

@@ -1,0 +1,179 @@
+//! A card that is played: what its firmware does cannot be had here.
+
+use std::sync::Mutex;
+
+use identifiers::PciAddress;
+use inventory::{Inventory, PciIds, Pf, PfLink, Vf};
+use rtnl::{VfSetting, VfSettings};
+
+use crate::{PciBackend, PciBackendError, step};
+
+pub(super) const PF: &str = "0000:af:00.0";
+
+pub(super) fn pci(text: &str) -> PciAddress {
+    text.parse().unwrap()
+}
+
+pub(crate) fn pf(vfs: u32) -> Pf {
+    let link = PfLink {
+        index: 7,
+        name: "ens6f0np0".parse().unwrap(),
+        mac: "08:c0:eb:01:02:03".parse().ok(),
+        permanent_mac: "08:c0:eb:01:02:03".parse().ok(),
+        mtu: 1500,
+        up: true,
+        infiniband: false,
+    };
+    Pf {
+        pci: pci(PF),
+        ids: Some(PciIds { vendor: "15b3".into(), device: "101d".into() }),
+        driver: Some("mlx5_core".into()),
+        link: Some(link),
+        rdma: vec!["mlx5_0".into()],
+        guid: Some(0x0c42_a103_0065_1234),
+        total_vfs: 8,
+        num_vfs: vfs,
+        autoprobe: Some(true),
+        protections: Vec::new(),
+        users: Vec::new(),
+        vfs: (0..vfs).map(|index| vf(index, true)).collect(),
+    }
+}
+
+/// A VF as the driver makes it: with an address of its own that nobody set.
+pub(super) fn vf(index: u32, bound: bool) -> Vf {
+    let settings = VfSettings {
+        mac: Some([0; 6].into_mac()),
+        trust: Some(false),
+        spoofchk: Some(true),
+        link_state: Some(0),
+        ..VfSettings::default()
+    };
+    Vf {
+        index,
+        pci: pci(&format!("0000:af:00.{}", index + 1)),
+        driver: bound.then(|| "mlx5_core".into()),
+        link: bound.then(|| format!("eth{index}").parse().unwrap()),
+        mac: None,
+        mtu: bound.then_some(1500),
+        rdma: bound.then(|| format!("mlx5_{}", index + 1)),
+        node_guid: bound.then(|| "0000:0000:0000:0000".into()),
+        settings: Some(settings),
+        users: Vec::new(),
+    }
+}
+
+trait IntoMac {
+    fn into_mac(self) -> identifiers::MacAddr;
+}
+
+impl IntoMac for [u8; 6] {
+    fn into_mac(self) -> identifiers::MacAddr {
+        identifiers::MacAddr::from_bytes(&self).unwrap()
+    }
+}
+
+/// A card that does what it is told, until it has been told so often.
+pub(super) struct FakeCard {
+    pub(super) pf: Mutex<Pf>,
+    pub(super) log: Mutex<Vec<String>>,
+    pub(super) fails_at: usize,
+    /// Whether its firmware makes no VFs.
+    pub(super) makes_none: bool,
+}
+
+impl FakeCard {
+    pub(super) fn of(pf: Pf) -> Self {
+        Self { pf: Mutex::new(pf), log: Mutex::default(), fails_at: usize::MAX, makes_none: false }
+    }
+
+    pub(super) fn inventory(&self) -> Inventory {
+        Inventory { pfs: vec![self.pf.lock().unwrap().clone()] }
+    }
+
+    pub(super) fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    fn told(&self, what: String, then: impl FnOnce(&mut Pf)) -> Result<(), PciBackendError> {
+        let mut log = self.log.lock().unwrap();
+        if log.len() == self.fails_at {
+            return Err(PciBackendError::TimedOut { what, limit: std::time::Duration::ZERO });
+        }
+        log.push(what);
+        then(&mut self.pf.lock().unwrap());
+        Ok(())
+    }
+}
+
+impl PciBackend for FakeCard {
+    fn set_num_vfs(&self, _: PciAddress, count: u32) -> Result<(), PciBackendError> {
+        if self.makes_none {
+            return Err(PciBackendError::Fewer { wanted: count, made: 0 });
+        }
+        self.told(format!("numvfs {count}"), |pf| {
+            assert!(
+                count == 0 || pf.num_vfs == 0,
+                "EBUSY: the kernel goes from one number to another by way of 0 only"
+            );
+            let bound = pf.autoprobe == Some(true);
+            pf.num_vfs = count;
+            pf.vfs = (0..count).map(|index| vf(index, bound)).collect();
+        })
+    }
+
+    fn set_autoprobe(&self, _: PciAddress, on: bool) -> Result<(), PciBackendError> {
+        self.told(format!("autoprobe {}", u8::from(on)), |pf| pf.autoprobe = Some(on))
+    }
+
+    fn configure(&self, _: PciAddress, vf: u32, change: VfSetting) -> Result<(), PciBackendError> {
+        self.told(format!("vf {vf} {}", step::VfSettingText(change)), |pf| {
+            let settings = pf.vfs[vf as usize].settings.as_mut().unwrap();
+            match change {
+                VfSetting::Mac(mac) => settings.mac = Some(mac),
+                VfSetting::Trust(on) => settings.trust = Some(on),
+                VfSetting::SpoofCheck(on) => settings.spoofchk = Some(on),
+                VfSetting::LinkState(state) => settings.link_state = Some(state),
+                VfSetting::NodeGuid(guid) => settings.node_guid = Some(guid),
+                VfSetting::PortGuid(guid) => settings.port_guid = Some(guid),
+                VfSetting::Vlan(_) | VfSetting::Rate(..) => {
+                    panic!("nobody asks for {change:?}")
+                }
+            }
+        })
+    }
+
+    fn unbind(&self, _: PciAddress, number: u32) -> Result<(), PciBackendError> {
+        self.told(format!("unbind {number}"), |pf| {
+            let settings = pf.vfs[number as usize].settings.clone();
+            assert!(pf.vfs[number as usize].is_free(), "a VF in use is never let go");
+            pf.vfs[number as usize] = Vf { settings, ..vf(number, false) };
+        })
+    }
+
+    fn bind(&self, _: PciAddress, number: u32) -> Result<(), PciBackendError> {
+        self.told(format!("bind {number}"), |pf| {
+            assert_eq!(
+                pf.autoprobe,
+                Some(true),
+                "ENODEV: the kernel binds no VF of a PF that is told not to"
+            );
+            let settings = pf.vfs[number as usize].settings.clone().unwrap();
+            let has_address = settings.mac.is_some_and(|mac| !mac.is_zero());
+            let guid = if has_address { "0800:ebff:fe01:0203" } else { "0000:0000:0000:0000" };
+            let new = Vf { node_guid: Some(guid.into()), settings: Some(settings), ..vf(number, true) };
+            pf.vfs[number as usize] = new;
+        })
+    }
+
+    fn set_mtu(&self, _: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), PciBackendError> {
+        self.told(format!("mtu {vf:?} {mtu}"), |pf| match vf {
+            Some(vf) => pf.vfs[vf as usize].mtu = Some(mtu),
+            None => pf.link.as_mut().unwrap().mtu = mtu,
+        })
+    }
+
+    fn set_up(&self, _: PciAddress) -> Result<(), PciBackendError> {
+        self.told("up".into(), |pf| pf.link.as_mut().unwrap().up = true)
+    }
+}
