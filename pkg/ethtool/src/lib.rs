@@ -4,7 +4,7 @@
 //! netlink is younger (5.6), and does not set everything that the ioctl does.
 //!
 //! ```no_run
-//! let socket = ethtool::Socket::open()?;
+//! let socket = ethtool::EthtoolSocket::open()?;
 //! let link = "eth0".parse().expect("a link's name");
 //! for (name, value) in socket.statistics(&link)? {
 //!     eprintln!("{name} {value}");
