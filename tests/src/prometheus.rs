@@ -21,7 +21,7 @@ const JOB: &str = "silkraild-units";
 const SCRAPE: &str = "2s";
 
 /// How long it may take to start, in a guest that shares two processors with others.
-const PATIENCE: Duration = Duration::from_secs(60);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where a program of the package is: in `PATH`, or where hack/test puts it.
 ///
@@ -101,7 +101,7 @@ impl Prometheus {
     }
 
     fn wait(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + QUERY_TIMEOUT;
         let ready = |address| {
             TcpStream::connect(address).is_ok()
                 && http::ask(address, "GET /-/ready HTTP/1.0", &[]).status == 200
@@ -109,7 +109,7 @@ impl Prometheus {
         while !ready(self.address) {
             let ended = self.child.try_wait().unwrap();
             assert!(ended.is_none(), "Prometheus has ended: {ended:?}");
-            assert!(Instant::now() < deadline, "Prometheus is not ready after {PATIENCE:?}");
+            assert!(Instant::now() < deadline, "Prometheus is not ready after {QUERY_TIMEOUT:?}");
             thread::sleep(Duration::from_millis(50));
         }
     }

@@ -32,7 +32,7 @@ const PATIENT: usize = 3000;
 const REPLICA_SET: &str = "apis/apps/v1/namespaces/ml/replicasets/web-1";
 
 /// Short, so that a test soon sees what comes after a pause.
-const PATIENCE: RetryPolicy = RetryPolicy {
+const RETRY_POLICY: RetryPolicy = RetryPolicy {
     answer: Duration::from_millis(500),
     first_pause: Duration::from_millis(10),
     longest_pause: Duration::from_millis(50),
@@ -48,7 +48,7 @@ fn pod(name: &str, uid: Option<&str>) -> PodInfo {
 }
 
 fn ask(url: &str) -> WorkloadWatcher {
-    ask_with(url, PATIENCE)
+    ask_with(url, RETRY_POLICY)
 }
 
 fn ask_with(url: &str, patience: RetryPolicy) -> WorkloadWatcher {
@@ -364,7 +364,7 @@ async fn an_owner_that_hangs_holds_up_no_other() {
     server.put_pod(NODE, "slow", "s", owner("slow.io/v1", "Slow", "slow", "s"));
     // It is not waited for in vain: this test would end first.
     let owners =
-        ask_with(&server.listen().await, RetryPolicy { answer: Duration::from_secs(3600), ..PATIENCE });
+        ask_with(&server.listen().await, RetryPolicy { answer: Duration::from_secs(3600), ..RETRY_POLICY });
     until_told(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
     assert_eq!(told(&owners, &pod("slow", None)), "");
     let owners = ask(&server.listen().await);
@@ -473,5 +473,5 @@ fn kubeconfig(
 async fn start(kubeconfig: Value) -> WorkloadWatcher {
     let kubeconfig: Kubeconfig = serde_json::from_value(kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    WorkloadWatcher::start(Client::try_from(config).unwrap(), NODE.into(), PATIENCE)
+    WorkloadWatcher::start(Client::try_from(config).unwrap(), NODE.into(), RETRY_POLICY)
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How long the kernel may take to be done with what it does in the background.
-const PATIENCE: Duration = Duration::from_secs(3);
+const KERNEL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The call that a fault is injected into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,7 +171,7 @@ fn says_why(answer: &Answer) -> bool {
 
 /// What differs from before, once the kernel is done.
 fn difference(subject: &PluginUnderTest, before: &Snapshot) -> String {
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + KERNEL_TIMEOUT;
     loop {
         let difference = subject.node().snapshot().difference(before);
         if difference.is_empty() || std::time::Instant::now() > deadline {

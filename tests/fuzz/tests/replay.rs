@@ -13,7 +13,7 @@ use std::{
 use silkrail_fuzz::TARGETS;
 
 /// How long one input may take; the fuzzer allows as much.
-const PATIENCE: Duration = Duration::from_secs(10);
+const INPUT_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn below(dir: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(dir)
@@ -33,7 +33,13 @@ fn replay(dir: &str, (name, run): silkrail_fuzz::FuzzTarget) -> usize {
         let input = fs::read(file).unwrap();
         let began = Instant::now();
         assert!(catch_unwind(|| run(&input)).is_ok(), "{} fails on {}", name, file.display());
-        assert!(began.elapsed() < PATIENCE, "{} takes {:?} for {}", name, began.elapsed(), file.display());
+        assert!(
+            began.elapsed() < INPUT_TIMEOUT,
+            "{} takes {:?} for {}",
+            name,
+            began.elapsed(),
+            file.display()
+        );
     }
     files.len()
 }

@@ -58,7 +58,7 @@ const REPLICA_SET: OwnedObject = OwnedObject {
 const INTERVAL: &str = "10s";
 
 /// How long values may take to come. Rates need two scrapes, and an alert a rate.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PANEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What shows 0 as long as all is well. Everything else shows more.
 const WELL: [&str; 6] = [
@@ -115,7 +115,7 @@ fn every_panel_and_every_choice_of_the_dashboards_shows_something() {
     let prometheus = Prometheus::scraping(node.daemon.address());
     let mut waiting = shows();
     let asked = waiting.len();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PANEL_TIMEOUT;
     while !waiting.is_empty() && Instant::now() < deadline {
         node.load.step();
         thread::sleep(Duration::from_secs(1));
