@@ -37,7 +37,7 @@ mod tests {
     use std::{
         fs::{self, File, Permissions},
         io,
-        net::{TcpListener, UdpSocket},
+        net::UdpSocket,
         os::{
             fd::AsRawFd,
             unix::{
@@ -47,7 +47,6 @@ mod tests {
         },
         process::Command,
         thread,
-        time::Duration,
     };
 
     use nix::{
@@ -56,7 +55,10 @@ mod tests {
         sched::{CloneFlags, setns, unshare},
         sys::{
             signal::{Signal, kill, raise},
-            socket::{UnixAddr, bind},
+            socket::{
+                AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, UnixAddr, bind, connect, listen,
+                socket,
+            },
             stat::Mode,
         },
         unistd::{Pid, mkfifo, unlink},
@@ -75,10 +77,13 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "they are to fail")]
     fn what_root_can_do_without_capabilities_it_cannot() {
         let dir = tempfile::tempdir().unwrap();
-        let [file, socket, fifo] = ["file", "socket", "fifo"].map(|name| dir.path().join(name));
+        let [file, trusting, fifo] = ["file", "socket", "fifo"].map(|name| dir.path().join(name));
         fs::write(&file, "text").unwrap();
-        let _listener = UnixListener::bind(&socket).unwrap();
+        let _listener = UnixListener::bind(&trusting).unwrap();
         let netns = File::open("/proc/self/ns/net").unwrap();
+        let (to_reader, _reader) = UnixStream::pair().unwrap();
+        let tcp = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        let name = UnixAddr::new(&dir.path().join("name")).unwrap();
         let in_vain = || {
             give_all_up();
             let errno = |result: nix::Result<()>| result.map_err(io::Error::from);
@@ -88,10 +93,11 @@ mod tests {
                 ("use a descriptor otherwise", errno(fcntl(&netns, FcntlArg::F_SETPIPE_SZ(1)).map(drop))),
                 ("make a user namespace", errno(unshare(CloneFlags::CLONE_NEWUSER))),
                 ("enter a namespace", errno(setns(&netns, CloneFlags::CLONE_NEWNET))),
-                ("reach what trusts root", UnixStream::connect(&socket).map(drop)),
+                ("reach what trusts root", UnixStream::connect(&trusting).map(drop)),
                 ("send datagrams to what trusts root", UnixDatagram::pair().map(drop)),
                 ("make a pair of sockets", UnixStream::pair().map(drop)),
-                ("listen", TcpListener::bind("127.0.0.1:0").map(drop)),
+                ("make a file of a socket", errno(bind(to_reader.as_raw_fd(), &name))),
+                ("listen", errno(listen(&tcp, Backlog::MAXCONN))),
                 ("write to a file", File::options().write(true).open(&file).map(drop)),
                 ("write behind a file", File::options().append(true).open(&file).map(drop)),
                 ("make a file", File::create(dir.path().join("new")).map(drop)),
@@ -108,28 +114,24 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "text");
     }
 
+    /// As glibc's resolver, with a socket that has no address of its own.
     #[test]
-    fn no_socket_gets_an_address_and_a_resolver_that_wants_one_gets_its_answer() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("socket");
-        let (to_reader, _reader) = UnixStream::pair().unwrap();
+    fn it_can_ask_a_name_server() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let resolve = || {
+        let address = SockaddrStorage::from(server.local_addr().unwrap());
+        let ask = || {
             give_all_up();
-            let _ = bind(to_reader.as_raw_fd(), &UnixAddr::new(&path).unwrap());
-            // As musl does.
-            let resolver = UdpSocket::bind("0.0.0.0:0").unwrap();
-            resolver.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-            resolver.send_to(b"?", server.local_addr().unwrap()).unwrap();
-            let mut question = [0];
+            let kind = (AddressFamily::Inet, SockType::Datagram);
+            let resolver = UdpSocket::from(socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None).unwrap());
+            connect(resolver.as_raw_fd(), &address).unwrap();
+            resolver.send(b"?").unwrap();
+            let (mut question, mut answer) = ([0], [0]);
             let (_, from) = server.recv_from(&mut question).unwrap();
             server.send_to(b"!", from).unwrap();
-            let mut answer = [0];
-            resolver.recv_from(&mut answer).unwrap();
+            resolver.recv(&mut answer).unwrap();
             (question, answer)
         };
-        assert_eq!(thread::scope(|scope| scope.spawn(resolve).join().unwrap()), (*b"?", *b"!"));
-        assert!(!path.exists(), "the socket to the reader has a name");
+        assert_eq!(thread::scope(|scope| scope.spawn(ask).join().unwrap()), (*b"?", *b"!"));
     }
 
     #[test]

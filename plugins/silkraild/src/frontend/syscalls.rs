@@ -21,12 +21,11 @@ pub(crate) enum SeccompError {
 /// Whatever their arguments are: memory, time, threads, and descriptors that are open.
 const ALLOWED: &[c_long] = &[
     libc::SYS_accept4,
-    libc::SYS_bind, // never made: see ANSWERED
     libc::SYS_brk,
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
-    libc::SYS_clone3, // nor is this one
+    libc::SYS_clone3, // refused by a filter of its own
     libc::SYS_close,
     libc::SYS_connect,
     libc::SYS_dup,
@@ -99,15 +98,6 @@ const ALLOWED_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[c_long] = &[];
 
-/// What is answered with an error, or with success, and not made: a filter does not see what these calls are about.
-const ANSWERED: [(c_long, c_int); 2] = [
-    // Its flags are in memory. glibc does without, if there seems to be none.
-    (libc::SYS_clone3, libc::ENOSYS),
-    // A socket of the family AF_UNIX, such as that to the reader, would be given a name in the file system. musl's resolver binds
-    // its own to no address in particular, which is what a socket has that is not bound.
-    (libc::SYS_bind, 0),
-];
-
 /// Families of sockets: `AF_UNIX` would reach what trusts root by its user id. A pair of them would too, if it sends datagrams.
 const FAMILIES: [c_int; 2] = [libc::AF_INET, libc::AF_INET6];
 
@@ -131,11 +121,10 @@ type SeccompRules = BTreeMap<c_long, Vec<SeccompRule>>;
 /// # Errors
 /// That it cannot.
 pub(super) fn deny() -> Result<(), SeccompError> {
+    // A filter does not see its flags. glibc does without, if there seems to be none.
+    let unseen = SeccompRules::from([(libc::SYS_clone3, Vec::new())]);
     let errno = |number: c_int| SeccompAction::Errno(number.unsigned_abs());
-    for (call, number) in ANSWERED {
-        let rules = SeccompRules::from([(call, Vec::new())]);
-        seccompiler::apply_filter(&program(rules, errno(number), SeccompAction::Allow)?)?;
-    }
+    seccompiler::apply_filter(&program(unseen, errno(libc::ENOSYS), SeccompAction::Allow)?)?;
     Ok(seccompiler::apply_filter(&program(allowed()?, SeccompAction::Allow, errno(libc::EPERM))?)?)
 }
 
