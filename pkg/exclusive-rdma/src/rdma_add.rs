@@ -80,7 +80,7 @@ impl RdmaAdd<'_, '_> {
         let (node, function) = (self.node, self.function.clone());
         let claim = DeviceClaim::of(ClaimKind::Rdma, function, attachment, netns.clone(), self.pod.id())?;
         journal.record_and_apply(RdmaChange::Claim(claim.clone()).into(), |_| {
-            claim.acquire(&node.state, &|| node.claims_lock().at(), |former| {
+            claim.acquire(&node.state, &|| node.claims_lock(), |former| {
                 attachment::revert::<RdmaChange>(node, PLUGIN, former)
             })
         })?;

@@ -269,6 +269,12 @@ impl Deadline<'_> {
     }
 }
 
+impl state::LockDeadline for Deadline<'_> {
+    fn at(&self) -> Instant {
+        self.at
+    }
+}
+
 impl Drop for Deadline<'_> {
     fn drop(&mut self) {
         let (time, short) = (self.waited(), self.cut.filter(|_| self.has_passed()));

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use sysfs::Function;
 use tracing::{info, warn};
 
-use crate::{Error, StateDir, journals::paths};
+use crate::{Error, LockDeadline, StateDir, journals::paths};
 
 /// What of a function is claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,10 +71,10 @@ impl DeviceClaim {
     ///
     /// # Errors
     /// That a living attachment has it.
-    pub fn acquire<E: From<Error>>(
+    pub fn acquire<E: From<Error>, D: LockDeadline>(
         &self,
         state: &StateDir,
-        deadline: &dyn Fn() -> Instant,
+        deadline: &dyn Fn() -> D,
         take_back: impl Fn(&Attachment) -> Result<bool, E>,
     ) -> Result<(), E> {
         let content = self.content(state)?;
@@ -100,15 +100,15 @@ impl DeviceClaim {
         Ok(serde_json::to_vec(self).map_err(io)?)
     }
 
-    fn release_former<E: From<Error>>(
+    fn release_former<E: From<Error>, D: LockDeadline>(
         &self,
         state: &StateDir,
-        deadline: &dyn Fn() -> Instant,
+        deadline: &dyn Fn() -> D,
         take_back: impl Fn(&Attachment) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let Some(present) = read(state, deadline(), self.part, &self.function)? else { return Ok(()) };
+        let Some(present) = read(state, deadline().at(), self.part, &self.function)? else { return Ok(()) };
         if present.boot_id != self.boot_id || present.owner == self.owner {
-            return Ok(present.revert(state, deadline())?);
+            return Ok(present.revert(state, deadline().at())?);
         }
         if NetNs::is_still_at(&present.netns, present.netns_id).map_err(Error::from)? {
             let DeviceClaim { owner, netns, .. } = present;
@@ -121,7 +121,7 @@ impl DeviceClaim {
         info!(device = %self.function, former = %present.owner, "taking back a device whose pod is gone without a DEL");
         take_back(&present.owner)?;
         // Without a journal nothing is known of how the device was; it is free all the same.
-        Ok(present.revert(state, deadline())?)
+        Ok(present.revert(state, deadline().at())?)
     }
 
     /// Removes this very claim if it `may` go, which is asked under the lock. Returns whether it is gone.
@@ -220,23 +220,21 @@ pub fn is_claimed_by_other(
     function: &Function,
     owner: &Attachment,
 ) -> Result<bool, Error> {
-    let Some(present) = read(state, deadline, part, function)? else { return Ok(false) };
-    Ok(present.owner != *owner && present.boot_id == boot_id()?)
+    Ok(owner_of(state, deadline, part, function)?.is_some_and(|present| present != *owner))
 }
 
-/// Whether `owner` has a device.
+/// Who has a device, by a claim of this boot.
 ///
 /// # Errors
 /// If the claim cannot be read.
-pub fn is_claimed_by(
+pub fn owner_of(
     state: &StateDir,
     deadline: Instant,
     part: ClaimKind,
     function: &Function,
-    owner: &Attachment,
-) -> Result<bool, Error> {
-    let Some(present) = read(state, deadline, part, function)? else { return Ok(false) };
-    Ok(present.owner == *owner && present.boot_id == boot_id()?)
+) -> Result<Option<Attachment>, Error> {
+    let Some(present) = read(state, deadline, part, function)? else { return Ok(None) };
+    Ok((present.boot_id == boot_id()?).then_some(present.owner))
 }
 
 /// Every claim of a part; and the files there that are none, or were set aside.

@@ -10,8 +10,10 @@
 pub mod claim;
 mod error;
 pub mod journals;
+mod lock_deadline;
 pub mod orphans;
 mod state_dir;
 
 pub use error::Error;
+pub use lock_deadline::LockDeadline;
 pub use state_dir::StateDir;

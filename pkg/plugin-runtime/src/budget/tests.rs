@@ -1,8 +1,15 @@
-use std::thread::sleep;
+use std::{fs::File, thread::sleep};
 
 use cni::ErrorCode;
+use netns::NetNsId;
+use state::{
+    StateDir,
+    claim::{ClaimKind, DeviceClaim},
+};
+use sysfs::Function;
 
 use super::*;
+use crate::Node;
 
 const MOMENT: Duration = Duration::from_millis(60);
 
@@ -113,4 +120,20 @@ fn a_call_has_one_budget() {
     assert!(Arc::ptr_eq(&begun.0, &Budget::of_call().0));
     assert!(Arc::ptr_eq(&begun.0, &Budget::begin(Operation::Del).0), "a call begins once");
     assert_eq!((seconds(Duration::from_secs(110)), seconds(MOMENT)), ("110 s".into(), "0.1 s".into()));
+}
+
+#[test]
+fn a_wait_for_the_claims_of_devices_is_told_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut node = Node::new(StateDir::at(dir.path()), Vec::new(), None);
+    node.budget = budget(100, 0);
+    let (owner, vf) = ("c0ffee@net1".parse().unwrap(), Function::Pci("0000:af:00.2".parse().unwrap()));
+    let claim = DeviceClaim::of(ClaimKind::Vf, vf, &owner, "/gone".into(), NetNsId::new(4, 1)).unwrap();
+    let acquire = || claim.acquire(&node.state, &|| node.claims_lock(), |_| Ok::<_, crate::Error>(true));
+    acquire().unwrap();
+    let other = File::open(dir.path().join("vf")).unwrap();
+    other.lock().unwrap();
+    // The attachment has the claim already, from an ADD that was killed: it is released first.
+    acquire().unwrap_err();
+    assert!(explained(&node.budget).contains("the claims of devices"), "{}", explained(&node.budget));
 }

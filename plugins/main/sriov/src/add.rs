@@ -79,7 +79,7 @@ impl PreparedVfAdd<'_, '_> {
         let claim = DeviceClaim::of(ClaimKind::Vf, vf, attachment, netns.clone(), self.pod.id())?;
         journal.record_and_apply(Change::Claim(claim.clone()), |_| {
             let node = self.node;
-            let deadline = || node.claims_lock().at();
+            let deadline = || node.claims_lock();
             claim.acquire(&node.state, &deadline, |former| attachment::revert::<Change>(node, NAME, former))
         })
     }

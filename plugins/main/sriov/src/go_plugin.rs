@@ -59,7 +59,8 @@ pub(crate) fn release_go_allocation(node: &Node, vf: PciAddress, owner: &Attachm
     if allocation.is_alive() {
         return Err(SriovError::GoPluginHasIt { vf, netns: allocation.netns().to_owned() }.into());
     }
-    if let Some(file) = node.go_state.newest_about(NAME, &vf.to_string(), node.go_file_lock().at())?
+    let file = node.go_state.newest_about(NAME, &vf.to_string(), node.go_file_lock().at())?;
+    if let Some(file) = file
         && let Some(noted) = GoSriovState::read(&file)
     {
         info!(%vf, "taking back a VF whose pod is gone without a DEL");

@@ -55,13 +55,9 @@ fn require_movable(node: &Node, request: &AddRequest<'_>, function: &Function) -
         return Err(RdmaError::InUse(function.clone()).into());
     }
     // What a killed ADD of this plugin left has a journal of this plugin.
-    if claim::is_claimed_by(
-        &node.state,
-        node.claims_lock().at(),
-        ClaimKind::Rdma,
-        function,
-        &request.attachment,
-    )? && attachment::find::<RdmaChange>(node, NAME, &request.attachment)?.is_none()
+    let owner = claim::owner_of(&node.state, node.claims_lock().at(), ClaimKind::Rdma, function)?;
+    if owner.as_ref() == Some(&request.attachment)
+        && attachment::find::<RdmaChange>(node, NAME, &request.attachment)?.is_none()
     {
         let msg = format!("the pod has the RDMA device of {function} already: sriov has rdmaIsolation");
         let details = "take rdma out of the chain, or rdmaIsolation out of sriov; nothing was changed";
