@@ -33,7 +33,6 @@
     reason = "it is part of tests: a panic is how they fail"
 )]
 
-pub mod again;
 pub mod api_server;
 pub mod chain;
 pub mod cli;
@@ -54,6 +53,7 @@ pub mod prometheus;
 pub mod rail;
 pub mod reboot;
 pub mod reference;
+pub mod reused_inode;
 pub mod rxe;
 pub mod scrape;
 pub mod token_api;

@@ -1,13 +1,6 @@
 //! TLS between a silkraild and who scrapes it.
 
-use std::{
-    error::Error,
-    fs,
-    io::{Read, Write},
-    net::TcpStream,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{error::Error, fs, net::TcpStream, path::PathBuf, sync::Arc};
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring};
@@ -52,16 +45,16 @@ impl TlsSetup {
         self.dir.path().join("web.yaml")
     }
 
-    /// A request over a connection of its own, with its handshake, and the answer to its end.
+    /// TLS over a connection; the handshake happens with the first request.
     ///
     /// # Errors
-    /// The server cannot be reached, or not be trusted.
-    pub fn ask(&self, stream: TcpStream, request: &[u8], answer: &mut Vec<u8>) -> Result<(), Box<dyn Error>> {
+    /// The configuration is not accepted.
+    pub fn connect(
+        &self,
+        stream: TcpStream,
+    ) -> Result<StreamOwned<ClientConnection, TcpStream>, Box<dyn Error>> {
         let connection = ClientConnection::new(self.client.clone(), NAME.try_into()?)?;
-        let mut stream = StreamOwned::new(connection, stream);
-        stream.write_all(request)?;
-        stream.read_to_end(answer)?;
-        Ok(())
+        Ok(StreamOwned::new(connection, stream))
     }
 }
 

@@ -1,7 +1,7 @@
-//! The end that waits for tests: one at a time.
+//! The end that listens for test requests and serves one test at a time.
 //!
-//! Whoever connects has a thread of its own: first a stranger, with a few seconds to shake hands, then a client. How many
-//! there may be of either, and of one source, is in `admission.rs`.
+//! Each connection has a thread of its own. It starts unauthenticated, with a few seconds to complete the handshake, and
+//! then becomes a client. `admission.rs` limits the number of both, in total and by source.
 
 use std::{
     io,
@@ -22,8 +22,8 @@ use crate::{
     Error, PortSelector,
     error::io as failed,
     governor::Governors,
+    local_end::LocalContext,
     protocol::{AgentRefusal, CheckToken, MessageStream, RefusalReason, handshake},
-    session::LocalContext,
 };
 
 mod admission;
@@ -34,25 +34,25 @@ use admission::{ConnectionLimiter, ConnectionSlot};
 use log::ConnectionLog;
 use service::busy;
 
-/// How often a test's connection and process are looked at.
+/// Interval at which the connection and the process of a test are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How an agent behaves.
+/// Configuration of an [`Agent`]: the options of `silkrail check serve`.
 #[derive(Debug)]
 pub struct AgentOptions {
-    /// What clients have to have.
+    /// The shared secret that clients must prove to have; `None` accepts every client, on a loopback address only.
     pub token: Option<CheckToken>,
-    /// Addresses that clients have connected to when they reach this agent, beside its own.
+    /// Addresses besides its own by which clients reach this agent, for example behind address translation.
     pub known_as: Vec<IpAddr>,
-    /// What is used where a client asks for nothing else.
+    /// The device, port and GID to use if a client does not request others.
     pub wanted: PortSelector,
-    /// The first TCP port that is tried for perftest.
+    /// The first TCP port to try for perftest's server.
     pub first_port: u16,
-    /// The governors to set during tests.
+    /// The CPU frequency governors to set during tests; `None` leaves them unchanged.
     pub governors: Option<Governors>,
 }
 
-/// An agent that listens.
+/// A listening agent.
 #[derive(Debug)]
 pub struct Agent<'a> {
     listener: TcpListener,
@@ -63,10 +63,10 @@ pub struct Agent<'a> {
 }
 
 impl<'a> Agent<'a> {
-    /// Listens.
+    /// Binds the TCP socket and listens.
     ///
     /// # Errors
-    /// [`Error::Open`] if others than this node could start tests without a token; [`Error::Io`].
+    /// [`Error::Open`] if there is no token and `address` is not a loopback address; [`Error::Io`].
     pub fn listen(
         address: SocketAddr,
         settings: AgentOptions,
@@ -77,7 +77,7 @@ impl<'a> Agent<'a> {
         }
         let listener = TcpListener::bind(address).and_then(|listener| {
             listener.set_nonblocking(true)?;
-            // std's queue has 128 places. Who connects quickly would fill it, and others would be kept waiting.
+            // The backlog of std is 128. One fast source would fill it and delay the connections of others.
             listen(&listener, Backlog::MAXCONN)?;
             Ok(listener)
         });
@@ -85,16 +85,16 @@ impl<'a> Agent<'a> {
         Ok(Self { listener, settings, node, busy: Mutex::new(()), admission: ConnectionLimiter::default() })
     }
 
-    /// Where it listens.
+    /// Returns the address and the port that the agent listens on.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn address(&self) -> Result<SocketAddr, Error> {
-        self.listener.local_addr().map_err(failed("ask for the address listened on"))
+        self.listener.local_addr().map_err(failed("get the listening address"))
     }
 
-    /// Serves until the process is to end. `write` is told of each test, in one line, and of what went wrong, in so many
-    /// lines that they can be read.
+    /// Serves connections until the process is interrupted. Calls `write` with one line for each test and for each error;
+    /// the rate of these lines is limited.
     ///
     /// # Errors
     /// [`Error::Io`] if the socket fails.
@@ -105,14 +105,14 @@ impl<'a> Agent<'a> {
                 log.log_dropped(false);
                 let Some((stream, from)) = self.next()? else { continue };
                 let stream = Arc::new(stream);
-                let Some(place) = self.admission.acquire_slot(&stream, from) else {
+                let Some(slot) = self.admission.acquire_slot(&stream, from) else {
                     reject(&stream);
                     log.log_rejected();
                     continue;
                 };
                 let log = &log;
-                let handled = move || self.serve_connection(stream, &place, log);
-                // Without a thread there is no talk: the client sees that the connection is closed.
+                let handled = move || self.serve_connection(stream, &slot, log);
+                // If no thread can be created, the connection is dropped and the client sees that it is closed.
                 if thread::Builder::new().spawn_scoped(scope, handled).is_err() {
                     log.log_rejected();
                 }
@@ -123,12 +123,12 @@ impl<'a> Agent<'a> {
         served
     }
 
-    /// The next connection, if one comes soon.
+    /// Returns the next connection, or `None` if none arrives within 100 ms.
     fn next(&self) -> Result<Option<(TcpStream, IpAddr)>, Error> {
         let accepted = match self.listener.accept() {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 let mut waiting = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
-                // A signal interrupts it, or not: it is short.
+                // The result does not matter: the wait is short, whether or not a signal interrupts it.
                 let _ = poll(&mut waiting, PollTimeout::from(100u8));
                 self.listener.accept()
             }
@@ -140,7 +140,7 @@ impl<'a> Agent<'a> {
                 Ok(blocking.is_ok().then_some((stream, from.ip())))
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            // The peer is gone already, or descriptors are scarce for a moment.
+            // The peer has already closed the connection, or the process has no free file descriptors.
             Err(e) if e.raw_os_error().is_some() => {
                 thread::sleep(POLL_INTERVAL);
                 Ok(None)
@@ -149,32 +149,32 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// A connection, from its first line to its end.
-    fn serve_connection(&self, stream: Arc<TcpStream>, place: &ConnectionSlot<'_>, log: &ConnectionLog<'_>) {
-        let mut wire = match self.authenticate(stream, place) {
+    /// Serves a connection from the handshake until it is closed.
+    fn serve_connection(&self, stream: Arc<TcpStream>, slot: &ConnectionSlot<'_>, log: &ConnectionLog<'_>) {
+        let mut wire = match self.authenticate(stream, slot) {
             Ok(wire) => wire,
             Err(_) if self.node.interrupt.is_requested() => return,
             Err(error) => return log.log_unauthenticated(&error.to_string()),
         };
-        if let Err(error) = self.serve_client(&mut wire, place, log) {
+        if let Err(error) = self.serve_client(&mut wire, slot, log) {
             log.log_client(&error.to_string());
         }
     }
 
-    /// A stranger who becomes a client.
+    /// Completes the handshake: an unauthenticated connection becomes a client.
     fn authenticate(
         &self,
         stream: Arc<TcpStream>,
-        place: &ConnectionSlot<'_>,
+        slot: &ConnectionSlot<'_>,
     ) -> Result<MessageStream, Error> {
         let mut wire = MessageStream::new(stream)?;
         let local = wire.local();
         let admit = |to: Option<IpAddr>| {
             self.is_own_address(to, local)?;
-            if place.promote_to_client() {
+            if slot.promote_to_client() {
                 Ok(())
             } else {
-                Err(busy("too many clients are connected, and all have tests"))
+                Err(busy("too many clients are connected, and all of them run tests"))
             }
         };
         match handshake::accept_handshake(
@@ -183,13 +183,13 @@ impl<'a> Agent<'a> {
             &self.node.interrupt,
             admit,
         ) {
-            Err(_) if place.is_closed() => Err(Error::GaveWay { peer: wire.peer().to_string() }),
+            Err(_) if slot.is_closed() => Err(Error::GaveWay { peer: wire.peer().to_string() }),
             accepted => accepted.map(|()| wire),
         }
     }
 
-    /// Whether the address that a client has connected to is this agent's. If it is another's, that one passes on what it
-    /// is sent, and its own results would be this node's.
+    /// Checks that the address which a client connected to is an address of this agent. Otherwise another host relays the
+    /// connection, and the client would attribute this node's results to that host.
     fn is_own_address(&self, to: Option<IpAddr>, local: Option<IpAddr>) -> Result<(), AgentRefusal> {
         let Some(to) = to.map(|to| to.to_canonical()) else { return Ok(()) };
         if local == Some(to) || self.settings.known_as.contains(&to) {
@@ -197,14 +197,14 @@ impl<'a> Agent<'a> {
         }
         let local = local.map_or_else(|| "unknown".into(), |local| local.to_string());
         let message = format!(
-            "you asked for {to}, and this agent's address is {local}: another host passes on what you say; if an address \
-             is translated between you on purpose, start this agent with --known-as {to}"
+            "the client connected to {to}, but this agent's address is {local}: another host relays the connection; if \
+             an address is translated on purpose, start this agent with --known-as {to}"
         );
         Err(AgentRefusal { reason: RefusalReason::Address, message: message.into() })
     }
 }
 
-/// Closes a connection of a source that has too many, without a word and so that the kernel forgets it at once.
+/// Closes a connection of a source that has too many, with a TCP reset (`SO_LINGER` with a timeout of 0).
 fn reject(stream: &TcpStream) {
     let _ = setsockopt(stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 });
 }

@@ -1,4 +1,4 @@
-//! The end that asks for a test.
+//! The end that requests a test from an agent.
 
 use std::{
     io::ErrorKind,
@@ -7,62 +7,62 @@ use std::{
 };
 
 use crate::{
-    Error, PortSelector, TestSpec, gid,
-    label::plain,
+    Error, PortSelector, TestSpec, gid_selection,
+    local_end::{LocalContext, LocalEnd},
     perftest::{self, ProgramOutput, UnusableOutput},
     protocol::{AgentReply, AgentRequest, CheckToken, MessageStream, RefusalReason, RemoteTest, handshake},
-    record::{TestEnd, TestResult},
-    session::{LocalContext, LocalEnd},
+    sanitized_text::plain,
+    test_result::{TestEnd, TestResult},
     verdict::{Threshold, judge},
 };
 
-/// Where agents listen.
+/// The default TCP port of agents.
 pub const PORT: u16 = 18514;
 
-/// How long a connection may take.
+/// Timeout of `connect(2)`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an agent may take to choose a port and to start its server.
+/// How long an agent may take to select a port and to start perftest's server.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// How long an agent may take to end its server and to count.
+/// How long an agent may take to end its server and to read the counters.
 const SERVER_END_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long an agent that runs a test for us may be silent.
+/// How long an agent that runs a test with another agent may send nothing.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// perftest finds the CPU's clock by measuring; on a busy machine that fails now and then, and all its numbers are 0.
+/// Attempts per test: perftest measures the CPU's clock rate, which can fail on a busy machine; then all its numbers are 0.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Longer tests, in seconds, are not done again.
+/// Tests longer than this are not repeated.
 const MAX_RETRY_SECONDS: u16 = 60;
 
-/// A test that is wanted.
+/// A test, with the ports to use and the threshold to pass.
 #[derive(Debug, Clone)]
 pub struct TestRequest {
-    /// Which.
+    /// What to measure.
     pub test: TestSpec,
-    /// What this end is to use.
+    /// The device, port and GID for this end.
     pub wanted: PortSelector,
-    /// What the other end is to use.
+    /// The device, port and GID for the other end.
     pub peer_wanted: PortSelector,
-    /// What is enough.
+    /// The threshold for the verdict.
     pub limit: Threshold,
 }
 
-/// The address of an agent from `HOST` or `HOST:PORT`.
+/// Resolves `HOST` or `HOST:PORT` to the IPv4 address of an agent.
 ///
 /// # Errors
-/// [`Error::Connect`] if the host has no IPv4 address: perftest's ends find each other by IPv4.
+/// [`Error::Connect`] if the host has no IPv4 address: perftest connects its two ends over IPv4.
 pub fn resolve(host: &str) -> Result<SocketAddr, Error> {
     let with_port = |text: &str| (text, PORT).to_socket_addrs();
     let found = if host.rsplit_once(':').is_some() { host.to_socket_addrs() } else { with_port(host) };
     let failed = |source| Error::Connect { peer: host.to_owned(), source };
     let mut found = found.map_err(failed)?;
-    found.find(SocketAddr::is_ipv4).ok_or_else(|| failed(std::io::Error::other("it has no IPv4 address")))
+    found.find(SocketAddr::is_ipv4).ok_or_else(|| failed(std::io::Error::other("the host has no IPv4 address")))
 }
 
-/// A connection to an agent that knows us.
+/// An authenticated connection to an agent.
 #[derive(Debug)]
 pub struct Client<'a> {
     node: &'a LocalContext,
@@ -70,7 +70,7 @@ pub struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// Connects and shakes hands.
+    /// Connects to an agent and completes the handshake.
     ///
     /// # Errors
     /// [`Error::Connect`], [`Error::NotTrusted`], [`Error::Refused`], …
@@ -85,7 +85,7 @@ impl<'a> Client<'a> {
                 _ => Error::Connect { peer: agent.to_string(), source },
             })?;
         let mut wire = MessageStream::new(stream).map_err(|error| match error {
-            // It was reset before it was looked at.
+            // The connection was reset before its address could be read.
             Error::Io { source, .. } if source.kind() == ErrorKind::NotConnected => {
                 Error::TurnedAway { peer: agent.to_string() }
             }
@@ -95,10 +95,10 @@ impl<'a> Client<'a> {
         Ok(Self { node, wire })
     }
 
-    /// Does a test with the agent. If perftest could not find its clock, once more.
+    /// Runs a test with the agent. Repeats a short test whose result is unusable, up to three attempts in total.
     ///
     /// # Errors
-    /// Whatever kept either end from a result.
+    /// Any error at either end.
     pub fn measure(&mut self, order: &TestRequest) -> Result<TestResult, Error> {
         order.test.require_consistent()?;
         let attempts = if order.test.duration.get() <= MAX_RETRY_SECONDS { MAX_ATTEMPTS } else { 1 };
@@ -115,13 +115,13 @@ impl<'a> Client<'a> {
         let program = self.node.launcher.find(order.test.kind, order.test.operation)?;
         let peer = self.wire.peer();
         let selected = self.node.select(&order.wanted, Some(peer), self.wire.local())?;
-        let gid = selected.gid.as_ref().map(|gid| gid::address(gid.entry.gid));
+        let gid = selected.gid.as_ref().map(|gid| gid_selection::address(gid.entry.gid));
         self.wire.send(&AgentRequest::Test { test: order.test, wanted: order.peer_wanted.clone(), gid })?;
         let (tcp_port, theirs) = match self.receive(PREPARE_TIMEOUT)? {
             AgentReply::Ready { tcp_port, end } => (tcp_port, end),
-            _ => return Err(self.wire.protocol("it is not ready")),
+            _ => return Err(self.wire.protocol("expected the message \"ready\"")),
         };
-        // Now that their GID is known, there may be a better one for it.
+        // Now that the GID of the other end is known, another GID of this end may fit better.
         let selected = self.node.select(&order.wanted, theirs.gid.or(Some(peer)), self.wire.local())?;
         let session = LocalEnd::new(self.node, program, &order.test, &selected);
         let output = session.run(peer, tcp_port)?;
@@ -131,32 +131,32 @@ impl<'a> Client<'a> {
         record(order, &output, ours, theirs)
     }
 
-    /// What the agent says when the test is over. If both ends failed, both are heard.
+    /// Receives the agent's last message of a test. If both ends failed, the error contains the messages of both.
     fn other_end(&mut self, output: &ProgramOutput) -> Result<TestEnd, Error> {
         match self.receive(SERVER_END_TIMEOUT) {
             Ok(AgentReply::Done { end }) if output.is_success() => Ok(*end),
             Ok(AgentReply::Done { .. }) => Err(output.failure()),
             Err(Error::Refused { peer, mut refusal }) if !output.is_success() => {
-                refusal.message = format!("{}; at this end: {}", refusal.message, output.failure()).into();
+                refusal.message = format!("{}; the client: {}", refusal.message, output.failure()).into();
                 Err(Error::Refused { peer, refusal })
             }
             Err(_) if !output.is_success() => Err(output.failure()),
             Err(error) => Err(error),
-            Ok(_) => Err(self.wire.protocol("it is not done")),
+            Ok(_) => Err(self.wire.protocol("expected the message \"done\"")),
         }
     }
 
-    /// Has the agent do a test with another agent, for at most as long as it says that it works.
+    /// Has the agent run a test with another agent. Waits as long as the agent sends [`AgentReply::Working`].
     ///
     /// # Errors
-    /// Whatever kept either agent from a result.
+    /// Any error at either agent.
     pub fn run_between_agents(&mut self, run: RemoteTest) -> Result<TestResult, Error> {
         self.wire.send(&AgentRequest::Run(Box::new(run)))?;
         loop {
             match self.receive(HEARTBEAT_TIMEOUT)? {
                 AgentReply::Working => {}
                 AgentReply::Result { record } => return Ok(*record),
-                _ => return Err(self.wire.protocol("it has no result")),
+                _ => return Err(self.wire.protocol("expected the message \"result\"")),
             }
         }
     }
@@ -177,7 +177,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Whom it is connected with.
+    /// Returns the IP address of the agent.
     pub fn peer(&self) -> IpAddr {
         self.wire.peer()
     }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_has_the_usual_port_or_its_own() {
+    fn a_host_has_the_default_port_or_its_own() {
         assert_eq!(resolve("127.0.0.1").unwrap().to_string(), "127.0.0.1:18514");
         assert_eq!(resolve("127.0.0.1:99").unwrap().to_string(), "127.0.0.1:99");
         for bad in ["", "127.0.0.1:99999", "-d", "a b", "[::1]:5", "::1"] {

@@ -1,10 +1,10 @@
-//! Why a test has no result.
+//! The errors of this crate.
 
 use std::{io, path::PathBuf};
 
-use crate::{InvalidTestSpec, gid::NoGid, protocol::AgentRefusal};
+use crate::{InvalidTestSpec, gid_selection::NoGid, protocol::AgentRefusal};
 
-/// A test, or what belongs to one, could not be done. It never becomes a result of 0.
+/// Why a test, or an operation around tests, failed. A failed test never becomes a result of 0.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A program of perftest is not installed.
@@ -12,137 +12,137 @@ pub enum Error {
         "{program}: not found in PATH; install the package perftest (apt-get install perftest, dnf install perftest)"
     )]
     NoPerftest {
-        /// Which one.
+        /// The name of the program, for example `ib_write_bw`.
         program: &'static str,
     },
-    /// Another program is not installed.
+    /// A program other than perftest is not installed.
     #[error("{program}: not found in PATH; install {package}")]
     NoProgram {
-        /// Which one.
+        /// The name of the program, for example `ib_write_bw`.
         program: &'static str,
-        /// What it comes with.
+        /// The packages that contain it.
         package: &'static str,
     },
-    /// A program ended without a result.
+    /// A program exited with an error.
     #[error("{program} failed ({status}): {said}")]
     Failed {
-        /// Which one.
+        /// The name of the program, for example `ib_write_bw`.
         program: &'static str,
-        /// How it ended.
+        /// Its exit status, or the signal that killed it.
         status: String,
-        /// The end of what it printed.
+        /// The last lines of its output.
         said: String,
     },
-    /// A program printed no value that can be true.
-    #[error("{program} gave no usable result: {why}{}", if said.is_empty() { String::new() } else { format!(" ({said})") })]
+    /// The output of a program contains no usable result.
+    #[error("{program}: no usable result: {why}{}", if said.is_empty() { String::new() } else { format!(" ({said})") })]
     Unusable {
-        /// Which one.
+        /// The name of the program, for example `ib_write_bw`.
         program: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with the output.
         why: String,
-        /// What it complained of.
+        /// Its error output; may be empty.
         said: String,
     },
-    /// The two ends found each other by TCP, and then no packet of RDMA was answered.
+    /// The two ends connected over TCP, but RDMA packets were not acknowledged.
     #[error(
-        "{program}: {said}; RDMA packets are not answered, though TCP is: is UDP port 4791 (RoCE v2) open between the \
-         nodes, and do both GIDs belong to links that reach each other?"
+        "{program}: {said}; TCP works, but RDMA packets are not acknowledged: is UDP port 4791 (RoCE v2) open between \
+         the nodes, and do both GIDs belong to links that reach each other?"
     )]
     Unanswered {
-        /// Which program.
+        /// The name of the program, for example `ib_write_bw`.
         program: &'static str,
-        /// What it said.
+        /// Its error output.
         said: String,
     },
-    /// Something took longer than it may.
-    #[error("{what} took longer than {seconds} s")]
+    /// A wait reached its timeout.
+    #[error("{what}: timed out after {seconds} s")]
     TimedOut {
-        /// What.
+        /// What was waited for.
         what: String,
-        /// How long it may take.
+        /// The timeout in seconds.
         seconds: u64,
     },
-    /// The user, or the system, wants this process to end.
+    /// The process received SIGINT, SIGTERM or SIGHUP.
     #[error("interrupted")]
     Interrupted,
     /// The other end has closed the connection.
-    #[error("{peer} has closed the connection")]
+    #[error("{peer} closed the connection")]
     Closed {
-        /// Who.
+        /// The IP address of the other end, or its socket address.
         peer: String,
     },
-    /// There are too many connections; this one was closed for another.
-    #[error("{peer}: closed for a newer connection, for there are too many")]
+    /// The connection was closed in favour of a newer one, because there were too many.
+    #[error("{peer}: connection closed in favour of a newer one: too many connections")]
     GaveWay {
-        /// Who.
+        /// The IP address of the other end, or its socket address.
         peer: String,
     },
-    /// Whatever listens there closes the connection at once.
+    /// The listener closed the connection before sending a greeting.
     #[error(
-        "{peer} closed the connection before it said anything: it has too many from this address, or no \
-         `silkrail check serve` listens there; try again in a few seconds"
+        "{peer} closed the connection immediately: too many connections from this address, or the listener is not \
+         `silkrail check serve`; try again in a few seconds"
     )]
     TurnedAway {
-        /// Who.
+        /// The IP address of the other end, or its socket address.
         peer: String,
     },
-    /// The other end went before it was known.
+    /// The client closed the connection before the handshake was complete.
     #[error(
-        "{peer} left before it had shaken hands: a client of another version or without the token, or one that only \
-         looked whether somebody listens"
+        "{peer} closed the connection during the handshake: a client of another version or without the token, or a \
+         port scan"
     )]
     Left {
-        /// Who.
+        /// The IP address of the other end, or its socket address.
         peer: String,
     },
-    /// The other end has the token, and was refused.
-    #[error("{peer} was not let in: {refusal}")]
+    /// The client has the token, but the agent refused the connection.
+    #[error("{peer}: connection refused: {refusal}")]
     NotAdmitted {
-        /// Who.
+        /// The IP address of the other end, or its socket address.
         peer: String,
-        /// What it was told.
+        /// The refusal that was sent to the client.
         refusal: AgentRefusal,
     },
-    /// A message is not the one that the other end has sealed.
+    /// The authentication of a message failed: it is not the next message of the other end.
     #[error(
-        "{peer}: a message was changed, repeated or left out on its way, or is somebody else's; the connection is closed"
+        "{peer}: a message was changed, repeated or dropped in transit, or is of another sender; the connection is closed"
     )]
     Altered {
-        /// Who.
+        /// The IP address of the other end, or its socket address.
         peer: String,
     },
-    /// The other end said something that is not the protocol.
-    #[error("{peer} does not speak this protocol: {why}")]
+    /// The other end sent something unexpected.
+    #[error("{peer}: protocol error: {why}")]
     Protocol {
-        /// Who.
+        /// The IP address of the other end, or its socket address.
         peer: String,
-        /// What is wrong.
+        /// What was unexpected.
         why: String,
     },
-    /// The other end refuses or could not do it.
+    /// The agent refused the request, or the test failed there.
     #[error("{peer}: {refusal}")]
     Refused {
-        /// Who.
+        /// The IP address of the other end, or its socket address.
         peer: String,
-        /// What it said.
+        /// The agent's reason.
         refusal: AgentRefusal,
     },
-    /// The agent cannot be reached.
+    /// The agent could not be resolved or connected to.
     #[error(
-        "connect to {peer}: {source}; does `silkrail check serve` run there, and does its --listen have that address?"
+        "connect to {peer}: {source}; does `silkrail check serve` run there, and does its --listen have this address?"
     )]
     Connect {
-        /// Where to.
+        /// The host or the socket address of the agent.
         peer: String,
-        /// The kernel's answer.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// The other end could not prove that it has the token.
+    /// The other end did not prove that it has the token.
     #[error("{peer} {why}")]
     NotTrusted {
-        /// Who.
+        /// The IP address of the other end, or its socket address.
         peer: String,
-        /// What is missing.
+        /// What is missing, as a clause without a subject.
         why: &'static str,
     },
     /// A token file cannot be used.
@@ -150,72 +150,72 @@ pub enum Error {
     Token {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the file.
         why: String,
     },
-    /// Everybody could reach the agent.
+    /// The agent would accept clients from the network without a token.
     #[error(
-        "listen on {address}: everybody there could start tests; give it a --token-file, or listen on 127.0.0.1"
+        "listen on {address}: every host there could start tests; use --token-file, or listen on 127.0.0.1"
     )]
     Open {
-        /// Where.
+        /// The address and the port to listen on.
         address: String,
     },
-    /// No RDMA port can be used for a test.
+    /// No RDMA port is usable for a test.
     #[error("no usable RDMA port: {why}")]
     NoPort {
-        /// Why.
+        /// Why no port is usable.
         why: String,
     },
-    /// The port has no GID that can be used.
+    /// The port has no usable GID.
     #[error("RDMA device {device}, port {port}: {source}")]
     NoGid {
-        /// The device.
+        /// The RDMA device, for example `mlx5_0`.
         device: String,
-        /// The port.
+        /// The port number.
         port: u32,
-        /// Why.
+        /// Why no GID is usable.
         source: NoGid,
     },
-    /// Values that do not go together.
+    /// A value is out of its bounds, or values conflict.
     #[error(transparent)]
     Invalid(#[from] InvalidTestSpec),
-    /// RDMA could not be asked.
+    /// A request to the RDMA subsystem failed.
     #[error(transparent)]
     Rdma(#[from] rdma::Error),
-    /// Sysfs gave no answer.
+    /// A sysfs file could not be read.
     #[error(transparent)]
     Sysfs(#[from] sysfs::Error),
-    /// A file of state.
+    /// A state file or a lock could not be used.
     #[error(transparent)]
     State(#[from] statefile::Error),
-    /// A file cannot be understood.
+    /// A file could not be parsed.
     #[error("{}: {why}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the file.
         why: String,
     },
-    /// There is no such result.
-    #[error("no result {id} in {}; see `silkrail check history`", path.display())]
+    /// No stored result has this ID.
+    #[error("no result {id} in {}; `silkrail check history` lists the results", path.display())]
     NoRecord {
-        /// What was asked for.
+        /// The requested ID.
         id: String,
-        /// Where it was looked for.
+        /// The history file.
         path: PathBuf,
     },
     /// A system call failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation, for example `open /etc/hosts`.
         what: String,
-        /// The kernel's answer.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// For `map_err`: a system call that failed.
+/// Returns a closure for `map_err` that makes an [`Error::Io`] of the operation `what`.
 pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
     let what = what.into();
     move |source| Error::Io { what, source }

@@ -1,15 +1,15 @@
-//! The last result of each test as Prometheus reads it: for node_exporter's text files.
+//! The last result of each test as Prometheus metrics, for the textfile collector of node_exporter.
 
 use std::collections::BTreeMap;
 
 use ::exposition::{Exposition, ExpositionFormat, LabelSet, MetricType as Metric};
 
-use crate::{TestKind, record::TestResult};
+use crate::{TestKind, test_result::TestResult};
 
-/// The file, beside the history.
+/// The name of the metrics file in the directory of the history.
 pub const FILE: &str = "check_last.prom";
 
-/// The text of the last result of each test.
+/// Returns the last result of each test in the Prometheus text format.
 pub fn text(records: &[TestResult]) -> String {
     let last: BTreeMap<_, _> = records.iter().map(|record| (record.series(), record)).collect();
     let mut exposition = Exposition::default();
@@ -50,7 +50,7 @@ fn add(exposition: &mut Exposition, record: &TestResult) {
             );
             gauge(
                 "silkrail_check_bandwidth_expected_bits_per_second",
-                "Bandwidth that was expected in the last test",
+                "Minimum bandwidth for the last test to pass",
                 expected.map(bits),
             );
         }
@@ -63,7 +63,7 @@ fn add(exposition: &mut Exposition, record: &TestResult) {
             );
             gauge(
                 "silkrail_check_latency_expected_seconds",
-                "Latency that was allowed in the last test",
+                "Maximum latency for the last test to pass",
                 expected.map(seconds),
             );
         }
@@ -71,24 +71,24 @@ fn add(exposition: &mut Exposition, record: &TestResult) {
     let labels = labels.and("kind", record.test.kind.name());
     let mut gauge =
         |name, help, value: u64| exposition.family(name, Metric::Gauge, help).add(labels.clone(), value);
-    gauge("silkrail_check_timestamp_seconds", "When the last test ended, since 1970", record.time);
+    gauge("silkrail_check_timestamp_seconds", "Unix time at which the last test ended", record.time);
     gauge(
         "silkrail_check_duration_seconds",
-        "How long the last test measured",
+        "Measurement time of the last test",
         record.test.duration.get().into(),
     );
     if let Some(passed) = record.verdict.passed {
-        gauge("silkrail_check_passed", "Whether the last test reached what was expected", passed.into());
+        gauge("silkrail_check_passed", "Whether the last test reached its threshold (1) or not (0)", passed.into());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::tests::record;
+    use crate::test_result::tests::record;
 
     #[test]
-    fn the_last_result_of_each_test_is_there_once() {
+    fn the_last_result_of_each_test_is_exposed_once() {
         let mut other = record(50.0);
         other.server.node = "node \"c\"\\".into();
         let mut one = record(60.0);

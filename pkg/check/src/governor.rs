@@ -1,7 +1,7 @@
-//! The CPUs' frequency governors, set for a test and given back after it, whatever happens.
+//! CPU frequency governors (cpufreq), set to `performance` for a test and restored after it.
 //!
-//! What they were is written down before any is changed. A test that was killed leaves the note, and the next run, or
-//! `silkrail check restore`, gives back what it says.
+//! The former values are saved in a file before any governor is changed. If a test is killed, the file remains, and the next
+//! test or `silkrail check restore` restores the values in it.
 
 use std::{
     collections::BTreeMap,
@@ -17,62 +17,62 @@ use crate::{Error, error::io};
 /// The governor for tests.
 pub const PERFORMANCE: &str = "performance";
 
-/// How long another process may be at work with the governors.
+/// How long to wait for another process that holds the lock.
 const GOVERNOR_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The governors of a node.
 #[derive(Debug, Clone)]
 pub struct Governors {
     cpus: PathBuf,
-    note: PathBuf,
+    saved_file: PathBuf,
     boot: PathBuf,
 }
 
-/// What they were, by CPU.
+/// The saved governors, by CPU number: the content of `/var/lib/silkrail/check/governor.json`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct SavedGovernors {
     governors: BTreeMap<u32, String>,
-    /// Since which boot: after another one they are not ours any more.
+    /// The boot ID at the time of saving. After a reboot the saved values are obsolete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     boot: Option<String>,
 }
 
-/// What was done.
+/// The result of setting the governors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GovernorOutcome {
-    /// So many CPUs have another governor than before.
+    /// The governors of this number of CPUs were changed.
     Changed(usize),
-    /// These CPUs' governors could not be changed, or none has any: a virtual machine, or a CPU that the firmware steers.
+    /// The reason why some governors could not be changed, or why there are none, as in most virtual machines.
     Without(String),
 }
 
-/// Performance governors, until this value goes.
+/// Holds the governors at `performance`. Dropping it restores their former values.
 #[derive(Debug)]
 pub struct GovernorGuard<'a> {
     governors: &'a Governors,
-    /// What was done.
+    /// The result of setting them.
     pub done: GovernorOutcome,
-    /// The lock goes with it: only one test has the governors.
+    /// Released on drop: only one test at a time changes the governors.
     _lock: fs::File,
 }
 
 impl Governors {
-    /// Of the node with that root directory.
+    /// Returns the governors of the node whose root directory is `root`.
     pub fn below(root: &Path) -> Self {
         Self {
             cpus: root.join("sys/devices/system/cpu"),
-            note: root.join("var/lib/silkrail/check/governor.json"),
+            saved_file: root.join("var/lib/silkrail/check/governor.json"),
             boot: root.join("proc/sys/kernel/random/boot_id"),
         }
     }
 
-    /// Sets `performance` everywhere, until the returned value goes.
+    /// Sets all governors to `performance` until the returned guard is dropped.
     ///
     /// # Errors
-    /// [`Error::State`], [`Error::Io`] if what they were cannot be written down: then nothing is changed.
+    /// [`Error::State`], [`Error::Io`] if the former values cannot be saved; then no governor is changed.
     pub fn hold(&self) -> Result<GovernorGuard<'_>, Error> {
         let lock = self.lock()?;
-        self.give_back()?;
+        self.restore_saved()?;
         let before = self.read()?;
         let others: BTreeMap<u32, String> = before
             .iter()
@@ -84,8 +84,8 @@ impl Governors {
         } else if others.is_empty() {
             GovernorOutcome::Changed(0)
         } else {
-            // Of CPUs that are offline there may be something left.
-            let mut governors = self.read_saved()?.map(|note| note.governors).unwrap_or_default();
+            // The file can still contain values of CPUs that are offline.
+            let mut governors = self.read_saved()?.map(|saved| saved.governors).unwrap_or_default();
             governors.extend(others.clone());
             self.save(governors)?;
             let refused: Vec<String> =
@@ -99,20 +99,20 @@ impl Governors {
         Ok(GovernorGuard { governors: self, done, _lock: lock })
     }
 
-    /// Gives back what a test that was killed has left. So many CPUs were changed; `None` if nothing was left.
+    /// Restores the governors after a test was killed. Returns the number of CPUs, or `None` if there was nothing to restore.
     ///
     /// # Errors
-    /// [`Error::State`] if a test is under way, [`Error::Malformed`], [`Error::Io`].
+    /// [`Error::State`] if a test is running, [`Error::Malformed`], [`Error::Io`].
     pub fn restore_after_kill(&self) -> Result<Option<usize>, Error> {
-        if !self.note.exists() {
+        if !self.saved_file.exists() {
             return Ok(None);
         }
         let _lock = self.lock()?;
-        self.give_back()
+        self.restore_saved()
     }
 
     fn lock(&self) -> Result<fs::File, Error> {
-        let dir = self.note.parent().unwrap_or(Path::new("/"));
+        let dir = self.saved_file.parent().unwrap_or(Path::new("/"));
         statefile::make_dir(dir, 0o755)?;
         let path = dir.join("governor.lock");
         let file = fs::File::options().write(true).create(true).truncate(false).open(&path);
@@ -122,34 +122,34 @@ impl Governors {
     }
 
     fn read_saved(&self) -> Result<Option<SavedGovernors>, Error> {
-        let Some(text) = statefile::read(&self.note)? else { return Ok(None) };
-        let note = serde_json::from_slice(&text).map_err(|e| Error::Malformed {
-            path: self.note.clone(),
-            why: format!("{e}; remove it when the governors are right"),
+        let Some(text) = statefile::read(&self.saved_file)? else { return Ok(None) };
+        let saved = serde_json::from_slice(&text).map_err(|e| Error::Malformed {
+            path: self.saved_file.clone(),
+            why: format!("{e}; check the governors, then remove the file"),
         })?;
-        Ok(Some(note))
+        Ok(Some(saved))
     }
 
     fn save(&self, governors: BTreeMap<u32, String>) -> Result<(), Error> {
-        let note = serde_json::to_vec(&SavedGovernors { governors, boot: self.boot() })
-            .map_err(|e| io("write down the governors")(e.into()))?;
-        Ok(statefile::replace(&self.note, 0o600, &note)?)
+        let saved = serde_json::to_vec(&SavedGovernors { governors, boot: self.boot() })
+            .map_err(|e| io("encode the governors")(e.into()))?;
+        Ok(statefile::replace(&self.saved_file, 0o600, &saved)?)
     }
 
     fn boot(&self) -> Option<String> {
         Some(fs::read_to_string(&self.boot).ok()?.trim().to_owned())
     }
 
-    fn give_back(&self) -> Result<Option<usize>, Error> {
-        let Some(note) = self.read_saved()? else { return Ok(None) };
-        if note.boot.is_some() && note.boot != self.boot() {
-            // What they are now is what the system has set when it started.
-            statefile::remove(&self.note)?;
+    fn restore_saved(&self) -> Result<Option<usize>, Error> {
+        let Some(saved) = self.read_saved()? else { return Ok(None) };
+        if saved.boot.is_some() && saved.boot != self.boot() {
+            // The system has set the governors since the reboot.
+            statefile::remove(&self.saved_file)?;
             return Ok(None);
         }
-        // A CPU that is offline takes no governor (EBUSY), and comes back with the one it had: ours.
+        // The governor of an offline CPU cannot be set (EBUSY). The CPU comes online with its last one, `performance`.
         let (offline, online): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            note.governors.into_iter().partition(|(cpu, _)| self.is_offline(*cpu));
+            saved.governors.into_iter().partition(|(cpu, _)| self.is_offline(*cpu));
         let mut refused = Vec::new();
         for (cpu, governor) in &online {
             if self.file(*cpu).exists() && is_name(governor) {
@@ -158,10 +158,10 @@ impl Governors {
         }
         if !refused.is_empty() {
             let source = std::io::Error::other(refused.join("; "));
-            return Err(io("give the governors back")(source));
+            return Err(io("restore the governors")(source));
         }
         if offline.is_empty() {
-            statefile::remove(&self.note)?;
+            statefile::remove(&self.saved_file)?;
         } else {
             self.save(offline)?;
         }
@@ -173,7 +173,7 @@ impl Governors {
         fs::read_to_string(online).is_ok_and(|text| text.trim() == "0")
     }
 
-    /// The governor of each CPU that has one.
+    /// Reads the governor of each CPU that has one.
     fn read(&self) -> Result<BTreeMap<u32, String>, Error> {
         let entries = match fs::read_dir(&self.cpus) {
             Ok(entries) => entries,
@@ -202,19 +202,19 @@ fn is_name(governor: &str) -> bool {
 }
 
 impl GovernorGuard<'_> {
-    /// Gives them back, and says so if that failed.
+    /// Restores the former governors.
     ///
     /// # Errors
-    /// [`Error::Io`]; the note stays, for the next run.
+    /// [`Error::Io`]; the saved values remain for the next run.
     pub fn give_back(self) -> Result<(), Error> {
-        self.governors.give_back().map(drop)
+        self.governors.restore_saved().map(drop)
     }
 }
 
 impl Drop for GovernorGuard<'_> {
     fn drop(&mut self) {
-        // The note stays if it fails.
-        let _ = self.governors.give_back();
+        // If it fails, the file remains for the next run.
+        let _ = self.governors.restore_saved();
     }
 }
 
@@ -222,7 +222,7 @@ impl Drop for GovernorGuard<'_> {
 mod tests {
     use super::*;
 
-    /// Four CPUs: two that save power, one that is fast already, one without cpufreq.
+    /// Four CPUs: two with powersaving governors, one with `performance`, one without cpufreq.
     fn node() -> (tempfile::TempDir, Governors) {
         let root = tempfile::tempdir().unwrap();
         let governors = Governors::below(root.path());
@@ -242,19 +242,19 @@ mod tests {
     const BEFORE: [&str; 3] = ["powersave", "schedutil", "performance"];
 
     #[test]
-    fn governors_are_held_and_given_back() {
+    fn governors_are_set_and_restored() {
         let (_root, governors) = node();
         let held = governors.hold().unwrap();
         assert_eq!(held.done, GovernorOutcome::Changed(2));
         assert_eq!(now(&governors), ["performance"; 3]);
         held.give_back().unwrap();
         assert_eq!(now(&governors), BEFORE);
-        assert!(!governors.note.exists());
+        assert!(!governors.saved_file.exists());
         assert_eq!(governors.restore_after_kill().unwrap(), None);
     }
 
     #[test]
-    fn after_a_kill_they_are_given_back_by_the_next_run_or_by_restore() {
+    fn after_a_kill_the_governors_are_restored_by_the_next_run_or_by_restore() {
         let (_root, governors) = node();
         let kill = |held: GovernorGuard<'_>| {
             let GovernorGuard { _lock: lock, .. } = &held;
@@ -267,66 +267,66 @@ mod tests {
         assert_eq!(now(&governors), BEFORE);
         kill(governors.hold().unwrap());
         drop(governors.hold().unwrap());
-        assert_eq!(now(&governors), BEFORE, "the first run's note is not lost to the second");
+        assert_eq!(now(&governors), BEFORE, "the second run keeps the values saved by the first");
     }
 
     #[test]
-    fn what_was_left_before_a_boot_is_given_to_nobody() {
+    fn values_saved_before_a_reboot_are_discarded() {
         let (_root, governors) = node();
         fs::create_dir_all(governors.boot.parent().unwrap()).unwrap();
         fs::write(&governors.boot, "the first\n").unwrap();
         let held = governors.hold().unwrap();
-        let note = fs::read(&governors.note).unwrap();
+        let saved = fs::read(&governors.saved_file).unwrap();
         held.give_back().unwrap();
-        fs::write(&governors.note, note).unwrap();
+        fs::write(&governors.saved_file, saved).unwrap();
         fs::write(&governors.boot, "the second\n").unwrap();
         fs::write(governors.file(0), "ondemand").unwrap();
         assert_eq!(governors.restore_after_kill().unwrap(), None);
         assert_eq!(now(&governors), ["ondemand", "schedutil", "performance"]);
-        assert!(!governors.note.exists());
+        assert!(!governors.saved_file.exists());
     }
 
     #[test]
-    fn a_cpu_that_is_offline_has_its_governor_back_when_it_returns() {
+    fn the_governor_of_an_offline_cpu_is_restored_when_it_is_online() {
         let (_root, governors) = node();
         let online = governors.cpus.join("cpu1/online");
         let held = governors.hold().unwrap();
         fs::write(&online, "0\n").unwrap();
         held.give_back().unwrap();
-        // Not to be written: the kernel says EBUSY.
+        // It cannot be written: the kernel returns EBUSY.
         assert_eq!(now(&governors), ["powersave", "performance", "performance"]);
         drop(governors.hold().unwrap());
         fs::write(&online, "1\n").unwrap();
         assert_eq!(governors.restore_after_kill().unwrap(), Some(1));
         assert_eq!(now(&governors), BEFORE);
-        assert!(!governors.note.exists());
+        assert!(!governors.saved_file.exists());
     }
 
     #[test]
-    fn without_cpufreq_nothing_is_changed_and_it_is_said() {
+    fn without_cpufreq_nothing_is_changed_and_the_reason_is_given() {
         let root = tempfile::tempdir().unwrap();
         let governors = Governors::below(root.path());
         let held = governors.hold().unwrap();
         assert!(matches!(&held.done, GovernorOutcome::Without(why) if why.contains("no cpufreq")));
-        assert!(!governors.note.exists());
+        assert!(!governors.saved_file.exists());
     }
 
     #[test]
-    fn a_note_that_cannot_be_written_keeps_everything_as_it_is() {
+    fn if_the_values_cannot_be_saved_no_governor_is_changed() {
         let (_root, governors) = node();
-        fs::create_dir_all(governors.note.join("in-the-way")).unwrap();
+        fs::create_dir_all(governors.saved_file.join("in-the-way")).unwrap();
         assert!(governors.hold().is_err());
         assert_eq!(now(&governors), BEFORE);
     }
 
     #[test]
-    fn a_note_that_was_tampered_with_writes_no_nonsense() {
+    fn invalid_saved_values_are_not_written() {
         let (_root, governors) = node();
-        fs::create_dir_all(governors.note.parent().unwrap()).unwrap();
-        fs::write(&governors.note, r#"{"governors":{"0":"../x","1":"ondemand","9":"powersave"}}"#).unwrap();
+        fs::create_dir_all(governors.saved_file.parent().unwrap()).unwrap();
+        fs::write(&governors.saved_file, r#"{"governors":{"0":"../x","1":"ondemand","9":"powersave"}}"#).unwrap();
         assert_eq!(governors.restore_after_kill().unwrap(), Some(3));
         assert_eq!(now(&governors), ["powersave", "ondemand", "performance"]);
-        fs::write(&governors.note, "{").unwrap();
+        fs::write(&governors.saved_file, "{").unwrap();
         assert!(matches!(governors.restore_after_kill(), Err(Error::Malformed { .. })));
     }
 }

@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP as a question that can be asked, so that what was begun is cleaned up.
+//! SIGINT, SIGTERM and SIGHUP as a flag to poll (`signalfd(2)`), so that a test can clean up before the process exits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,7 @@ use nix::sys::{
 
 use crate::{Error, error::io};
 
-/// Whether this process is to end.
+/// Whether this process was asked to exit.
 #[derive(Debug)]
 pub struct Interrupt {
     signals: Option<SignalFd>,
@@ -17,7 +17,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// From now on these signals no longer end the process. To be called before there is another thread.
+    /// Blocks the signals, so that they no longer end the process. Must be called before any thread is created.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -27,21 +27,21 @@ impl Interrupt {
         let signals = set
             .thread_block()
             .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC))
-            .map_err(|errno| io("wait for signals")(errno.into()))?;
+            .map_err(|errno| io("set up signal handling")(errno.into()))?;
         Ok(Self { signals: Some(signals), requested: AtomicBool::new(false) })
     }
 
-    /// One that only [`Interrupt::request`] requests.
+    /// Returns a value that ignores signals: only [`Interrupt::request`] sets it.
     pub fn never() -> Self {
         Self { signals: None, requested: AtomicBool::new(false) }
     }
 
-    /// As a signal does.
+    /// Requests the exit, as a signal does.
     pub fn request(&self) {
         self.requested.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it was ever requested.
+    /// Whether the exit has been requested.
     pub fn is_requested(&self) -> bool {
         if self.signals.as_ref().is_some_and(|signals| matches!(signals.read_signal(), Ok(Some(_)))) {
             self.request();
@@ -50,7 +50,7 @@ impl Interrupt {
     }
 
     /// # Errors
-    /// [`Error::Interrupted`] if it was.
+    /// [`Error::Interrupted`] if the exit has been requested.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.is_requested() { Err(Error::Interrupted) } else { Ok(()) }
     }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_remembered() {
+    fn a_request_persists() {
         let interrupt = Interrupt::never();
         assert!(interrupt.check().is_ok());
         interrupt.request();

@@ -1,38 +1,40 @@
-//! RDMA tests between two nodes, and between all pairs of many: how much goes through, and how long it takes.
+//! RDMA bandwidth and latency tests between two nodes, or between all pairs of several nodes.
 //!
-//! An [`agent`] on one node and a [`client`] on another speak a small [protocol] of their own, over which they choose
-//! devices and [GIDs](gid), start the two ends of [perftest], compare what the ports' [counters] counted, and come to a
-//! [`record::TestResult`] with a [verdict]. A test that could not be done is an [`Error`], never a result of 0.
+//! An [`agent`] on one node and a [`client`] on another speak a small [protocol] of their own. Over it they select devices
+//! and [GIDs](gid_selection), start the two ends of [perftest], compare the ports' [counters](port_counters), and produce a
+//! [`test_result::TestResult`] with a [verdict]. A test that could not run is an [`Error`], never a result of 0.
 //!
-//! Nothing from the network becomes part of a command unchecked: see [`mod@test`].
+//! No value from the network becomes part of a command line unchecked: see [`test_spec`].
 
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod candidate_port;
 pub mod client;
 pub mod collective;
-pub mod compare;
-pub mod counters;
+pub mod comparison;
 mod error;
 pub mod exposition;
-pub mod gid;
+pub mod gid_selection;
 pub mod governor;
+pub mod history_page;
 mod interrupt;
-mod kind;
-pub mod label;
+pub mod local_end;
 pub mod mesh;
-pub mod node;
-pub mod page;
 pub mod perftest;
+pub mod port_counters;
+pub mod port_selection;
 pub mod protocol;
-pub mod record;
-pub mod select;
-pub mod session;
-pub mod store;
-pub mod test;
+pub mod result_store;
+pub mod sanitized_text;
+mod test_kind;
+pub mod test_result;
+pub mod test_spec;
 pub mod verdict;
 
 pub use error::Error;
 pub use interrupt::Interrupt;
-pub use kind::{InvalidRdmaOperation, RdmaOperation, TestKind};
-pub use test::{DeviceName, InvalidTestSpec, PortNumber, PortSelector, QueuePairs, Seconds, Size, TestSpec};
+pub use test_kind::{InvalidRdmaOperation, RdmaOperation, TestKind};
+pub use test_spec::{
+    DeviceName, InvalidTestSpec, PortNumber, PortSelector, QueuePairs, Seconds, Size, TestSpec,
+};

@@ -1,47 +1,47 @@
-//! Whether a result is enough.
+//! The verdict: whether a measurement reaches its threshold.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{TestKind, perftest::Measurement};
 
-/// What is expected of a port that nobody says anything of: four fifths of its speed.
+/// Default threshold for bandwidth, in percent of the slower port's speed.
 ///
-/// The headers of RoCE take 5 to 8 % at an MTU of 4096, more at 1024, and a busy switch some; a link with a bad cable,
-/// a wrong PCIe width or without flow control loses more than half.
+/// RoCE headers take 5 to 8 % at an MTU of 4096, more at 1024, and a busy switch some more. A link with a bad cable, reduced
+/// PCIe width or no flow control loses more than half.
 pub const THRESHOLD_PERCENT: f64 = 80.0;
 
-/// Messages of fewer bytes fill no link, however good it is: what a card can start in a second is what counts.
+/// Smaller messages cannot saturate a link: the message rate of the card limits the bandwidth.
 const MIN_JUDGED_MESSAGE_BYTES: u32 = 65_536;
 
-/// What is enough, as the user says; where nothing is said, [`THRESHOLD_PERCENT`] of the slower port's speed.
+/// The user's thresholds. Without any, the threshold is [`THRESHOLD_PERCENT`] of the slower port's speed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Threshold {
-    /// At least so much of the slower port's speed.
+    /// Minimum bandwidth, in percent of the slower port's speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<f64>,
-    /// At least so much, in Gb/s.
+    /// Minimum bandwidth, in Gb/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_gbps: Option<f64>,
-    /// At most so long, in microseconds.
+    /// Maximum latency, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_us: Option<f64>,
 }
 
-/// What was found.
+/// The verdict on a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
-    /// `None` if there is nothing to judge by.
+    /// Whether the threshold was reached; `None` if there is no threshold.
     pub passed: Option<bool>,
-    /// What was expected: Gb/s, or microseconds.
+    /// The threshold: Gb/s for bandwidth, microseconds for latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
-    /// In words.
-    pub why: crate::label::SanitizedText,
+    /// An explanation, for example `94 % of 100 Gb/s; expected at least 80 %`.
+    pub why: crate::sanitized_text::SanitizedText,
 }
 
-/// Judges what was measured with messages of `size` bytes by a limit and the speeds of the two ports, in Mb/s.
+/// Judges a measurement with messages of `size` bytes by the user's thresholds and the speeds of the two ports, in Mb/s.
 pub fn judge(
     kind: TestKind,
     size: u32,
@@ -54,7 +54,7 @@ pub fn judge(
             if size < MIN_JUDGED_MESSAGE_BYTES && limit.percent.is_none() && limit.min_gbps.is_none() =>
         {
             let why = format!(
-                "no verdict: messages of less than {MIN_JUDGED_MESSAGE_BYTES} bytes need not fill a link; say what is enough with --min-gbps"
+                "no verdict: messages of less than {MIN_JUDGED_MESSAGE_BYTES} bytes do not saturate a link; set a threshold with --min-gbps"
             );
             Verdict { passed: None, expected: None, why: why.into() }
         }
@@ -72,13 +72,13 @@ fn bandwidth(gbps: f64, limit: Threshold, speeds: [Option<u64>; 2]) -> Verdict {
     let share = |speed: f64| format!("{:.0} % of {speed} Gb/s", 100.0 * gbps / speed);
     let percent = limit.percent.unwrap_or(THRESHOLD_PERCENT);
     let (expected, why) = match (limit.min_gbps, speed) {
-        (Some(least), Some(speed)) => (least, format!("{}; at least {least} Gb/s asked for", share(speed))),
-        (Some(least), None) => (least, format!("at least {least} Gb/s asked for")),
+        (Some(least), Some(speed)) => (least, format!("{}; expected at least {least} Gb/s", share(speed))),
+        (Some(least), None) => (least, format!("expected at least {least} Gb/s")),
         (None, Some(speed)) => {
-            (speed * percent / 100.0, format!("{}; at least {percent} % expected", share(speed)))
+            (speed * percent / 100.0, format!("{}; expected at least {percent} %", share(speed)))
         }
         (None, None) => {
-            let why = "no verdict: the speed of a port is unknown; say what is enough with --min-gbps";
+            let why = "no verdict: the speed of a port is unknown; set a threshold with --min-gbps";
             return Verdict { passed: None, expected: None, why: why.into() };
         }
     };
@@ -90,12 +90,12 @@ fn latency(microseconds: f64, limit: Threshold) -> Verdict {
         Some(most) => Verdict {
             passed: Some(microseconds <= most),
             expected: Some(most),
-            why: format!("at most {most} us asked for").into(),
+            why: format!("expected at most {most} us").into(),
         },
         None => Verdict {
             passed: None,
             expected: None,
-            why: "no verdict: say what is enough with --max-us".into(),
+            why: "no verdict: set a threshold with --max-us".into(),
         },
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn small_messages_are_judged_only_by_what_the_user_says() {
+    fn small_messages_are_judged_only_by_a_threshold_of_the_user() {
         let measured = Measurement::default();
         let of = |size, limit| judge(TestKind::Bandwidth, size, &measured, limit, [Some(100_000); 2]).passed;
         assert_eq!(of(MIN_JUDGED_MESSAGE_BYTES - 1, Threshold::default()), None);
@@ -126,12 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn four_fifths_of_the_slower_port_are_expected() {
+    fn the_default_threshold_is_80_percent_of_the_slower_port() {
         let speeds = [Some(400_000), Some(100_000)];
         assert_eq!(of(80.0, Threshold::default(), speeds).passed, Some(true));
         let low = of(79.9, Threshold::default(), speeds);
         assert_eq!((low.passed, low.expected), (Some(false), Some(80.0)));
-        assert_eq!(low.why.as_str(), "80 % of 100 Gb/s; at least 80 % expected");
+        assert_eq!(low.why.as_str(), "80 % of 100 Gb/s; expected at least 80 %");
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_says_counts() {
+    fn a_threshold_of_the_user_replaces_the_default() {
         let half = Threshold { percent: Some(50.0), ..Threshold::default() };
         assert_eq!(of(50.0, half, [Some(100_000); 2]).passed, Some(true));
         let more = Threshold { min_gbps: Some(99.0), ..Threshold::default() };
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_is_judged_only_by_what_the_user_says() {
+    fn latency_is_judged_only_by_a_threshold_of_the_user() {
         let latency = Some(Latency { average_us: 2.0, ..Latency::default() });
         let measured = Measurement { latency, ..Measurement::default() };
         let of = |max_us| {

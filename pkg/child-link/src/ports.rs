@@ -7,7 +7,7 @@
 
 use identifiers::LinkName;
 use plugin_runtime::{Error, Node};
-use rdma::{NetnsMode, Socket};
+use rdma::NetnsMode;
 use sysfs::Function;
 
 use crate::{error::ChildError, parent::Parent};
@@ -38,7 +38,7 @@ fn is_shared(node: &Node) -> Result<bool, Error> {
     if let Some(shared) = node.sysfs.shared_netns_parameter()? {
         return Ok(shared);
     }
-    Ok(rdma::netns_mode(&mut rdma::open(&node.sysfs)?)? == NetnsMode::Shared)
+    Ok(node.rdma()?.netns_mode()? == NetnsMode::Shared)
 }
 
 /// The parent and the links below it, nearest first: what a VLAN sits on, the members of a bond.
@@ -115,10 +115,10 @@ fn named_by_kernel(node: &Node, links: &[LinkName], devices: &[String]) -> Resul
     if devices.is_empty() {
         return Ok(Vec::new());
     }
-    let mut socket: Socket = rdma::open(&node.sysfs)?;
+    let rdma = node.rdma()?;
     let mut found = Vec::new();
-    for device in rdma::devices(&mut socket)?.iter().filter(|device| devices.contains(&device.name)) {
-        for port in rdma::ports(&mut socket, device)? {
+    for device in rdma.devices()?.iter().filter(|device| devices.contains(&device.name)) {
+        for port in rdma.ports(device)? {
             let place = links.iter().position(|link| port.link_name.as_deref() == Some(link.as_str()));
             found.extend(
                 place.map(|place| (place, SharedPort { device: port.device_name, number: port.port })),

@@ -1,8 +1,8 @@
-//! `CNI_ARGS`: `K1=V1;K2=V2`.
+//! `CNI_ARGS`: extra arguments of the form `K1=V1;K2=V2`.
 
 use crate::{Error, ErrorCode};
 
-/// Keys any of our plugins reads. Kubernetes' runtimes always send the `K8S_` ones.
+/// Keys that the plugins read. Kubernetes runtimes always set the `K8S_` keys.
 const KNOWN: [&str; 7] = [
     "IgnoreUnknown",
     "MAC",
@@ -13,7 +13,7 @@ const KNOWN: [&str; 7] = [
     "K8S_POD_UID",
 ];
 
-/// The arguments of `CNI_ARGS`, in order.
+/// The arguments of `CNI_ARGS`, in the order written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CniArgs {
     text: String,
@@ -21,11 +21,11 @@ pub struct CniArgs {
 }
 
 impl CniArgs {
-    /// Reads the variable's text.
+    /// Parses the value of the variable.
     ///
     /// # Errors
-    /// [`ErrorCode::INVALID_ENVIRONMENT`] for a part without exactly one `=`, and for a key that nobody reads
-    /// unless `IgnoreUnknown` is set.
+    /// [`ErrorCode::INVALID_ENVIRONMENT`] if a pair does not contain exactly one `=`, or if a key is unknown and
+    /// `IgnoreUnknown` is not set.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut args = Self::unread(text);
         for pair in text.split(';').filter(|_| !text.is_empty()) {
@@ -41,17 +41,17 @@ impl CniArgs {
         Ok(args)
     }
 
-    /// The variable's text, of which nothing was understood: a DEL goes on without it.
+    /// Keeps the value of the variable without parsing it: a DEL continues if `CNI_ARGS` is malformed.
     pub fn unread(text: &str) -> Self {
         Self { text: text.to_owned(), pairs: Vec::new() }
     }
 
-    /// The variable's text as it was given, for a delegate.
+    /// Returns the value of the variable unchanged, to be passed to a delegate.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The value of a key; the last one counts.
+    /// Returns the value of a key unless it is empty. If a key is repeated, the last value counts.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.pairs
             .iter()

@@ -1,24 +1,24 @@
-//! The network configuration: what every plugin reads of it.
+//! The network configuration: the keys that all plugins read.
 
 use serde_json::{Map, Value};
 
 use crate::{AddResult, ConfObject, Error, ErrorCode, Version, result};
 
-/// A network configuration that has a valid name and a version we speak.
+/// A network configuration with a valid name and a supported version.
 #[derive(Debug, Clone)]
 pub struct NetConf {
-    /// The network's name.
+    /// The network's name: letters, digits, `_`, `.` and `-`.
     pub name: String,
-    /// The version the result must have.
+    /// `cniVersion`, which is also the version of the result.
     pub version: Version,
     object: Map<String, Value>,
 }
 
 impl NetConf {
-    /// Reads a whole configuration.
+    /// Parses a configuration.
     ///
     /// # Errors
-    /// If it is no JSON object, has no valid name, or a version we do not speak.
+    /// If it is not a JSON object, or if its name is invalid or its version unsupported.
     pub fn parse(stdin: &[u8]) -> Result<Self, Error> {
         let object = Self::object(stdin)?;
         let name = Self::name_of(&object)?;
@@ -27,7 +27,7 @@ impl NetConf {
         Ok(Self { name, version, object })
     }
 
-    /// Reads the JSON object of the standard input, without a look at its version.
+    /// Parses the JSON object on standard input without checking its version.
     pub(crate) fn object(stdin: &[u8]) -> Result<Map<String, Value>, Error> {
         let decode =
             |why: String| Error::new(ErrorCode::DECODE, format!("error unmarshall network config: {why}"));
@@ -38,7 +38,7 @@ impl NetConf {
         }
     }
 
-    /// The network's name out of the configuration, checked: it becomes part of file names.
+    /// Returns the network's name, checked with the rules of the specification: plugins use it in file names.
     pub(crate) fn name_of(object: &Map<String, Value>) -> Result<String, Error> {
         let Some(name) = ConfObject::new(object, "").text("name")? else {
             return Err(Error::config("missing network name"));
@@ -55,40 +55,40 @@ impl NetConf {
         Self { name, version, object }
     }
 
-    /// The configuration's fields.
+    /// Returns the top-level keys of the configuration.
     pub fn fields(&self) -> ConfObject<'_> {
         ConfObject::new(&self.object, "")
     }
 
-    /// The fields of `runtimeConfig`, if there are any.
+    /// Returns `runtimeConfig`, the values of the capabilities that the runtime sets.
     ///
     /// # Errors
-    /// If it is no object.
+    /// If it is not an object.
     pub fn runtime(&self) -> Result<Option<ConfObject<'_>>, Error> {
         self.fields().object("runtimeConfig")
     }
 
-    /// The IPAM delegate's type; `None` if there is no IPAM (absent, `{}`, or an empty type).
+    /// Returns the type of the IPAM delegate; `None` without IPAM (`ipam` is absent or `{}`, or its type is empty).
     ///
     /// # Errors
-    /// If `ipam` is no object or its `type` no text.
+    /// If `ipam` is not an object or its `type` is not a string.
     pub fn ipam_type(&self) -> Result<Option<&str>, Error> {
         self.fields().object("ipam")?.map_or(Ok(None), |ipam| ipam.text("type"))
     }
 
-    /// The result of the chain so far.
+    /// Returns `prevResult`, the result of the preceding plugin of the chain.
     ///
     /// # Errors
-    /// If it does not have the shape that its version, or else the configuration's, demands.
+    /// If it does not have the format of its `cniVersion`, or of the configuration's if it has none.
     pub fn prev_result(&self) -> Result<Option<AddResult>, Error> {
         let Some(value) = self.fields().value("prevResult") else { return Ok(None) };
         result::prev_result(value, self.version).map(Some)
     }
 
-    /// The resolver settings of the configuration itself.
+    /// Returns `dns`, the resolver settings of the configuration.
     ///
     /// # Errors
-    /// If `dns` does not have the shape of the specification.
+    /// If `dns` does not have the format of the specification.
     pub fn dns(&self) -> Result<crate::Dns, Error> {
         self.fields().object("dns")?.map_or_else(|| Ok(crate::Dns::default()), |dns| result::dns(&dns))
     }

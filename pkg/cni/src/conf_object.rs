@@ -1,4 +1,4 @@
-//! Reading a JSON object as the Go plugins do, with errors that name key and value.
+//! Reads a JSON object as the Go plugins do. Errors contain the key and the value.
 
 use serde_json::{Map, Value};
 
@@ -6,8 +6,8 @@ use crate::Error;
 
 /// A JSON object of a configuration.
 ///
-/// Users rely, mostly without knowing, on the leniency of Go's decoder: a key is found in any letter case
-/// (`"MTU"`, `"RuntimeConfig"`), `null` is the same as absent, and unknown keys are ignored.
+/// The rules are those of Go's `encoding/json`, which existing configurations rely on: keys are matched
+/// case-insensitively (`"MTU"`, `"RuntimeConfig"`), `null` is the same as absent, and unknown keys are ignored.
 #[derive(Debug, Clone)]
 pub struct ConfObject<'a> {
     object: &'a Map<String, Value>,
@@ -15,12 +15,12 @@ pub struct ConfObject<'a> {
 }
 
 impl<'a> ConfObject<'a> {
-    /// The fields of `object`, which stands at the key path `at` (empty for the whole configuration).
+    /// Wraps `object`, whose key path is `at` (empty for the whole configuration).
     pub fn new(object: &'a Map<String, Value>, at: impl Into<String>) -> Self {
         Self { object, at: at.into() }
     }
 
-    /// The value of `key`, unless it is absent or `null`.
+    /// Returns the value of `key`, unless it is absent or `null`. An exact match takes precedence.
     pub fn value(&self, key: &str) -> Option<&'a Value> {
         let exact = self.object.get(key);
         let found = exact.or_else(|| {
@@ -29,76 +29,76 @@ impl<'a> ConfObject<'a> {
         found.filter(|value| !value.is_null())
     }
 
-    /// Whether `key` is there, be it as `null`.
+    /// Whether `key` is present, even if its value is `null`.
     pub fn has(&self, key: &str) -> bool {
         self.object.keys().any(|k| k.eq_ignore_ascii_case(key))
     }
 
-    /// The text of `key`; an empty text counts as absent.
+    /// Returns the string at `key`. An empty string counts as absent.
     ///
     /// # Errors
-    /// Any other kind of value.
+    /// If the value is not a string.
     pub fn text(&self, key: &str) -> Result<Option<&'a str>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
-        let text = value.as_str().ok_or_else(|| self.wrong(key, "a text", value))?;
+        let text = value.as_str().ok_or_else(|| self.wrong(key, "a string", value))?;
         Ok((!text.is_empty()).then_some(text))
     }
 
-    /// The whole number of `key`.
+    /// Returns the integer at `key`.
     ///
     /// # Errors
-    /// Any other kind of value.
+    /// If the value is not an integer.
     pub fn integer(&self, key: &str) -> Result<Option<i64>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
-        value.as_i64().map(Some).ok_or_else(|| self.wrong(key, "a whole number", value))
+        value.as_i64().map(Some).ok_or_else(|| self.wrong(key, "an integer", value))
     }
 
-    /// The truth value of `key`.
+    /// Returns the Boolean at `key`.
     ///
     /// # Errors
-    /// Any other kind of value.
+    /// If the value is not a Boolean.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
         value.as_bool().map(Some).ok_or_else(|| self.wrong(key, "true or false", value))
     }
 
-    /// The texts of the list at `key`; absent is an empty list.
+    /// Returns the strings of the list at `key`; an empty list if `key` is absent.
     ///
     /// # Errors
-    /// A value that is no list of texts.
+    /// If the value is not a list of strings.
     pub fn texts(&self, key: &str) -> Result<Vec<String>, Error> {
         let Some(value) = self.value(key) else { return Ok(Vec::new()) };
         let texts: Option<Vec<String>> = value
             .as_array()
             .and_then(|list| list.iter().map(|item| item.as_str().map(str::to_owned)).collect());
-        texts.ok_or_else(|| self.wrong(key, "a list of texts", value))
+        texts.ok_or_else(|| self.wrong(key, "a list of strings", value))
     }
 
-    /// The list at `key`; absent is an empty list.
+    /// Returns the list at `key`; an empty list if `key` is absent.
     ///
     /// # Errors
-    /// Any other kind of value.
+    /// If the value is not a list.
     pub fn list(&self, key: &str) -> Result<&'a [Value], Error> {
         let Some(value) = self.value(key) else { return Ok(&[]) };
         value.as_array().map(Vec::as_slice).ok_or_else(|| self.wrong(key, "a list", value))
     }
 
-    /// The fields of the object at `key`.
+    /// Returns the object at `key`.
     ///
     /// # Errors
-    /// Any other kind of value.
+    /// If the value is not an object.
     pub fn object(&self, key: &str) -> Result<Option<ConfObject<'a>>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let object = value.as_object().ok_or_else(|| self.wrong(key, "an object", value))?;
         Ok(Some(ConfObject::new(object, self.path(key))))
     }
 
-    /// The error that the value of `key` is not what was expected.
+    /// Returns the error `<key path>: expected <expected>, found <found>`.
     pub fn wrong(&self, key: &str, expected: &str, found: impl std::fmt::Display) -> Error {
         Error::config(format!("{}: expected {expected}, found {found}", self.path(key)))
     }
 
-    /// The key as a path from the configuration's root, like `ipam.pools`.
+    /// Returns the key path from the root of the configuration, for example `ipam.pools`.
     pub fn path(&self, key: &str) -> String {
         if self.at.is_empty() { key.to_owned() } else { format!("{}.{key}", self.at) }
     }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn null_and_the_empty_text_are_absent() {
+    fn null_and_the_empty_string_are_absent() {
         check(&json!({"a": null, "b": ""}), |fields| {
             assert_eq!(fields.flag("a").unwrap(), None);
             assert_eq!(fields.text("b").unwrap(), None);
@@ -137,10 +137,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_named_with_its_path() {
+    fn an_error_contains_the_key_path() {
         check(&json!({"ipam": {"mtu": "big"}}), |fields| {
             let error = fields.object("ipam").unwrap().unwrap().integer("mtu").unwrap_err();
-            assert_eq!(error.msg, "ipam.mtu: expected a whole number, found \"big\"");
+            assert_eq!(error.msg, "ipam.mtu: expected an integer, found \"big\"");
             assert_eq!(error.code.0, 7);
         });
     }

@@ -1,4 +1,4 @@
-//! The environment variables of the protocol, as a table.
+//! The environment variables of the protocol.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -6,11 +6,11 @@ use identifiers::{ContainerId, InvalidLinkName, LinkName};
 
 use crate::{CniArgs, Error, ErrorCode, Operation};
 
-/// What the runtime says in the environment. What a verb requires is there.
+/// The parsed environment. The variables that the operation requires are `Some`.
 #[derive(Debug, Default)]
 pub(crate) struct CallEnvironment {
-    /// `None` if `CNI_COMMAND` names no verb we know; it is reported only after the configuration is read.
-    pub(crate) verb: Option<Operation>,
+    /// `None` if `CNI_COMMAND` is unknown, which is reported only after the configuration was read.
+    pub(crate) operation: Option<Operation>,
     pub(crate) command: String,
     pub(crate) container_id: Option<ContainerId>,
     pub(crate) netns: Option<PathBuf>,
@@ -20,14 +20,15 @@ pub(crate) struct CallEnvironment {
     pub(crate) netns_override: bool,
 }
 
-/// A variable, the verbs that require it, and where its value goes.
+/// A variable, the operations that require it, and the function that checks and stores its value.
 struct Variable {
     name: &'static str,
     required: &'static [Operation],
     set: fn(&mut CallEnvironment, String) -> Result<(), Error>,
 }
 
-/// In the order in which they are examined: a wrong value ends the examination, missing ones are gathered.
+/// The variables in the order in which they are checked. The first invalid value is an error; missing variables are
+/// collected and reported together.
 const TABLE: [Variable; 5] = [
     Variable {
         name: "CNI_CONTAINERID",
@@ -49,10 +50,10 @@ const TABLE: [Variable; 5] = [
 ];
 
 impl CallEnvironment {
-    /// Reads the environment through `variable`.
+    /// Reads the environment. `variable` returns the value of a variable.
     ///
     /// # Errors
-    /// [`ErrorCode::INVALID_ENVIRONMENT`]: the missing variables, or the first wrong one.
+    /// [`ErrorCode::INVALID_ENVIRONMENT`] with the missing variables or the first invalid one.
     pub(crate) fn read(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
         let text = |name: &str| -> Result<Option<String>, Error> {
             let Some(value) = variable(name).filter(|value| !value.is_empty()) else { return Ok(None) };
@@ -66,15 +67,15 @@ impl CallEnvironment {
         if environment.command.is_empty() {
             missing.push("CNI_COMMAND");
         }
-        environment.verb = Operation::from_command(&environment.command);
+        environment.operation = Operation::from_command(&environment.command);
         for Variable { name, required, set } in TABLE {
-            let wanted = environment.verb.is_some_and(|verb| required.contains(&verb));
+            let is_required = environment.operation.is_some_and(|operation| required.contains(&operation));
             match text(name)? {
-                // What a verb does not need is not looked at, except for DEL's namespace and the arguments.
-                Some(value) if wanted || matches!(name, "CNI_NETNS" | "CNI_ARGS" | "CNI_PATH") => {
+                // A variable that is not required is ignored, except these: DEL has an optional CNI_NETNS.
+                Some(value) if is_required || matches!(name, "CNI_NETNS" | "CNI_ARGS" | "CNI_PATH") => {
                     set(&mut environment, value)?;
                 }
-                None if wanted => missing.push(name),
+                None if is_required => missing.push(name),
                 _ => {}
             }
         }
@@ -86,7 +87,7 @@ impl CallEnvironment {
         Ok(environment)
     }
 
-    /// The arguments, checked.
+    /// Parses and checks `CNI_ARGS`.
     pub(crate) fn args(&self) -> Result<CniArgs, Error> {
         CniArgs::parse(&self.args)
     }
@@ -120,7 +121,7 @@ fn ifname(environment: &mut CallEnvironment, value: String) -> Result<(), Error>
             invalid("interface name contains control characters", &value.escape_debug().to_string())
         }
     })?;
-    // No link has such a name: in a new link's, the kernel puts a number in place of %d.
+    // The kernel replaces %d in the name of a new link by a number (dev_alloc_name).
     if value.contains('%') {
         return Err(invalid("interface name contains %", &value));
     }

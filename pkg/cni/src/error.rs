@@ -6,27 +6,27 @@ use serde::Serialize;
 
 use crate::Version;
 
-/// An error code of the protocol. Runtimes and people act on it.
+/// An error code: below 100 those of the CNI specification, from 100 on those of these plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ErrorCode(pub u32);
 
 impl ErrorCode {
-    /// The configuration's version is not spoken here.
+    /// The plugin does not support the configuration's `cniVersion`.
     pub const INCOMPATIBLE_VERSION: Self = Self(1);
     /// A field of the configuration is not supported.
     pub const UNSUPPORTED_FIELD: Self = Self(2);
-    /// The container is unknown; the runtime need not clean up.
+    /// The container does not exist; the runtime need not clean up.
     pub const UNKNOWN_CONTAINER: Self = Self(3);
-    /// An environment variable is missing or wrong.
+    /// An environment variable is missing or invalid.
     pub const INVALID_ENVIRONMENT: Self = Self(4);
-    /// Reading or writing failed.
+    /// An I/O error, such as a failed read of standard input.
     pub const IO: Self = Self(5);
-    /// The configuration is not JSON.
+    /// The configuration or a result cannot be decoded.
     pub const DECODE: Self = Self(6);
-    /// The configuration is JSON but wrong.
+    /// The configuration is valid JSON, but a value in it is invalid.
     pub const INVALID_CONFIG: Self = Self(7);
-    /// `CNI_NETNS` is no namespace, or the plugin's own.
+    /// `CNI_NETNS` is not a network namespace, or is the plugin's own.
     pub const INVALID_NETNS: Self = Self(8);
     /// The same call may succeed later.
     pub const TRY_AGAIN: Self = Self(11);
@@ -34,58 +34,58 @@ impl ErrorCode {
     pub const NOT_AVAILABLE: Self = Self(50);
     /// STATUS: an ADD would fail, and existing containers may have lost connectivity.
     pub const LIMITED_CONNECTIVITY: Self = Self(51);
-    /// A pod required RDMA and would not have it.
+    /// The configuration requires RDMA (`rdma.require`), which the pod would not have.
     pub const NO_RDMA: Self = Self(100);
-    /// No address is left, or no pool fits.
+    /// No address is free, or no pool can be used.
     pub const NO_ADDRESS: Self = Self(101);
-    /// A device, link or attachment is taken by somebody else.
+    /// A device, a link or the attachment is already in use.
     pub const IN_USE: Self = Self(102);
     /// CHECK: the node is not as ADD left it.
     pub const CHANGED: Self = Self(103);
-    /// Anything else that failed in the plugin.
+    /// Any other failure.
     pub const INTERNAL: Self = Self(999);
 }
 
 /// An error as the runtime sees it: one JSON object on standard output.
 ///
-/// The runtime drops standard error when a call fails, so `msg` must say what is, what was expected and
+/// Runtimes discard standard error when a call fails, so `msg` must state what is, what was expected and
 /// what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What kind of failure it is.
+    /// The code, on which runtimes act.
     pub code: ErrorCode,
-    /// One line a person can act on.
+    /// One line, written for the operator; kubelet shows it in the pod's events.
     pub msg: String,
-    /// More of it, or empty.
+    /// Further details, or empty.
     pub details: String,
 }
 
 impl Error {
-    /// An error without details.
+    /// Returns an error without details.
     pub fn new(code: ErrorCode, msg: impl Into<String>) -> Self {
         Self { code, msg: msg.into(), details: String::new() }
     }
 
-    /// An error of the configuration ([`ErrorCode::INVALID_CONFIG`]).
+    /// Returns an error of the configuration ([`ErrorCode::INVALID_CONFIG`]).
     pub fn config(msg: impl Into<String>) -> Self {
         Self::new(ErrorCode::INVALID_CONFIG, msg)
     }
 
-    /// The same error with details.
+    /// Sets the details.
     #[must_use]
     pub fn with_details(mut self, details: impl Into<String>) -> Self {
         self.details = details.into();
         self
     }
 
-    /// The same error, with `context: ` before its message.
+    /// Prepends `context: ` to the message.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.msg = format!("{context}: {}", self.msg);
         self
     }
 
-    /// The JSON object of the protocol.
+    /// Returns the error as the JSON object of the specification.
     pub fn to_json(&self, version: Version) -> String {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]

@@ -1,8 +1,8 @@
 //! The CNI protocol, versions 0.1.0 to 1.1.0, without I/O.
 //!
-//! A plugin is a [`Plugin`]; [`serve()`] reads its environment and standard input, checks them in the order
-//! and with the texts that runtimes know from the reference implementation, calls the plugin and writes one
-//! JSON object. Environment and streams are arguments, so the whole protocol is tested without a process.
+//! A plugin implements [`Plugin`]. [`serve()`] reads the environment and standard input, checks them in the
+//! same order and with the same error messages as the reference implementation, calls the plugin and writes
+//! one JSON object. The environment and the streams are arguments, so tests need no process.
 //!
 //! Specification: <https://github.com/containernetworking/cni/blob/main/SPEC.md>.
 

@@ -1,8 +1,8 @@
-//! What a runtime asks of a plugin.
+//! The operations of the protocol.
 
-/// A verb of the protocol, as `CNI_COMMAND` names it.
+/// An operation of the protocol: the value of `CNI_COMMAND`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant is the verb it names")]
+#[expect(missing_docs, reason = "each variant is the operation of that name")]
 pub enum Operation {
     Add,
     Del,
@@ -13,14 +13,14 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The verb `CNI_COMMAND` names.
+    /// Returns the operation that `CNI_COMMAND` selects, for example `ADD`.
     pub fn from_command(command: &str) -> Option<Self> {
         [Self::Add, Self::Del, Self::Check, Self::Gc, Self::Status, Self::Version]
             .into_iter()
-            .find(|verb| verb.as_str() == command)
+            .find(|operation| operation.as_str() == command)
     }
 
-    /// The verb's name.
+    /// Returns the value of `CNI_COMMAND` that selects the operation.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Add => "ADD",

@@ -1,42 +1,42 @@
-//! What a plugin is.
+//! The operations of a plugin.
 
 use crate::{AddRequest, AddResult, CheckRequest, DelRequest, Error, GcRequest, StatusRequest};
 
-/// A CNI plugin: the verbs, each called with what the protocol guarantees for it.
+/// A CNI plugin: one method for each operation, called with a checked request.
 pub trait Plugin: Sync {
-    /// The plugin's name, as a configuration's `type` gives it.
+    /// Returns the plugin's name, as in the `type` of a configuration.
     fn name(&self) -> &'static str;
 
-    /// What to print on standard error when `CNI_COMMAND` is not set; `None` makes that an error.
+    /// Returns the text for standard error if `CNI_COMMAND` is not set; with `None`, that is an error.
     fn about(&self) -> Option<String> {
         None
     }
 
-    /// Attaches a container, all or nothing.
+    /// Attaches a container. If it fails, all changes are reverted.
     ///
     /// # Errors
-    /// Whatever made it impossible; the node is then as before.
+    /// The reason why the attachment cannot be made.
     fn add(&self, request: &AddRequest<'_>) -> Result<AddResult, Error>;
 
-    /// Takes an attachment back. Succeeds if it is gone, was never there, or its namespace is gone.
+    /// Removes an attachment. Succeeds if the attachment or its network namespace does not exist.
     ///
     /// # Errors
-    /// What could not be taken back and may be at the next call.
+    /// The changes that could not be reverted; the next DEL or GC tries again.
     fn del(&self, request: &DelRequest<'_>) -> Result<(), Error>;
 
-    /// Looks whether an attachment is as ADD left it.
+    /// Checks that an attachment is as ADD left it.
     ///
     /// # Errors
-    /// What differs.
+    /// The first difference.
     fn check(&self, request: &CheckRequest<'_>) -> Result<(), Error>;
 
-    /// Takes back every attachment of the network that is not listed as valid.
+    /// Removes every attachment of the network that the request does not list as valid.
     ///
     /// # Errors
-    /// What could not be taken back; the others have been.
+    /// The attachments that could not be removed; all others are removed.
     fn gc(&self, request: &GcRequest<'_>) -> Result<(), Error>;
 
-    /// Looks whether an ADD could succeed now.
+    /// Checks whether an ADD could succeed now.
     ///
     /// # Errors
     /// [`crate::ErrorCode::NOT_AVAILABLE`] or [`crate::ErrorCode::LIMITED_CONNECTIVITY`] with the reason.

@@ -1,4 +1,4 @@
-//! What a verb is called with. A field that the protocol guarantees is no `Option`.
+//! The requests that the operations are called with. A field that the protocol guarantees is not an `Option`.
 
 use std::path::PathBuf;
 
@@ -6,51 +6,51 @@ use identifiers::Attachment;
 
 use crate::{CniArgs, NetConf};
 
-/// What every call has.
+/// The fields that all requests have.
 #[derive(Debug)]
 pub struct CallContext<'a> {
-    /// The configuration.
+    /// The parsed configuration.
     pub conf: NetConf,
-    /// `CNI_ARGS`.
+    /// `CNI_ARGS`, parsed; empty if a DEL has malformed ones.
     pub args: CniArgs,
-    /// `CNI_PATH`: where delegates are looked for.
+    /// `CNI_PATH`: the directories that are searched for delegates.
     pub cni_path: Vec<PathBuf>,
-    /// The configuration exactly as received, for a delegate.
+    /// The configuration exactly as received, to be passed to a delegate.
     pub stdin: &'a [u8],
 }
 
-/// A call about one attachment.
+/// A request for one attachment.
 #[derive(Debug)]
 pub struct AttachmentRequest<'a, N> {
-    /// Which one.
+    /// `CNI_CONTAINERID` and `CNI_IFNAME`.
     pub attachment: Attachment,
-    /// `CNI_NETNS`. Results echo the path as it was given; the namespace it names must be looked at anew.
+    /// `CNI_NETNS`, unresolved: results contain the path unchanged, so each use must open the namespace again.
     pub netns: N,
-    /// Whether `CNI_NETNS` may be the plugin's own namespace (`CNI_NETNS_OVERRIDE`).
+    /// Whether `CNI_NETNS` can be the plugin's own namespace (`CNI_NETNS_OVERRIDE`).
     pub own_netns_allowed: bool,
-    /// The rest.
+    /// The configuration, the arguments and the search path.
     pub common: CallContext<'a>,
 }
 
-/// ADD.
+/// The request of an ADD.
 pub type AddRequest<'a> = AttachmentRequest<'a, PathBuf>;
-/// CHECK.
+/// The request of a CHECK.
 pub type CheckRequest<'a> = AttachmentRequest<'a, PathBuf>;
-/// DEL: the namespace may be gone, and its path need not be given.
+/// The request of a DEL: the namespace might not exist any more, and its path is optional.
 pub type DelRequest<'a> = AttachmentRequest<'a, Option<PathBuf>>;
 
-/// GC: what is still valid; everything else of this network may go.
+/// The request of a GC: every attachment of the network that is not listed is removed.
 #[derive(Debug)]
 pub struct GcRequest<'a> {
     /// The attachments that are still valid.
     pub valid: Vec<Attachment>,
-    /// The rest.
+    /// The configuration, the arguments and the search path.
     pub common: CallContext<'a>,
 }
 
-/// STATUS.
+/// The request of a STATUS.
 #[derive(Debug)]
 pub struct StatusRequest<'a> {
-    /// What there is.
+    /// The configuration, the arguments and the search path.
     pub common: CallContext<'a>,
 }

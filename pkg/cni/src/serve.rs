@@ -1,4 +1,4 @@
-//! One call, from the environment to the last byte of standard output.
+//! Serves one call: reads the environment and the configuration, calls the plugin and writes the result.
 
 use std::{
     ffi::OsString,
@@ -13,21 +13,21 @@ use crate::{
     Plugin, StatusRequest, Version, environment::CallEnvironment, version::at_least,
 };
 
-/// Where a call's input comes from and its output goes to.
+/// The inputs and outputs of a call.
 pub struct CallIo<'a> {
-    /// The environment.
+    /// Returns the value of an environment variable.
     pub environment: &'a dyn Fn(&str) -> Option<OsString>,
-    /// The configuration.
+    /// The network configuration, as JSON.
     pub stdin: &'a mut dyn Read,
-    /// The result, or the error: exactly one JSON object.
+    /// The result or the error: exactly one JSON object.
     pub stdout: &'a mut dyn Write,
-    /// For people.
+    /// The log and the text of [`Plugin::about`].
     pub stderr: &'a mut dyn Write,
 }
 
 impl std::fmt::Debug for CallIo<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Streams")
+        f.write_str("CallIo")
     }
 }
 
@@ -40,7 +40,7 @@ pub enum CallOutcome {
     Failure,
 }
 
-/// Serves one call to `plugin`.
+/// Serves one call: reads the inputs, calls `plugin` and writes its result or error.
 pub fn serve(plugin: &dyn Plugin, streams: CallIo<'_>) -> CallOutcome {
     let CallIo { environment, stdin, stdout, stderr } = streams;
     if environment("CNI_COMMAND").is_none_or(|command| command.is_empty())
@@ -58,13 +58,13 @@ pub fn serve(plugin: &dyn Plugin, streams: CallIo<'_>) -> CallOutcome {
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => outcome,
         Err(e) => {
-            let _ = writeln!(stderr, "{}: standard output: {e}", plugin.name());
+            let _ = writeln!(stderr, "{}: cannot write to standard output: {e}", plugin.name());
             CallOutcome::Failure
         }
     }
 }
 
-/// What to print; `version` becomes the configuration's as soon as it is known.
+/// Returns the text for standard output. Sets `version` to that of the configuration as soon as it is known.
 fn call(
     plugin: &dyn Plugin,
     variable: &dyn Fn(&str) -> Option<OsString>,
@@ -72,7 +72,7 @@ fn call(
     version: &mut Version,
 ) -> Result<String, Error> {
     let environment = CallEnvironment::read(variable)?;
-    if environment.verb == Some(Operation::Version) {
+    if environment.operation == Some(Operation::Version) {
         return Ok(versions());
     }
     let mut input = Vec::with_capacity(4096); // most configurations in one read
@@ -81,26 +81,26 @@ fn call(
         .map_err(|e| Error::new(ErrorCode::IO, format!("error reading from stdin: {e}")))?;
     let object = NetConf::object(&input)?;
     let name = NetConf::name_of(&object)?;
-    let Some(verb) = environment.verb else {
+    let Some(operation) = environment.operation else {
         return Err(unknown_command(&environment.command));
     };
     let written = ConfObject::new(&object, "").text("cniVersion")?.unwrap_or_default().to_owned();
-    refuse_too_old(verb, &written)?;
+    refuse_too_old(operation, &written)?;
     *version = Version::from_conf(&written)?;
     let conf = NetConf::new(object, name, *version);
-    dispatch(plugin, verb, environment, conf, &input)
+    dispatch(plugin, operation, environment, conf, &input)
 }
 
 fn dispatch(
     plugin: &dyn Plugin,
-    verb: Operation,
+    operation: Operation,
     environment: CallEnvironment,
     conf: NetConf,
     stdin: &[u8],
 ) -> Result<String, Error> {
     let version = conf.version;
-    // DEL must work whatever the runtime says about the container: it reads what it can.
-    let args = match verb {
+    // DEL must succeed even if CNI_ARGS is malformed.
+    let args = match operation {
         Operation::Del => environment.args().unwrap_or_else(|_| CniArgs::unread(&environment.args)),
         _ => environment.args()?,
     };
@@ -108,7 +108,7 @@ fn dispatch(
     let common = CallContext { conf, args, cni_path: path, stdin };
     let attachment =
         container_id.zip(ifname).map(|(container_id, ifname)| Attachment { container_id, ifname });
-    match (verb, attachment, netns) {
+    match (operation, attachment, netns) {
         (Operation::Add, Some(attachment), Some(netns)) => plugin
             .add(&AttachmentRequest { attachment, netns, own_netns_allowed: netns_override, common })?
             .to_json(version),
@@ -124,8 +124,8 @@ fn dispatch(
         }
         (Operation::Status, ..) => plugin.status(&StatusRequest { common }).map(|()| String::new()),
         (Operation::Version, ..) => Ok(versions()),
-        // The environment's table requires them.
-        (Operation::Add | Operation::Del | Operation::Check, ..) => Err(unknown_command(verb.as_str())),
+        // Not reached: `CallEnvironment::read` requires the attachment and the namespace.
+        (Operation::Add | Operation::Del | Operation::Check, ..) => Err(unknown_command(operation.as_str())),
     }
 }
 
@@ -138,9 +138,9 @@ fn unknown_command(command: &str) -> Error {
     Error::new(ErrorCode::INVALID_ENVIRONMENT, format!("unknown CNI_COMMAND: {command}"))
 }
 
-/// CHECK came with 0.4.0, GC and STATUS with 1.1.0.
-fn refuse_too_old(verb: Operation, written: &str) -> Result<(), Error> {
-    let minimum = match verb {
+/// Refuses an operation that the configuration's version does not have: CHECK needs 0.4.0, GC and STATUS 1.1.0.
+fn refuse_too_old(operation: Operation, written: &str) -> Result<(), Error> {
+    let minimum = match operation {
         Operation::Check => Version::V0_4_0,
         Operation::Gc | Operation::Status => Version::V1_1_0,
         Operation::Add | Operation::Del | Operation::Version => return Ok(()),
@@ -148,21 +148,21 @@ fn refuse_too_old(verb: Operation, written: &str) -> Result<(), Error> {
     if at_least(written, minimum)? {
         return Ok(());
     }
-    let msg = format!("config version does not allow {}", verb.as_str());
-    let details = format!("cniVersion is {written:?}, {} needs {minimum} or later", verb.as_str());
+    let msg = format!("config version does not allow {}", operation.as_str());
+    let details = format!("cniVersion is {written:?}, {} needs {minimum} or later", operation.as_str());
     Err(Error::new(ErrorCode::INCOMPATIBLE_VERSION, msg).with_details(details))
 }
 
-/// The keys of GC's list: the specification's, and a misnamed one under which libcni sent the same for a while.
+/// The keys of GC's list: the one of the specification, and a wrong name for it that libcni also sent for a while.
 const VALID: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
 
-/// GC's list. An absent list must never be read as an empty one, which would take everything back; `null` is what Go
-/// writes for an empty one. What either key lists is valid.
+/// Returns the attachments that GC must keep: those that either key lists. `null` is Go's encoding of an empty list. A
+/// missing list is an error, because an empty list removes every attachment of the network.
 fn valid_attachments(fields: &ConfObject<'_>) -> Result<Vec<Attachment>, Error> {
     if !VALID.iter().any(|key| fields.has(key)) {
-        let msg = format!("{}: expected a list of what is still valid, found none", VALID[0]);
+        let msg = format!("{}: expected a list of the valid attachments, found none", VALID[0]);
         return Err(
-            Error::config(msg).with_details("[] or null would mean that nothing is; nothing was taken back")
+            Error::config(msg).with_details("[] or null would mean that no attachment is valid; nothing was removed")
         );
     }
     let mut valid = Vec::new();

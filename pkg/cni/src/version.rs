@@ -1,10 +1,10 @@
-//! Versions of the protocol.
+//! Versions of the CNI protocol.
 
 use std::fmt;
 
 use crate::{Error, ErrorCode};
 
-/// A version of the CNI protocol that we speak.
+/// A version of the CNI protocol that the plugins support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "each variant is the version it names")]
 pub enum Version {
@@ -18,14 +18,14 @@ pub enum Version {
 }
 
 impl Version {
-    /// Every version we speak, oldest first.
+    /// All supported versions, oldest first.
     pub const ALL: [Self; 7] =
         [Self::V0_1_0, Self::V0_2_0, Self::V0_3_0, Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
 
-    /// The newest version.
+    /// The newest supported version, which VERSION reports.
     pub const LATEST: Self = Self::V1_1_0;
 
-    /// The version as configurations write it.
+    /// Returns the version as in a configuration's `cniVersion`, for example `1.1.0`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V0_1_0 => "0.1.0",
@@ -38,10 +38,10 @@ impl Version {
         }
     }
 
-    /// The version a configuration names; the empty text means 0.1.0.
+    /// Returns the version of a configuration's `cniVersion`. An empty string means 0.1.0.
     ///
     /// # Errors
-    /// [`ErrorCode::INCOMPATIBLE_VERSION`]: the comparison is of the exact text, not of a range.
+    /// [`ErrorCode::INCOMPATIBLE_VERSION`] if `text` is not exactly one of [`Version::ALL`].
     pub fn from_conf(text: &str) -> Result<Self, Error> {
         if text.is_empty() {
             return Ok(Self::V0_1_0);
@@ -53,12 +53,12 @@ impl Version {
         })
     }
 
-    /// Whether results of the two versions have the same shape, so that one may be the other's `prevResult`.
+    /// Whether results of both versions have the same format, so that one is a valid `prevResult` of the other.
     pub(crate) fn same_family(self, other: Self) -> bool {
         self.family() == other.family()
     }
 
-    /// The versions whose results have this one's shape.
+    /// Returns the versions whose results have the same format as those of this version.
     pub(crate) fn family(self) -> &'static [Self] {
         match self {
             Self::V0_1_0 | Self::V0_2_0 => &[Self::V0_1_0, Self::V0_2_0],
@@ -74,10 +74,10 @@ impl fmt::Display for Version {
     }
 }
 
-/// Whether `text` is at least `minimum`, also for versions that do not exist (yet).
+/// Whether version `text` is `minimum` or later. `text` need not be a supported version.
 ///
 /// # Errors
-/// [`ErrorCode::DECODE`] if the text is not of the form `x.y.z`.
+/// [`ErrorCode::DECODE`] if `text` does not have the form `x.y.z`.
 pub(crate) fn at_least(text: &str, minimum: Version) -> Result<bool, Error> {
     let text = if text.is_empty() { Version::V0_1_0.as_str() } else { text };
     Ok(triple(text)? >= triple(minimum.as_str())?)

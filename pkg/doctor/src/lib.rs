@@ -15,9 +15,9 @@
 pub mod bundle;
 mod facts;
 mod finding;
+mod host_root;
 mod known;
 mod rules;
-mod tree;
 
 pub use facts::{DesiredState, DesiredVfs, DoctorOptions, NodeFacts, StaleResource};
 pub use finding::{DoctorReport, Finding, FindingId, Severity, SeverityCounts};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use netns::NetNs;
 use plugin_runtime::{Error, Node};
-use rdma::{CharDevices, Device, Socket};
+use rdma::{CharDevices, Device, Handle};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 use tracing::{error, info, warn};
@@ -81,7 +81,6 @@ fn path(node: &Node, function: &Function, index: u32) -> PathBuf {
 /// If sysfs or the state directory cannot be read or written.
 pub(crate) fn restore_numbers(
     node: &Node,
-    socket: &mut Socket,
     function: &Function,
     device: &Device,
     rightful: &CharDevices,
@@ -89,7 +88,7 @@ pub(crate) fn restore_numbers(
 ) -> Result<CharDevices, Error> {
     let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
     if !now.matches(rightful) && now.predict_after_move(&node.sysfs)?.matches(rightful) {
-        move_again(socket, device)?;
+        move_again(node, device)?;
         now = CharDevices::of(&node.sysfs, function, &device.name)?;
         info!(device = %device.name, %now, "moved once more for the sake of its numbers");
     }
@@ -107,10 +106,12 @@ pub(crate) fn restore_numbers(
 
 /// Moves a device of this namespace to one that nobody else knows, and home again: it then has the lowest numbers that
 /// are free. If this process is killed in between, the namespace dies, and the kernel brings the device home.
-fn move_again(socket: &mut Socket, device: &Device) -> Result<(), Error> {
+fn move_again(node: &Node, device: &Device) -> Result<(), Error> {
     let (home, aside) = (NetNs::current()?, NetNs::make()?);
-    let find = |inside: &mut Socket| rdma::find_device_by_index(inside, device.index);
-    let moved = rdma::move_device(socket, device, &aside)
+    let find = |inside: &Handle| inside.find_device_by_index(device.index);
+    let moved = node
+        .rdma()?
+        .move_device(device, &aside)
         .and_then(|()| rdma::move_device_from(&aside, find, &home).map(drop));
     // It has been moved before, so it can be. A failure leaves it as it was, or to the kernel.
     moved.unwrap_or_else(|error| warn!(device = %device.name, %error, "could not be moved once more"));

@@ -11,7 +11,7 @@ use cni::AddRequest;
 use identifiers::Attachment;
 use netns::{NetNs, NetNsId};
 use plugin_runtime::{Error, Node, other_netns};
-use rdma::{CharDevices, Device, MoveError, Socket};
+use rdma::{CharDevices, Device, Handle, MoveError};
 use serde::{Deserialize, Serialize};
 use state::claim::{self, ClaimKind};
 use sysfs::Function;
@@ -102,12 +102,11 @@ impl DeviceMove {
     pub(crate) fn move_to_pod(
         &self,
         node: &Node,
-        socket: &mut Socket,
         device: &Device,
         pod: &NetNs,
         _turn: &MoveGuard,
     ) -> Result<(), Error> {
-        rdma::move_device(socket, device, pod).map_err(refused)?;
+        node.rdma()?.move_device(device, pod).map_err(refused)?;
         let now = CharDevices::of(&node.sysfs, &self.function, &device.name)?;
         if now.matches(&self.char_devices) {
             return Ok(());
@@ -115,20 +114,20 @@ impl DeviceMove {
         Err(refusal(node, &self.function, device, &now, &self.char_devices))
     }
 
-    /// The device, if it is in the socket's namespace.
-    fn find(&self, socket: &mut Socket) -> Result<Option<Device>, rdma::Error> {
+    /// The device, if it is in the handle's namespace.
+    fn find(&self, rdma: &Handle) -> Result<Option<Device>, rdma::Error> {
         let found = match self.index {
-            Some(index) => rdma::find_device_by_index(socket, index)?,
-            None => rdma::find_device(socket, &self.device)?,
+            Some(index) => rdma.find_device_by_index(index)?,
+            None => rdma.find_device(&self.device)?,
         };
         Ok(found.filter(|device| self.is(device)))
     }
 
     /// The device, if it is in the pod.
     fn find_in(&self, pod: &NetNs) -> Result<Option<Device>, Error> {
-        match rdma::open_in(pod) {
+        match rdma::Handle::open_in(pod) {
             Err(rdma::Error::NoRdma) => Ok(None),
-            opened => Ok(self.find(&mut opened?)?),
+            opened => Ok(self.find(&opened?)?),
         }
     }
 
@@ -181,19 +180,20 @@ impl DeviceMove {
         if self.is_in_host_sysfs(node) {
             return Ok(Some(self.device.clone()));
         }
-        match rdma::open(&node.sysfs) {
-            Err(rdma::Error::NoRdma) => Ok(None),
-            opened => Ok(self.find_on_host(&mut opened?, node)?.map(|device| device.name)),
+        if matches!(node.rdma(), Err(rdma::Error::NoRdma)) {
+            return Ok(None);
         }
+        Ok(self.find_on_host(node)?.map(|device| device.name))
     }
 
-    fn find_on_host(&self, socket: &mut Socket, node: &Node) -> Result<Option<Device>, Error> {
+    fn find_on_host(&self, node: &Node) -> Result<Option<Device>, Error> {
+        let rdma = node.rdma()?;
         if self.index.is_some()
-            && let Some(device) = self.find(socket)?
+            && let Some(device) = self.find(rdma)?
         {
             return Ok(Some(device));
         }
-        let devices = rdma::devices_of(socket, &node.sysfs, &self.function)?;
+        let devices = rdma.devices_of(&node.sysfs, &self.function)?;
         Ok(devices.into_iter().find(|device| self.is(device)))
     }
 
@@ -225,9 +225,9 @@ impl DeviceMove {
     fn move_to_host_from(&self, node: &Node, pod: &NetNs) -> Result<bool, Error> {
         let home = NetNs::current()?;
         let _turn = MoveGuard::acquire(node, &self.function)?;
-        let named = |socket: &mut Socket| {
-            let found = self.find(socket)?;
-            found.map(|device| self.restore_name_and_moderation(socket, device)).transpose()
+        let named = |rdma: &Handle| {
+            let found = self.find(rdma)?;
+            found.map(|device| self.restore_name_and_moderation(rdma, device)).transpose()
         };
         match rdma::move_device_from(pod, named, &home) {
             Err(MoveError::NoSuchDevice { .. } | MoveError::Other(rdma::Error::NoRdma)) => Ok(false),
@@ -245,16 +245,16 @@ impl DeviceMove {
         {
             return Ok(());
         }
-        let mut socket = rdma::open(&node.sysfs)?;
+        let rdma = node.rdma()?;
         let deadline = node.budget.until("an RDMA device on its way home", DEL_RETURN_TIMEOUT);
         let mut fetched = false;
         let returned = loop {
             // Under an odd name it is at home, and does not show or spoils the list.
-            if self.find(&mut socket)?.is_some() {
+            if self.find(rdma)?.is_some() {
                 return Ok(());
             }
             let soon = deadline.at().min(Instant::now() + UNREADABLE_NAME_INTERVAL);
-            match rdma::wait_for_return(&mut socket, &node.sysfs, &self.function, soon) {
+            match rdma.wait_for_return(&node.sysfs, &self.function, soon) {
                 Err(rdma::Error::NotReturned { function, .. }) if deadline.has_passed() => {
                     break Err(rdma::Error::NotReturned { function, within: deadline.waited() });
                 }
@@ -263,7 +263,7 @@ impl DeviceMove {
                     fetched = true;
                 }
                 Err(rdma::Error::NotReturned { .. }) => {}
-                Err(error) if self.find(&mut socket)?.is_none() => break Err(error),
+                Err(error) if self.find(rdma)?.is_none() => break Err(error),
                 Err(_) => return Ok(()),
                 returned => break returned,
             }
@@ -279,32 +279,27 @@ impl DeviceMove {
     }
 
     fn restore(&self, node: &Node) -> Result<(), Error> {
-        let mut socket = rdma::open(&node.sysfs)?;
-        let Some(device) = self.find_on_host(&mut socket, node)? else { return Ok(()) };
-        Ok(self.restore_name_and_moderation(&mut socket, device).map(drop)?)
+        let Some(device) = self.find_on_host(node)? else { return Ok(()) };
+        Ok(self.restore_name_and_moderation(node.rdma()?, device).map(drop)?)
     }
 
-    /// A device of the socket's namespace with the name and the setting that it had.
-    fn restore_name_and_moderation(
-        &self,
-        socket: &mut Socket,
-        device: Device,
-    ) -> Result<Device, rdma::Error> {
+    /// A device of the handle's namespace with the name and the setting that it had.
+    fn restore_name_and_moderation(&self, rdma: &Handle, device: Device) -> Result<Device, rdma::Error> {
         if let Some(on) = self.adaptive_moderation.filter(|on| device.adaptive_moderation == Some(!on)) {
-            rdma::set_adaptive_moderation(socket, &device, on)?;
+            rdma.set_adaptive_moderation(&device, on)?;
         }
-        self.restore_name(socket, device)
+        self.restore_name(rdma, device)
     }
 
-    /// Gives a device of the socket's namespace the name that it had. One that is taken is no reason to keep a pod from
+    /// Gives a device of the handle's namespace the name that it had. One that is taken is no reason to keep a pod from
     /// going, for the device works under any; but it comes home under none that spoils sysfs for all.
-    fn restore_name(&self, socket: &mut Socket, device: Device) -> Result<Device, rdma::Error> {
+    fn restore_name(&self, rdma: &Handle, device: Device) -> Result<Device, rdma::Error> {
         if device.name == self.device {
             return Ok(device);
         }
         let harmless = if is_file_name(&device.name) { None } else { Some(format!("rdma{}", device.index)) };
         for name in [Some(&self.device), harmless.as_ref()].into_iter().flatten() {
-            match rdma::rename_device(socket, &device, name) {
+            match rdma.rename_device(&device, name) {
                 Err(error) if error.is_exists() => warn!(%name, "an RDMA device's former name is taken"),
                 renamed => return renamed.map(|()| Device { name: name.clone(), ..device }),
             }
@@ -318,12 +313,11 @@ impl DeviceMove {
         if self.char_devices.is_empty() || self.has_its_numbers(node)? {
             return Ok(());
         }
-        let mut socket = rdma::open(&node.sysfs)?;
         // One that was registered anew has numbers of its own.
-        let device = self.find_on_host(&mut socket, node)?.filter(|device| self.index == Some(device.index));
+        let device = self.find_on_host(node)?.filter(|device| self.index == Some(device.index));
         let Some(device) = device else { return Ok(()) };
         let turn = MoveGuard::acquire(node, &self.function)?;
-        restore_numbers(node, &mut socket, &self.function, &device, &self.char_devices, &turn).map(drop)
+        restore_numbers(node, &self.function, &device, &self.char_devices, &turn).map(drop)
     }
 
     fn has_its_numbers(&self, node: &Node) -> Result<bool, Error> {

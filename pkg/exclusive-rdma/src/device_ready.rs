@@ -14,7 +14,7 @@ use std::{
 
 use netns::NetNs;
 use plugin_runtime::{Error, Node};
-use rdma::{CharDevices, Device, Port, PortState, Socket};
+use rdma::{CharDevices, Device, Handle, Port, PortState};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use sysfs::Sysfs;
 
@@ -36,7 +36,7 @@ pub(crate) fn wait(
     addresses: &[IpAddr],
     timeout: Duration,
 ) -> Result<(), Error> {
-    let mut look = ReadyCheck { inside: PodSysfs::of(pod)?, device, char_devices, addresses };
+    let look = ReadyCheck { inside: PodSysfs::of(pod)?, device, char_devices, addresses };
     let deadline = node.budget.until("the pod's RDMA device to be ready", timeout);
     let mut pause = Duration::from_millis(1);
     loop {
@@ -52,17 +52,17 @@ pub(crate) fn wait(
 
 /// What the pod sees.
 struct PodSysfs {
-    socket: Socket,
+    rdma: Handle,
     sysfs: Sysfs,
     _mount: OwnedFd,
 }
 
 impl PodSysfs {
     fn of(pod: &NetNs) -> Result<Self, Error> {
-        let socket = rdma::open_in(pod)?;
+        let rdma = Handle::open_in(pod)?;
         let failed = |source| Error::Wait { what: "the pod's GIDs (a view of its sysfs)", source };
         let mount = pod.run(mount)?.map_err(failed)?;
-        Ok(Self { socket, sysfs: Sysfs::at(format!("/proc/self/fd/{}", mount.as_raw_fd())), _mount: mount })
+        Ok(Self { rdma, sysfs: Sysfs::at(format!("/proc/self/fd/{}", mount.as_raw_fd())), _mount: mount })
     }
 }
 
@@ -86,9 +86,9 @@ struct ReadyCheck<'a> {
 
 impl ReadyCheck<'_> {
     /// What is not there yet; `None` if nothing is missing.
-    fn missing(&mut self) -> Result<Option<String>, Error> {
+    fn missing(&self) -> Result<Option<String>, Error> {
         let name = &self.device.name;
-        let ports = rdma::ports(&mut self.inside.socket, self.device)?;
+        let ports = self.inside.rdma.ports(self.device)?;
         let active: Vec<_> = ports.iter().filter(|port| port.state == PortState::Active).collect();
         if active.is_empty() {
             let states: Vec<_> =

@@ -13,7 +13,7 @@ use plugin_runtime::{
     Error, Node,
     attachment::{self, NodeChange},
 };
-use rdma::{CharDevices, Device, NetnsMode, Socket};
+use rdma::{CharDevices, Device, NetnsMode};
 use state::claim::{ClaimKind, DeviceClaim};
 use sysfs::Function;
 use tracing::info;
@@ -48,8 +48,6 @@ pub struct RdmaAdd<'a, 'r> {
     pub pod: &'a NetNs,
     /// Whose RDMA devices.
     pub function: &'a Function,
-    /// The kernel's answer to [`require_exclusive_mode`] came by it.
-    pub socket: Socket,
 }
 
 /// A device that is in the pod.
@@ -72,7 +70,7 @@ impl RdmaAdd<'_, '_> {
     /// # Errors
     /// If another attachment has them, there are none, they cannot be moved, or their character devices would not have the
     /// same numbers in the pod.
-    pub fn attach<C>(&mut self, journal: &mut Journal<C>) -> Result<Vec<MovedDevice>, Error>
+    pub fn attach<C>(&self, journal: &mut Journal<C>) -> Result<Vec<MovedDevice>, Error>
     where
         C: NodeChange + From<RdmaChange>,
     {
@@ -121,7 +119,7 @@ impl RdmaAdd<'_, '_> {
         })
     }
 
-    fn move_device<C>(&mut self, journal: &mut Journal<C>, device: Device) -> Result<MovedDevice, Error>
+    fn move_device<C>(&self, journal: &mut Journal<C>, device: Device) -> Result<MovedDevice, Error>
     where
         C: NodeChange + From<RdmaChange>,
     {
@@ -130,20 +128,19 @@ impl RdmaAdd<'_, '_> {
         let char_devices = self.char_devices(&device, &turn)?;
         let device_move = DeviceMove::of(self.request, self.function, &device, self.pod, &char_devices);
         let (node, pod) = (self.node, self.pod);
-        let socket = &mut self.socket;
         journal.record_and_apply(RdmaChange::Move(device_move.clone()).into(), |_| {
-            device_move.move_to_pod(node, socket, &device, pod, &turn)
+            device_move.move_to_pod(node, &device, pod, &turn)
         })?;
         info!(device = %device.name, function = %self.function, %char_devices, "moved");
         Ok(MovedDevice { device, char_devices })
     }
 
     /// The numbers that a device has and will have in the pod.
-    fn char_devices(&mut self, device: &Device, turn: &MoveGuard) -> Result<CharDevices, Error> {
+    fn char_devices(&self, device: &Device, turn: &MoveGuard) -> Result<CharDevices, Error> {
         let (node, function) = (self.node, self.function);
         let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
         if let Some(noted) = RenumberedDevice::find(node, function, device)? {
-            now = restore_numbers(node, &mut self.socket, function, device, noted.rightful(), turn)?;
+            now = restore_numbers(node, function, device, noted.rightful(), turn)?;
             if !now.matches(noted.rightful()) {
                 return Err(refusal(node, function, device, &now, noted.rightful()));
             }
@@ -162,9 +159,9 @@ impl RdmaAdd<'_, '_> {
     }
 
     /// The RDMA devices of the function that are at home, or about to be.
-    fn devices(&mut self) -> Result<Vec<Device>, Error> {
+    fn devices(&self) -> Result<Vec<Device>, Error> {
         let (node, function) = (self.node, self.function);
-        if let Some(devices) = rdma::devices_on_host(&mut self.socket, &node.sysfs, function)? {
+        if let Some(devices) = node.rdma()?.devices_on_host(&node.sysfs, function)? {
             return Ok(devices);
         }
         // User-space access shows in every namespace. With it, a device is on its way home from a pod that is gone, or
@@ -172,7 +169,7 @@ impl RdmaAdd<'_, '_> {
         let is_somewhere = !node.sysfs.uverbs(function)?.is_empty();
         let patience = if is_somewhere { ADD_RETURN_TIMEOUT } else { REGISTRATION_TIMEOUT };
         let deadline = node.budget.until("an RDMA device on its way home", patience);
-        match rdma::wait_for_return(&mut self.socket, &node.sysfs, function, deadline.at()) {
+        match node.rdma()?.wait_for_return(&node.sysfs, function, deadline.at()) {
             Err(rdma::Error::NotReturned { .. }) if !is_somewhere => {
                 let driver = node.sysfs.driver(function)?;
                 Err(rdma::Error::NoDeviceOf { function: function.clone(), driver }.into())
@@ -198,14 +195,13 @@ impl RdmaAdd<'_, '_> {
     }
 }
 
-/// Refuses a node whose RDMA devices are in every namespace. Returns the socket that it asked by.
+/// Refuses a node whose RDMA devices are in every namespace. Returns the rdma that it asked by.
 ///
 /// # Errors
 /// How to change that; that there is no RDMA.
-pub fn require_exclusive_mode(node: &Node) -> Result<Socket, Error> {
-    let mut socket = rdma::open(&node.sysfs)?;
-    match rdma::netns_mode(&mut socket)? {
-        NetnsMode::Exclusive => Ok(socket),
+pub fn require_exclusive_mode(node: &Node) -> Result<(), Error> {
+    match node.rdma()?.netns_mode()? {
+        NetnsMode::Exclusive => Ok(()),
         NetnsMode::Shared => Err(ExclusiveError::ModeIsShared.into()),
     }
 }

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{CollectError, Collector, ErrorReason, RawCounters, reading::CounterNames};
+use crate::{CollectError, Collector, ErrorReason, RawCounters, device_reading::CounterNames};
 
 /// How many files may be kept open, of all devices together.
 #[derive(Debug, Clone)]

@@ -17,22 +17,22 @@ use crate::{
     Attribution, CollectError, Collector, CollectorSet, DeviceReading, ErrorReason, ExporterOptions,
     NodeSnapshot, PodInfo, WorkloadResolver,
     addresses::PoolUsageReader,
-    board::{self, CollectionOptions, CollectionOutput, DeviceKey, PendingRequests},
-    collector::CollectorTimes,
+    collector_health::CollectorHealth,
+    collector_set::CollectorTimes,
     counter_files::OpenFileBudget,
+    counter_history::{CounterHistory, PortUser},
+    counter_layout::CounterLayouts,
     counter_sets::{self, CounterSets},
+    counter_values::CounterValues,
     families::FamilyWriter,
     gid_schedule::GidSchedule,
-    health::CollectorHealth,
-    layout::CounterLayouts,
-    ledger::{CounterHistory, PortUser},
-    place::NetnsTarget,
+    netns_target::NetnsTarget,
+    node_snapshot::{CgroupUsage, DeviceSnapshot},
     pods::PodDirectory,
     psn::{self, Sampler},
     reader::DeviceReader,
-    report::{CgroupUsage, DeviceSnapshot},
-    sheet::CounterValues,
-    usage::{ContextOwners, DeviceUsage, HolderResolver},
+    resource_usage::{ContextOwners, DeviceUsage, HolderResolver},
+    work_queue::{self, CollectionOptions, CollectionOutput, DeviceKey, PendingRequests},
 };
 
 /// Reads a node again and again.
@@ -142,7 +142,7 @@ impl Exporter {
     }
 
     fn read_mode(&self, troubles: &mut Vec<CollectError>) -> Option<NetnsMode> {
-        let mode = rdma::open(&self.sysfs).and_then(|mut socket| rdma::netns_mode(&mut socket));
+        let mode = rdma::Handle::open(&self.sysfs).and_then(|rdma| rdma.netns_mode());
         match mode {
             Ok(mode) => Some(mode),
             Err(rdma::Error::TooOld { .. }) => None,
@@ -179,7 +179,7 @@ impl Exporter {
             files: self.files.clone(),
             workers: thread::available_parallelism().map_or(2, |cpus| cpus.get().clamp(2, 4)),
         };
-        board::collect(places, std::mem::take(&mut self.readers), manner, self.silent.clone())
+        work_queue::collect(places, std::mem::take(&mut self.readers), manner, self.silent.clone())
     }
 
     /// The node's namespace and those of pods that have a device to themselves, each once.

@@ -1,9 +1,9 @@
 //! The metric families of a report. Each file says what is in some of them, and why.
 
 mod addresses;
+mod health;
 mod counters;
 mod device;
-mod health;
 mod labels;
 mod pods;
 mod port;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use exposition::{Exposition, LabelSet, LabelsBuilder, MetricType};
 
-use crate::{DeviceSnapshot, NodeSnapshot, PodInfo, ledger::CounterHistory};
+use crate::{DeviceSnapshot, NodeSnapshot, PodInfo, counter_history::CounterHistory};
 
 /// Tells of one report after another; what does not change is made once.
 #[derive(Debug, Default)]
@@ -83,7 +83,9 @@ mod tests {
     use rdma::{Device, Guid, PortState};
 
     use super::*;
-    use crate::{DeviceInfo, DeviceReading, DeviceSnapshot, PortReading, RawCounters, layout::tests::port};
+    use crate::{
+        DeviceInfo, DeviceReading, DeviceSnapshot, PortReading, RawCounters, counter_layout::tests::port,
+    };
 
     /// A device with these ports, which are counted from 1.
     fn device(ports: Vec<PortReading>) -> DeviceReading {

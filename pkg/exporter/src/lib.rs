@@ -2,10 +2,10 @@
 //!
 //! An [`Exporter`] makes one [`NodeSnapshot`] after another. A collection goes so:
 //!
-//! 1. which pods there are (`pods`), and so which namespaces have devices (`place`);
-//! 2. several workers read every device in every namespace (`board`, `session`, `reader`): netlink, sysfs, ethtool;
-//! 3. whose the objects of each device are (`usage`), and so whose its traffic is;
-//! 4. what each counter means on any driver (`catalogue`, `layout`, `sheet`), and whose its increments are (`ledger`);
+//! 1. which pods there are (`pods`), and so which namespaces have devices (`netns_target`);
+//! 2. several workers read every device in every namespace (`work_queue`, `netns_sockets`, `reader`): netlink, sysfs, ethtool;
+//! 3. whose the objects of each device are (`resource_usage`), and so whose its traffic is;
+//! 4. what each counter means on any driver (`catalogue`, `counter_layout`, `counter_values`), and whose its increments are (`counter_history`);
 //! 5. metric families (`families`).
 //!
 //! It starts no process, changes nothing on the node, and keeps nothing open that would keep a pod's namespace alive.
@@ -14,46 +14,48 @@
 
 mod addresses;
 mod attribution;
-mod board;
 mod catalogue;
-mod collector;
+mod collect_error;
+mod collector_health;
+mod collector_set;
+mod common_totals;
 mod counter_files;
+mod counter_history;
+mod counter_layout;
 mod counter_sets;
+mod counter_values;
+mod device_filter;
+mod device_info;
+mod device_reading;
+mod device_resources;
 mod exporter;
-mod facts;
 mod families;
-mod filter;
 mod gid_schedule;
-mod health;
-mod layout;
-mod ledger;
-mod objects;
-mod place;
+mod netns_sockets;
+mod netns_target;
+mod node_snapshot;
+mod options;
 mod pods;
+mod port_rate;
 mod psn;
-mod rate;
 mod reader;
-mod reading;
-mod report;
-mod session;
-mod settings;
-mod sheet;
-mod totals;
+mod resource_usage;
 mod traffic_class;
-mod trouble;
-mod usage;
+mod work_queue;
 
 pub use attribution::Attribution;
-pub use collector::{Collector, CollectorSet, UnknownCollector};
+pub use collector_health::CollectorStatus;
+pub use collector_set::{Collector, CollectorSet, UnknownCollector};
+pub use device_filter::DeviceFilter;
+pub use device_info::DeviceInfo;
 pub use exporter::Exporter;
-pub use facts::DeviceInfo;
-pub use filter::DeviceFilter;
-pub use health::CollectorStatus;
 
-pub use objects::DeviceResources;
-pub use reading::{DeviceReading, GidTable, PodInfo, PortReading, RawCounters};
-pub use report::{DeviceSnapshot, NoWorkloadResolver, NodeSnapshot, PodTraffic, Workload, WorkloadResolver};
-pub use settings::ExporterOptions;
-pub use totals::{CommonTotals, PriorityTotals};
-pub use trouble::{CollectError, ErrorReason};
-pub use usage::{DeviceUsage, ResourceHolder, ResourceShare};
+pub use collect_error::{CollectError, ErrorReason};
+pub use common_totals::{CommonTotals, PriorityTotals};
+pub use device_reading::{DeviceReading, GidTable, PodInfo, PortReading, RawCounters};
+pub use device_resources::DeviceResources;
+pub use node_snapshot::{
+    DeviceSnapshot, NoWorkloadResolver, NodeSnapshot, PodTraffic, Workload, WorkloadResolver,
+};
+pub use options::ExporterOptions;
+pub use resource_usage::{DeviceUsage, ResourceHolder, ResourceShare};

@@ -3,29 +3,29 @@
 //! A queue pair of a connection numbers its packets, and most cards tell the number of the next one. The numbers have 24
 //! bits, so they are read at a step of their own, and not when somebody scrapes.
 
-mod meter;
+mod packet_meter;
 mod sampler;
 
 use std::{path::PathBuf, sync::Arc};
 
 use kubepods::Processes;
 use rdma::{
-    Device, Socket,
-    resource::{self, QueuePair},
+    Device, Handle,
+    resource::{QueuePair},
 };
 use sysfs::Sysfs;
 
 use crate::{
     CollectError, Collector, DeviceFilter, DeviceResources, ErrorReason, ExporterOptions, RawCounters,
     ResourceHolder,
-    layout::CounterLayouts,
+    counter_layout::CounterLayouts,
+    counter_values::CounterValues,
     pods::PodDirectory,
-    sheet::CounterValues,
-    usage::{ContextOwners, HolderResolver},
+    resource_usage::{ContextOwners, HolderResolver},
 };
 
-pub(crate) use meter::PacketCounts;
-use meter::PsnMeter;
+pub(crate) use packet_meter::PacketCounts;
+use packet_meter::PsnMeter;
 use sampler::{PsnSample, SampleSource};
 pub(crate) use sampler::{Sampler, SamplerOutput};
 
@@ -71,8 +71,8 @@ impl SampleSource for PsnContext {
             let (collector, reason) = (Collector::Psn, ErrorReason::Permission);
             return Err(CollectError { collector, reason, what: what.to_owned() });
         }
-        let counts = match rdma::open(&self.sysfs) {
-            Ok(mut socket) => resource::resource_counts(&mut socket).map_err(|error| failed(&error))?,
+        let counts = match rdma::Handle::open(&self.sysfs) {
+            Ok(rdma) => rdma.resource_counts().map_err(|error| failed(&error))?,
             Err(rdma::Error::NoRdma) => Vec::new(),
             Err(error) => return Err(failed(&error)),
         };
@@ -118,17 +118,17 @@ impl SampledDevice {
     }
 
     fn read(&mut self, sample: &mut PsnSample) -> Result<(), rdma::Error> {
-        let mut socket = rdma::open(&self.node.sysfs)?;
-        let Some((device, strange)) = self.device(&mut socket)? else { return Ok(()) };
+        let rdma = rdma::Handle::open(&self.node.sysfs)?;
+        let Some((device, strange)) = self.device(&rdma)? else { return Ok(()) };
         if let Some(trouble) = strange {
             sample.troubles.push(trouble);
             return Ok(());
         }
-        let mut pairs = resource::queue_pairs(&mut socket, &device)?.unwrap_or_default();
-        pairs.retain(meter::is_countable);
+        let mut pairs = rdma.queue_pairs(&device)?.unwrap_or_default();
+        pairs.retain(packet_meter::is_countable);
         self.meter.turn(&pairs);
         if self.meter.has_unassigned() {
-            self.resolve_owners(&mut socket, &device, pairs, sample)?;
+            self.resolve_owners(&rdma, &device, pairs, sample)?;
         }
         let only_port = (device.ports == 1).then_some(1);
         sample.packets = self.meter.packets(only_port);
@@ -136,11 +136,11 @@ impl SampledDevice {
     }
 
     /// The device, and why its numbers mean nothing, if so. Both are asked once.
-    fn device(&mut self, socket: &mut Socket) -> Result<Option<(Device, Option<CollectError>)>, rdma::Error> {
+    fn device(&mut self, rdma: &Handle) -> Result<Option<(Device, Option<CollectError>)>, rdma::Error> {
         if self.device.is_none()
-            && let Some(device) = rdma::devices(socket)?.into_iter().find(|device| device.index == self.index)
+            && let Some(device) = rdma.devices()?.into_iter().find(|device| device.index == self.index)
         {
-            let driver = rdma::driver(socket, &device)?;
+            let driver = rdma.driver(&device)?;
             let is_live = driver.is_some_and(|driver| self.node.drivers.iter().any(|live| live == driver));
             let strange = (!is_live).then(|| unsupported_driver(&device.name, driver));
             self.device = Some((device, strange));
@@ -151,15 +151,15 @@ impl SampledDevice {
     /// Finds out whose the queue pairs are that are new.
     fn resolve_owners(
         &mut self,
-        socket: &mut Socket,
+        rdma: &Handle,
         device: &Device,
         pairs: Vec<QueuePair>,
         sample: &mut PsnSample,
     ) -> Result<(), rdma::Error> {
         let objects = DeviceResources {
             queue_pairs: pairs,
-            protection_domains: resource::protection_domains(socket, device)?.unwrap_or_default(),
-            contexts: resource::contexts(socket, device)?.unwrap_or_default(),
+            protection_domains: rdma.protection_domains(device)?.unwrap_or_default(),
+            contexts: rdma.contexts(device)?.unwrap_or_default(),
             ..DeviceResources::default()
         };
         let mut troubles = Vec::new();

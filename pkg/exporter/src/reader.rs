@@ -13,18 +13,18 @@ use std::{
 
 use rdma::{
     Device, LinkLayer,
-    resource::{self, ResourceCounts},
+    resource::{ResourceCounts},
 };
 
 use crate::{
     CollectError, Collector, DeviceInfo, DeviceResources, PortReading,
+    collect_error::BoxError,
     counter_files::{CounterFiles, OpenFileBudget},
-    counter_sets, objects,
-    place::SysfsView,
-    rate,
-    session::NetnsSockets,
+    counter_sets,
+    netns_sockets::NetnsSockets,
+    netns_target::SysfsView,
+    device_resources, port_rate,
     traffic_class::TrafficClass,
-    trouble::BoxError,
 };
 
 pub(crate) use self::progress::{DeviceTask, ReadProgress};
@@ -136,7 +136,7 @@ impl DeviceReader {
             steps.take(Collector::Ethtool, |t| kept.link(session, port.link_name.as_deref(), &self.view, t))
         {
             let is_infiniband = port.link_layer == LinkLayer::InfiniBand;
-            let speed = speed.or_else(|| is_infiniband.then(|| rate::read(&self.dir, number)).flatten());
+            let speed = speed.or_else(|| is_infiniband.then(|| port_rate::read(&self.dir, number)).flatten());
             steps.store(|reading| {
                 reading.ports[at].speed = speed;
                 reading.ports[at].link_statistics = statistics;
@@ -173,7 +173,7 @@ impl DeviceReader {
 }
 
 fn ports(session: &mut NetnsSockets, device: &Device, troubles: &mut Vec<CollectError>) -> Vec<rdma::Port> {
-    match rdma::ports(&mut session.rdma, device) {
+    match session.rdma.ports(device) {
         Ok(ports) => ports,
         Err(rdma::Error::NoSuchDevice { .. }) => {
             session.place.forget_devices();
@@ -207,9 +207,9 @@ fn resources(
     device: &Device,
     troubles: &mut Vec<CollectError>,
 ) -> Option<(ResourceCounts, Option<DeviceResources>)> {
-    match resource::resource_counts_of(&mut session.rdma, device) {
+    match session.rdma.resource_counts_of(device) {
         Ok(counts) => {
-            let objects = objects::read(&mut session.rdma, device, &counts, troubles);
+            let objects = device_resources::read(&mut session.rdma, device, &counts, troubles);
             Some((counts, objects))
         }
         Err(rdma::Error::NoSuchDevice { .. }) => None,

@@ -13,7 +13,7 @@ use std::{
 
 use nix::libc;
 
-use crate::{Error, label};
+use crate::{Error, selinux_label};
 
 /// Ends the names of files that are not whole yet. No runtime takes such a name for a plugin or a configuration.
 const TEMPORARY_SUFFIX: &str = ".silkrail-new";
@@ -39,7 +39,7 @@ pub(crate) fn temporary(path: &Path) -> PathBuf {
 pub(crate) fn write(path: &Path, content: &[u8], attributes: FileAttributes) -> Result<PathBuf, Error> {
     let temporary = temporary(path);
     remove_temporary(path)?;
-    let label = label::for_file(path);
+    let label = selinux_label::for_file(path);
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -48,7 +48,7 @@ pub(crate) fn write(path: &Path, content: &[u8], attributes: FileAttributes) -> 
         .open(&temporary)
         .and_then(|mut file| {
             file.write_all(content)?;
-            label::set(&file, label.as_deref());
+            selinux_label::set(&file, label.as_deref());
             if let Some((uid, gid)) = attributes.owner {
                 own(&file, uid, gid)?;
             }

@@ -71,7 +71,7 @@ impl ExistingFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{plugins, program};
+    use crate::test_programs::{plugins, program};
 
     #[test]
     fn ours_tells_its_release_and_others_are_not_executed() {

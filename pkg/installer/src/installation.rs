@@ -7,9 +7,9 @@ use crate::{
     atomic_install::{self, FileAttributes},
     destination,
     install_record::InstallRecord,
+    install_target::{InstallStep, InstallTarget, MODE},
     probe,
-    source::SourceProgram,
-    target::{InstallStep, InstallTarget, MODE},
+    source_program::SourceProgram,
 };
 
 const EXECUTABLE: FileAttributes = FileAttributes { mode: MODE, owner: None };

@@ -19,26 +19,26 @@ mod elf;
 mod error;
 mod existing_file;
 mod install_record;
+mod install_store;
+mod install_target;
 mod installation;
-mod label;
 mod name_selection;
 mod probe;
+mod selinux_label;
 mod sha256;
-mod source;
-mod store;
-mod target;
+mod source_program;
 mod trusted_owners;
 mod uninstall;
 mod version;
 
 #[cfg(test)]
-mod testing;
+mod test_programs;
 
 pub use error::Error;
 pub use install_record::ReplacedFile;
+pub use install_store::InstallStore;
 pub use installation::{InstallAction, InstallOptions, Installer, PlannedFile};
 pub use name_selection::{NameSelection, UnknownName};
 pub use sha256::Sha256;
-pub use store::InstallStore;
 pub use uninstall::{RemovalOutcome, RemovedFile, uninstall};
 pub use version::ReleaseVersion;

@@ -98,7 +98,7 @@ fn wait(child: &mut Child, deadline: Instant) -> Result<std::process::ExitStatus
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::script;
+    use crate::test_programs::script;
 
     #[test]
     fn a_name_and_a_release_are_told() {

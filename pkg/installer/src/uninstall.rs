@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::{
         InstallOptions, Installer,
-        testing::{plugins, program},
+        test_programs::{plugins, program},
     };
 
     const STATE: &str = "root/run/silkrail";

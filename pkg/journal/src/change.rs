@@ -1,38 +1,38 @@
-//! A change on the node.
+//! The trait of a change on the node.
 
 use std::fmt::{Debug, Display};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A change on the node that can take itself back.
+/// A change on the node that can be reverted.
 ///
-/// It carries the identity by which it knows its own (an index, a PCI address, an owner) and the former
-/// values it must restore: what a revert needs is recorded, never derived.
+/// It contains the identity of the changed object (an index, a PCI address, an owner) and the former values that
+/// a revert restores: everything that a revert needs is recorded, nothing is derived.
 pub trait Change: Serialize + DeserializeOwned + Display + Debug {
-    /// What a change is made on.
+    /// The node, or the part of it, on which the change is made.
     type Node: ?Sized;
-    /// Why it could not be taken back, or how it differs.
+    /// Why a revert failed, or how the node differs from the change.
     type Error: Display;
 
-    /// Takes the change back. Succeeds if it is gone already, was never made, or is somebody else's.
+    /// Reverts the change. Succeeds if it was never made, is reverted already, or if its object has another owner.
     ///
     /// # Errors
-    /// What is left; it is tried again by the next DEL or GC.
+    /// Why the revert failed. The next DEL or GC tries it again.
     fn revert(&self, node: &Self::Node) -> Result<(), Self::Error>;
 
-    /// Looks whether the change is in place as it was made.
+    /// Checks that the change is in place as it was made.
     ///
     /// # Errors
-    /// How it differs.
+    /// How the node differs.
     fn verify(&self, node: &Self::Node) -> Result<(), Self::Error>;
 
-    /// Whether the change is in a file of state and so outlives a boot, unlike links, namespaces and devices.
+    /// Whether the change is in a state file and survives a reboot, unlike links, namespaces and devices.
     fn survives_reboot(&self) -> bool {
         false
     }
 
-    /// Whether this change protects the ones noted after it, like the claim of a device: it is not taken
-    /// back as long as one of them is left.
+    /// Whether this change protects those recorded after it, as the claim of a device does. It is reverted only
+    /// after all of them.
     fn revert_last(&self) -> bool {
         false
     }

@@ -1,21 +1,21 @@
-//! What a journal says, and how it is written.
+//! The content of a journal and its encoding.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::JournalHeader;
 
-/// What a journal says.
+/// The content of a journal.
 #[derive(Debug)]
 pub struct JournalContent<C> {
-    /// Whose it is.
+    /// The first line, which names the attachment.
     pub head: JournalHeader,
-    /// The changes noted, in order.
+    /// The recorded changes, in the order in which they were made.
     pub changes: Vec<C>,
     /// Whether the ADD was completed.
     pub complete: bool,
 }
 
-/// A line after the header.
+/// A line after the header: `{"change":…}` or `{"complete":true}`.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum JournalLine<C> {
@@ -24,18 +24,17 @@ pub(crate) enum JournalLine<C> {
 }
 
 impl<C> JournalContent<C> {
-    /// What a new journal says.
+    /// Returns the content of a new journal.
     pub(crate) fn new(head: JournalHeader) -> Self {
         Self { head, changes: Vec::new(), complete: false }
     }
 }
 
 impl<C: DeserializeOwned> JournalContent<C> {
-    /// Reads a journal. A last line without its end was being written when the process died, and does not
-    /// count.
+    /// Parses a journal. A last line without a newline is ignored: it was being written when the process died.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why the journal cannot be parsed.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct JournalFormat {
@@ -43,7 +42,7 @@ impl<C: DeserializeOwned> JournalContent<C> {
         }
 
         let mut lines = bytes[..whole_lines(bytes)].split(|b| *b == b'\n').filter(|line| !line.is_empty());
-        let first = lines.next().ok_or("the file has no whole line")?;
+        let first = lines.next().ok_or("the file has no complete line")?;
         let JournalFormat { version } = serde_json::from_slice(first).map_err(|e| format!("header: {e}"))?;
         if version > JournalHeader::VERSION {
             return Err(format!(
@@ -64,10 +63,10 @@ impl<C: DeserializeOwned> JournalContent<C> {
 }
 
 impl<C: Serialize> JournalContent<C> {
-    /// The journal's bytes, as [`JournalContent::parse`] reads them.
+    /// Returns the bytes of the journal, which [`JournalContent::parse`] parses.
     ///
     /// # Errors
-    /// If a change cannot be written down.
+    /// If a change cannot be encoded as JSON.
     pub fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = terminated(&self.head)?;
         for change in &self.changes {
@@ -80,14 +79,14 @@ impl<C: Serialize> JournalContent<C> {
     }
 }
 
-/// One line, with its end.
+/// Encodes one line with its newline.
 pub(crate) fn terminated(line: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let mut bytes = serde_json::to_vec(line)?;
     bytes.push(b'\n');
     Ok(bytes)
 }
 
-/// The length of the lines that were written to their end.
+/// Returns the number of bytes up to and including the last newline.
 pub(crate) fn whole_lines(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1)
 }

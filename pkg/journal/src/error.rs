@@ -1,45 +1,45 @@
-//! What can go wrong with a journal, and with taking changes back.
+//! Errors of a journal and of a revert.
 
 use std::{fmt, path::PathBuf};
 
 use crate::JournalHeader;
 
-/// The journal itself failed.
+/// An error of the journal itself.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The attachment is there: its ADD was completed and no DEL has taken it back.
-    #[error("attachment {} of network {} exists already ({})", head.attachment, head.network, path.display())]
+    /// The attachment exists: its ADD was completed and no DEL has removed it.
+    #[error("attachment {} of network {} already exists ({})", head.attachment, head.network, path.display())]
     Exists {
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
-        /// What it says.
+        /// The header of the journal.
         head: Box<JournalHeader>,
     },
-    /// The file could not be understood, and was moved out of the way.
+    /// The file could not be parsed and was quarantined.
     #[error("{why}; moved to {}", aside.display())]
     SetAside {
-        /// Where it is now.
+        /// The new path, for example `NAME.bad`.
         aside: PathBuf,
-        /// Which file, and what was wrong with it.
+        /// The former path and why it could not be parsed.
         why: String,
     },
-    /// A change cannot be written down.
-    #[error("note a change: {0}")]
+    /// A change cannot be encoded as JSON.
+    #[error("cannot encode a change: {0}")]
     Encode(serde_json::Error),
     /// The file could not be read or written.
     #[error(transparent)]
     File(#[from] statefile::Error),
-    /// A fault was injected by a test.
+    /// A test injected a fault, see `SILKRAIL_FAULT`.
     #[error("injected fault")]
     Injected,
 }
 
-/// A change that could not be taken back.
+/// A change that could not be reverted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RevertFailure {
-    /// The change.
+    /// The change, as it prints itself.
     pub change: String,
-    /// Why.
+    /// Why the revert failed.
     pub why: String,
 }
 
@@ -49,11 +49,11 @@ impl fmt::Display for RevertFailure {
     }
 }
 
-/// Something failed, and this is left of it.
+/// An operation failed, and some of its changes could not be reverted.
 #[derive(Debug)]
 pub struct AbortError<E> {
-    /// What failed.
+    /// The error of the operation.
     pub cause: E,
-    /// What could not be taken back.
+    /// The changes that could not be reverted.
     pub left: Vec<RevertFailure>,
 }

@@ -1,20 +1,20 @@
 //! Faults that tests inject at each step of a journal, in debug builds only.
 //!
-//! `SILKRAIL_FAULT=error:N` makes the N-th step fail, `SILKRAIL_FAULT=kill:N` ends the process there with
-//! SIGKILL. Two steps belong to each change: after it is noted, and after it is made. Completing the
-//! journal is the last. Taking a change back has one: after it.
+//! `SILKRAIL_FAULT=error:N` makes the N-th step fail, `SILKRAIL_FAULT=kill:N` kills the process there with
+//! SIGKILL. Each change has two steps: after it is recorded and after it is made. The completion of the
+//! journal is a step of its own. Each revert has one step, after it.
 
 use crate::Error;
 
-/// Passes a step, or does what the test ordered for it.
+/// Counts a step; fails or kills the process if `SILKRAIL_FAULT` selects this one.
 #[cfg(debug_assertions)]
 pub(crate) fn point() -> Result<(), Error> {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     static STEPS: AtomicU32 = AtomicU32::new(0);
-    let Ok(order) = std::env::var("SILKRAIL_FAULT") else { return Ok(()) };
+    let Ok(fault) = std::env::var("SILKRAIL_FAULT") else { return Ok(()) };
     let step = STEPS.fetch_add(1, Ordering::Relaxed) + 1;
-    match order.split_once(':') {
+    match fault.split_once(':') {
         Some(("error", at)) if at == step.to_string() => Err(Error::Injected),
         Some(("kill", at)) if at == step.to_string() => {
             let _ = nix::sys::signal::raise(nix::sys::signal::SIGKILL);
@@ -24,7 +24,7 @@ pub(crate) fn point() -> Result<(), Error> {
     }
 }
 
-/// Passes a step.
+/// Does nothing: faults are injected in debug builds only.
 #[cfg(not(debug_assertions))]
 #[expect(clippy::unnecessary_wraps, reason = "the debug build's function can fail")]
 pub(crate) fn point() -> Result<(), Error> {

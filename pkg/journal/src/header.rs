@@ -1,4 +1,4 @@
-//! Whose journal it is.
+//! The header of a journal, and the boot ID.
 
 use std::{
     fs::File,
@@ -13,39 +13,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// The first line of a journal.
+/// The first line of a journal. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JournalHeader {
-    /// The version of the format.
+    /// The version of the journal's format.
     pub version: u32,
-    /// The plugin that writes it.
+    /// The plugin that writes the journal, for example `macvlan`.
     pub plugin: String,
-    /// The attachment.
+    /// The attachment that the journal belongs to.
     pub attachment: Attachment,
-    /// The network's name.
+    /// The name of the network, from the configuration.
     pub network: String,
     /// `CNI_NETNS` of the ADD.
     pub netns_path: PathBuf,
-    /// The namespace it named then; absent if the plugin had no use for it.
+    /// The namespace at that path during the ADD; absent if the plugin did not need it.
     pub netns: Option<NetNsId>,
-    /// The boot of the kernel in which it was written.
+    /// The boot ID of the kernel at the ADD, see [`boot_id`].
     pub boot_id: String,
 }
 
 impl JournalHeader {
-    /// The version this program writes, and the newest it reads.
+    /// The format version that this program writes, and the newest that it reads.
     pub const VERSION: u32 = 1;
 
-    /// The header of a journal; `None` if there is no journal, or none that can be understood. No lock is
-    /// needed: it never changes.
+    /// Reads the header of a journal without locking it. Returns `None` if the file does not exist or cannot be
+    /// parsed.
     ///
     /// # Errors
-    /// [`Error::File`] if it is there and cannot be read.
+    /// [`Error::File`] if the file exists and cannot be read.
     pub fn read(path: &Path) -> Result<Option<Self>, Error> {
         let bytes = match statefile::read(path) {
             Ok(Some(bytes)) => bytes,
-            // Something else in its place is none either, and no reason not to look at the others.
+            // A directory or a link in its place is not a journal; the caller continues with the others.
             Ok(None) | Err(statefile::Error::Strange { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -54,10 +54,10 @@ impl JournalHeader {
     }
 }
 
-/// The identity of this boot.
+/// Returns the ID of the current boot, from `/proc/sys/kernel/random/boot_id`.
 ///
 /// # Errors
-/// [`Error::File`] if the kernel does not tell. To guess would be to take what is there for a former boot's.
+/// [`Error::File`] if it cannot be read. A wrong ID would make existing state look like that of a former boot.
 pub fn boot_id() -> Result<&'static str, Error> {
     static BOOT_ID: OnceLock<String> = OnceLock::new();
     if let Some(id) = BOOT_ID.get() {
@@ -65,7 +65,7 @@ pub fn boot_id() -> Result<&'static str, Error> {
     }
     let path = Path::new("/proc/sys/kernel/random/boot_id");
     let failed = |source| statefile::Error::Io { operation: "read", path: path.to_owned(), source };
-    // The kernel hands it out whole, by one read.
+    // One read(2) returns the whole file.
     let mut text = [0; 64];
     let length = File::open(path).and_then(|mut file| file.read(&mut text)).map_err(failed)?;
     let id = String::from_utf8_lossy(&text[..length]);

@@ -15,21 +15,21 @@ use crate::{
     header::boot_id,
 };
 
-/// The journal of one attachment. While this value lives, nobody else works on the attachment.
+/// The journal of one attachment, locked: while this value exists, no other process works on the attachment.
 #[derive(Debug)]
 pub struct Journal<C> {
     path: PathBuf,
     file: File,
-    /// How many bytes the file has. Nobody else writes to it.
+    /// The length of the file in bytes. No other process writes to it.
     length: u64,
     content: JournalContent<C>,
 }
 
 impl<C: Change> Journal<C> {
-    /// Begins the journal of a new attachment.
+    /// Creates the journal of a new attachment.
     ///
     /// # Errors
-    /// [`Error::File`] with [`statefile::Error::Exists`] if there is one.
+    /// [`Error::File`] with [`statefile::Error::Exists`] if the file exists.
     pub fn create(path: &Path, head: JournalHeader) -> Result<Self, Error> {
         let content = JournalContent::new(head);
         let lock = |file: &File| file.try_lock().map_err(io::Error::from);
@@ -38,11 +38,11 @@ impl<C: Change> Journal<C> {
         Ok(Self { path: path.to_owned(), file, length: bytes.len() as u64, content })
     }
 
-    /// Opens the journal of an attachment; `None` if there is none. Waits until `deadline` for whoever is
-    /// at work on it.
+    /// Opens and locks the journal of an attachment; `None` if there is none. Waits until `deadline` for the
+    /// lock.
     ///
     /// # Errors
-    /// [`Error::SetAside`] if the file was unreadable: it is out of the way then.
+    /// [`Error::SetAside`] if the file could not be parsed: it is quarantined then.
     pub fn open(path: &Path, deadline: Instant) -> Result<Option<Self>, Error> {
         loop {
             let mut file = match statefile::open(path) {
@@ -55,7 +55,7 @@ impl<C: Change> Journal<C> {
             };
             statefile::lock(&file, path, deadline)?;
             let io = |source| statefile::Error::Io { operation: "read", path: path.to_owned(), source };
-            // Whoever held the lock may have removed or renamed the file, and a new one may be in its place.
+            // The former holder of the lock may have removed or renamed the file; a new one may be in its place.
             let here = fs::symlink_metadata(path).map(|meta| meta.ino()).ok();
             if here != Some(file.metadata().map_err(io)?.ino()) {
                 continue;
@@ -74,12 +74,12 @@ impl<C: Change> Journal<C> {
         }
     }
 
-    /// Whose journal it is.
+    /// Returns the header, which names the attachment.
     pub fn head(&self) -> &JournalHeader {
         &self.content.head
     }
 
-    /// The changes noted, in order.
+    /// Returns the recorded changes, in the order in which they were made.
     pub fn changes(&self) -> &[C] {
         &self.content.changes
     }
@@ -89,27 +89,27 @@ impl<C: Change> Journal<C> {
         self.content.complete
     }
 
-    /// Whether the journal was written before the kernel was last booted: what it tells of is gone.
+    /// Whether the journal was written before the last boot, so that its links, namespaces and devices are gone.
     ///
     /// # Errors
-    /// If the kernel does not tell which boot this is.
+    /// If the boot ID cannot be read.
     pub fn is_from_earlier_boot(&self) -> Result<bool, Error> {
         Ok(self.content.head.boot_id != boot_id()?)
     }
 
-    /// Which file it is, as [`JournalStatus`](crate::JournalStatus) tells it.
+    /// Returns the inode number of the file, to be compared with [`JournalStatus`](crate::JournalStatus).
     ///
     /// # Errors
-    /// If it cannot be looked at.
+    /// If fstat(2) fails.
     pub fn inode(&self) -> Result<u64, Error> {
         let io = |source| statefile::Error::Io { operation: "stat", path: self.path.clone(), source };
         Ok(self.file.metadata().map_err(io)?.ino())
     }
 
-    /// Notes a change, then makes it.
+    /// Records a change, then makes it.
     ///
     /// # Errors
-    /// What `make` failed with; or that the change could not be noted, and so was not made.
+    /// The error of `make`; or that the change could not be recorded, in which case it was not made.
     pub fn record_and_apply<T, E: From<Error>>(
         &mut self,
         change: C,
@@ -121,20 +121,20 @@ impl<C: Change> Journal<C> {
         made.ok_or(Error::Injected).map_err(E::from)
     }
 
-    /// Notes a change that will be made later.
+    /// Records a change that will be made later.
     ///
     /// # Errors
-    /// If it cannot be written down.
+    /// If it cannot be written.
     pub fn record(&mut self, change: C) -> Result<(), Error> {
         self.append(&JournalLine::Change(&change))?;
         self.content.changes.push(change);
         fault_injection::point()
     }
 
-    /// Says that the attachment is as it should be.
+    /// Records that the ADD is complete.
     ///
     /// # Errors
-    /// If that cannot be written down.
+    /// If the line cannot be written.
     pub fn complete(&mut self) -> Result<(), Error> {
         fault_injection::point()?;
         self.append(&JournalLine::<&C>::Complete(true))?;
@@ -145,7 +145,7 @@ impl<C: Change> Journal<C> {
     fn append(&mut self, line: &JournalLine<&C>) -> Result<(), Error> {
         let bytes = terminated(line).map_err(Error::Encode)?;
         let written = self.file.write_all(&bytes).inspect_err(|_| {
-            // The disk is full: half a line must not stand before the next one.
+            // The disk is full: remove the incomplete line, so that the next one does not continue it.
             let _ = self.file.set_len(self.length);
         });
         let io = |source| statefile::Error::Io { operation: "write", path: self.path.clone(), source };
@@ -154,37 +154,37 @@ impl<C: Change> Journal<C> {
         Ok(())
     }
 
-    /// Does `body`, all or nothing: if it fails, `turn_back` is called, and what it noted is taken back.
+    /// Runs `body` and completes the journal. If either fails, calls `before_revert` and reverts all changes.
     ///
     /// # Errors
-    /// What `body` failed with, and what could not be taken back.
+    /// The error of `body`, and the changes that could not be reverted.
     pub fn run_or_revert<T, E: From<Error>>(
         mut self,
         node: &C::Node,
         body: impl FnOnce(&mut Self) -> Result<T, E>,
-        turn_back: impl FnOnce(),
+        before_revert: impl FnOnce(),
     ) -> Result<T, AbortError<E>> {
         let done = body(&mut self).and_then(|value| self.complete().map(|()| value).map_err(E::from));
         done.map_err(|cause| {
-            turn_back();
+            before_revert();
             let left = self.revert(node).err().unwrap_or_default();
             AbortError { cause, left }
         })
     }
 
-    /// Takes every change back, the newest first, and goes on past failures. When nothing is left the
-    /// journal goes too; otherwise it stays as it is, for the next call.
+    /// Reverts every change, the newest first, and continues after failures. The journal is removed if all
+    /// succeed; otherwise it stays unchanged for the next call.
     ///
-    /// Of another boot's journal, only what outlives boots is taken back.
+    /// If the journal is from a former boot, only changes that [survive a reboot](Change::survives_reboot) are reverted.
     ///
     /// # Errors
-    /// What is left.
+    /// The changes that could not be reverted.
     pub fn revert(self, node: &C::Node) -> Result<(), Vec<RevertFailure>> {
         let unknown =
             |why: Error| vec![RevertFailure { change: "the attachment".into(), why: why.to_string() }];
-        let is_old = self.is_from_earlier_boot().map_err(unknown)?;
+        let is_earlier_boot = self.is_from_earlier_boot().map_err(unknown)?;
         let mut left = Vec::new();
-        for change in self.content.changes.iter().rev().filter(|change| !is_old || change.survives_reboot()) {
+        for change in self.content.changes.iter().rev().filter(|change| !is_earlier_boot || change.survives_reboot()) {
             if change.revert_last() && !left.is_empty() {
                 continue;
             }
@@ -198,7 +198,7 @@ impl<C: Change> Journal<C> {
         if left.is_empty() { self.remove() } else { Err(left) }
     }
 
-    /// Removes the journal without taking anything back.
+    /// Removes the journal without reverting any change.
     ///
     /// # Errors
     /// If the file cannot be removed.
@@ -208,16 +208,16 @@ impl<C: Change> Journal<C> {
         })
     }
 
-    /// Looks whether every change is in place.
+    /// Checks that every change is in place.
     ///
     /// # Errors
-    /// How the first that is not differs.
+    /// The first difference.
     pub fn verify(&self, node: &C::Node) -> Result<(), C::Error> {
         self.content.changes.iter().try_for_each(|change| change.verify(node))
     }
 }
 
-/// Moves a journal that cannot be understood out of the way.
+/// Quarantines a journal that cannot be parsed and returns the error to report.
 fn quarantine(path: &Path, why: String) -> Error {
     match statefile::quarantine(path) {
         Ok(aside) => Error::SetAside { aside, why },

@@ -1,4 +1,4 @@
-//! What a journal says of its attachment, whoever wrote it.
+//! Reads the state of a journal of any plugin without changing it.
 
 use std::{
     fs::{File, TryLockError},
@@ -11,35 +11,35 @@ use serde::de::IgnoredAny;
 
 use crate::{JournalContent, JournalHeader};
 
-/// A journal, looked at without being touched: which changes it has is its plugin's business.
+/// The state of a journal. The changes are not included: only the plugin that wrote them can parse them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalStatus {
-    /// Whose it is.
+    /// The header, which names the attachment.
     pub head: JournalHeader,
     /// Whether the ADD was completed.
     pub complete: bool,
-    /// Whether somebody holds its lock: an ADD, DEL or CHECK is at work.
+    /// Whether another process holds its lock: an ADD, DEL or CHECK is in progress.
     pub at_work: bool,
-    /// Which file it is: a later journal of the same attachment is another one.
+    /// The inode number, which distinguishes it from a later journal of the same attachment.
     pub inode: u64,
 }
 
-/// A journal that could not be looked at.
+/// A journal could not be read or parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalReadError {
     /// The file could not be read.
     #[error(transparent)]
     File(#[from] statefile::Error),
-    /// It makes no sense, or is of a newer version.
+    /// The content is malformed or has a newer format version.
     #[error("{0}")]
     Content(String),
 }
 
 impl JournalStatus {
-    /// Looks at a journal; `None` if it is not there.
+    /// Reads a journal; `None` if the file does not exist.
     ///
     /// # Errors
-    /// [`JournalReadError`].
+    /// [`JournalReadError`] if it cannot be read or parsed.
     pub fn read_status(path: &Path) -> Result<Option<Self>, JournalReadError> {
         let Some(mut file) = statefile::open(path)? else { return Ok(None) };
         let io = |source| statefile::Error::Io { operation: "read", path: path.to_owned(), source };
@@ -53,7 +53,7 @@ impl JournalStatus {
     }
 }
 
-/// Whether somebody holds the lock. If not, it is held for this moment.
+/// Whether another process holds the lock. If not, the lock is taken and released at once.
 fn is_locked(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => file.unlock().map(|()| false),

@@ -1,13 +1,13 @@
-//! What an attachment changes on the node, on disk before it is made.
+//! A write-ahead journal of the changes that an attachment makes on the node.
 //!
-//! A plugin that undoes by hand undoes wrongly, and one that remembers in memory forgets when it is killed.
-//! So every change is a value ([`Change`]) that knows how to take itself back and how to see whether it is
-//! in place, and it is noted in the attachment's [`Journal`] *before* it is made. A failing ADD, DEL, GC and
-//! the next ADD take changes back with the same [`Journal::revert`]; CHECK is [`Journal::verify`].
+//! Each change is a value ([`Change`]) that can revert itself and verify that it is in place. It is recorded in
+//! the attachment's [`Journal`] *before* it is made, so a later call can revert it even if the process was
+//! killed. A failing ADD, DEL, GC and the next ADD revert changes with the same [`Journal::revert`]; CHECK is
+//! [`Journal::verify`].
 //!
-//! The file is a header line and one line for each change, appended; then a line that says that the ADD
-//! was completed. A last line without its end was being written when the process died: its change was not
-//! made. Who works on an attachment holds the file's lock.
+//! The file consists of a header line, one line for each change, and a last line once the ADD is complete. Lines
+//! are only appended. A last line without a newline was being written when the process died: its change was not
+//! made. The process that works on an attachment holds an exclusive lock (flock(2)) on the file.
 
 #![forbid(unsafe_code)]
 

@@ -7,9 +7,9 @@
 
 mod access;
 mod causes;
-mod quiet;
+mod log_filter;
 
 pub use access::{Error, connect};
 pub use causes::with_causes;
 pub use kube::Client;
-pub use quiet::quietly;
+pub use log_filter::quietly;

@@ -25,6 +25,7 @@ pub struct Node {
     /// How long the call may take.
     pub budget: Budget,
     links: OnceCell<Handle>,
+    rdma: OnceCell<rdma::Handle>,
 }
 
 impl Node {
@@ -38,6 +39,7 @@ impl Node {
             builtin_ipam,
             budget: Budget::of_call(),
             links: OnceCell::new(),
+            rdma: OnceCell::new(),
         }
     }
 
@@ -61,6 +63,18 @@ impl Node {
         }
         let handle = Handle::open()?;
         Ok(self.links.get_or_init(|| handle))
+    }
+
+    /// The RDMA devices in the host namespace. The handle is opened once in a call.
+    ///
+    /// # Errors
+    /// [`rdma::Error::NoRdma`] if the RDMA core is not loaded; that the socket cannot be opened.
+    pub fn rdma(&self) -> Result<&rdma::Handle, rdma::Error> {
+        if let Some(handle) = self.rdma.get() {
+            return Ok(handle);
+        }
+        let handle = rdma::Handle::open(&self.sysfs)?;
+        Ok(self.rdma.get_or_init(|| handle))
     }
 }
 

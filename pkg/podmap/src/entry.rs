@@ -1,50 +1,50 @@
-//! One attachment's entry.
+//! The entry of one attachment.
 
 use std::path::PathBuf;
 
 use identifiers::{Attachment, PciAddress};
 use serde::{Deserialize, Serialize};
 
-/// One attachment: which pod, which interface, which RDMA device.
+/// The entry of one attachment: its pod, its interface and its RDMA device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// `podmap/<major>.<minor>`.
+    /// The version of the schema: `podmap/<major>.<minor>`.
     pub schema: String,
-    /// The boot of the kernel in which it was written; an entry of another boot is stale.
+    /// The boot ID of the kernel that it was written under; an entry of another boot is stale.
     pub boot_id: String,
-    /// Who wrote it.
+    /// The program that wrote the entry.
     pub writer: EntryWriter,
-    /// When, by RFC 3339.
+    /// The time at which the entry was written, in the format of RFC 3339.
     pub created_at: String,
-    /// The pod, where the runtime told.
+    /// The pod, if the runtime passed it in `CNI_ARGS`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
     /// The container and its namespace.
     pub container: ContainerRef,
-    /// The interface.
+    /// The interface in the pod.
     pub network: NetworkAttachment,
     /// The RDMA device.
     pub rdma: RdmaInfo,
 }
 
-/// Who wrote an entry.
+/// The program that wrote an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryWriter {
-    /// The plugin.
+    /// The name of the plugin, for example `sriov`.
     pub name: String,
-    /// Its version.
+    /// The version of the plugin.
     pub version: String,
 }
 
-/// A pod of Kubernetes.
+/// A Kubernetes pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodRef {
-    /// Its namespace.
+    /// The Kubernetes namespace: `K8S_POD_NAMESPACE`.
     pub namespace: String,
-    /// Its name.
+    /// The name: `K8S_POD_NAME`.
     pub name: String,
-    /// Its UID.
+    /// The UID: `K8S_POD_UID`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }
@@ -53,28 +53,28 @@ pub struct PodRef {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRef {
-    /// The container's ID: for Kubernetes the sandbox's.
+    /// The container ID; in Kubernetes the ID of the pod's sandbox.
     pub sandbox_id: String,
-    /// The path of its namespace.
+    /// The path of its network namespace, `CNI_NETNS`.
     pub netns_path: PathBuf,
-    /// The namespace's inode.
+    /// The inode number of the namespace.
     pub netns_ino: u64,
-    /// The namespace's device.
+    /// The device number (`st_dev`) of the namespace's file system, nsfs.
     pub netns_dev: u64,
-    /// What tells it from a later namespace with the same inode; absent if that is not known.
+    /// The namespace's cookie (`SO_NETNS_COOKIE`), which the kernel does not reuse as it does inode numbers; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns_cookie: Option<u64>,
 }
 
-/// An interface.
+/// An interface of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkAttachment {
-    /// The network's name.
+    /// The name of the network.
     pub name: String,
-    /// The plugin that made the interface.
+    /// The plugin that created the interface.
     pub cni_type: String,
-    /// The interface's name in the pod.
+    /// The name of the interface in the pod, for example `net1`.
     pub ifname: String,
     /// Its MAC address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,61 +82,61 @@ pub struct NetworkAttachment {
     /// Its MTU in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// Its addresses with their prefix lengths.
+    /// Its IP addresses with their prefix lengths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ips: Vec<String>,
-    /// Its VLAN.
+    /// Its VLAN ID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
 }
 
-/// How a pod has its RDMA device.
+/// How an RDMA device is attached to a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttachMode {
-    /// Not at all.
+    /// The pod has no RDMA device.
     #[default]
     None,
-    /// The device is the node's; the pod's address is a GID of it.
+    /// The device stays on the host and is shared; the pod's address is one of its GIDs.
     Shared,
-    /// The device is in the pod.
+    /// The device is in the pod's network namespace.
     Exclusive,
 }
 
-/// An RDMA device.
+/// The RDMA device of an attachment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RdmaInfo {
-    /// How the pod has it.
+    /// How the device is attached.
     pub mode: AttachMode,
-    /// Its name, like `mlx5_5`.
+    /// The name of the device, for example `mlx5_5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ibdev: Option<String>,
-    /// The port, from 1.
+    /// The number of the port, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u32>,
     /// The device's node GUID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_guid: Option<String>,
-    /// Its character devices below `/dev/infiniband`, like `uverbs5`: known where the pod has the device to itself.
+    /// Its character devices below `/dev/infiniband`, for example `uverbs5`; only in exclusive mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub char_devices: Vec<String>,
-    /// Its PCI function.
+    /// The PCI address of its function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pci: Option<PciAddress>,
-    /// The PF's PCI function.
+    /// The PCI address of the PF.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pf_pci: Option<PciAddress>,
-    /// The VF's number on its PF.
+    /// The index of the VF on its PF.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vf_index: Option<u32>,
-    /// The name the interface has on the node when it is not in the pod.
+    /// The name of the interface while it is on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_netdev: Option<String>,
-    /// The interface of the node that the pod's sits on.
+    /// The parent on the host of a macvlan or ipvlan interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master: Option<String>,
-    /// The pod's addresses in the device's GID table.
+    /// The entries of the device's GID table that belong to the pod's addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gids: Vec<GidInfo>,
 }
@@ -144,9 +144,9 @@ pub struct RdmaInfo {
 /// An entry of a GID table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GidInfo {
-    /// Its index.
+    /// The index in the GID table.
     pub index: u32,
-    /// `RoCE v2`, `IB/RoCE v1`.
+    /// The type, as in sysfs: `RoCE v2` or `IB/RoCE v1`.
     #[serde(rename = "type")]
     pub kind: String,
     /// The GID, written as an IPv6 address.
@@ -154,10 +154,10 @@ pub struct GidInfo {
 }
 
 impl Entry {
-    /// The schema this program writes.
+    /// The version of the schema that this program writes.
     pub const SCHEMA: &'static str = "podmap/1.1";
 
-    /// An entry of `plugin` for an attachment, written now, with nothing known yet.
+    /// Returns a new entry of `plugin` for an attachment, with the current time and all other fields empty.
     pub fn new(plugin: &str, attachment: Attachment) -> Self {
         let Attachment { container_id, ifname } = attachment;
         Self {
@@ -175,10 +175,11 @@ impl Entry {
             rdma: RdmaInfo::default(),
         }
     }
-    /// Reads an entry's file. Keys that this program does not know are ignored.
+
+    /// Parses an entry. Unknown keys are ignored.
     ///
     /// # Errors
-    /// What is wrong with it: it is no entry, or one of a newer major version.
+    /// If it is not a valid entry, or has another major version.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let entry: Self = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         if entry.schema.starts_with("podmap/1.") {

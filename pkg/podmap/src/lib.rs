@@ -1,10 +1,10 @@
-//! Who has which device: one file for each attachment, for metrics and people.
+//! The pod map: one file for each attachment with its pod and its RDMA device, for metrics and operators.
 //!
-//! The map is derived, readable by everybody and volatile. What DEL needs to take an attachment back is the
-//! journal's, never the map's. A file appears when the attachment is as it should be and goes before
-//! anything of it is taken back, so that nobody attributes a device to a pod that is losing it.
+//! The map is derived from the attachments, readable by all users and lost at a reboot. DEL uses the journal, never
+//! the map. The file of an attachment is written after its last change is made and removed before its first change is
+//! reverted, so that readers do not attribute a device to a pod that no longer has it.
 //!
-//! `<state>/podmap/v1/<container>@<ifname>.json`; readers ignore keys they do not know.
+//! The files are `<state>/podmap/v1/<container>@<ifname>.json`. Readers ignore unknown keys.
 
 #![forbid(unsafe_code)]
 
@@ -21,43 +21,43 @@ use identifiers::Attachment;
 
 pub use entry::{AttachMode, ContainerRef, Entry, EntryWriter, GidInfo, NetworkAttachment, PodRef, RdmaInfo};
 
-/// An entry could not be read or written.
+/// An entry of the pod map cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file could not be read or written.
+    /// The file cannot be read or written.
     #[error(transparent)]
     File(#[from] statefile::Error),
-    /// The file is no entry, or one of a newer major version.
+    /// The file is not a valid entry, or has a newer major version.
     #[error("{}: {why}", path.display())]
     Malformed {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it cannot be parsed.
         why: String,
     },
 }
 
-/// The map's directory.
+/// The directory of the pod map.
 #[derive(Debug, Clone)]
 pub struct PodMap {
     dir: PathBuf,
 }
 
 impl PodMap {
-    /// The map below the state directory.
+    /// Returns the pod map of a state directory.
     pub fn below(state: &Path) -> Self {
         Self { dir: state.join("podmap/v1") }
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Writes an attachment's entry, in place of a former one.
+    /// Writes the entry of an attachment, atomically replacing a former one.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`Error::File`] if it cannot be written.
     pub fn write(&self, attachment: &Attachment, entry: &Entry) -> Result<(), Error> {
         let path = self.path(attachment);
         statefile::make_dir(&self.dir, 0o755)?;
@@ -66,15 +66,15 @@ impl PodMap {
         Ok(statefile::replace(&path, 0o644, &bytes)?)
     }
 
-    /// Removes an attachment's entry. It may be gone already.
+    /// Removes the entry of an attachment. Succeeds if it does not exist.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`Error::File`] if it cannot be removed.
     pub fn remove(&self, attachment: &Attachment) -> Result<(), Error> {
         Ok(statefile::remove(&self.path(attachment))?)
     }
 
-    /// An attachment's entry; `None` if there is none.
+    /// Reads the entry of an attachment; `None` if it does not exist.
     ///
     /// # Errors
     /// [`Error::File`] or [`Error::Malformed`].
@@ -82,19 +82,19 @@ impl PodMap {
         read(&self.path(attachment))
     }
 
-    /// Moves an entry that cannot be understood out of the way, where readers do not look, and returns its new
-    /// name.
+    /// Quarantines an entry that cannot be parsed: renames it so that readers ignore it, and returns the new path.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`Error::File`] if it cannot be renamed.
     pub fn quarantine(&self, attachment: &Attachment) -> Result<PathBuf, Error> {
         Ok(statefile::quarantine(&self.path(attachment))?)
     }
 
-    /// Every entry, by file name. One that cannot be read does not hide the others.
+    /// Reads all entries, sorted by file name. An entry that cannot be read is an `Err` of its own. The list is empty if
+    /// the directory does not exist.
     ///
     /// # Errors
-    /// If the directory cannot be listed; that it is not there means that there are no entries.
+    /// If the directory cannot be listed.
     pub fn read_all(&self) -> Result<Vec<Result<Entry, Error>>, Error> {
         let failed = |source| statefile::Error::Io { operation: "list", path: self.dir.clone(), source };
         let list = match fs::read_dir(&self.dir) {
@@ -111,7 +111,7 @@ impl PodMap {
             }
         }
         paths.sort();
-        // A file that went between the listing and the reading was taken back meanwhile.
+        // A file that vanished after the listing belonged to an attachment that was deleted meanwhile.
         Ok(paths.iter().filter_map(|path| read(path).transpose()).collect())
     }
 
@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_set_aside_is_kept_and_not_read() {
+    fn a_quarantined_entry_is_kept_and_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let (map, attachment) = (PodMap::below(dir.path()), "f00d@net1".parse().unwrap());
         map.write(&attachment, &entry()).unwrap();
         fs::write(map.path(&attachment), "garbage").unwrap();
         assert!(map.read(&attachment).is_err());
-        let aside = map.quarantine(&attachment).unwrap();
-        assert_eq!(fs::read_to_string(aside).unwrap(), "garbage");
+        let quarantined = map.quarantine(&attachment).unwrap();
+        assert_eq!(fs::read_to_string(quarantined).unwrap(), "garbage");
         assert!(map.read(&attachment).unwrap().is_none());
         assert!(map.read_all().unwrap().is_empty());
     }

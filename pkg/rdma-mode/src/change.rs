@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use modprobe::{IbCoreLocation, KernelModules, ModprobeConfig, NextBootMode};
 use netns::OtherNetNs;
-use rdma::{ModeError, NetnsMode, Socket};
+use rdma::{Handle, ModeError, NetnsMode};
 use serde::Serialize;
 use sysfs::Sysfs;
 
@@ -88,7 +88,7 @@ pub fn ensure(root: &Path, mode: NetnsMode, persist: bool) -> Result<ModeChange,
         change.persist(root, &kernel)?;
     }
     if loaded {
-        change.set(root, &mut rdma::open(&sysfs)?)?;
+        change.set(root, &rdma::Handle::open(&sysfs)?)?;
     } else {
         change.outcome = ModeOutcome::AtLoad;
     }
@@ -182,8 +182,8 @@ impl ModeChange {
     }
 
     /// Sets the mode of now.
-    fn set(&mut self, root: &Path, socket: &mut Socket) -> Result<(), Error> {
-        let before = match rdma::netns_mode(socket) {
+    fn set(&mut self, root: &Path, rdma: &Handle) -> Result<(), Error> {
+        let before = match rdma.netns_mode() {
             // A kernel that knows no modes shares every device.
             Err(rdma::Error::TooOld { .. }) if self.wanted == NetnsMode::Shared => self.wanted,
             other => other?,
@@ -192,9 +192,9 @@ impl ModeChange {
         if before == self.wanted {
             return Ok(());
         }
-        match rdma::set_netns_mode(socket, self.wanted) {
+        match rdma.set_netns_mode(self.wanted) {
             Ok(()) => {
-                let is_now = rdma::netns_mode(socket)? == self.wanted;
+                let is_now = rdma.netns_mode()? == self.wanted;
                 self.outcome = if is_now { ModeOutcome::Changed } else { ModeOutcome::RebootRequired };
             }
             Err(ModeError::Busy { .. }) => {

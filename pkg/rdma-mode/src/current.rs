@@ -50,7 +50,7 @@ impl CurrentMode {
 
 /// The mode of now, and who says so: the kernel by netlink, or else its parameter in sysfs. `None` without RDMA.
 pub(crate) fn now(sysfs: &Sysfs) -> Result<Option<(NetnsMode, ModeSource)>, Error> {
-    let error = match rdma::open(sysfs).and_then(|mut socket| rdma::netns_mode(&mut socket)) {
+    let error = match rdma::Handle::open(sysfs).and_then(|rdma| rdma.netns_mode()) {
         Ok(mode) => return Ok(Some((mode, ModeSource::Netlink))),
         Err(rdma::Error::NoRdma) => return Ok(None),
         Err(error) => error,

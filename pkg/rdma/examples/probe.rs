@@ -20,7 +20,7 @@ use std::{
 };
 
 use netns::NetNs;
-use rdma::{Device, Port, Socket};
+use rdma::{Device, Handle, Port};
 use serde_json::json;
 use sysfs::Sysfs;
 
@@ -46,22 +46,22 @@ fn main() -> ExitCode {
 
 fn run(arguments: &[&str]) -> ProbeResult {
     let sysfs = Sysfs::system();
-    let mut socket = rdma::open(&sysfs)?;
+    let rdma = rdma::Handle::open(&sysfs)?;
     match arguments {
-        [] => everything(&mut socket, &sysfs),
-        ["mode", mode] => Ok(rdma::set_netns_mode(&mut socket, mode.parse()?)?),
+        [] => everything(&rdma, &sysfs),
+        ["mode", mode] => Ok(rdma.set_netns_mode(mode.parse()?)?),
         ["move", device, from, to] => {
-            let find = |socket: &mut Socket| rdma::find_device(socket, device);
+            let find = |rdma: &Handle| rdma.find_device(device);
             let moved = rdma::move_device_from(&namespace(from)?, find, &namespace(to)?)?;
             moved.map(drop).ok_or_else(|| format!("no RDMA device {device} in {from}").into())
         }
         ["on", links @ ..] => {
             let links = links.iter().map(|link| link.parse()).collect::<Result<Vec<u32>, _>>()?;
-            rdma::ports_on(&mut socket, &links)?.iter().for_each(print_port);
+            rdma.ports_on(&links)?.iter().for_each(print_port);
             Ok(())
         }
         ["of", function] => {
-            print_device(&rdma::device_of(&mut socket, &sysfs, &function.parse()?)?);
+            print_device(&rdma.device_of(&sysfs, &function.parse()?)?);
             Ok(())
         }
         ["gid", device, address] => {
@@ -70,7 +70,7 @@ fn run(arguments: &[&str]) -> ProbeResult {
         }
         ["wait", function, millis] => {
             let deadline = Instant::now() + Duration::from_millis(millis.parse()?);
-            let found = rdma::wait_for_return(&mut socket, &sysfs, &function.parse()?, deadline)?;
+            let found = rdma.wait_for_return(&sysfs, &function.parse()?, deadline)?;
             found.iter().for_each(print_device);
             Ok(())
         }
@@ -82,13 +82,13 @@ fn namespace(name: &str) -> Result<NetNs, netns::Error> {
     if name == "-" { NetNs::current() } else { NetNs::open(&Path::new("/run/netns").join(name)) }
 }
 
-fn everything(socket: &mut Socket, sysfs: &Sysfs) -> ProbeResult {
-    println!("{}", json!({"mode": rdma::netns_mode(socket)?, "parameter": sysfs.shared_netns_parameter()?}));
-    for device in rdma::devices(socket)? {
+fn everything(rdma: &Handle, sysfs: &Sysfs) -> ProbeResult {
+    println!("{}", json!({"mode": rdma.netns_mode()?, "parameter": sysfs.shared_netns_parameter()?}));
+    for device in rdma.devices()? {
         print_device(&device);
-        for port in rdma::ports(socket, &device)? {
+        for port in rdma.ports(&device)? {
             print_port(&port);
-            print_counters(socket, &device, &port)?;
+            print_counters(rdma, &device, &port)?;
             print_gids(sysfs, &port);
         }
     }
@@ -114,8 +114,8 @@ fn print_port(port: &Port) {
     );
 }
 
-fn print_counters(socket: &mut Socket, device: &Device, port: &Port) -> ProbeResult {
-    for counter in rdma::hw_counters(socket, device, port.port)? {
+fn print_counters(rdma: &Handle, device: &Device, port: &Port) -> ProbeResult {
+    for counter in rdma.hw_counters(device, port.port)? {
         println!("{}", json!({"counter": counter.name, "of": device.name, "value": counter.value}));
     }
     Ok(())

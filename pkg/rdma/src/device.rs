@@ -5,11 +5,11 @@ use nix::errno::Errno;
 use sysfs::{Function, Sysfs};
 
 use crate::{
-    Error, Guid, Socket,
-    family::{attributes, message},
+    Error, Guid, Handle,
+    handle::{attributes, message},
 };
 
-/// An RDMA device that is visible in the socket's namespace.
+/// An RDMA device that is visible in the handle's namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     /// The kernel's number for it. It stays across moves and renames, until the driver lets go of the card.
@@ -32,102 +32,104 @@ pub struct Device {
     pub adaptive_moderation: Option<bool>,
 }
 
-/// All devices that are visible in the socket's namespace, by index.
-///
-/// # Errors
-/// [`Error::Netlink`].
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_GET` as a dump.
-#[doc(alias = "rdma dev show")]
-pub fn devices(socket: &mut Socket) -> Result<Vec<Device>, Error> {
-    let request = message(NldevCommand::Get, Vec::new());
-    Ok(socket.dump("list", &"RDMA devices", request, |found: &mut Vec<Device>, answer| {
-        found.extend(Device::read(attributes(answer)));
-    })?)
-}
-
-/// The device of that name, if it is visible in the socket's namespace.
-///
-/// # Errors
-/// [`Error::Netlink`].
-pub fn find_device(socket: &mut Socket, name: &str) -> Result<Option<Device>, Error> {
-    Ok(devices(socket)?.into_iter().find(|device| device.name == name))
-}
-
-/// The device of that index, if it is visible in the socket's namespace. One question, however many devices there are.
-///
-/// # Errors
-/// [`Error::Netlink`].
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX`. `EINVAL` is its word for a device that is not there.
-pub fn find_device_by_index(socket: &mut Socket, index: u32) -> Result<Option<Device>, Error> {
-    let request = message(NldevCommand::Get, vec![NldevAttribute::DevIndex(index)]);
-    match socket.get_at_once("find", &format_args!("RDMA device {index}"), request) {
-        Ok(answer) => Ok(Device::read(attributes(answer))),
-        Err(error) if error.errno() == Some(Errno::EINVAL) => Ok(None),
-        Err(error) => Err(error.into()),
+impl Handle {
+    /// All devices that are visible in the handle's namespace, by index.
+    ///
+    /// # Errors
+    /// [`Error::Netlink`].
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_GET` as a dump.
+    #[doc(alias = "rdma dev show")]
+    pub fn devices(&self) -> Result<Vec<Device>, Error> {
+        let request = message(NldevCommand::Get, Vec::new());
+        Ok(self.dump("list", &"RDMA devices", request, |found: &mut Vec<Device>, answer| {
+            found.extend(Device::read(attributes(answer)));
+        })?)
     }
-}
 
-/// Gives a device that is visible in the socket's namespace another name.
-///
-/// # Errors
-/// [`Error::Netlink`]: exists if another device of the node has that name, not found if none has the old one.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_SET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_DEV_NAME`.
-#[doc(alias = "rdma dev set name")]
-pub fn rename_device(socket: &mut Socket, device: &Device, to: &str) -> Result<(), Error> {
-    let object = format!("RDMA device {}", device.name);
-    let attributes = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::DevName(to.to_owned())];
-    Ok(socket.execute("rename", &object, message(NldevCommand::Set, attributes), 0)?)
-}
-
-/// Sets whether a device that is visible in the socket's namespace moderates completions by itself.
-///
-/// # Errors
-/// [`Error::Netlink`].
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_SET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_DEV_DIM`, since Linux 5.5.
-#[doc(alias = "rdma dev set adaptive-moderation")]
-pub fn set_adaptive_moderation(socket: &mut Socket, device: &Device, on: bool) -> Result<(), Error> {
-    let object = format!("adaptive moderation of RDMA device {}", device.name);
-    let attributes = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::DevDim(on.into())];
-    Ok(socket.execute("set", &object, message(NldevCommand::Set, attributes), 0)?)
-}
-
-/// The devices of a PCI function or auxiliary device that are visible in the socket's namespace.
-///
-/// Which they are is read from sysfs, so that has to show the same namespace.
-///
-/// # Errors
-/// [`Error::Netlink`], [`Error::Sysfs`].
-pub fn devices_of(socket: &mut Socket, sysfs: &Sysfs, function: &Function) -> Result<Vec<Device>, Error> {
-    let names = sysfs.rdma_devices(function)?;
-    if names.is_empty() {
-        return Ok(Vec::new());
+    /// The device of that name, if it is visible in the handle's namespace.
+    ///
+    /// # Errors
+    /// [`Error::Netlink`].
+    pub fn find_device(&self, name: &str) -> Result<Option<Device>, Error> {
+        Ok(self.devices()?.into_iter().find(|device| device.name == name))
     }
-    let mut found = devices(socket)?;
-    found.retain(|device| names.contains(&device.name));
-    Ok(found)
-}
 
-/// The one device of a PCI function or auxiliary device.
-///
-/// # Errors
-/// [`Error::NoDeviceOf`] or [`Error::Elsewhere`] if there is none, [`Error::SeveralDevices`] if there are more.
-pub fn device_of(socket: &mut Socket, sysfs: &Sysfs, function: &Function) -> Result<Device, Error> {
-    let mut found = devices_of(socket, sysfs, function)?;
-    match (found.pop(), found.is_empty()) {
-        (Some(device), true) => Ok(device),
-        (Some(last), false) => {
-            let devices = found.into_iter().chain([last]).map(|device| device.name).collect();
-            Err(Error::SeveralDevices { function: function.clone(), devices })
+    /// The device of that index, if it is visible in the handle's namespace. One question, however many devices there are.
+    ///
+    /// # Errors
+    /// [`Error::Netlink`].
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX`. `EINVAL` is its word for a device that is not there.
+    pub fn find_device_by_index(&self, index: u32) -> Result<Option<Device>, Error> {
+        let request = message(NldevCommand::Get, vec![NldevAttribute::DevIndex(index)]);
+        match self.get_at_once("find", &format_args!("RDMA device {index}"), request) {
+            Ok(answer) => Ok(Device::read(attributes(answer))),
+            Err(error) if error.errno() == Some(Errno::EINVAL) => Ok(None),
+            Err(error) => Err(error.into()),
         }
-        (None, _) => Err(missing(sysfs, function)?),
+    }
+
+    /// Gives a device that is visible in the handle's namespace another name.
+    ///
+    /// # Errors
+    /// [`Error::Netlink`]: exists if another device of the node has that name, not found if none has the old one.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_SET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_DEV_NAME`.
+    #[doc(alias = "rdma dev set name")]
+    pub fn rename_device(&self, device: &Device, to: &str) -> Result<(), Error> {
+        let object = format!("RDMA device {}", device.name);
+        let attributes = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::DevName(to.to_owned())];
+        Ok(self.execute("rename", &object, message(NldevCommand::Set, attributes))?)
+    }
+
+    /// Sets whether a device that is visible in the handle's namespace moderates completions by itself.
+    ///
+    /// # Errors
+    /// [`Error::Netlink`].
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_SET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_DEV_DIM`, since Linux 5.5.
+    #[doc(alias = "rdma dev set adaptive-moderation")]
+    pub fn set_adaptive_moderation(&self, device: &Device, on: bool) -> Result<(), Error> {
+        let object = format!("adaptive moderation of RDMA device {}", device.name);
+        let attributes = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::DevDim(on.into())];
+        Ok(self.execute("set", &object, message(NldevCommand::Set, attributes))?)
+    }
+
+    /// The devices of a PCI function or auxiliary device that are visible in the handle's namespace.
+    ///
+    /// Which they are is read from sysfs, so that has to show the same namespace.
+    ///
+    /// # Errors
+    /// [`Error::Netlink`], [`Error::Sysfs`].
+    pub fn devices_of(&self, sysfs: &Sysfs, function: &Function) -> Result<Vec<Device>, Error> {
+        let names = sysfs.rdma_devices(function)?;
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found = self.devices()?;
+        found.retain(|device| names.contains(&device.name));
+        Ok(found)
+    }
+
+    /// The one device of a PCI function or auxiliary device.
+    ///
+    /// # Errors
+    /// [`Error::NoDeviceOf`] or [`Error::Elsewhere`] if there is none, [`Error::SeveralDevices`] if there are more.
+    pub fn device_of(&self, sysfs: &Sysfs, function: &Function) -> Result<Device, Error> {
+        let mut found = self.devices_of(sysfs, function)?;
+        match (found.pop(), found.is_empty()) {
+            (Some(device), true) => Ok(device),
+            (Some(last), false) => {
+                let devices = found.into_iter().chain([last]).map(|device| device.name).collect();
+                Err(Error::SeveralDevices { function: function.clone(), devices })
+            }
+            (None, _) => Err(missing(sysfs, function)?),
+        }
     }
 }
 

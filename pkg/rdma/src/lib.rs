@@ -4,15 +4,15 @@
 //! Two modes, a setting of the whole node ([`NetnsMode`]): in *shared* mode every network namespace sees every
 //! RDMA device; in *exclusive* mode a device is in one namespace, and only there visible and usable.
 //!
-//! Start with [`open`]: it gives a [`Socket`] that sees what the calling thread's namespace sees. On a node
-//! without RDMA it fails with [`Error::NoRdma`] after one system call.
+//! Start with [`Handle::open`]: the handle sees what the calling thread's namespace sees. On a node without RDMA it fails
+//! with [`Error::NoRdma`] after one system call.
 //!
 //! What the kernel does, and no manual says:
-//! * A device is looked up in the *socket's* namespace, but a move compares with the *calling thread's*. So a
+//! * A device is looked up in the namespace of the *socket*, but a move compares with the *calling thread's*. So a
 //!   device is moved out of a pod by a thread that is inside the pod: [`move_device_from`].
 //! * A move tears down every user context of the device, whoever holds it. It never fails because the device
 //!   is in use.
-//! * When a namespace dies, the kernel brings its devices home a little later: [`wait_for_return`].
+//! * When a namespace dies, the kernel brings its devices home a little later: [`Handle::wait_for_return`].
 //! * A device keeps its index and its name wherever it goes; names are unique on the node. Its `uverbsN` changes
 //!   if another device moves at the same time, or a lower number is free: [`MoveLock`], [`CharDevices`].
 
@@ -23,8 +23,8 @@ mod counters;
 mod device;
 mod driver;
 mod error;
-mod family;
 mod guid;
+mod handle;
 mod mode;
 mod move_device;
 mod move_lock;
@@ -33,18 +33,13 @@ pub mod resource;
 mod wait_for_device;
 
 pub use char_devices::CharDevices;
-pub use counters::{hw_counter_table, hw_counters};
-pub use device::{
-    Device, device_of, devices, devices_of, find_device, find_device_by_index, rename_device,
-    set_adaptive_moderation,
-};
-pub use driver::driver;
+pub use device::Device;
 pub use error::Error;
-pub use family::{RdmaFamily, Socket, open, open_in};
 pub use guid::Guid;
-pub use mode::{InvalidMode, ModeError, NetnsMode, netns_mode, set_netns_mode};
-pub use move_device::{MoveError, move_device, move_device_from};
+pub use handle::{Handle, RdmaFamily};
+pub use mode::{InvalidMode, ModeError, NetnsMode};
+pub use move_device::{MoveError, move_device_from};
 pub use move_lock::MoveLock;
 pub use netlink_packet_rdma::{HwCounter, HwCounterTable, NodeType, PhysState, PortState};
-pub use port::{LinkLayer, Port, all_ports, ports, ports_on};
-pub use wait_for_device::{devices_on_host, is_moving, wait_for_return};
+pub use port::{LinkLayer, Port};
+pub use wait_for_device::is_moving;

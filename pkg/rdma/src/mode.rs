@@ -7,8 +7,8 @@ use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, Socket,
-    family::{attributes, message},
+    Error, Handle,
+    handle::{attributes, message},
 };
 
 const OBJECT: &str = "RDMA mode";
@@ -52,50 +52,52 @@ pub enum ModeError {
     Other(#[from] Error),
 }
 
-/// The node's mode.
-///
-/// # Errors
-/// [`Error::TooOld`] if this kernel knows no modes.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_SYS_GET`, no dump; `RDMA_NLDEV_SYS_ATTR_NETNS_MODE` in the answer, since 5.2.
-#[doc(alias = "rdma system show")]
-pub fn netns_mode(socket: &mut Socket) -> Result<NetnsMode, Error> {
-    let too_old = || Error::TooOld { what: "read the RDMA mode" };
-    let answer = socket.get("read", &OBJECT, message(NldevCommand::SysGet, Vec::new()));
-    let answer = answer.map_err(|error| match error.errno() {
-        Some(Errno::EINVAL | Errno::EOPNOTSUPP) => too_old(),
-        _ => error.into(),
-    })?;
-    let mode = attributes(answer).into_iter().find_map(|attribute| match attribute {
-        NldevAttribute::NetnsMode(Wire::Shared) => Some(NetnsMode::Shared),
-        NldevAttribute::NetnsMode(Wire::Exclusive) => Some(NetnsMode::Exclusive),
-        _ => None,
-    });
-    mode.ok_or_else(too_old)
-}
+impl Handle {
+    /// The node's mode.
+    ///
+    /// # Errors
+    /// [`Error::TooOld`] if this kernel knows no modes.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_SYS_GET`, no dump; `RDMA_NLDEV_SYS_ATTR_NETNS_MODE` in the answer, since 5.2.
+    #[doc(alias = "rdma system show")]
+    pub fn netns_mode(&self) -> Result<NetnsMode, Error> {
+        let too_old = || Error::TooOld { what: "read the RDMA mode" };
+        let answer = self.get("read", &OBJECT, message(NldevCommand::SysGet, Vec::new()));
+        let answer = answer.map_err(|error| match error.errno() {
+            Some(Errno::EINVAL | Errno::EOPNOTSUPP) => too_old(),
+            _ => error.into(),
+        })?;
+        let mode = attributes(answer).into_iter().find_map(|attribute| match attribute {
+            NldevAttribute::NetnsMode(Wire::Shared) => Some(NetnsMode::Shared),
+            NldevAttribute::NetnsMode(Wire::Exclusive) => Some(NetnsMode::Exclusive),
+            _ => None,
+        });
+        mode.ok_or_else(too_old)
+    }
 
-/// Sets the node's mode. Setting the mode it has already always succeeds.
-///
-/// # Errors
-/// [`ModeError::Busy`] as soon as any network namespace but the first exists, in both directions. So this
-/// belongs to boot, before the container runtime.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_SYS_SET`.
-#[doc(alias = "rdma system set netns")]
-pub fn set_netns_mode(socket: &mut Socket, mode: NetnsMode) -> Result<(), ModeError> {
-    let wire = match mode {
-        NetnsMode::Shared => Wire::Shared,
-        NetnsMode::Exclusive => Wire::Exclusive,
-    };
-    let request = message(NldevCommand::SysSet, vec![NldevAttribute::NetnsMode(wire)]);
-    socket.execute("set", &OBJECT, request, 0).map_err(|error| match error.errno() {
-        Some(Errno::EBUSY) => ModeError::Busy { mode },
-        Some(Errno::EPERM) => ModeError::NotPermitted { mode },
-        Some(Errno::EINVAL | Errno::EOPNOTSUPP) => Error::TooOld { what: "set the RDMA mode" }.into(),
-        _ => Error::from(error).into(),
-    })
+    /// Sets the node's mode. Setting the mode it has already always succeeds.
+    ///
+    /// # Errors
+    /// [`ModeError::Busy`] as soon as any network namespace but the first exists, in both directions. So this
+    /// belongs to boot, before the container runtime.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_SYS_SET`.
+    #[doc(alias = "rdma system set netns")]
+    pub fn set_netns_mode(&self, mode: NetnsMode) -> Result<(), ModeError> {
+        let wire = match mode {
+            NetnsMode::Shared => Wire::Shared,
+            NetnsMode::Exclusive => Wire::Exclusive,
+        };
+        let request = message(NldevCommand::SysSet, vec![NldevAttribute::NetnsMode(wire)]);
+        self.execute("set", &OBJECT, request).map_err(|error| match error.errno() {
+            Some(Errno::EBUSY) => ModeError::Busy { mode },
+            Some(Errno::EPERM) => ModeError::NotPermitted { mode },
+            Some(Errno::EINVAL | Errno::EOPNOTSUPP) => Error::TooOld { what: "set the RDMA mode" }.into(),
+            _ => Error::from(error).into(),
+        })
+    }
 }
 
 impl FromStr for NetnsMode {

@@ -6,11 +6,7 @@ use netlink_packet_rdma::{NldevAttribute, NldevCommand};
 use netns::NetNs;
 use nix::errno::Errno;
 
-use crate::{
-    Device, Error, NetnsMode, Socket, devices, driver,
-    family::{message, open_here},
-    netns_mode,
-};
+use crate::{Device, Error, Handle, NetnsMode, handle::message};
 
 /// A device could not be moved.
 #[derive(Debug, thiserror::Error)]
@@ -56,27 +52,29 @@ pub enum MoveError {
     Other(#[from] Error),
 }
 
-/// Moves a device of the calling thread's namespace to another one; `socket` is of the same namespace.
-///
-/// Every user context of the device is torn down, whoever holds it: move before the pod's processes start. The
-/// device keeps its name and its index.
-///
-/// # Errors
-/// [`MoveError::ModeIsShared`] if the node is in shared mode, [`MoveError::DriverCannotMove`] if the driver lacks
-/// `disassociate_ucontext` (rxe, siw, efa and others do).
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_SET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_NET_NS_FD`. A name in the same message
-/// would win, and the move be left out. No flag may be added to the request: `NLM_F_EXCL` and `NLM_F_REPLACE`
-/// are bits of `NLM_F_DUMP`, and a `SET` as a dump is `EINVAL`.
-#[doc(alias = "rdma dev set netns")]
-pub fn move_device(socket: &mut Socket, device: &Device, to: &NetNs) -> Result<(), MoveError> {
-    let fd = NldevAttribute::NetNsFd(to.as_fd().as_raw_fd().cast_unsigned());
-    let request = message(NldevCommand::Set, vec![NldevAttribute::DevIndex(device.index), fd]);
-    let object = format!("RDMA device {}", device.name);
-    match socket.execute("move", &object, request, 0) {
-        Ok(()) => Ok(()),
-        Err(error) => Err(explained(socket, device, error)),
+impl Handle {
+    /// Moves a device of the calling thread's namespace to another one; the handle is of the same namespace.
+    ///
+    /// Every user context of the device is torn down, whoever holds it: move before the pod's processes start. The
+    /// device keeps its name and its index.
+    ///
+    /// # Errors
+    /// [`MoveError::ModeIsShared`] if the node is in shared mode, [`MoveError::DriverCannotMove`] if the driver lacks
+    /// `disassociate_ucontext` (rxe, siw, efa and others do).
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_SET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_NET_NS_FD`. A name in the same message
+    /// would win, and the move be left out. No flag may be added to the request: `NLM_F_EXCL` and `NLM_F_REPLACE`
+    /// are bits of `NLM_F_DUMP`, and a `SET` as a dump is `EINVAL`.
+    #[doc(alias = "rdma dev set netns")]
+    pub fn move_device(&self, device: &Device, to: &NetNs) -> Result<(), MoveError> {
+        let fd = NldevAttribute::NetNsFd(to.as_fd().as_raw_fd().cast_unsigned());
+        let request = message(NldevCommand::Set, vec![NldevAttribute::DevIndex(device.index), fd]);
+        let object = format!("RDMA device {}", device.name);
+        match self.execute("move", &object, request) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(explained(self, device, error)),
+        }
     }
 }
 
@@ -84,39 +82,39 @@ pub fn move_device(socket: &mut Socket, device: &Device, to: &NetNs) -> Result<(
 /// `None` if it finds none.
 ///
 /// # Errors
-/// As [`move_device`], and what `find` fails with.
+/// As [`Handle::move_device`], and what `find` fails with.
 ///
 /// # Kernel
-/// The device is looked up in the namespace of the socket (`EINVAL` if it is not there), then compared with that
+/// The device is looked up in the namespace of the handle (`EINVAL` if it is not there), then compared with that
 /// of the calling thread (`ENODEV`). Both have to be the device's.
 pub fn move_device_from(
     from: &NetNs,
-    find: impl FnOnce(&mut Socket) -> Result<Option<Device>, Error>,
+    find: impl FnOnce(&Handle) -> Result<Option<Device>, Error>,
     to: &NetNs,
 ) -> Result<Option<Device>, MoveError> {
     let inside = || {
-        let mut socket = open_here()?;
-        let Some(device) = find(&mut socket)? else { return Ok(None) };
-        move_device(&mut socket, &device, to)?;
+        let rdma = Handle::open_here()?;
+        let Some(device) = find(&rdma)? else { return Ok(None) };
+        rdma.move_device(&device, to)?;
         Ok(Some(device))
     };
     from.run_from(&NetNs::current().map_err(Error::from)?, inside).map_err(Error::from)?
 }
 
 /// One error number of the kernel has several causes here: ask which one it is.
-fn explained(socket: &mut Socket, device: &Device, error: netlink::Error) -> MoveError {
+fn explained(rdma: &Handle, device: &Device, error: netlink::Error) -> MoveError {
     let name = device.name.clone();
     match error.errno() {
-        Some(Errno::EOPNOTSUPP) => match netns_mode(socket) {
+        Some(Errno::EOPNOTSUPP) => match rdma.netns_mode() {
             Ok(NetnsMode::Exclusive) => {
-                MoveError::DriverCannotMove { device: name, driver: driver(socket, device).ok().flatten() }
+                MoveError::DriverCannotMove { device: name, driver: rdma.driver(device).ok().flatten() }
             }
             Ok(NetnsMode::Shared) => MoveError::ModeIsShared { device: name },
             Err(_) => Error::from(error).into(),
         },
         Some(Errno::EPERM) => MoveError::NotPermitted { device: name },
         Some(Errno::ENODEV) => MoveError::NoSuchDevice { device: name },
-        Some(Errno::EINVAL) => match devices(socket) {
+        Some(Errno::EINVAL) => match rdma.devices() {
             Ok(all) if all.iter().all(|other| other.index != device.index) => {
                 MoveError::NoSuchDevice { device: name }
             }

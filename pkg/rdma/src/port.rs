@@ -3,8 +3,8 @@
 use netlink_packet_rdma::{NldevAttribute, NldevCommand, PhysState, PortState};
 
 use crate::{
-    Device, Error, Socket, devices,
-    family::{attributes, message},
+    Device, Error, Handle,
+    handle::{attributes, message},
 };
 
 /// A port of an RDMA device.
@@ -20,9 +20,9 @@ pub struct Port {
     pub state: PortState,
     /// Its physical state.
     pub phys_state: PhysState,
-    /// The index of its link, if that is in the socket's namespace. InfiniBand ports have none.
+    /// The index of its link, if that is in the handle's namespace. InfiniBand ports have none.
     pub link: Option<u32>,
-    /// The name of its link, if that is in the socket's namespace.
+    /// The name of its link, if that is in the handle's namespace.
     pub link_name: Option<String>,
     /// What is below it.
     pub link_layer: LinkLayer,
@@ -37,60 +37,62 @@ pub enum LinkLayer {
     InfiniBand,
 }
 
-/// The ports of one device.
-///
-/// # Errors
-/// [`Error::NoSuchDevice`] if it is not visible in the socket's namespace.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_PORT_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_PORT_INDEX`, for each port that the
-/// device has: a list would take two more messages. `EINVAL` is its word for a device that is not there.
-pub fn ports(socket: &mut Socket, device: &Device) -> Result<Vec<Port>, Error> {
-    let mut found = Vec::new();
-    for port in 1..=device.ports {
-        let asked = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::PortIndex(port)];
-        let object = format_args!("port {port} of RDMA device {}", device.name);
-        let answer = socket.get_at_once("read", &object, message(NldevCommand::PortGet, asked));
-        let answer = answer.map_err(|error| match error.errno() {
-            Some(nix::errno::Errno::EINVAL) => Error::NoSuchDevice { device: device.name.clone() },
-            _ => error.into(),
-        })?;
-        found.extend(Port::read(attributes(answer)));
-    }
-    Ok(found)
-}
-
-/// The ports of all devices that are visible in the socket's namespace.
-///
-/// # Errors
-/// [`Error::Netlink`].
-#[doc(alias = "rdma link show")]
-pub fn all_ports(socket: &mut Socket) -> Result<Vec<Port>, Error> {
-    let mut all = Vec::new();
-    for device in devices(socket)? {
-        match ports(socket, &device) {
-            Ok(found) => all.extend(found),
-            Err(Error::NoSuchDevice { .. }) => {} // went to a pod meanwhile
-            Err(error) => return Err(error),
+impl Handle {
+    /// The ports of one device.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] if it is not visible in the handle's namespace.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_PORT_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_PORT_INDEX`, for each port that the
+    /// device has: a list would take two more messages. `EINVAL` is its word for a device that is not there.
+    pub fn ports(&self, device: &Device) -> Result<Vec<Port>, Error> {
+        let mut found = Vec::new();
+        for port in 1..=device.ports {
+            let asked = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::PortIndex(port)];
+            let object = format_args!("port {port} of RDMA device {}", device.name);
+            let answer = self.get_at_once("read", &object, message(NldevCommand::PortGet, asked));
+            let answer = answer.map_err(|error| match error.errno() {
+                Some(nix::errno::Errno::EINVAL) => Error::NoSuchDevice { device: device.name.clone() },
+                _ => error.into(),
+            })?;
+            found.extend(Port::read(attributes(answer)));
         }
+        Ok(found)
     }
-    Ok(all)
-}
 
-/// The ports that serve any of the links with these indexes, in the order of the indexes.
-///
-/// A macvlan's traffic leaves by its parent's port. Where the parent is a VLAN or a bond, pass also what is
-/// below it: a RoCE device belongs to the physical link, or to the bond if the card bonds in hardware.
-///
-/// # Errors
-/// [`Error::Netlink`].
-#[doc(alias = "RDMA_NLDEV_ATTR_NDEV_INDEX")]
-pub fn ports_on(socket: &mut Socket, links: &[u32]) -> Result<Vec<Port>, Error> {
-    let place = |port: &Port| links.iter().position(|link| Some(*link) == port.link);
-    let mut found = all_ports(socket)?;
-    found.retain(|port| place(port).is_some());
-    found.sort_by_key(place);
-    Ok(found)
+    /// The ports of all devices that are visible in the handle's namespace.
+    ///
+    /// # Errors
+    /// [`Error::Netlink`].
+    #[doc(alias = "rdma link show")]
+    pub fn all_ports(&self) -> Result<Vec<Port>, Error> {
+        let mut all = Vec::new();
+        for device in self.devices()? {
+            match self.ports(&device) {
+                Ok(found) => all.extend(found),
+                Err(Error::NoSuchDevice { .. }) => {} // went to a pod meanwhile
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+
+    /// The ports that serve any of the links with these indexes, in the order of the indexes.
+    ///
+    /// A macvlan's traffic leaves by its parent's port. Where the parent is a VLAN or a bond, pass also what is
+    /// below it: a RoCE device belongs to the physical link, or to the bond if the card bonds in hardware.
+    ///
+    /// # Errors
+    /// [`Error::Netlink`].
+    #[doc(alias = "RDMA_NLDEV_ATTR_NDEV_INDEX")]
+    pub fn ports_on(&self, links: &[u32]) -> Result<Vec<Port>, Error> {
+        let place = |port: &Port| links.iter().position(|link| Some(*link) == port.link);
+        let mut found = self.all_ports()?;
+        found.retain(|port| place(port).is_some());
+        found.sort_by_key(place);
+        Ok(found)
+    }
 }
 
 impl Port {

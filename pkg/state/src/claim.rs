@@ -1,7 +1,7 @@
-//! Who has a device: a file for each, whose content is the owner.
+//! Claims of devices: one file for each claimed device, which contains the owner.
 //!
-//! A VF and an RDMA device can be in one pod only. Whoever wants one claims it first; whoever takes one back
-//! looks first whether it is somebody else's by now: a late DEL must not touch it.
+//! A VF and an RDMA device can be in one pod only. An ADD claims the device before it uses it. A revert checks
+//! first that the claim is still its own: a late DEL must not change a device that has another owner by then.
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ use tracing::{info, warn};
 
 use crate::{Error, LockDeadline, StateDir, journals::paths};
 
-/// What of a function is claimed.
+/// The part of a PCI function that is claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClaimKind {
@@ -39,7 +39,7 @@ impl ClaimKind {
     }
 }
 
-/// A device was claimed for an attachment.
+/// The claim of a device for an attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceClaim {
@@ -52,10 +52,10 @@ pub struct DeviceClaim {
 }
 
 impl DeviceClaim {
-    /// The claim that an ADD will make.
+    /// Returns a claim without making it; see [`DeviceClaim::acquire`].
     ///
     /// # Errors
-    /// If the kernel does not tell which boot this is.
+    /// If the boot ID cannot be read.
     pub fn of(
         part: ClaimKind,
         function: Function,
@@ -66,30 +66,30 @@ impl DeviceClaim {
         Ok(Self { part, function, owner: owner.clone(), netns, netns_id, boot_id: boot_id()?.into() })
     }
 
-    /// Claims the device. If who had it before is gone without a DEL, `take_back` is called for that
-    /// attachment first. Each wait for the directory's lock has the `deadline` of its beginning.
+    /// Claims the device. If the namespace of the former owner no longer exists, `revert_former` is called for
+    /// that attachment first. `deadline` is called at the start of each wait for the directory's lock.
     ///
     /// # Errors
-    /// That a living attachment has it.
+    /// [`Error::InUse`] if the owner's namespace exists; the errors of `revert_former`.
     pub fn acquire<E: From<Error>, D: LockDeadline>(
         &self,
         state: &StateDir,
         deadline: &dyn Fn() -> D,
-        take_back: impl Fn(&Attachment) -> Result<bool, E>,
+        revert_former: impl Fn(&Attachment) -> Result<bool, E>,
     ) -> Result<(), E> {
         let content = self.content(state)?;
-        // Each round ends a claim that was in the way; another process may be faster, but not for ever.
+        // Each round releases one former claim. Another process may claim the device in between, but not always.
         for _ in 0..8 {
             match statefile::create(&path(state, self.part, &self.function), 0o600, &content, |_| Ok(())) {
                 Ok(_) => return Ok(()),
-                Err(statefile::Error::Exists { .. }) => self.release_former(state, deadline, &take_back)?,
+                Err(statefile::Error::Exists { .. }) => self.release_former(state, deadline, &revert_former)?,
                 Err(error) => return Err(Error::from(error).into()),
             }
         }
         Err(Error::Contended { claim: self.to_string() }.into())
     }
 
-    /// What its file says; the directory that it will be in is made.
+    /// Returns the content of the claim's file, as JSON, and creates its directory.
     fn content(&self, state: &StateDir) -> Result<Vec<u8>, Error> {
         let dir = state.make_dir(self.part.dir())?;
         let io = |e: serde_json::Error| statefile::Error::Io {
@@ -104,7 +104,7 @@ impl DeviceClaim {
         &self,
         state: &StateDir,
         deadline: &dyn Fn() -> D,
-        take_back: impl Fn(&Attachment) -> Result<bool, E>,
+        revert_former: impl Fn(&Attachment) -> Result<bool, E>,
     ) -> Result<(), E> {
         let Some(present) = read(state, deadline().at(), self.part, &self.function)? else { return Ok(()) };
         if present.boot_id != self.boot_id || present.owner == self.owner {
@@ -118,21 +118,22 @@ impl DeviceClaim {
             };
             return Err(Error::InUse { device, owner, netns }.into());
         }
-        info!(device = %self.function, former = %present.owner, "taking back a device whose pod is gone without a DEL");
-        take_back(&present.owner)?;
-        // Without a journal nothing is known of how the device was; it is free all the same.
+        info!(device = %self.function, former = %present.owner, "reclaiming a device: the pod of the former owner is gone, and its DEL was never called");
+        revert_former(&present.owner)?;
+        // Without a journal, the former settings of the device are unknown. The device is free anyway.
         Ok(present.revert(state, deadline().at())?)
     }
 
-    /// Removes this very claim if it `may` go, which is asked under the lock. Returns whether it is gone.
+    /// Removes exactly this claim if `condition`, which is evaluated under the lock, returns `true`. Returns whether the
+    /// claim is gone.
     ///
     /// # Errors
-    /// If the claim cannot be read or removed, or what `may` failed with.
+    /// If the claim cannot be read or removed, or the error of `condition`.
     pub(crate) fn remove_when(
         &self,
         state: &StateDir,
         deadline: Instant,
-        may: impl FnOnce() -> Result<bool, Error>,
+        condition: impl FnOnce() -> Result<bool, Error>,
     ) -> Result<bool, Error> {
         let Some(_lock) = lock(state, deadline, self.part)? else { return Ok(true) };
         let path = path(state, self.part, &self.function);
@@ -140,14 +141,14 @@ impl DeviceClaim {
             Some(Ok(present)) if present == *self => {}
             _ => return Ok(true),
         }
-        let may = may()?;
-        if may {
+        let remove = condition()?;
+        if remove {
             statefile::remove(&path)?;
         }
-        Ok(may)
+        Ok(remove)
     }
 
-    /// Whether this very claim is there.
+    /// Whether exactly this claim exists.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -156,15 +157,16 @@ impl DeviceClaim {
             .is_some_and(|present| present.as_ref() == Ok(self)))
     }
 
-    /// Who has the device.
+    /// Returns the owner of the device.
     pub fn owner(&self) -> &Attachment {
         &self.owner
     }
 
-    /// The owner's namespace, if it lives and is where it was: one with its number, which may be a later one.
+    /// Returns the owner's namespace if its path still leads to a namespace with the same device and inode number. The kernel
+    /// may have reused the number for a later namespace.
     ///
     /// # Errors
-    /// If it is there and cannot be opened.
+    /// If it exists and cannot be opened.
     pub fn namespace(&self) -> Result<Option<NetNs>, Error> {
         match NetNs::open(&self.netns) {
             Ok(netns) => Ok(Some(netns).filter(|netns| netns.id() == self.netns_id)),
@@ -173,13 +175,13 @@ impl DeviceClaim {
         }
     }
 
-    /// What of which function.
+    /// Returns the claimed part and its PCI function.
     pub fn device(&self) -> (ClaimKind, &Function) {
         (self.part, &self.function)
     }
 
-    /// Why the owner is gone for certain; `None` if it may be there. Without a look at what lives, only a reboot is
-    /// certain.
+    /// Returns why the owner is certainly gone; `None` if it might exist. Without `living`, the list of existing namespaces,
+    /// only a reboot is proof.
     pub fn reason_dead(&self, living: Option<&LiveNetns>) -> Option<String> {
         if boot_id().is_ok_and(|now| now != self.boot_id) {
             return Some("it was claimed before the last boot".into());
@@ -187,8 +189,8 @@ impl DeviceClaim {
         living?.reason_dead(&self.netns, self.netns_id)
     }
 
-    /// Releases the device, if it is still this attachment's. The directory's lock, which is waited for until `deadline`, keeps
-    /// others from removing a claim that was made in its place between the look and the removal.
+    /// Releases the device if it is still claimed by this attachment. Waits until `deadline` for the lock of the directory,
+    /// which ensures that the file is not replaced between the comparison and the removal.
     ///
     /// # Errors
     /// If the claim cannot be read or removed.
@@ -196,10 +198,10 @@ impl DeviceClaim {
         self.remove_when(state, deadline, || Ok(true)).map(drop)
     }
 
-    /// Looks whether the device is still this attachment's.
+    /// Checks that the device is still claimed by this attachment.
     ///
     /// # Errors
-    /// That it is not.
+    /// [`Error::NotOwner`] if it is not.
     pub fn verify(&self, state: &StateDir, deadline: Instant) -> Result<(), Error> {
         let owner = read(state, deadline, self.part, &self.function)?.map(|present| present.owner);
         if owner.as_ref() == Some(&self.owner) {
@@ -209,7 +211,7 @@ impl DeviceClaim {
     }
 }
 
-/// Whether another attachment than `owner` has a device: then nothing of it may be touched.
+/// Whether a device is claimed by an attachment other than `owner`, and therefore must not be changed.
 ///
 /// # Errors
 /// If the claim cannot be read.
@@ -223,7 +225,7 @@ pub fn is_claimed_by_other(
     Ok(owner_of(state, deadline, part, function)?.is_some_and(|present| present != *owner))
 }
 
-/// Who has a device, by a claim of this boot.
+/// Returns the owner of a device, if it was claimed since the last boot.
 ///
 /// # Errors
 /// If the claim cannot be read.
@@ -237,7 +239,7 @@ pub fn owner_of(
     Ok((present.boot_id == boot_id()?).then_some(present.owner))
 }
 
-/// Every claim of a part; and the files there that are none, or were set aside.
+/// Lists the claims of a kind, and the files of the directory that cannot be parsed or are quarantined.
 ///
 /// # Errors
 /// If they cannot be listed or read.
@@ -253,7 +255,7 @@ pub fn list(state: &StateDir, part: ClaimKind) -> Result<(Vec<DeviceClaim>, Vec<
     Ok((claims, others))
 }
 
-/// The claim of a device. One that cannot be understood is moved out of the way and counts as none.
+/// Reads the claim of a device. A file that cannot be parsed is quarantined and counts as no claim.
 fn read(
     state: &StateDir,
     deadline: Instant,
@@ -267,18 +269,18 @@ fn read(
         Some(Err(_)) => {}
     }
     let Some(_lock) = lock(state, deadline, part)? else { return Ok(None) };
-    // Another process may have been faster, and a new claim be in its place.
+    // Another process may have quarantined it already, and a new claim may be in its place.
     match read_claim(&path)? {
         Some(Err(error)) => {
-            let aside = statefile::quarantine(&path)?;
-            warn!(%error, file = %aside.display(), "a device's claim could not be read and was set aside");
+            let quarantined = statefile::quarantine(&path)?;
+            warn!(%error, file = %quarantined.display(), "the claim of a device could not be parsed and was quarantined");
             Ok(None)
         }
         present => Ok(present.and_then(Result::ok)),
     }
 }
 
-/// The claim in a file, or why it is none; `None` if there is no file.
+/// Reads a claim, or returns why the file cannot be parsed; `None` if the file does not exist.
 fn read_claim(path: &Path) -> Result<Option<Result<DeviceClaim, String>>, Error> {
     match statefile::read(path) {
         Ok(bytes) => Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))),
@@ -287,7 +289,7 @@ fn read_claim(path: &Path) -> Result<Option<Result<DeviceClaim, String>>, Error>
     }
 }
 
-/// Keeps others from removing a claim; `None` if there is no directory of claims.
+/// Locks the directory of a kind, so that no other process removes a claim; `None` if the directory does not exist.
 fn lock(state: &StateDir, deadline: Instant, part: ClaimKind) -> Result<Option<File>, Error> {
     let dir = state.root().join(part.dir());
     let io = |source| statefile::Error::Io { operation: "open", path: dir.clone(), source };
@@ -299,7 +301,7 @@ fn lock(state: &StateDir, deadline: Instant, part: ClaimKind) -> Result<Option<F
     Ok(Some(directory))
 }
 
-/// A function's text is a file name: it was checked when it was parsed.
+/// Returns the path of a claim. `Function` prints as a safe file name, because it is checked when it is parsed.
 fn path(state: &StateDir, part: ClaimKind, function: &Function) -> PathBuf {
     state.root().join(part.dir()).join(function.to_string())
 }

@@ -1,49 +1,49 @@
-//! What can be wrong with the state of a node.
+//! Errors of the state of a node.
 
 use std::path::PathBuf;
 
 use identifiers::Attachment;
 
-/// State could not be read or written, or says that something is not to be had.
+/// State cannot be read or written, or a claim cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file.
+    /// A state file cannot be read or written.
     #[error(transparent)]
     File(#[from] statefile::Error),
-    /// A journal.
+    /// A journal cannot be read or written.
     #[error(transparent)]
     Journal(#[from] journal::Error),
-    /// A namespace.
+    /// A network namespace cannot be opened.
     #[error(transparent)]
     NetNs(#[from] netns::Error),
-    /// The pod map.
+    /// An entry of the pod map cannot be read or written.
     #[error(transparent)]
     PodMap(#[from] podmap::Error),
-    /// The addresses.
+    /// The store of address claims failed.
     #[error(transparent)]
     Address(#[from] ipam::StoreError),
-    /// A living attachment has claimed a device.
+    /// The device is claimed by an attachment whose network namespace exists.
     #[error("{device} is already allocated to {owner}")]
     InUse {
-        /// The device.
+        /// The device, for example `pci address 0000:af:00.1`.
         device: String,
-        /// Who has it.
+        /// The owner of the claim.
         owner: Attachment,
-        /// The path of its namespace.
+        /// The path of the owner's network namespace.
         netns: PathBuf,
     },
-    /// Others were faster, again and again.
-    #[error("{claim} is made and released all the time by other attachments")]
+    /// Each attempt to claim the device failed because another attachment had claimed it.
+    #[error("{claim}: other attachments keep claiming and releasing it; try again later")]
     Contended {
-        /// What was to be claimed.
+        /// The claim that could not be made.
         claim: String,
     },
-    /// A device is not the attachment's any more.
-    #[error("{claim}: it belongs to {} now", .owner.as_ref().map_or_else(|| "nobody".to_owned(), Attachment::to_string))]
+    /// The device is no longer claimed by the attachment.
+    #[error("{claim} is no longer held by this attachment; current owner: {}", .owner.as_ref().map_or_else(|| "none".to_owned(), Attachment::to_string))]
     NotOwner {
-        /// The claim that should be there.
+        /// The claim that should exist.
         claim: String,
-        /// Who has the device instead.
+        /// The current owner of the device.
         owner: Option<Attachment>,
     },
 }

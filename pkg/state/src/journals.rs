@@ -1,4 +1,4 @@
-//! The journals of a node, by the names of their files.
+//! Lists the journals of a node by their file names.
 
 use std::{ffi::OsStr, fs, io, path::PathBuf};
 
@@ -6,16 +6,16 @@ use identifiers::Attachment;
 
 use crate::{Error, StateDir};
 
-/// What the name of a journal's file says: `<attachment>.<plugin>.journal`.
+/// The file name of a journal, parsed: `<attachment>.<plugin>.journal`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalFile {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Whose journal it is.
+    /// The attachment, for example `c0ffee@net1`.
     pub attachment: Attachment,
-    /// Which plugin wrote it.
+    /// The plugin that wrote it, for example `sriov`.
     pub plugin: String,
-    /// Whether it could not be understood and was moved out of the way.
+    /// Whether the file is quarantined, because it could not be parsed.
     pub set_aside: bool,
 }
 
@@ -30,32 +30,31 @@ impl JournalFile {
     }
 }
 
-/// Every journal, those set aside too.
+/// Lists all journals, including quarantined ones. The list is empty if the directory does not exist.
 ///
 /// # Errors
-/// If the directory cannot be listed; that it is not there means that there are none. Who took an error for that
-/// would give away what is in use.
+/// If the directory cannot be listed. Callers must not treat this as an empty list: they would release claims in use.
 pub fn list(state: &StateDir) -> Result<Vec<JournalFile>, Error> {
     Ok(paths(state.attachments())?.into_iter().filter_map(JournalFile::of).collect())
 }
 
-/// Whether any journal tells of an attachment, be it one that could not be understood: it was noted before anything was
-/// made, and goes after everything is taken back.
+/// Whether an attachment has a journal of any plugin, quarantined ones included. A journal exists before the first change
+/// is made and until the last one is reverted.
 ///
 /// # Errors
 /// As [`list`].
 pub fn has_journal(state: &StateDir, attachment: &Attachment) -> Result<bool, Error> {
-    // Most are others': to read their names whole would take longest, where thousands are asked about one by one.
+    // Compare the prefix first: callers check thousands of attachments, and parsing every name would dominate.
     let prefix = format!("{attachment}.");
-    let may = |path: &PathBuf| {
+    let is_candidate = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
     };
-    let mut own = paths(state.attachments())?.into_iter().filter(may).filter_map(JournalFile::of);
+    let mut own = paths(state.attachments())?.into_iter().filter(is_candidate).filter_map(JournalFile::of);
     Ok(own.any(|journal| journal.attachment == *attachment))
 }
 
-/// Whether claims of an attachment that has no journal of this plugin may be left all the same: because its journal was
-/// set aside, or because no attachment has one. It costs the same however many there are.
+/// Whether an attachment without a journal of this plugin can still have claims: its journal was quarantined, or no
+/// attachment has a journal, so that all may be lost. Stops at the first journal of the plugin.
 ///
 /// # Errors
 /// If the directory cannot be listed.
@@ -74,7 +73,7 @@ pub fn may_be_orphaned(state: &StateDir, plugin: &str, attachment: &Attachment) 
     }
 }
 
-/// The files of a directory; none if it is not there.
+/// Returns the paths of a directory's entries; none if the directory does not exist.
 pub(crate) fn paths(dir: PathBuf) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| statefile::Error::Io { operation: "list", path: dir.clone(), source };
     let entries = match fs::read_dir(&dir) {
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_whose_journal_it_is() {
+    fn a_file_name_contains_the_attachment_and_the_plugin() {
         let named = |name: &str| JournalFile::of(PathBuf::from("/state").join(name));
         let journal = named("c0ffee@net1.5.silkrail-ipam.journal").unwrap();
         assert_eq!(
@@ -98,8 +97,8 @@ mod tests {
             ("c0ffee@net1.5", "silkrail-ipam")
         );
         assert!(!journal.set_aside);
-        for aside in ["c@n.sriov.journal.bad", "c@n.sriov.journal.bad.12"] {
-            let journal = named(aside).unwrap();
+        for quarantined in ["c@n.sriov.journal.bad", "c@n.sriov.journal.bad.12"] {
+            let journal = named(quarantined).unwrap();
             assert_eq!((journal.plugin.as_str(), journal.set_aside), ("sriov", true));
         }
         for other in ["c@n.sriov", "sriov.journal", "c.sriov.journal", "c@n.journal", "c@n.sriov.journal.old"]
@@ -109,22 +108,22 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_may_be_lost_if_it_was_set_aside_or_all_are_gone() {
+    fn an_attachment_may_be_orphaned_if_its_journal_is_quarantined_or_all_are_gone() {
         let dir = tempfile::tempdir().unwrap();
         let (state, attachment) = (StateDir::at(dir.path()), "c@n".parse().unwrap());
-        let lost = || may_be_orphaned(&state, "sriov", &attachment).unwrap();
-        assert!(lost(), "there is no directory");
+        let may = || may_be_orphaned(&state, "sriov", &attachment).unwrap();
+        assert!(may(), "the directory does not exist");
         fs::create_dir(state.attachments()).unwrap();
         fs::write(state.attachments().join("d@n.rdma.journal"), "").unwrap();
-        assert!(lost(), "no journal of the plugin");
+        assert!(may(), "no journal of the plugin");
         fs::write(state.attachments().join("d@n.sriov.journal"), "").unwrap();
-        assert!(!lost());
+        assert!(!may());
         fs::write(state.attachments().join("c@n.sriov.journal.bad"), "").unwrap();
-        assert!(lost());
+        assert!(may());
     }
 
     #[test]
-    fn a_directory_that_cannot_be_listed_is_no_empty_one() {
+    fn a_directory_that_cannot_be_listed_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::at(dir.path());
         assert!(list(&state).unwrap().is_empty());

@@ -1,9 +1,10 @@
-//! What a node remembers of its attachments: the state directory and what is in it.
+//! The persistent state of a node: the state directory and its content.
 //!
-//! [`StateDir`] is the directory. In it are [`journals`], one for each attachment and plugin; [`claim`]s, which say whose a VF or
-//! an RDMA device is; the addresses of [`ipam`]; and the pod map. [`orphans`] finds what has an owner without a journal.
+//! [`StateDir`] is the directory. It contains the [`journals`], one for each attachment and plugin; the [`claim`]s, which
+//! record the owner of a VF or an RDMA device; the address claims of [`ipam`]; and the pod map. [`orphans`] finds claims and
+//! files whose owner has no journal.
 //!
-//! Waiting for a lock has a deadline, which the caller gives: a CNI call has one budget for all its waits.
+//! Each wait for a lock has a deadline, which the caller passes: a CNI call has one time budget for all its waits.
 
 #![forbid(unsafe_code)]
 

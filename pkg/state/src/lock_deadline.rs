@@ -1,11 +1,11 @@
-//! Until when a lock of the state directory is waited for.
+//! The deadline of a wait for a lock of the state directory.
 
 use std::time::Instant;
 
-/// Until when a lock is waited for. It is kept for as long as the wait: who accounts for the time of a call learns so what was
-/// waited for.
+/// The deadline of a wait for a lock. The value is dropped after the wait, so that an implementation can measure how long
+/// the call waited for this lock.
 pub trait LockDeadline {
-    /// The moment.
+    /// Returns the time at which the wait ends with an error.
     fn at(&self) -> Instant;
 }
 

@@ -1,8 +1,8 @@
-//! What no journal tells of, and so no DEL will take back.
+//! Orphans: claims and files whose owner has no journal, so that no DEL will release them.
 //!
-//! A journal is there before anything is claimed or published, and goes after all of it. So what has an owner without
-//! any journal belongs to no ADD or DEL that is at work: its journal was lost. That a claim's owner may live all the
-//! same is for the caller to rule out, by the runtime's list of what is valid or by [`LiveNetns`].
+//! A journal exists before anything is claimed or published and until all of it is released. A claim whose owner has no
+//! journal therefore does not belong to an ADD or DEL in progress: the journal was lost. The owner may still be running;
+//! the caller must rule that out with the runtime's list of valid attachments or with [`LiveNetns`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,22 +24,22 @@ use crate::{
     journals,
 };
 
-/// Something that no journal tells of.
+/// A claim or a file whose owner has no journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Orphan {
-    /// A VF or an RDMA device is claimed.
+    /// The claim of a VF or an RDMA device.
     Device(DeviceClaim),
-    /// An address is claimed.
+    /// The claim of an address.
     Address(IpAddr, Attachment),
-    /// The pod map has an entry.
+    /// An entry of the pod map.
     Entry(PathBuf, Attachment),
-    /// A note says which attachment a pod's interface was.
+    /// A link from a pod's interface to its attachment.
     Note(PathBuf, Attachment),
-    /// Addresses are claimed in another boot of the kernel.
+    /// The address claims of another boot, by its boot ID.
     Store(String),
 }
 
-/// The devices that are claimed by attachments without a journal.
+/// Returns the claims of devices whose owner has no journal.
 ///
 /// # Errors
 /// If state cannot be read.
@@ -48,7 +48,7 @@ pub fn devices(state: &StateDir, part: ClaimKind) -> Result<Vec<DeviceClaim>, Er
     retain_orphaned(state, claims, DeviceClaim::owner, |claim| claim.is_there(state))
 }
 
-/// The addresses that are claimed by attachments without a journal.
+/// Returns the claimed addresses whose owner has no journal.
 ///
 /// # Errors
 /// If state cannot be read.
@@ -56,17 +56,17 @@ pub fn addresses(state: &StateDir) -> Result<Vec<(IpAddr, Attachment)>, Error> {
     let Some(store) = store(state)? else { return Ok(Vec::new()) };
     let owned = store.claims()?.into_iter().filter_map(|claim| match claim.owner {
         ClaimOwner::Attachment(owner) => Some((claim.address, owner)),
-        // Whatever made it, we did not.
+        // Silkrail did not make it.
         ClaimOwner::Unknown(_) => None,
     });
     let is_there = |(address, owner): &(IpAddr, Attachment)| is_claimed(&store, *address, owner);
     retain_orphaned(state, owned.collect(), owner_of_pair, is_there)
 }
 
-/// What of these no journal tells of: of thousands, it is found out by two looks at the journals.
+/// Returns those of `things` whose owner has no journal. The journals are listed at most twice, for any number of things.
 ///
-/// Between a list of things and one of journals a DEL may have taken both back, so each must still be there after that;
-/// and no journal may tell of it then, for an ADD may have made it anew: that writes the journal first.
+/// A DEL may remove a thing and its journal between the two lists, so each thing must still exist after the first list of
+/// journals. An ADD may then make it again, but it writes its journal first, so the second list excludes it.
 fn retain_orphaned<T>(
     state: &StateDir,
     mut things: Vec<T>,
@@ -91,7 +91,7 @@ fn retain_orphaned<T>(
     Ok(still)
 }
 
-/// What may say that an owner without a journal lives all the same.
+/// The state that shows that an owner without a journal may still be running.
 #[derive(Debug)]
 pub struct LivenessEvidence<'a> {
     state: &'a StateDir,
@@ -99,7 +99,7 @@ pub struct LivenessEvidence<'a> {
 }
 
 impl<'a> LivenessEvidence<'a> {
-    /// Everything that says so, of all owners.
+    /// Reads the claims of all owners.
     ///
     /// # Errors
     /// If state cannot be read.
@@ -113,52 +113,51 @@ impl<'a> LivenessEvidence<'a> {
         Ok(Self { state, claims })
     }
 
-    /// Why an owner may live: a claim of a device, or the pod map, names its namespace, which is not known to be dead,
-    /// or cannot be understood. `None` if nothing says so.
+    /// Returns why an owner may still be running: a claim of a device or its pod map entry refers to a network namespace
+    /// that might exist, or the entry cannot be parsed. `None` if there is no such evidence.
     pub fn of(&self, owner: &Attachment, living: Option<&LiveNetns>) -> Option<String> {
         let mut claims = self.claims.get(owner).into_iter().flatten();
         if let Some(claim) = claims.find(|claim| claim.reason_dead(living).is_none()) {
-            return Some(format!("{claim} names its namespace, which is not known to be dead"));
+            return Some(format!("{claim} refers to a network namespace that might still exist"));
         }
         match self.state.podmap().read(owner) {
             Ok(entry) => reason_alive(&entry?, living),
-            // Of another version, it may be. Nobody else remembers the pod.
-            Err(error) => Some(format!("the pod map's entry cannot be understood ({error})")),
+            // It may have a newer version, and no other file describes the pod.
+            Err(error) => Some(format!("its pod map entry cannot be parsed ({error})")),
         }
     }
 }
 
-/// Why the pod of an entry may live; `None` if it is known to be dead.
+/// Returns why the pod of an entry may still be running; `None` if it is certainly gone.
 fn reason_alive(entry: &Entry, living: Option<&LiveNetns>) -> Option<String> {
     let ContainerRef { netns_path, netns_dev: dev, netns_ino: ino, netns_cookie: cookie, .. } =
         &entry.container;
     let id = NetNsId { cookie: *cookie, ..NetNsId::new(*dev, *ino) };
     let dead = boot_id().is_ok_and(|now| now != entry.boot_id)
         || living.is_some_and(|living| living.reason_dead(netns_path, id).is_some());
-    (!dead).then(|| format!("the pod map names its namespace {id}, which is not known to be dead"))
+    (!dead).then(|| format!("its pod map entry refers to network namespace {id}, which might still exist"))
 }
 
-/// Files of state that cannot be understood, and those set aside because of that. Nobody deletes them: each may be the
-/// only trace of something that is in use.
+/// Returns the state files that cannot be parsed, and the quarantined ones. They are never deleted automatically: each may
+/// be the only record of a resource in use.
 ///
 /// # Errors
 /// If state cannot be read.
 pub fn unreadable(state: &StateDir) -> Result<Vec<PathBuf>, Error> {
-    let aside = |path: &PathBuf| {
+    let is_quarantined = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| statefile::original_name(name).is_some())
     };
     let mut found = journals::paths(state.attachments())?;
     found.extend(journals::paths(state.podmap().dir().to_owned())?);
-    found.retain(aside);
+    found.retain(is_quarantined);
     for part in [ClaimKind::Vf, ClaimKind::Rdma] {
         found.extend(claim::list(state, part)?.1);
     }
     Ok(found)
 }
 
-/// What is derived from claims and journals and has neither: entries of the pod map, notes about pods, stores of other
-/// boots.
+/// Returns derived files whose owner has no journal: entries of the pod map, links of pods, and stores of other boots.
 ///
 /// # Errors
 /// If state cannot be read.
@@ -173,7 +172,7 @@ pub fn orphaned_files(state: &StateDir) -> Result<Vec<Orphan>, Error> {
 }
 
 impl Orphan {
-    /// Whose it was, where anybody's.
+    /// Returns the owner; `None` for the store of another boot.
     pub fn owner(&self) -> Option<&Attachment> {
         match self {
             Self::Device(claim) => Some(claim.owner()),
@@ -182,7 +181,7 @@ impl Orphan {
         }
     }
 
-    /// Releases or removes it, unless a journal tells of its owner by now. Returns whether this was done.
+    /// Releases or removes the orphan, unless its owner has a journal by now. Returns whether it was removed.
     ///
     /// # Errors
     /// If state cannot be read or written.
@@ -191,14 +190,14 @@ impl Orphan {
             Self::Device(claim) => release_device(state, deadline, claim),
             Self::Address(address, owner) => release_address(state, *address, owner),
             Self::Entry(path, owner) => remove_if(path, is_entry(path), state, owner),
-            // A pod's next sandbox may have written its own note in this one's place.
+            // The pod's next sandbox may have replaced the link by its own.
             Self::Note(path, owner) => remove_if(path, is_note(path, owner), state, owner),
             Self::Store(boot) => Ok(LocalStore::remove_boot(state.root(), boot).map(|()| true)?),
         }
     }
 }
 
-/// The attachments that a journal tells of.
+/// Returns the attachments that have a journal.
 fn journaled_attachments(state: &StateDir) -> Result<BTreeSet<Attachment>, Error> {
     Ok(journals::list(state)?.into_iter().map(|journal| journal.attachment).collect())
 }
@@ -217,7 +216,7 @@ fn release_address(state: &StateDir, address: IpAddr, owner: &Attachment) -> Res
     Ok(store.release_when(address, owner, orphan)? != ReleaseOutcome::Kept)
 }
 
-/// The files of the pod map, and of entries that a killed process was writing.
+/// Lists the files of the pod map, including temporary files of killed processes.
 fn entries(state: &StateDir) -> Result<Vec<(PathBuf, Attachment)>, Error> {
     let attachment = |name: &str| {
         let being_written = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new"));
@@ -228,14 +227,14 @@ fn entries(state: &StateDir) -> Result<Vec<(PathBuf, Attachment)>, Error> {
     Ok(paths.into_iter().filter_map(of).map(|(attachment, path)| (path, attachment)).collect())
 }
 
-/// The notes about pods: symbolic links to the attachment's name.
+/// Lists the links of pods: symbolic links whose target is the attachment.
 fn notes(state: &StateDir) -> Result<Vec<(PathBuf, Attachment)>, Error> {
     let of = |path: PathBuf| Some((attachment_in(&path)?, path));
     let paths = journals::paths(state.notes())?;
     Ok(paths.into_iter().filter_map(of).map(|(attachment, path)| (path, attachment)).collect())
 }
 
-/// The attachment that a note names.
+/// Returns the attachment that is the target of a link.
 fn attachment_in(path: &Path) -> Option<Attachment> {
     fs::read_link(path).ok()?.to_str()?.parse().ok()
 }
@@ -256,8 +255,8 @@ fn is_note(path: &Path, of: &Attachment) -> bool {
     attachment_in(path).as_ref() == Some(of)
 }
 
-/// Removes a file that is there, unless a journal tells of its owner. In this order: a DEL removes the journal last, an
-/// ADD writes it first.
+/// Removes a file if it exists and its owner has no journal. The journals are read second: a DEL removes its journal last,
+/// an ADD writes it first.
 fn remove_if(path: &Path, is_there: bool, state: &StateDir, owner: &Attachment) -> Result<bool, Error> {
     let is_orphan = is_there && !journals::has_journal(state, owner)?;
     if is_orphan {
@@ -282,8 +281,8 @@ impl fmt::Display for Orphan {
             Self::Device(claim) => claim.fmt(f),
             Self::Address(address, owner) => write!(f, "address {address} of {owner}"),
             Self::Entry(_, of) => write!(f, "pod map entry of {of}"),
-            Self::Note(_, of) => write!(f, "note about the pod of {of}"),
-            Self::Store(boot) => write!(f, "addresses of boot {boot}"),
+            Self::Note(_, of) => write!(f, "link from a pod's interface to {of}"),
+            Self::Store(boot) => write!(f, "address claims of boot {boot}"),
         }
     }
 }
@@ -295,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_that_is_of_the_pods_next_sandbox_by_now_is_left() {
+    fn a_link_that_the_next_sandbox_replaced_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::at(dir.path());
         fs::create_dir_all(state.notes()).unwrap();
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_whose_journal_came_after_the_look_is_kept() {
+    fn an_address_whose_journal_was_written_after_the_scan_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::at(dir.path());
         let owner: Attachment = "c@n".parse().unwrap();
@@ -325,7 +324,7 @@ mod tests {
         symlink("c@n", &claim).unwrap();
         let [(address, found)]: [_; 1] = addresses(&state).unwrap().try_into().unwrap();
         assert_eq!(found, owner);
-        // An ADD of the attachment begins.
+        // An ADD of the attachment starts.
         fs::create_dir(state.attachments()).unwrap();
         let journal = state.attachments().join("c@n.silkrail-ipam.journal");
         fs::write(&journal, "").unwrap();

@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-mod memory;
+mod decision_cache;
 
 use std::{fmt, time::Duration};
 
@@ -18,7 +18,7 @@ use kube::{Api, Client, api::PostParams};
 use kubeapi::{quietly, with_causes};
 use tokio::time::timeout;
 
-use crate::memory::DecisionCache;
+use crate::decision_cache::DecisionCache;
 
 /// How long the API server may take for both questions.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(5);

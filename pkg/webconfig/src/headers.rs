@@ -2,7 +2,7 @@
 
 use http::{HeaderName, HeaderValue};
 
-use crate::{error::LineError, written::WebConfigFile};
+use crate::{error::LineError, web_config_file::WebConfigFile};
 
 /// Those that may be set, and the values that they may have, if not any.
 const KNOWN: [(&str, &[&str]); 5] = [

@@ -9,24 +9,24 @@
 
 #![forbid(unsafe_code)]
 
+mod basic_auth;
 mod error;
-mod files;
 mod headers;
-mod names;
+mod san_verifier;
 mod tls;
-mod users;
-mod written;
+mod trusted_files;
+mod web_config_file;
 
 use std::{path::Path, sync::Arc};
 
 use http::{HeaderName, HeaderValue};
 use rustls::ServerConfig;
 
+pub use basic_auth::{BasicAuthUsers, BasicCredentials};
 pub use error::{Error, LineError};
-pub use users::{BasicAuthUsers, BasicCredentials};
-pub use written::WebConfigFile;
+pub use web_config_file::WebConfigFile;
 
-use crate::files::TrustedFiles;
+use crate::trusted_files::TrustedFiles;
 
 /// How a port is served; by default in plain text, to everybody.
 #[derive(Debug, Default)]

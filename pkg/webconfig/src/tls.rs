@@ -16,8 +16,8 @@ use serde_saphyr::Spanned;
 
 use crate::{
     error::LineError,
-    files::{ReadAccess, TrustedFiles},
-    written::TlsServerConfig,
+    trusted_files::{ReadAccess, TrustedFiles},
+    web_config_file::TlsServerConfig,
 };
 
 /// The server's side of TLS.

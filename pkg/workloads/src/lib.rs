@@ -1,8 +1,8 @@
 //! Which workload a pod belongs to: the Deployment, the Job, whatever is at the top. The Kubernetes API tells.
 //!
-//! [`kubeapi::connect`] finds the API server, if there is one. [`WorkloadWatcher`] then watches the pods of this node (`watch`), only
-//! their metadata, and asks for the owner of each, for that owner's owner, and so on (`climb`). What it learns is kept
-//! in a `register`, from which [`exporter::WorkloadResolver`] is answered without waiting.
+//! [`kubeapi::connect`] finds the API server, if there is one. [`WorkloadWatcher`] then watches the pods of this node (`pod_watch`), only
+//! their metadata, and asks for the owner of each, for that owner's owner, and so on (`owner_chain`). What it learns is kept
+//! in a `owner_cache`, from which [`exporter::WorkloadResolver`] is answered without waiting.
 //!
 //! An owner is told once each step up to it has been tried, so that nobody sees a ReplicaSet first and then its
 //! Deployment. A step that fails ends the way for now: the last owner that is known is the answer. What is known stays
@@ -13,14 +13,14 @@
 
 #![forbid(unsafe_code)]
 
-mod ask;
-mod climb;
-mod failure;
-mod kinds;
-mod pause;
-mod reference;
-mod register;
-mod watch;
-mod workloads;
+mod api_error;
+mod backoff;
+mod owner_cache;
+mod owner_chain;
+mod owner_lookup;
+mod owner_ref;
+mod pod_watch;
+mod rest_mapper;
+mod workload_watcher;
 
-pub use workloads::{RetryPolicy, WorkloadWatcher};
+pub use workload_watcher::{RetryPolicy, WorkloadWatcher};

@@ -5,99 +5,25 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod api_server;
+mod fixture;
 
 use std::{io::Write, sync::Arc, time::Duration};
 
 use api_server::{ApiFault, FakeApiServer};
-use exporter::{
-    CollectorSet, DeviceFilter, ErrorReason, Exporter, ExporterOptions, PodInfo, WorkloadResolver,
-};
+use exporter::{CollectorSet, DeviceFilter, ErrorReason, Exporter, ExporterOptions, WorkloadResolver};
 use exposition::ExpositionFormat;
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
+use fixture::{
+    NODE, REPLICA_SET, RETRY_POLICY, ask, ask_with, kubeconfig, owner, pod, reasons, start, told, until, until_told,
+    with_deployment,
 };
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{ServerConfig, pki_types::PrivateKeyDer},
 };
-use workloads::{RetryPolicy, WorkloadWatcher};
-
-const NODE: &str = "gpu-07";
-/// How often a test looks before it gives up.
-const PATIENT: usize = 3000;
-const REPLICA_SET: &str = "apis/apps/v1/namespaces/ml/replicasets/web-1";
-
-/// Short, so that a test soon sees what comes after a pause.
-const RETRY_POLICY: RetryPolicy = RetryPolicy {
-    answer: Duration::from_millis(500),
-    first_pause: Duration::from_millis(10),
-    longest_pause: Duration::from_millis(50),
-    longest_refusal: Duration::from_millis(50),
-};
-
-fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
-    json!([{ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": true }])
-}
-
-fn pod(name: &str, uid: Option<&str>) -> PodInfo {
-    PodInfo { namespace: "ml".into(), name: name.into(), uid: uid.map(Into::into) }
-}
-
-fn ask(url: &str) -> WorkloadWatcher {
-    ask_with(url, RETRY_POLICY)
-}
-
-fn ask_with(url: &str, patience: RetryPolicy) -> WorkloadWatcher {
-    let mut config = Config::new(url.parse().unwrap());
-    config.default_retry = false;
-    WorkloadWatcher::start(Client::try_from(config).unwrap(), NODE.into(), patience)
-}
-
-/// A server with a Deployment, its ReplicaSet and a pod.
-fn with_deployment() -> FakeApiServer {
-    let server = FakeApiServer::new();
-    server.put("apis/apps/v1/namespaces/ml/deployments/web", "d", json!([]));
-    server.put(REPLICA_SET, "rs", owner("apps/v1", "Deployment", "web", "d"));
-    server.put_pod(NODE, "web-1-x", "p", owner("apps/v1", "ReplicaSet", "web-1", "rs"));
-    server
-}
-
-/// Waits until something is so. Nothing is measured: a test that waits for what never comes ends here.
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..PATIENT {
-        if is_so() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("never: {what}");
-}
-
-/// `Kind namespace/name`, or nothing.
-fn told(owners: &WorkloadWatcher, pod: &PodInfo) -> String {
-    let text = |owner: &Arc<exporter::Workload>| {
-        format!("{} {} {}/{}", owner.api_version, owner.kind, owner.namespace, owner.name)
-    };
-    owners.owner(pod).as_ref().map(text).unwrap_or_default()
-}
-
-async fn until_told(owners: &WorkloadWatcher, pod: &PodInfo, expected: &str) {
-    for _ in 0..PATIENT {
-        if told(owners, pod) == expected {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("never: {expected}, but {:?} and {:?}", told(owners, pod), owners.troubles());
-}
-
-fn reasons(owners: &WorkloadWatcher) -> Vec<ErrorReason> {
-    owners.troubles().into_iter().map(|trouble| trouble.reason).collect()
-}
+use workloads::RetryPolicy;
 
 #[tokio::test]
 async fn a_pod_of_a_deployment_belongs_to_it_and_never_to_its_replica_set() {
@@ -452,26 +378,4 @@ async fn the_exporter_shows_owners_and_what_keeps_it_from_knowing_them() {
     ] {
         assert!(text.lines().any(|l| l == line), "{line}\n\n{text}");
     }
-}
-
-fn kubeconfig(
-    address: std::net::SocketAddr,
-    authority: Option<&std::path::Path>,
-    token: &std::path::Path,
-) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "test",
-        "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
-        "clusters": [{ "name": "test", "cluster": {
-            "server": format!("https://{address}"), "certificate-authority": authority } }],
-        "users": [{ "name": "test", "user": { "tokenFile": token } }],
-    })
-}
-
-async fn start(kubeconfig: Value) -> WorkloadWatcher {
-    let kubeconfig: Kubeconfig = serde_json::from_value(kubeconfig).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    WorkloadWatcher::start(Client::try_from(config).unwrap(), NODE.into(), RETRY_POLICY)
 }

@@ -1,6 +1,6 @@
-//! Every CNI plugin of Silkrail, by the names that configurations call them.
+//! All CNI plugins of Silkrail, by the `type` of a configuration.
 //!
-//! The executable `silkrail-cni` is all of them; `silkrail gc` takes back with them what nobody else will.
+//! The executable `silkrail-cni` contains all of them. `silkrail gc` uses them to remove stale attachments.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ static IPVLAN: Adapter<ChildLinkPlugin<IpvlanKind>> = Adapter::with_ipam(ChildLi
 static SRIOV: Adapter<SriovPlugin> = Adapter::with_ipam(SriovPlugin, &IPAM);
 static RDMA: Adapter<RdmaPlugin> = Adapter::without_ipam(RdmaPlugin);
 
-/// Names and plugins. Each name also counts with `silkrail-` before it.
+/// The plugins by name. Each name is also valid with the prefix `silkrail-`.
 pub const PLUGINS: [(&str, &dyn RevertByJournal); 6] = [
     ("macvlan", &MACVLAN),
     ("ipvlan", &IPVLAN),
@@ -29,7 +29,7 @@ pub const PLUGINS: [(&str, &dyn RevertByJournal); 6] = [
     ("spiderpool", &IPAM),
 ];
 
-/// The plugin of a name.
+/// Returns the plugin with that name, with or without the prefix `silkrail-`.
 pub fn find(name: &str) -> Option<&'static dyn RevertByJournal> {
     let short = name.strip_prefix("silkrail-");
     PLUGINS.into_iter().find(|(known, _)| *known == name || Some(*known) == short).map(|(_, plugin)| plugin)

@@ -1,4 +1,4 @@
-//! Every CNI plugin of Silkrail in one executable: the name it is called by says which.
+//! All CNI plugins of Silkrail in one executable: the name of the executable (`argv[0]`) selects the plugin.
 
 #![forbid(unsafe_code)]
 
@@ -6,7 +6,7 @@ use std::{env, path::Path, process::ExitCode};
 
 use silkrail_cni::{PLUGINS, find};
 
-/// musl's allocator gives memory back to the kernel and asks for it again, a hundred times in a call.
+/// musl's allocator returns memory to the kernel and requests it again about a hundred times per call.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The names to install the executable under, one per line: for hack/build.
+/// Prints the names to install the executable under, one per line, for hack/build.
 #[expect(clippy::print_stdout, reason = "no CNI call is being served")]
 fn names() -> ExitCode {
     for (name, _) in PLUGINS {
@@ -34,7 +34,7 @@ fn names() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A plugin takes no arguments; people who give it some want to know what it is.
+/// Prints a description. A runtime passes no arguments, so a user has called the program.
 #[expect(clippy::print_stdout, reason = "no CNI call is being served")]
 fn describe() -> ExitCode {
     println!("silkrail-cni {}", env!("CARGO_PKG_VERSION"));
@@ -48,6 +48,6 @@ fn describe() -> ExitCode {
 fn usage(name: &str) -> ExitCode {
     let names: Vec<_> = PLUGINS.iter().map(|(name, _)| *name).collect();
     eprintln!("{name}: this executable serves CNI plugins under their names: {}", names.join(", "));
-    eprintln!("`silkrail install` gives it those names in /opt/cni/bin.");
+    eprintln!("`silkrail install` installs it in /opt/cni/bin under these names");
     ExitCode::FAILURE
 }

@@ -2,7 +2,7 @@
 //!
 //! What is known and how it is judged is in the crate `doctor`; here are the arguments and the printing.
 
-mod handed;
+mod other_commands;
 
 use std::{
     io::Write,
@@ -85,8 +85,8 @@ impl DoctorArgs {
             state_dir: self.state_dir.clone(),
             cni_bin: self.cni_bin.clone(),
             plugin_names: PLUGINS.iter().map(|(name, _)| *name).collect(),
-            leftovers: handed::stale_resources(root, &self.state_dir),
-            wanted: handed::desired_state(root, &self.state_dir),
+            leftovers: other_commands::stale_resources(root, &self.state_dir),
+            wanted: other_commands::desired_state(root, &self.state_dir),
         };
         let facts = NodeFacts::read(&asked);
         let mut report = ::doctor::examine(&facts);

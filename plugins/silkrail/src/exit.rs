@@ -84,7 +84,7 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Check(#[from] ::check::Error),
     #[error(transparent)]
-    Incomparable(#[from] ::check::compare::CompareError),
+    Incomparable(#[from] ::check::comparison::CompareError),
     #[error("{0} is named twice")]
     NodeTwice(String),
     /// Whoever had it written says which.

@@ -11,7 +11,7 @@ use state::StateDir;
 
 use crate::{
     exit::{CommandError, CommandExit},
-    host, json, table,
+    json, state_dir_warning, table,
 };
 
 /// Take back what died without a DEL: addresses, VFs, RDMA devices
@@ -59,7 +59,7 @@ impl GcArgs {
             json::print(&findings, out)?;
         } else {
             print(&findings, out)?;
-            host::warn_if_missing(&self.state_dir, out)?;
+            state_dir_warning::warn_if_missing(&self.state_dir, out)?;
         }
         let left = findings.iter().any(|finding| finding.verdict == FindingState::Left);
         Ok(if left { CommandExit::Refused } else { CommandExit::Done })

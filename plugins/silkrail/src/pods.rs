@@ -13,7 +13,7 @@ use state::StateDir;
 
 use crate::{
     exit::{CommandError, CommandExit},
-    host, json, table,
+    json, state_dir_warning, table,
 };
 
 const HEAD: [&str; 10] =
@@ -88,7 +88,7 @@ fn list(root: &Path, state: &Path, as_json: bool, out: &mut dyn Write) -> Result
         json::print(&rows, out)?;
     } else {
         table::print(out, HEAD, &rows.iter().map(PodRow::cells).collect::<Vec<_>>())?;
-        host::warn_if_missing(state, out)?;
+        state_dir_warning::warn_if_missing(state, out)?;
     }
     Ok(CommandExit::Done)
 }

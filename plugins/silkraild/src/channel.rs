@@ -8,7 +8,7 @@ use std::{io, time::Duration};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::{kind::SnapshotEncoding, web::WebConfigStatus};
+use crate::{snapshot_encoding::SnapshotEncoding, web_config::WebConfigStatus};
 
 /// The longest message, in bytes. None is half as long.
 const MAX_FRAME_BYTES: u32 = 1024;

@@ -25,9 +25,9 @@ use tokio::{
 use crate::{
     SilkraildCli,
     http::{self, HttpEndpoint, Listener},
-    readings::SnapshotClient,
-    tokens,
-    web::WebConfigReloader,
+    snapshot_client::SnapshotClient,
+    token_review,
+    web_config::WebConfigReloader,
 };
 
 /// The option that makes this program one. It is for the reader to give.
@@ -50,7 +50,7 @@ pub(crate) enum FrontendError {
     #[error(transparent)]
     Web(#[from] webconfig::Error),
     #[error(transparent)]
-    Tokens(#[from] tokens::TokenReviewError),
+    Tokens(#[from] token_review::TokenReviewError),
     #[error("{OPTION} is for silkraild itself to give: its standard input is then a socket")]
     NoSocket,
     #[error("{0}")]
@@ -102,7 +102,7 @@ async fn serve(cli: &SilkraildCli, stream: net::UnixStream) -> Result<(), Fronte
     // Nobody was talked to yet. Later there will be other threads, which this one could not deny anything.
     syscalls::deny()?;
     let web = cli.web.as_deref().map(WebConfigReloader::of).transpose()?.unwrap_or_default();
-    let tokens = tokens::find(cli.token_review, cli.listen, &web).await?;
+    let tokens = token_review::find(cli.token_review, cli.listen, &web).await?;
     let (tls, logins) = (web.current().tls.is_some(), web.current().users.is_some());
     tracing::info!(tls, logins, tokens = tokens.is_some(), health = %health.address()?, address = %listener.address()?, "serving");
     let (readings, reader) = SnapshotClient::new(UnixStream::from_std(stream)?, web.clone());

@@ -6,13 +6,13 @@
 mod admission;
 mod answer;
 mod connections;
+mod fair_queue;
 mod listener;
-mod logins;
+mod login_queue;
 mod negotiate;
-mod queue;
-mod rates;
-mod tokens;
-mod watched;
+mod review_rates;
+mod token_review_queue;
+mod tracked_stream;
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -36,10 +36,10 @@ use tokio_rustls::TlsAcceptor;
 use self::{
     admission::Authenticator,
     connections::{Connection, ConnectionLimits, Connections},
-    watched::TrackedStream,
+    tracked_stream::TrackedStream,
 };
-pub(crate) use self::{listener::Listener, tokens::TokenReviewQueue};
-use crate::{readings::SnapshotClient, web::WebConfigReloader};
+pub(crate) use self::{listener::Listener, token_review_queue::TokenReviewQueue};
+use crate::{snapshot_client::SnapshotClient, web_config::WebConfigReloader};
 
 /// Prometheus has one connection open, people a few. A proxy has the readers of all.
 const METRICS_CONNECTION_LIMITS: ConnectionLimits =

@@ -6,20 +6,20 @@
 #![forbid(unsafe_code)]
 
 mod channel;
-mod files;
 mod frontend;
 mod http;
-mod kind;
+mod kubernetes_api;
 mod node_name;
-mod owners;
-mod page;
+mod node_view;
+mod open_files;
+mod page_files;
 mod reader;
-mod readings;
-mod source;
+mod snapshot_client;
+mod snapshot_encoding;
+mod snapshot_source;
 mod textfile;
-mod tokens;
-mod view;
-mod web;
+mod token_review;
+mod web_config;
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -34,7 +34,7 @@ use exporter::{Collector, CollectorSet, DeviceFilter, Exporter, ExporterOptions}
 use exposition::ExpositionFormat;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{owners::KubernetesApi, reader::FrontendHandle, source::SnapshotSource};
+use crate::{kubernetes_api::KubernetesApi, reader::FrontendHandle, snapshot_source::SnapshotSource};
 
 /// RDMA metrics of this node and of every pod on it
 ///
@@ -183,9 +183,9 @@ fn run(cli: &SilkraildCli) -> Result<(), DaemonError> {
     if cli.frontend {
         return Ok(frontend::run(cli)?);
     }
-    let mut settings = ExporterOptions { kept_files: files::allow_many(), ..cli.settings()? };
+    let mut settings = ExporterOptions { kept_files: open_files::allow_many(), ..cli.settings()? };
     if cli.once {
-        let owners = owners::none(&mut settings);
+        let owners = kubernetes_api::none(&mut settings);
         return print_once(Exporter::new(settings, owners));
     }
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -213,7 +213,7 @@ async fn serve(cli: &SilkraildCli, settings: ExporterOptions) -> Result<(), Daem
 }
 
 async fn read(cli: &SilkraildCli, mut settings: ExporterOptions) -> Result<(), DaemonError> {
-    let owners = owners::find(cli.kubernetes, &mut settings).await;
+    let owners = kubernetes_api::find(cli.kubernetes, &mut settings).await;
     let frontend = FrontendHandle::start().await?;
     let source = SnapshotSource::start(Exporter::new(settings, owners), frontend.first().web);
     let textfile = async {

@@ -19,7 +19,7 @@ use tokio::{
 use self::process::FrontendProcess;
 use crate::{
     channel::{SnapshotReply, SnapshotRequest, read_message, write_message},
-    source::SnapshotSource,
+    snapshot_source::SnapshotSource,
 };
 
 /// Questions at a time. The frontend asks for each of three texts twice at most, and whether there is one.

@@ -9,7 +9,7 @@ use std::{
 use nix::sys::stat::{Mode, umask};
 use tokio::task::spawn_blocking;
 
-use crate::{kind::SnapshotEncoding, source::SnapshotSource};
+use crate::{snapshot_encoding::SnapshotEncoding, snapshot_source::SnapshotSource};
 
 /// The file could not be written.
 #[derive(Debug, thiserror::Error)]

@@ -60,7 +60,7 @@ impl Recovery {
 /// Whether an ADD was refused because the one before it was complete: it was killed too late to undo, and had its
 /// whole result on its way.
 fn is_there_already(answer: &Answer) -> bool {
-    !answer.status.success() && answer.stdout.contains("exists already")
+    !answer.status.success() && answer.stdout.contains("already exists")
 }
 
 /// A call that must succeed.

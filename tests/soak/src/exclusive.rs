@@ -13,9 +13,9 @@ use silkrail_tests::{
 use testkit::{Call, TestPod, wait_until};
 
 use crate::{
-    ledger::AssignedAddresses,
-    tally::CallCounts,
-    work::{once_in, perhaps_killed},
+    address_ledger::AssignedAddresses,
+    counts::CallCounts,
+    random_work::{once_in, perhaps_killed},
 };
 
 /// How long a call lives in the emulated machine, with others beside it.

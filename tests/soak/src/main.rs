@@ -10,11 +10,11 @@
     reason = "a test of its own: it fails by panicking, and its tally is its output"
 )]
 
+mod address_ledger;
+mod counts;
 mod exclusive;
-mod ledger;
+mod random_work;
 mod shared;
-mod tally;
-mod work;
 
 use std::{
     process::ExitCode,

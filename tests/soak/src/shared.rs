@@ -11,9 +11,9 @@ use silkrail_tests::rail::{RailNode, pool};
 use testkit::{Call, Observe, TestPod};
 
 use crate::{
-    ledger::AssignedAddresses,
-    tally::CallCounts,
-    work::{once_in, perhaps_killed},
+    address_ledger::AssignedAddresses,
+    counts::CallCounts,
+    random_work::{once_in, perhaps_killed},
 };
 
 const PODS: usize = 8;

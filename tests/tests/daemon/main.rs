@@ -5,10 +5,10 @@
 
 mod bare;
 mod crowd;
-mod ending;
 mod http;
 mod kubeconfig;
 mod labels;
+mod lifecycle;
 mod privileges;
 mod textfile;
 mod tokens;

@@ -38,7 +38,7 @@ fn a_pod_gets_link_and_rdma_device_and_both_come_home() {
         expected.sort();
         assert_eq!(entry["charDevices"], json!(expected));
         sriov.check_after(&result).done();
-        sriov.add().error(102).says(&["exists already"]);
+        sriov.add().error(102).says(&["already exists"]);
         let pod = (!ends).then_some(pod);
         sriov.del().done();
         sriov.del().done();

@@ -199,8 +199,8 @@ fn invariant_6_a_second_add_is_refused_and_changes_nothing() {
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 100}));
     let result = chain.add();
     let between = machine.node.snapshot();
-    chain.sriov().add().error(102).says(&["exists already"]);
-    chain.rdma().with("prevResult", &result).add().error(102).says(&["exists already"]);
+    chain.sriov().add().error(102).says(&["already exists"]);
+    chain.rdma().with("prevResult", &result).add().error(102).says(&["already exists"]);
     machine.node.snapshot().assert_is(&between);
     chain.del();
 }

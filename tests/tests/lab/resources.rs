@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use ::rdma::{
-    Device, Error, Socket,
+    Device, Error, Handle,
     resource::{self, CmIdState, PortSpace, QpState, QpType, ResourceCounts, ResourceOwner, SrqType},
 };
 use serde_json::{Value, json};
@@ -18,12 +18,12 @@ fn owner_of(program: &RxeProgram) -> ResourceOwner {
     ResourceOwner::Process(program.pid())
 }
 
-fn open() -> Socket {
-    ::rdma::open(&Sysfs::system()).unwrap()
+fn open() -> Handle {
+    ::rdma::Handle::open(&Sysfs::system()).unwrap()
 }
 
-fn device(socket: &mut Socket) -> Device {
-    ::rdma::find_device(socket, DEVICE).unwrap().unwrap()
+fn device(rdma: &Handle) -> Device {
+    rdma.find_device(DEVICE).unwrap().unwrap()
 }
 
 /// As `rdma` prints an owner: its `pid`, or, of the kernel's own, only its `comm`.
@@ -53,13 +53,13 @@ fn sorted(objects: impl Iterator<Item = Value>) -> Vec<Value> {
 fn queue_pairs_are_told_as_rdma_prints_them() {
     let rxe = Rxe::new();
     let [server, client] = rxe.pingpong("ibv_rc_pingpong", &[]);
-    let mut socket = open();
-    let device = device(&mut socket);
+    let rdma = open();
+    let device = device(&rdma);
     let connected =
         || rxe.printed("qp").iter().filter(|one| one["type"] == "RC" && one["state"] == "RTS").count();
     wait_until("both ends are connected", || connected() == 2);
 
-    let ours = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
+    let ours = rdma.queue_pairs(&device).unwrap().unwrap();
     let told = ours.iter().map(|one| {
         let (kind, state) = (one.transport().to_uppercase(), one.state.to_string().to_uppercase());
         json!([
@@ -94,10 +94,10 @@ fn queue_pairs_are_told_as_rdma_prints_them() {
 fn a_send_counts_up_the_packet_sequence_number() {
     let rxe = Rxe::new();
     let [_server, client] = rxe.pingpong("ibv_rc_pingpong", &[]);
-    let mut socket = open();
-    let device = device(&mut socket);
+    let rdma = open();
+    let device = device(&rdma);
     let mut sent = || {
-        let all = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
+        let all = rdma.queue_pairs(&device).unwrap().unwrap();
         let own = all.into_iter().find(|one| one.owner == owner_of(&client) && one.state == QpState::Rts);
         own.and_then(|one| one.send_psn)
     };
@@ -113,33 +113,33 @@ fn a_send_counts_up_the_packet_sequence_number() {
 fn the_other_objects_are_told_as_rdma_prints_them() {
     let rxe = Rxe::new();
     let programs = rxe.pingpong("ibv_rc_pingpong", &[]);
-    let mut socket = open();
-    let device = device(&mut socket);
+    let rdma = open();
+    let device = device(&rdma);
     wait_until("both ends are ready", || {
         rxe.printed("qp").iter().filter(|one| one["state"] == "RTS").count() >= 3
     });
 
-    let domains = resource::protection_domains(&mut socket, &device).unwrap().unwrap();
+    let domains = rdma.protection_domains(&device).unwrap().unwrap();
     let told = domains.iter().map(|one| json!([one.number, one.users, one.context, owner(&one.owner)]));
     assert_eq!(sorted(told), theirs(&rxe.printed("pd"), &["pdn", "users", "ctxn"]));
 
-    let queues = resource::completion_queues(&mut socket, &device).unwrap().unwrap();
+    let queues = rdma.completion_queues(&device).unwrap().unwrap();
     let told =
         queues.iter().map(|one| json!([one.number, one.entries, one.users, one.context, owner(&one.owner)]));
     assert_eq!(sorted(told), theirs(&rxe.printed("cq"), &["cqn", "cqe", "users", "ctxn"]));
 
-    let regions = resource::memory_regions(&mut socket, &device).unwrap().unwrap();
+    let regions = rdma.memory_regions(&device).unwrap().unwrap();
     let told =
         regions.iter().map(|one| json!([one.number, one.length, one.protection_domain, owner(&one.owner)]));
     assert_eq!(sorted(told), theirs(&rxe.printed("mr"), &["mrn", "mrlen", "pdn"]));
 
-    let contexts = resource::contexts(&mut socket, &device).unwrap().unwrap();
+    let contexts = rdma.contexts(&device).unwrap().unwrap();
     let told = contexts.iter().map(|one| json!([one.number, owner(&one.owner)]));
     assert_eq!(sorted(told), theirs(&rxe.printed("ctx"), &["ctxn"]));
 
     // From a queue pair without an owner, this is the way to one.
     for program in &programs {
-        let all = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
+        let all = rdma.queue_pairs(&device).unwrap().unwrap();
         let queue_pair = all.iter().find(|one| one.owner == owner_of(program)).unwrap();
         let domain = domains.iter().find(|one| Some(one.number) == queue_pair.protection_domain).unwrap();
         let context = contexts.iter().find(|one| Some(one.number) == domain.context).unwrap();
@@ -147,17 +147,17 @@ fn the_other_objects_are_told_as_rdma_prints_them() {
         let region = regions.iter().find(|one| one.owner == owner_of(program)).unwrap();
         assert_eq!((region.length, region.protection_domain), (Some(4096), Some(domain.number)));
     }
-    assert_eq!(resource::counter_sets(&mut socket, &device).unwrap(), Some(vec![]), "rxe never binds any");
+    assert_eq!(rdma.counter_sets(&device).unwrap(), Some(vec![]), "rxe never binds any");
 }
 
 #[test]
 fn a_shared_receive_queue_tells_its_queue_pairs() {
     let rxe = Rxe::new();
     let [server, _client] = rxe.pingpong("ibv_srq_pingpong", &["-q", "4"]);
-    let mut socket = open();
-    let device = device(&mut socket);
+    let rdma = open();
+    let device = device(&rdma);
     let mut own = || {
-        let all = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
+        let all = rdma.queue_pairs(&device).unwrap().unwrap();
         let mut own: Vec<_> =
             all.iter().filter(|one| one.owner == owner_of(&server)).map(|one| one.number).collect();
         own.sort_unstable();
@@ -166,7 +166,7 @@ fn a_shared_receive_queue_tells_its_queue_pairs() {
     wait_until("both ends have their queues", || own().len() == 4 && rxe.printed("srq").len() == 2);
     let own = own();
 
-    let all = resource::shared_receive_queues(&mut socket, &device).unwrap().unwrap();
+    let all = rdma.shared_receive_queues(&device).unwrap().unwrap();
     let told = all.iter().map(|one| json!([one.number, one.protection_domain, owner(&one.owner)]));
     assert_eq!(sorted(told), theirs(&rxe.printed("srq"), &["srqn", "pdn"]));
     let queue = all.iter().find(|one| one.owner == owner_of(&server)).unwrap();
@@ -180,12 +180,12 @@ fn a_listener_tells_its_address() {
     let rxe = Rxe::new();
     rxe.machine.node.run("modprobe", &["rdma_ucm"]);
     let server = RxeProgram::start("rping", &["-s", "-a", ADDRESS, "-p", "9999"]);
-    let mut socket = open();
+    let rdma = open();
     // The address is also of the card's own device; which of the two listens is the kernel's choice.
     let mut found = Vec::new();
     wait_until("it listens", || {
-        let devices = ::rdma::devices(&mut socket).unwrap();
-        found = devices.iter().flat_map(|one| resource::cm_ids(&mut socket, one).unwrap().unwrap()).collect();
+        let devices = rdma.devices().unwrap();
+        found = devices.iter().flat_map(|one| rdma.cm_ids(one).unwrap().unwrap()).collect();
         found.iter().any(|one| one.state == CmIdState::Listen)
     });
     let printed = rxe.machine.node.rdma("-d resource show cm_id");
@@ -202,47 +202,47 @@ fn a_listener_tells_its_address() {
 #[test]
 fn counts_are_as_rdma_prints_them_and_nothing_is_left_of_a_process_that_has_ended() {
     let rxe = Rxe::new();
-    let mut socket = open();
-    let device = device(&mut socket);
-    let before = counts(&mut socket);
+    let rdma = open();
+    let device = device(&rdma);
+    let before = counts(&rdma);
     assert_eq!((before.qp, before.ctx), (Some(1), Some(0)), "the kernel's own: {before:?}");
 
     let programs = rxe.pingpong("ibv_rc_pingpong", &[]);
     wait_until("both ends have a queue pair", || rxe.printed("qp").len() == 3);
-    let during = counts(&mut socket);
+    let during = counts(&rdma);
     let told = [during.qp, during.cq, during.mr, during.pd, during.ctx, during.srq, during.cm_id];
     let all = rxe.machine.node.rdma("resource show");
     let printed = all.iter().find(|one| one["ifname"] == DEVICE).unwrap();
     let names = ["qp", "cq", "mr", "pd", "ctx", "srq", "cm_id"];
     assert_eq!(told.map(|count| json!(count)), names.map(|name| printed[name].clone()));
     assert_eq!((during.qp, during.ctx), (Some(3), Some(2)));
-    assert_eq!(resource::resource_counts_of(&mut socket, &device).unwrap(), during);
+    assert_eq!(rdma.resource_counts_of(&device).unwrap(), during);
     assert!(during.other.is_empty(), "{during:?}");
 
     let ended = programs.map(|program| owner_of(&program));
-    wait_until("the objects are gone", || counts(&mut socket) == before);
-    let left = resource::queue_pairs(&mut socket, &device).unwrap().unwrap();
+    wait_until("the objects are gone", || counts(&rdma) == before);
+    let left = rdma.queue_pairs(&device).unwrap().unwrap();
     assert!(left.iter().all(|one| !ended.contains(&one.owner)), "{left:?}");
-    assert_eq!(resource::contexts(&mut socket, &device).unwrap(), Some(vec![]));
-    assert_eq!(resource::memory_regions(&mut socket, &device).unwrap(), Some(vec![]));
+    assert_eq!(rdma.contexts(&device).unwrap(), Some(vec![]));
+    assert_eq!(rdma.memory_regions(&device).unwrap(), Some(vec![]));
 }
 
 #[test]
 fn a_device_that_is_gone_is_called_missing() {
     let rxe = Rxe::new();
-    let mut socket = open();
-    let device = device(&mut socket);
+    let rdma = open();
+    let device = device(&rdma);
     drop(rxe);
     let gone = |error| matches!(error, Error::NoSuchDevice { device } if device == DEVICE);
-    assert!(gone(resource::queue_pairs(&mut socket, &device).unwrap_err()));
-    assert!(gone(resource::contexts(&mut socket, &device).unwrap_err()));
-    assert!(gone(resource::cm_ids(&mut socket, &device).unwrap_err()));
-    assert!(gone(resource::counter_sets(&mut socket, &device).unwrap_err()));
-    assert!(gone(resource::resource_counts_of(&mut socket, &device).unwrap_err()));
-    assert!(resource::resource_counts(&mut socket).unwrap().iter().all(|one| one.device_name != DEVICE));
+    assert!(gone(rdma.queue_pairs(&device).unwrap_err()));
+    assert!(gone(rdma.contexts(&device).unwrap_err()));
+    assert!(gone(rdma.cm_ids(&device).unwrap_err()));
+    assert!(gone(rdma.counter_sets(&device).unwrap_err()));
+    assert!(gone(rdma.resource_counts_of(&device).unwrap_err()));
+    assert!(rdma.resource_counts().unwrap().iter().all(|one| one.device_name != DEVICE));
 }
 
-fn counts(socket: &mut Socket) -> ResourceCounts {
-    let all = resource::resource_counts(socket).unwrap();
+fn counts(rdma: &Handle) -> ResourceCounts {
+    let all = rdma.resource_counts().unwrap();
     all.into_iter().find(|one| one.device_name == DEVICE).unwrap()
 }

@@ -25,7 +25,7 @@ fn case_085_wrong_vlans_are_refused_by_name() {
         (json!({"vlan": 100, "vlanProto": "802"}), "vlan Proto 802 invalid"),
         (json!({"vlanQoS": 1}), "vlan id must be configured"),
         (json!({"vlanProto": "802.1q"}), "vlan id must be configured"),
-        (json!({"vlan": "100"}), "vlan: expected a whole number"),
+        (json!({"vlan": "100"}), "vlan: expected an integer"),
     ] {
         call(&machine, &vf, &pod, settings).add().error(7).says(&[says]);
     }

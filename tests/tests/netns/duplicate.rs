@@ -13,7 +13,7 @@ fn invariant_6_a_duplicate_add_fails_and_changes_nothing() {
     let before = rail.node.snapshot();
     for again in [call.clone(), rail.macvlan(&json!({"mode": "private", "mac": "c2:11:22:33:44:55"}))] {
         let refusal = again.add().error(102);
-        refusal.says(&["c0ffee", "net1", "exists already"]);
+        refusal.says(&["c0ffee", "net1", "already exists"]);
         rail.node.snapshot().assert_is(&before);
     }
     call.check_after(&result).done();
@@ -35,7 +35,7 @@ fn invariant_6_an_add_in_a_new_namespace_is_refused_while_the_old_one_lives() {
     call.add().ok();
     let other = rail.node.pod("b");
     let before = rail.node.snapshot();
-    call.clone().pod(&other).add().error(102).says(&["exists already"]);
+    call.clone().pod(&other).add().error(102).says(&["already exists"]);
     rail.node.snapshot().assert_is(&before);
 }
 
@@ -63,7 +63,7 @@ fn invariant_6_an_add_by_another_path_of_the_same_namespace_is_refused() {
     let from = rail.pod.path().display().to_string();
     rail.node.run("mount", &["--bind", &from, path.to_str().unwrap()]);
     let before = rail.node.snapshot();
-    call.env("CNI_NETNS", &path).add().error(102).says(&["exists already"]);
+    call.env("CNI_NETNS", &path).add().error(102).says(&["already exists"]);
     rail.node.snapshot().assert_is(&before);
     rail.node.run("umount", &[path.to_str().unwrap()]);
 }

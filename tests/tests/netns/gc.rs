@@ -11,10 +11,11 @@ use serde_json::json;
 use testkit::{FakeIpam, Observe, TestNode, TestPod, wait_until};
 
 use silkrail_tests::{
-    again, cli,
+    cli,
     evidence::ProcFixture,
     rail::{RailNode, ipam},
     reboot::{FORMER, age},
+    reused_inode,
 };
 
 /// A node whose one pod has died without a DEL.
@@ -125,10 +126,10 @@ fn a_later_namespace_with_a_dead_pods_number_keeps_nothing_of_it() {
     let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
     let RailNode { pod, node, switch: _switch } = rail;
-    let number = again::number(&pod);
+    let number = reused_inode::number(&pod);
     pod.end();
     // It is mounted, and a process is in it.
-    let later = again::with_number(&node, number);
+    let later = reused_inode::with_number(&node, number);
     let mut process = later.command("sleep").arg("60").spawn().unwrap();
     evidence.process(process.id());
     let ran = evidence.gc("").ended(0);
@@ -143,10 +144,10 @@ fn a_later_namespace_with_a_dead_pods_number_and_path_is_not_that_pod() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
-    let (number, path) = (again::number(&rail.pod), rail.pod.path().to_owned());
+    let (number, path) = (reused_inode::number(&rail.pod), rail.pod.path().to_owned());
     let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
-    let later = again::with_number(&node, number);
+    let later = reused_inode::with_number(&node, number);
     fs::write(&path, "").unwrap();
     node.run("mount", &["--bind".as_ref(), later.path().as_os_str(), path.as_os_str()]);
     // A container that is started again has its former name: this is no second ADD of what is there.
@@ -383,22 +384,4 @@ fn without_any_state_there_is_nothing_to_do() {
     let said = evidence.gc("--yes").ended(0).stdout;
     assert!(said.starts_with("nothing is to be taken back\nthere is no directory "), "{said}");
     assert_eq!(evidence.gc("--json").ended(0).json(), json!([]));
-}
-
-#[test]
-fn wrong_usage_is_status_2_and_the_help_has_every_exit_status() {
-    cli::silkrail("gc --no").ended(2);
-    let help = cli::silkrail("gc --help").ended(0).stdout;
-    for part in ["Exit status", "0 ", "1 ", "2 ", "3 ", "--yes", "--state-dir", "--cni-path", "/opt/cni/bin"]
-    {
-        assert!(help.contains(part), "{part}:\n{help}");
-    }
-}
-
-#[test]
-fn the_help_of_every_command_has_its_exit_status() {
-    for command in ["mode get", "mode set", "pods", "gc"] {
-        let help = cli::silkrail(&format!("{command} --help")).ended(0).stdout;
-        assert!(help.contains("Exit status:\n  0 "), "{command}:\n{help}");
-    }
 }

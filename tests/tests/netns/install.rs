@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -11,96 +11,15 @@ use std::{
 
 use serde_json::{Value, json};
 use silkrail_tests::{
-    cli::{self, CommandOutput, silkrail},
+    cli,
     rail::RailNode,
 };
-use tempfile::TempDir;
 use testkit::{Observe, TestNode};
+
+use crate::install_fixture::{InstallFixture, write_program};
 
 const NAMES: [&str; 6] = ["ipvlan", "macvlan", "rdma", "silkrail-ipam", "spiderpool", "sriov"];
 const GO: &str = "#!/bin/sh\necho a Go plugin\n";
-
-/// A node's root with a directory for plugins, and beside it a source with the built executable.
-struct InstallFixture {
-    dir: TempDir,
-}
-
-impl InstallFixture {
-    fn new() -> Self {
-        let node = Self { dir: tempfile::tempdir_in("/dev/shm").unwrap() }; // where a sync takes no time
-        fs::create_dir_all(node.bin("")).unwrap();
-        fs::create_dir_all(node.path("from/cni")).unwrap();
-        // Smaller, so that it is copied more quickly.
-        let built = cli::executable().with_file_name("silkrail-cni");
-        let status = Command::new("strip").arg("-o").args([&node.source(), &built]).status().unwrap();
-        assert!(status.success(), "strip {}", built.display());
-        node
-    }
-
-    fn path(&self, below: &str) -> PathBuf {
-        self.dir.path().join(below)
-    }
-
-    fn bin(&self, name: &str) -> PathBuf {
-        self.path("root/opt/cni/bin").join(name)
-    }
-
-    fn source(&self) -> PathBuf {
-        self.path("from/cni/macvlan")
-    }
-
-    /// Another build of the same release: what follows an executable does not matter to the kernel.
-    fn rebuild(&self) {
-        let mut content = fs::read(self.source()).unwrap();
-        content.push(b'\n');
-        fs::write(self.source(), content).unwrap();
-    }
-
-    fn args(&self, command: &str) -> String {
-        format!("--root {} {command}", self.path("root").display())
-    }
-
-    fn install(&self, options: &str) -> CommandOutput {
-        silkrail(&self.args(&format!("install --from {} {options}", self.path("from").display())))
-    }
-
-    fn uninstall(&self, options: &str) -> CommandOutput {
-        silkrail(&self.args(&format!("uninstall {options}")))
-    }
-
-    /// Every file below the root with its content's length and first bytes, mode and inode.
-    fn files(&self) -> Vec<(PathBuf, u64, u32, u64, i64)> {
-        let mut files = Vec::new();
-        list(&self.path("root"), &mut files);
-        files
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.bin("")).unwrap();
-        let mut names: Vec<_> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
-
-fn list(dir: &Path, files: &mut Vec<(PathBuf, u64, u32, u64, i64)>) {
-    let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-    entries.sort();
-    for path in entries {
-        let meta = fs::symlink_metadata(&path).unwrap();
-        if meta.is_dir() {
-            list(&path, files);
-        } else {
-            files.push((path, meta.len(), meta.mode(), meta.ino(), meta.ctime_nsec()));
-        }
-    }
-}
-
-fn write_program(path: &Path, text: &str) {
-    fs::write(path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
 
 /// A runtime asks for the plugin's versions.
 fn version(plugin: &Path) -> std::io::Result<bool> {

@@ -3,17 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 #![allow(clippy::print_stdout, reason = "what a failing test was about")]
 
-mod aside;
 mod budget;
 mod check;
-mod collection;
-mod company;
+mod cli_usage;
+mod cni_gc;
 mod damage;
 mod delegation;
 mod deletion;
 mod disk;
 mod duplicate;
-mod economy;
+mod edge_cases;
 mod faults;
 mod gc;
 mod gc_lost;
@@ -21,6 +20,7 @@ mod host_local;
 mod hostile;
 mod indexes;
 mod install;
+mod install_fixture;
 mod invariants;
 mod ipam;
 mod ipam_full;
@@ -28,15 +28,17 @@ mod ipam_identity;
 mod ipam_pools;
 mod ipam_requested;
 mod ipam_selection;
+mod kernel_requests;
 mod locks;
 mod macvlan;
 mod master;
 mod names;
-mod odd;
+mod other_networks;
 mod ownership;
 mod parallel;
 mod parameters;
 mod privileges;
+mod quarantine;
 mod reboot;
 mod routes;
 mod status;

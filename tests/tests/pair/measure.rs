@@ -43,10 +43,10 @@ fn latency_of_each_operation_is_measured() {
         let record = check(&format!("lat {THERE} --duration 1 --op {op} --json")).ended(0).json();
         let us = record["latency"]["averageUs"].as_f64().unwrap();
         assert!(us > 1.0 && us < 1e6, "{record}");
-        assert_eq!(record["verdict"]["passed"], Value::Null, "nobody said what is enough");
+        assert_eq!(record["verdict"]["passed"], Value::Null, "no threshold is set");
     }
     let slow = check(&format!("lat {THERE} --op send --duration 1 --max-us 0.001")).ended(6);
-    assert!(slow.stdout.contains("verdict: FAILED: at most 0.001 us asked for"), "{slow:?}");
+    assert!(slow.stdout.contains("verdict: FAILED: expected at most 0.001 us"), "{slow:?}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn who_has_not_the_token_is_refused() {
     let refused = silkrail(&format!("check bw {THERE} --token-file {wrong}")).ended(1);
     assert!(refused.stderr.contains("the token is wrong or missing"), "{refused:?}");
     let refused = silkrail(&format!("check bw {THERE}")).ended(1);
-    assert!(refused.stderr.contains("wants a token: give --token-file"), "{refused:?}");
+    assert!(refused.stderr.contains("requires a token: use --token-file"), "{refused:?}");
     pair::here(&format!("chmod 644 {wrong}")).ended(0);
     let refused = silkrail(&format!("check bw {THERE} --token-file {wrong}")).ended(1);
     assert!(refused.stderr.contains("chmod 600"), "{refused:?}");
@@ -41,7 +41,7 @@ fn what_cannot_be_tested_is_an_error_and_says_why() {
     let _agent = RemoteAgent::start();
     let before = silkrail("check history --json").json();
     let bad = check(&format!("bw {THERE} --device mlx5_9")).ended(1);
-    assert!(bad.stderr.contains("no RDMA device mlx5_9; here are rxe0/1"), "{bad:?}");
+    assert!(bad.stderr.contains("no RDMA device mlx5_9; available: rxe0/1"), "{bad:?}");
     let bad = check(&format!("bw {THERE} --peer-device mlx5_9")).ended(1);
     assert!(bad.stderr.contains(&format!("{THERE}: no usable RDMA port: no RDMA device mlx5_9")), "{bad:?}");
     let bad = check(&format!("lat {THERE} --gid-index 77")).ended(1);
@@ -66,7 +66,7 @@ fn a_client_that_is_killed_leaves_no_process_and_the_agent_serves_on() {
     let _agent = RemoteAgent::start();
     let mut client = long_test();
     let busy = check(&format!("bw {THERE} --duration 1")).ended(1);
-    assert!(busy.stderr.contains("busy: another test is under way"), "{busy:?}");
+    assert!(busy.stderr.contains("busy: another test is running"), "{busy:?}");
     client.kill().unwrap();
     client.wait().unwrap();
     no_perftest_is_left();

@@ -1,14 +1,14 @@
-//! Who may have a connection, and whose is closed for whom.
+//! Admission control: limits the number of connections, and selects the connection to close when a limit is reached.
 //!
-//! Anybody can connect, so connections that have not shaken hands are counted apart from those that have. A newcomer always
-//! has a place, if its source does not come too often; one of those that have not shaken hands goes for it: the oldest of its
-//! own source if that has its share, else one of the network that has most, for who has many addresses has them in one
-//! network, or in a few. Among those chance decides. The oldest would always be who is slower than a crowd, however short
-//! its way; so who needs 20 ms has a chance even against ten thousand networks, and a second one when it tries again.
-//! Whether somebody has said something tells nothing: a byte is said quickly.
+//! Every host can connect, so unauthenticated connections and clients are counted separately. A new connection always gets
+//! a slot unless its source exceeds [`CONNECTION_RATE`]. If the slots are full, an unauthenticated connection is closed: the
+//! oldest of the same source if that source has used its share, otherwise a random one of the network that has the most. A
+//! host with many addresses usually has them in one or a few networks. If always the oldest were closed, a slow client would
+//! lose against many fast sources; with a random choice, a handshake of 20 ms can succeed even against ten thousand
+//! networks, and the client can retry. Bytes received so far do not count, because any host can send a byte quickly.
 //!
-//! So it is with clients, of which the oldest go that have no test under way. Each connection has a thread, and keeps its
-//! place until that ends, so threads are bounded too.
+//! Among clients, the oldest without a running test is closed. Each connection has a thread and keeps its slot until that
+//! thread ends, so the number of threads is bounded too.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,28 +20,28 @@ use std::{
 
 use ratelimit::{RateLimit, TokenBucket};
 
-/// So many connections at once that have not shaken hands.
+/// Maximum number of unauthenticated connections.
 const MAX_UNAUTHENTICATED: usize = 128;
 
-/// So many of them from one source.
+/// Maximum number of unauthenticated connections from one source.
 const MAX_UNAUTHENTICATED_PER_PREFIX: usize = 8;
 
-/// So many that have.
+/// Maximum number of clients.
 const MAX_CLIENTS: usize = 32;
 
-/// So many of them from one source.
+/// Maximum number of clients from one source.
 const MAX_CLIENTS_PER_PREFIX: usize = 16;
 
-/// How often one source may connect.
+/// Connection rate of one source.
 const CONNECTION_RATE: RateLimit = RateLimit { burst: 20, each: Duration::from_millis(100) };
 
-/// So many sources are remembered at once, beside those that connect too often.
+/// Maximum number of sources whose connection rate is tracked.
 const MAX_PREFIXES: usize = 4096;
 
-/// How long the thread of a connection that was closed may take to end.
+/// How long the thread of a closed connection may take to end.
 const THREAD_EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where connections come from: an IPv4 address, or an IPv6 network of 64 bits, for one host may have all its addresses.
+/// The source of a connection: an IPv4 address, or an IPv6 /64 network, because one host can use all of its addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct ClientPrefix(IpAddr);
 
@@ -55,7 +55,7 @@ impl From<IpAddr> for ClientPrefix {
 }
 
 impl ClientPrefix {
-    /// Where whoever has it may have others: 24 bits of IPv4, or 48 of IPv6, which is what a site has.
+    /// Returns the network that probably belongs to the same owner: an IPv4 /24, or an IPv6 /48, the usual size for a site.
     fn network(self) -> IpAddr {
         match self.0 {
             IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() >> 8 << 8).into(),
@@ -64,7 +64,7 @@ impl ClientPrefix {
     }
 }
 
-/// Whose connections there are.
+/// The slots of all connections. They are released when their [`ConnectionSlot`] is dropped.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionLimiter {
     state: Mutex<LimiterState>,
@@ -74,11 +74,11 @@ pub(super) struct ConnectionLimiter {
 #[derive(Debug, Default)]
 struct LimiterState {
     next: u64,
-    /// By number: the oldest is the first.
-    places: BTreeMap<u64, SlotEntry>,
+    /// Slots by number; the first is the oldest.
+    slots: BTreeMap<u64, SlotEntry>,
     rates: HashMap<ClientPrefix, TokenBucket>,
-    /// Nobody else can tell who goes.
-    chance: RandomState,
+    /// Randomly keyed hash, so that clients cannot predict which connection is closed.
+    random: RandomState,
 }
 
 #[derive(Debug)]
@@ -90,8 +90,8 @@ struct SlotEntry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionPhase {
-    Stranger,
-    /// Closed for another; its thread is about to end.
+    Unauthenticated,
+    /// Closed in favour of another connection; its thread is about to end.
     Closed,
     Client {
         has_test: bool,
@@ -104,7 +104,7 @@ impl ConnectionPhase {
     }
 }
 
-/// A connection's place, for as long as this value lives.
+/// The slot of one connection. Dropping it releases the slot.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot<'a> {
     admission: &'a ConnectionLimiter,
@@ -112,26 +112,26 @@ pub(super) struct ConnectionSlot<'a> {
 }
 
 impl ConnectionLimiter {
-    /// A place for a new connection. `None` if its source comes too often.
+    /// Returns a slot for a new connection, or `None` if its source exceeds [`CONNECTION_RATE`].
     pub(super) fn acquire_slot(&self, stream: &Arc<TcpStream>, from: IpAddr) -> Option<ConnectionSlot<'_>> {
         let source = from.into();
         let mut state = self.lock();
         if !state.is_within_rate(source, Instant::now()) {
             return None;
         }
-        if state.count(|taken| taken.source == source && taken.phase == ConnectionPhase::Stranger)
+        if state.count(|slot| slot.source == source && slot.phase == ConnectionPhase::Unauthenticated)
             >= MAX_UNAUTHENTICATED_PER_PREFIX
         {
-            state.close_oldest(ConnectionPhase::Stranger, |taken| taken.source == source);
+            state.close_oldest(ConnectionPhase::Unauthenticated, |slot| slot.source == source);
         }
-        if state.count(|taken| !taken.phase.is_client()) >= MAX_UNAUTHENTICATED {
+        if state.count(|slot| !slot.phase.is_client()) >= MAX_UNAUTHENTICATED {
             state = self.wait_for_slot(state)?;
         }
         let number = state.next;
         state.next += 1;
-        state.places.insert(
+        state.slots.insert(
             number,
-            SlotEntry { source, stream: Arc::clone(stream), phase: ConnectionPhase::Stranger },
+            SlotEntry { source, stream: Arc::clone(stream), phase: ConnectionPhase::Unauthenticated },
         );
         Some(ConnectionSlot { admission: self, number })
     }
@@ -140,11 +140,11 @@ impl ConnectionLimiter {
         &'a self,
         mut state: MutexGuard<'a, LimiterState>,
     ) -> Option<MutexGuard<'a, LimiterState>> {
-        if state.count(|taken| taken.phase == ConnectionPhase::Closed) == 0 {
-            state.close_one_of_a_crowd();
+        if state.count(|slot| slot.phase == ConnectionPhase::Closed) == 0 {
+            state.close_random_unauthenticated();
         }
         let is_full =
-            |state: &mut LimiterState| state.count(|taken| !taken.phase.is_client()) >= MAX_UNAUTHENTICATED;
+            |state: &mut LimiterState| state.count(|slot| !slot.phase.is_client()) >= MAX_UNAUTHENTICATED;
         let waited = self.freed.wait_timeout_while(state, THREAD_EXIT_TIMEOUT, is_full);
         let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         (!waited.timed_out()).then_some(state)
@@ -157,31 +157,33 @@ impl ConnectionLimiter {
 
 impl LimiterState {
     fn count(&self, which: impl Fn(&SlotEntry) -> bool) -> usize {
-        self.places.values().filter(|taken| which(taken)).count()
+        self.slots.values().filter(|slot| which(slot)).count()
     }
 
     fn close_oldest(&mut self, phase: ConnectionPhase, which: impl Fn(&SlotEntry) -> bool) {
-        let is_one = |taken: &&mut SlotEntry| taken.phase == phase && which(taken);
-        if let Some(oldest) = self.places.values_mut().find(is_one) {
+        let matches = |slot: &&mut SlotEntry| slot.phase == phase && which(slot);
+        if let Some(oldest) = self.slots.values_mut().find(matches) {
             oldest.close();
         }
     }
 
-    /// Closes a stranger by chance: of the network that has most, if it has more than one source may have, else of all.
-    fn close_one_of_a_crowd(&mut self) {
-        let strangers = || self.places.iter().filter(|(_, taken)| taken.phase == ConnectionPhase::Stranger);
+    /// Closes a random unauthenticated connection: of the network that has the most, if it has more than one source may
+    /// have, otherwise of all networks.
+    fn close_random_unauthenticated(&mut self) {
+        let unauthenticated =
+            || self.slots.iter().filter(|(_, slot)| slot.phase == ConnectionPhase::Unauthenticated);
         let mut networks: HashMap<IpAddr, usize> = HashMap::new();
-        for (_, taken) in strangers() {
-            *networks.entry(taken.source.network()).or_default() += 1;
+        for (_, slot) in unauthenticated() {
+            *networks.entry(slot.source.network()).or_default() += 1;
         }
-        let crowd = networks.into_iter().max_by_key(|(_, count)| *count);
-        let crowd =
-            crowd.filter(|(_, count)| *count > MAX_UNAUTHENTICATED_PER_PREFIX).map(|(network, _)| network);
-        let is_one = |taken: &SlotEntry| crowd.is_none_or(|crowd| taken.source.network() == crowd);
-        let numbers = strangers().filter(|(_, taken)| is_one(taken)).map(|(number, _)| *number);
-        let chosen = numbers.min_by_key(|number| self.chance.hash_one((self.next, number)));
-        if let Some(taken) = chosen.and_then(|number| self.places.get_mut(&number)) {
-            taken.close();
+        let largest = networks.into_iter().max_by_key(|(_, count)| *count);
+        let largest =
+            largest.filter(|(_, count)| *count > MAX_UNAUTHENTICATED_PER_PREFIX).map(|(network, _)| network);
+        let matches = |slot: &SlotEntry| largest.is_none_or(|largest| slot.source.network() == largest);
+        let numbers = unauthenticated().filter(|(_, slot)| matches(slot)).map(|(number, _)| *number);
+        let chosen = numbers.min_by_key(|number| self.random.hash_one((self.next, number)));
+        if let Some(slot) = chosen.and_then(|number| self.slots.get_mut(&number)) {
+            slot.close();
         }
     }
 
@@ -192,7 +194,7 @@ impl LimiterState {
         self.rates.entry(source).or_insert_with(|| TokenBucket::full(CONNECTION_RATE, now)).take(now)
     }
 
-    /// Forgets the sources that have come least of late: half of them, so that not every newcomer makes all be looked at.
+    /// Forgets the half of the sources that connected least recently, so that not every new source scans the whole table.
     fn forget(&mut self, now: Instant) {
         self.rates.retain(|_, bucket| !bucket.is_full(now));
         if self.rates.len() < MAX_PREFIXES {
@@ -208,53 +210,54 @@ impl LimiterState {
 impl SlotEntry {
     fn close(&mut self) {
         self.phase = ConnectionPhase::Closed;
-        // Its thread sees the end of the stream. If the peer was faster, it does so too.
+        // The thread sees the end of the stream. An error is ignored: the peer has already closed the connection.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
 impl ConnectionSlot<'_> {
-    /// The connection has shaken hands. `false` if all others that have are at tests, or if it was closed meanwhile.
+    /// Makes the connection a client after its handshake. Returns `false` if all clients have running tests, or if the
+    /// connection was closed in the meantime.
     pub(super) fn promote_to_client(&self) -> bool {
         let mut state = self.admission.lock();
-        let Some(source) = state.places.get(&self.number).map(|taken| taken.source) else { return false };
-        let is_of_source = |taken: &SlotEntry| taken.source == source;
+        let Some(source) = state.slots.get(&self.number).map(|slot| slot.source) else { return false };
+        let is_of_source = |slot: &SlotEntry| slot.source == source;
         let idle = ConnectionPhase::Client { has_test: false };
-        if state.count(|taken| taken.phase.is_client() && is_of_source(taken)) >= MAX_CLIENTS_PER_PREFIX {
+        if state.count(|slot| slot.phase.is_client() && is_of_source(slot)) >= MAX_CLIENTS_PER_PREFIX {
             state.close_oldest(idle, is_of_source);
         }
-        if state.count(|taken| taken.phase.is_client()) >= MAX_CLIENTS {
+        if state.count(|slot| slot.phase.is_client()) >= MAX_CLIENTS {
             state.close_oldest(idle, |_| true);
         }
-        let is_full = state.count(|taken| taken.phase.is_client()) >= MAX_CLIENTS;
-        match state.places.get_mut(&self.number) {
-            Some(taken) if !is_full && taken.phase == ConnectionPhase::Stranger => {
-                taken.phase = idle;
+        let is_full = state.count(|slot| slot.phase.is_client()) >= MAX_CLIENTS;
+        match state.slots.get_mut(&self.number) {
+            Some(slot) if !is_full && slot.phase == ConnectionPhase::Unauthenticated => {
+                slot.phase = idle;
                 true
             }
             _ => false,
         }
     }
 
-    /// The client has a test under way, or none any more.
+    /// Records whether the client has a running test.
     pub(super) fn has_test(&self, has_test: bool) {
         let mut state = self.admission.lock();
-        let taken = state.places.get_mut(&self.number).filter(|taken| taken.phase.is_client());
-        if let Some(taken) = taken {
-            taken.phase = ConnectionPhase::Client { has_test };
+        let slot = state.slots.get_mut(&self.number).filter(|slot| slot.phase.is_client());
+        if let Some(slot) = slot {
+            slot.phase = ConnectionPhase::Client { has_test };
         }
     }
 
-    /// Whether it was closed for another.
+    /// Whether the connection was closed in favour of another one.
     pub(super) fn is_closed(&self) -> bool {
         let state = self.admission.lock();
-        state.places.get(&self.number).is_none_or(|taken| taken.phase == ConnectionPhase::Closed)
+        state.slots.get(&self.number).is_none_or(|slot| slot.phase == ConnectionPhase::Closed)
     }
 }
 
 impl Drop for ConnectionSlot<'_> {
     fn drop(&mut self) {
-        self.admission.lock().places.remove(&self.number);
+        self.admission.lock().slots.remove(&self.number);
         self.admission.freed.notify_all();
     }
 }

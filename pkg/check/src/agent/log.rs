@@ -1,4 +1,4 @@
-//! What an agent tells of its connections: never more lines than somebody could read.
+//! The agent's log of its connections, with rate limits. Lines over a limit are counted instead of written.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -7,71 +7,71 @@ use std::{
 
 use ratelimit::{RateLimit, TokenBucket};
 
-/// Of connections that have not shaken hands: anybody can make them.
+/// Rate of lines about unauthenticated connections, which every host can open.
 const UNAUTHENTICATED_LOG_RATE: RateLimit = RateLimit { burst: 10, each: Duration::from_secs(6) };
 
-/// Of clients.
+/// Rate of lines about clients and their tests.
 const CLIENT_LOG_RATE: RateLimit = RateLimit { burst: 60, each: Duration::from_secs(1) };
 
-/// What stands behind the number of connections that nothing was told of.
-pub(super) const STRANGERS_LEFT_OUT: &str =
-    " more connections were closed before they had shaken hands; no line was written for each";
+/// Follows the number of unauthenticated connections that have no line of their own.
+pub(super) const UNAUTHENTICATED_DROPPED: &str =
+    " more connections were closed before the handshake was complete; they have no log lines of their own";
 
-/// What stands behind the number of lines about clients that were not written.
-pub(super) const CLIENTS_LEFT_OUT: &str = " more lines about tests were left out";
+/// Follows the number of lines about clients that were dropped.
+pub(super) const CLIENT_LINES_DROPPED: &str = " more log lines about tests were dropped";
 
-/// Lines, and how many were left out.
+/// Writes log lines through two rate limiters, and counts the dropped lines of each.
 pub(super) struct ConnectionLog<'a> {
     write: &'a (dyn Fn(&str) + Sync),
-    strangers: Mutex<LogLimiter>,
+    unauthenticated: Mutex<LogLimiter>,
     clients: Mutex<LogLimiter>,
 }
 
 #[derive(Debug)]
 struct LogLimiter {
     bucket: TokenBucket,
-    left_out: u64,
+    dropped: u64,
     what: &'static str,
 }
 
 impl<'a> ConnectionLog<'a> {
-    /// One that is written so.
+    /// Creates a log that passes its lines to `write`.
     pub(super) fn new(write: &'a (dyn Fn(&str) + Sync)) -> Self {
-        let ration = |rate, what| {
-            Mutex::new(LogLimiter { bucket: TokenBucket::full(rate, Instant::now()), left_out: 0, what })
+        let limiter = |rate, what| {
+            Mutex::new(LogLimiter { bucket: TokenBucket::full(rate, Instant::now()), dropped: 0, what })
         };
-        let strangers = ration(UNAUTHENTICATED_LOG_RATE, STRANGERS_LEFT_OUT);
-        Self { write, strangers, clients: ration(CLIENT_LOG_RATE, CLIENTS_LEFT_OUT) }
+        let unauthenticated = limiter(UNAUTHENTICATED_LOG_RATE, UNAUTHENTICATED_DROPPED);
+        Self { write, unauthenticated, clients: limiter(CLIENT_LOG_RATE, CLIENT_LINES_DROPPED) }
     }
 
-    /// Of a connection that has not shaken hands.
+    /// Logs why the handshake of a connection failed.
     pub(super) fn log_unauthenticated(&self, line: &str) {
-        self.line(&self.strangers, line);
+        self.line(&self.unauthenticated, line);
     }
 
-    /// Of a connection that was closed at once.
+    /// Counts a connection that was closed immediately, without a line of its own.
     pub(super) fn log_rejected(&self) {
-        self.strangers.lock().unwrap_or_else(PoisonError::into_inner).left_out += 1;
+        self.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner).dropped += 1;
     }
 
-    /// Of a client, or of a test.
+    /// Logs a line about a client or a test.
     pub(super) fn log_client(&self, line: &str) {
         self.line(&self.clients, line);
     }
 
-    /// How many were left out, as soon as there may be a line again; at the end at once.
+    /// Logs the number of dropped lines once the rate permits a line again, or immediately if `is_end`.
     pub(super) fn log_dropped(&self, is_end: bool) {
-        for ration in [&self.strangers, &self.clients] {
-            let rest = ration.lock().unwrap_or_else(PoisonError::into_inner).rest(Instant::now(), is_end);
+        for limiter in [&self.unauthenticated, &self.clients] {
+            let rest = limiter.lock().unwrap_or_else(PoisonError::into_inner).rest(Instant::now(), is_end);
             if let Some(rest) = rest {
                 (self.write)(&rest);
             }
         }
     }
 
-    fn line(&self, ration: &Mutex<LogLimiter>, line: &str) {
-        let may_be = ration.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
-        if may_be {
+    fn line(&self, limiter: &Mutex<LogLimiter>, line: &str) {
+        let is_within_rate = limiter.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
+        if is_within_rate {
             (self.write)(line);
         }
     }
@@ -81,16 +81,16 @@ impl LogLimiter {
     fn take(&mut self, now: Instant) -> bool {
         let taken = self.bucket.take(now);
         if !taken {
-            self.left_out += 1;
+            self.dropped += 1;
         }
         taken
     }
 
     fn rest(&mut self, now: Instant, is_end: bool) -> Option<String> {
-        if self.left_out == 0 || !(is_end || self.bucket.take(now)) {
+        if self.dropped == 0 || !(is_end || self.bucket.take(now)) {
             return None;
         }
-        Some(format!("{}{}", std::mem::take(&mut self.left_out), self.what))
+        Some(format!("{}{}", std::mem::take(&mut self.dropped), self.what))
     }
 }
 
@@ -99,35 +99,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_is_written_or_counted_and_strangers_do_not_silence_clients() {
+    fn every_line_is_written_or_counted_and_unauthenticated_connections_do_not_silence_clients() {
         let lines = Mutex::new(Vec::new());
         let write = |line: &str| lines.lock().unwrap().push(line.to_owned());
         let log = ConnectionLog::new(&write);
         for _ in 0..1000 {
-            log.log_unauthenticated("a stranger");
+            log.log_unauthenticated("a handshake");
             log.log_rejected();
         }
         log.log_client("a test");
         log.log_dropped(true);
         log.log_dropped(true);
         let lines = lines.into_inner().unwrap();
-        let told = lines.iter().filter(|line| *line == "a stranger").count();
-        // A slow machine may take long enough for a line more.
-        assert!((10..20).contains(&told), "{lines:?}");
-        assert_eq!(lines[told..], ["a test".to_owned(), format!("{}{STRANGERS_LEFT_OUT}", 2000 - told)]);
+        let written = lines.iter().filter(|line| *line == "a handshake").count();
+        // On a slow machine the rate may permit further lines.
+        assert!((10..20).contains(&written), "{lines:?}");
+        let dropped = format!("{}{UNAUTHENTICATED_DROPPED}", 2000 - written);
+        assert_eq!(lines[written..], ["a test".to_owned(), dropped]);
     }
 
     #[test]
-    fn what_was_left_out_is_told_when_there_may_be_a_line_again() {
+    fn dropped_lines_are_reported_once_the_rate_permits_a_line() {
         let now = Instant::now();
-        let mut ration = LogLimiter {
+        let mut limiter = LogLimiter {
             bucket: TokenBucket::full(UNAUTHENTICATED_LOG_RATE, now),
-            left_out: 0,
+            dropped: 0,
             what: " more",
         };
-        assert_eq!((0..12).filter(|_| ration.take(now)).count(), 10);
-        assert_eq!(ration.rest(now, false), None);
-        assert_eq!(ration.rest(now + UNAUTHENTICATED_LOG_RATE.each, false).unwrap(), "2 more");
-        assert_eq!(ration.rest(now + 9 * UNAUTHENTICATED_LOG_RATE.each, false), None);
+        assert_eq!((0..12).filter(|_| limiter.take(now)).count(), 10);
+        assert_eq!(limiter.rest(now, false), None);
+        assert_eq!(limiter.rest(now + UNAUTHENTICATED_LOG_RATE.each, false).unwrap(), "2 more");
+        assert_eq!(limiter.rest(now + 9 * UNAUTHENTICATED_LOG_RATE.each, false), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What a client asks of an agent, and has done.
+//! The agent's side of an authenticated connection: reads requests, runs tests and sends replies.
 
 use std::{
     net::IpAddr,
@@ -12,30 +12,30 @@ use crate::{
     Error, Interrupt, PortSelector, TestSpec,
     client::{Client, TestRequest},
     governor::{GovernorOutcome, Governors},
+    local_end::{LocalContext, LocalEnd, PROGRAM_GRACE},
     perftest::RunningProgram,
     protocol::{AgentRefusal, AgentReply, AgentRequest, MessageStream, RefusalReason, RemoteTest},
-    session::{LocalContext, LocalEnd, PROGRAM_GRACE},
 };
 
-/// How long a client that has shaken hands may ask nothing.
+/// How long an authenticated client may stay idle between requests.
 const CLIENT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long perftest's server may take to end after its client has.
+/// How long perftest's server may take to exit after its client has exited.
 const SERVER_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often whoever waits for a test of two agents hears that it is under way.
+/// How often the client is sent [`AgentReply::Working`] while this agent runs a test with another agent.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long the test before may still be cleaning up: a client that fails leaves its server's process behind for a moment,
-/// and in a mesh the next client comes at once.
+/// How long a request waits for the previous test to clean up. After a client fails, its server's process lives on for a
+/// moment, and in a mesh the next client connects immediately.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Agent<'_> {
-    /// Answers a client until it goes.
+    /// Serves the requests of a client until it closes the connection.
     pub(super) fn serve_client(
         &self,
         wire: &mut MessageStream,
-        place: &ConnectionSlot<'_>,
+        slot: &ConnectionSlot<'_>,
         log: &ConnectionLog<'_>,
     ) -> Result<(), Error> {
         loop {
@@ -44,10 +44,10 @@ impl Agent<'_> {
                 Err(Error::Closed { .. }) => return Ok(()),
                 Err(error) => return refused(wire, error),
             };
-            place.has_test(true);
-            let answered = self.answer(wire, request, log);
-            place.has_test(false);
-            match answered {
+            slot.has_test(true);
+            let result = self.handle(wire, request, log);
+            slot.has_test(false);
+            match result {
                 Ok(reply) => wire.send(&reply)?,
                 Err(
                     error @ (Error::Closed { .. }
@@ -63,18 +63,18 @@ impl Agent<'_> {
         }
     }
 
-    fn answer(
+    fn handle(
         &self,
         wire: &mut MessageStream,
         request: AgentRequest,
         log: &ConnectionLog<'_>,
     ) -> Result<AgentReply, Error> {
-        let Some(_one) = self.one()? else {
-            return Ok(AgentReply::Refused(busy("another test is under way on this node")));
+        let Some(_busy) = self.lock_busy()? else {
+            return Ok(AgentReply::Refused(busy("another test is running on this node")));
         };
         let held = self.settings.governors.as_ref().map(Governors::hold).transpose()?;
         if let Some(GovernorOutcome::Without(why)) = held.as_ref().map(|held| &held.done) {
-            log.log_client(&format!("the governor stays as it is: {why}"));
+            log.log_client(&format!("the CPU frequency governor was not changed: {why}"));
         }
         match request {
             AgentRequest::Test { test, wanted, gid } => {
@@ -91,16 +91,16 @@ impl Agent<'_> {
                 log.log_client(&format!("{}: {} with {}", wire.peer(), run.test.kind, run.against));
                 self.run(wire, *run)
             }
-            AgentRequest::Finished => Err(wire.protocol("nothing is under way")),
+            AgentRequest::Finished => Err(wire.protocol("no test is running")),
         }
     }
 
-    /// The right to have a test; `None` if another has it, and not only for a moment.
-    fn one(&self) -> Result<Option<MutexGuard<'_, ()>>, Error> {
+    /// Takes the lock that a test needs; `None` if another test still holds it after [`CLEANUP_TIMEOUT`].
+    fn lock_busy(&self) -> Result<Option<MutexGuard<'_, ()>>, Error> {
         let deadline = Instant::now() + CLEANUP_TIMEOUT;
         loop {
             match self.busy.try_lock() {
-                Ok(one) => return Ok(Some(one)),
+                Ok(guard) => return Ok(Some(guard)),
                 Err(TryLockError::Poisoned(poisoned)) => return Ok(Some(poisoned.into_inner())),
                 Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return Ok(None),
                 Err(TryLockError::WouldBlock) => thread::sleep(POLL_INTERVAL),
@@ -109,7 +109,7 @@ impl Agent<'_> {
         }
     }
 
-    /// The server's part of a test. The process ends with it, however it ends.
+    /// Runs perftest's server for a test. Its process never outlives this call.
     fn serve_test(
         &self,
         wire: &mut MessageStream,
@@ -121,7 +121,7 @@ impl Agent<'_> {
         let program = self.node.launcher.find(test.kind, test.operation)?;
         let selected = self.node.select(wanted, gid.or(Some(wire.peer())), wire.local())?;
         let session = LocalEnd::new(self.node, program, test, &selected);
-        // Where the client will look for it, and nowhere else.
+        // perftest listens only on the address that the client connected to.
         let at = match wire.local() {
             Some(IpAddr::V4(local)) => Some(local),
             _ => None,
@@ -137,7 +137,7 @@ impl Agent<'_> {
         Ok(AgentReply::Done { end: Box::new(session.end()) })
     }
 
-    /// Until the client says that its program has ended, and ours has ended too or had its time.
+    /// Waits until the client reports that its program has exited, and then until the server has exited or timed out.
     fn run_server(
         &self,
         wire: &mut MessageStream,
@@ -153,24 +153,24 @@ impl Agent<'_> {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                return Err(Error::TimedOut { what: "the test".into(), seconds: limit.as_secs() });
+                return Err(Error::TimedOut { what: "test".into(), seconds: limit.as_secs() });
             }
             match wire.poll(POLL_INTERVAL)? {
                 None => {}
                 Some(AgentRequest::Finished) if !finished => {
                     (finished, deadline) = (true, deadline.min(Instant::now() + SERVER_EXIT_TIMEOUT));
                 }
-                Some(_) => return Err(wire.protocol("a test is under way")),
+                Some(_) => return Err(wire.protocol("unexpected message: a test is running")),
             }
         }
     }
 
-    /// The client's part of a test with another agent. Whoever asked hears in between that it is under way; if they go,
-    /// the test ends.
+    /// Runs a test with another agent, as its client. Sends [`AgentReply::Working`] to the client of this connection in the
+    /// meantime; if that client closes the connection, the test is interrupted.
     fn run(&self, wire: &mut MessageStream, run: RemoteTest) -> Result<AgentReply, Error> {
         let RemoteTest { against, test, wanted, peer_wanted, limit } = run;
         if !against.is_ipv4() {
-            return Err(wire.protocol("an agent has an IPv4 address"));
+            return Err(wire.protocol("expected the IPv4 address of an agent"));
         }
         let node = LocalContext {
             launcher: self.node.launcher.clone(),
@@ -180,34 +180,34 @@ impl Agent<'_> {
         let order = TestRequest { test, wanted: wanted.or(&self.settings.wanted), peer_wanted, limit };
         let measure = || Client::connect(&node, against, self.settings.token.as_ref())?.measure(&order);
         let record = thread::scope(|scope| {
-            let at_work = scope.spawn(measure);
-            let watched = self.watch(wire, || at_work.is_finished());
+            let worker = scope.spawn(measure);
+            let watched = self.watch(wire, || worker.is_finished());
             if watched.is_err() {
                 node.interrupt.request();
             }
-            let measured = at_work.join().unwrap_or(Err(Error::Interrupted));
+            let measured = worker.join().unwrap_or(Err(Error::Interrupted));
             watched.and(measured)
         })?;
         Ok(AgentReply::Result { record: Box::new(record) })
     }
 
     fn watch(&self, wire: &mut MessageStream, is_done: impl Fn() -> bool) -> Result<(), Error> {
-        let mut told = Instant::now();
+        let mut last_sent = Instant::now();
         while !is_done() {
             self.node.interrupt.check()?;
-            if told.elapsed() >= HEARTBEAT_INTERVAL {
+            if last_sent.elapsed() >= HEARTBEAT_INTERVAL {
                 wire.send(&AgentReply::Working)?;
-                told = Instant::now();
+                last_sent = Instant::now();
             }
             if wire.poll::<AgentRequest>(POLL_INTERVAL)?.is_some() {
-                return Err(wire.protocol("a test is under way"));
+                return Err(wire.protocol("unexpected message: a test is running"));
             }
         }
         Ok(())
     }
 }
 
-/// Tells the client, if it is still there, and is done with it.
+/// Sends the error to the client, ignoring a closed connection, and returns it.
 fn refused(wire: &mut MessageStream, error: Error) -> Result<(), Error> {
     let _ = wire.send(&refusal(&error));
     Err(error)

@@ -1,4 +1,4 @@
-//! An agent that is asked for what it must refuse.
+//! Requests that an agent must refuse.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -14,7 +14,7 @@ use crate::{Interrupt, perftest::Launcher};
 mod channel;
 mod strangers;
 
-/// This machine, without perftest.
+/// A context of this machine in which perftest is not installed.
 fn node() -> LocalContext {
     LocalContext {
         launcher: Launcher { path: "/nonexistent".into(), wrapper: Vec::new() },
@@ -33,7 +33,7 @@ fn settings() -> AgentOptions {
     }
 }
 
-/// An agent on this machine that has no perftest, while `with` runs; what it logged.
+/// Runs an agent without perftest on the loopback address while `with` runs. Returns what the agent logged.
 fn serving(with: impl FnOnce(SocketAddr) + Send) -> String {
     serving_by(settings(), with)
 }
@@ -45,13 +45,13 @@ fn serving_by(settings: AgentOptions, with: impl FnOnce(SocketAddr) + Send) -> S
     let address = agent.address().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| agent.serve(&|line| log.lock().unwrap().push_str(&format!("{line}\n"))).unwrap());
-        let _ending = AgentGuard(&node.interrupt);
+        let _guard = AgentGuard(&node.interrupt);
         with(address);
     });
     log.into_inner().unwrap()
 }
 
-/// Has the agent end, also if a test fails: nobody would join its thread.
+/// Ends the agent when dropped, even if a test panics; otherwise the scope would wait for its thread forever.
 struct AgentGuard<'a>(&'a Interrupt);
 
 impl Drop for AgentGuard<'_> {
@@ -60,25 +60,25 @@ impl Drop for AgentGuard<'_> {
     }
 }
 
-/// A connection that has shaken hands.
+/// Returns a connection whose handshake is complete.
 fn connect(address: SocketAddr) -> BufReader<TcpStream> {
     let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
-    shake_hands(&mut stream);
+    complete_handshake(&mut stream);
     stream
 }
 
-fn shake_hands(stream: &mut BufReader<TcpStream>) {
+fn complete_handshake(stream: &mut BufReader<TcpStream>) {
     line(stream);
     introduce(stream);
 }
 
-/// What comes after the agent's line.
+/// Completes the handshake after the agent's greeting.
 fn introduce(stream: &mut BufReader<TcpStream>) {
-    say_line(stream, &json!({"silkrailCheck": 2}).to_string());
+    send_line(stream, &json!({"silkrailCheck": 2}).to_string());
     assert_eq!(line(stream), json!({}));
 }
 
-fn say_line(stream: &mut BufReader<TcpStream>, line: &str) {
+fn send_line(stream: &mut BufReader<TcpStream>, line: &str) {
     stream.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
@@ -88,12 +88,12 @@ fn line(stream: &mut BufReader<TcpStream>) -> Value {
     serde_json::from_str(&line).unwrap()
 }
 
-fn say(stream: &mut BufReader<TcpStream>, message: &str) {
+fn send(stream: &mut BufReader<TcpStream>, message: &str) {
     let length = u16::try_from(message.len()).unwrap().to_be_bytes();
     stream.get_mut().write_all(&[&length[..], message.as_bytes()].concat()).unwrap();
 }
 
-fn answer(stream: &mut BufReader<TcpStream>) -> Value {
+fn reply(stream: &mut BufReader<TcpStream>) -> Value {
     let mut length = [0; 2];
     stream.read_exact(&mut length).unwrap();
     let mut message = vec![0; u16::from_be_bytes(length).into()];
@@ -124,14 +124,10 @@ fn values_out_of_their_bounds_are_refused_before_anything_is_started() {
     let log = serving(|address| {
         for change in bad {
             let mut stream = connect(address);
-            say(&mut stream, &test(change));
-            let answer = answer(&mut stream);
-            assert_eq!(
-                (&answer["type"], &answer["reason"]),
-                (&"refused".into(), &"failed".into()),
-                "{answer}"
-            );
-            assert!(answer["message"].as_str().unwrap().contains("does not speak this protocol"), "{answer}");
+            send(&mut stream, &test(change));
+            let reply = reply(&mut stream);
+            assert_eq!((&reply["type"], &reply["reason"]), (&"refused".into(), &"failed".into()), "{reply}");
+            assert!(reply["message"].as_str().unwrap().contains("protocol error"), "{reply}");
             assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the connection is closed");
         }
     });
@@ -139,13 +135,13 @@ fn values_out_of_their_bounds_are_refused_before_anything_is_started() {
 }
 
 #[test]
-fn a_refusal_is_told_and_the_connection_stays() {
+fn a_refusal_is_sent_and_the_connection_stays_open() {
     serving(|address| {
         let mut stream = connect(address);
         for _ in 0..2 {
-            say(&mut stream, &test(|_| ()));
-            let answer = answer(&mut stream);
-            assert!(answer["message"].as_str().unwrap().contains("install the package perftest"), "{answer}");
+            send(&mut stream, &test(|_| ()));
+            let reply = reply(&mut stream);
+            assert!(reply["message"].as_str().unwrap().contains("install the package perftest"), "{reply}");
         }
     });
 }
@@ -155,25 +151,25 @@ fn another_version_garbage_and_silence_do_no_harm() {
     serving(|address| {
         let mut other = BufReader::new(TcpStream::connect(address).unwrap());
         line(&mut other);
-        say_line(&mut other, &json!({"silkrailCheck": 3, "nonce": "00".repeat(32)}).to_string());
+        send_line(&mut other, &json!({"silkrailCheck": 3, "nonce": "00".repeat(32)}).to_string());
         assert_eq!(line(&mut other)["reason"], "version");
         for garbage in ["GET / HTTP/1.1", "{}", "[[[[[[", "\u{0}"] {
             let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
             line(&mut stream);
-            say_line(&mut stream, garbage);
+            send_line(&mut stream, garbage);
             stream.get_mut().shutdown(Shutdown::Write).unwrap();
             let mut rest = String::new();
             assert!(stream.read_to_string(&mut rest).is_ok_and(|_| rest.is_empty()), "{garbage}: {rest}");
         }
         let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
         let mut stream = connect(address);
-        say(&mut stream, r#"{"type":"finished"}"#);
-        assert!(answer(&mut stream)["message"].as_str().unwrap().contains("nothing is under way"));
+        send(&mut stream, r#"{"type":"finished"}"#);
+        assert!(reply(&mut stream)["message"].as_str().unwrap().contains("no test is running"));
     });
 }
 
 #[test]
-fn without_a_token_only_this_node_is_listened_to() {
+fn without_a_token_the_agent_listens_on_loopback_only() {
     let node = node();
     for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         assert!(
@@ -184,20 +180,20 @@ fn without_a_token_only_this_node_is_listened_to() {
 }
 
 #[test]
-fn busy_is_who_has_a_test_and_not_who_cleans_up_after_one() {
+fn an_agent_with_a_test_is_busy_and_one_that_cleans_up_is_not() {
     let node = node();
     let agent = Agent::listen("127.0.0.1:0".parse().unwrap(), settings(), &node).unwrap();
     let address = agent.address().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| agent.serve(&|_| ()).unwrap());
         let mut stream = connect(address);
-        let under_way = agent.busy.lock().unwrap();
-        say(&mut stream, &test(|_| ()));
-        assert_eq!(answer(&mut stream)["reason"], "busy");
-        say(&mut stream, &test(|_| ()));
+        let running = agent.busy.lock().unwrap();
+        send(&mut stream, &test(|_| ()));
+        assert_eq!(reply(&mut stream)["reason"], "busy");
+        send(&mut stream, &test(|_| ()));
         thread::sleep(Duration::from_millis(300));
-        drop(under_way);
-        assert_eq!(answer(&mut stream)["reason"], "failed", "it is asked for perftest");
+        drop(running);
+        assert_eq!(reply(&mut stream)["reason"], "failed", "perftest is not installed");
         drop(stream);
         node.interrupt.request();
     });

@@ -1,8 +1,8 @@
 //! Tests of the communication libraries: nccl-tests for NVIDIA's, `hccl_test` for Ascend's.
 //!
-//! A [`CollectivePlan`] becomes an `mpirun` command or an MPIJob manifest, and what the programs print becomes a [`BandwidthCurve`]. They need
-//! GPUs or NPUs: here are only their command lines and their outputs as they are documented and as others have recorded
-//! them.
+//! A [`CollectivePlan`] becomes an `mpirun` command or an MPIJob manifest, and the output of the programs becomes a
+//! [`BandwidthCurve`]. The programs need GPUs or NPUs. The command lines and the output formats here follow their
+//! documentation and published logs.
 
 mod curve;
 mod hccl;
@@ -20,10 +20,10 @@ pub use run::run;
 
 use crate::{Error, InvalidTestSpec};
 
-/// What a program of a library printed, or its JSON report.
+/// Parses the output of a library's test program, or its JSON report.
 ///
 /// # Errors
-/// [`Error::Unusable`] if there is no result in it.
+/// [`Error::Unusable`] if it contains no result or an invalid one.
 pub fn parse(
     library: CollectiveLibrary,
     collective: Collective,
@@ -37,12 +37,12 @@ pub fn parse(
         |why: String| Error::Unusable { program: collective.program(library), why, said: String::new() };
     let points = points.map_err(unusable)?;
     if points.is_empty() {
-        return Err(unusable("it printed no result".into()));
+        return Err(unusable("no result in the output".into()));
     }
     let curve = BandwidthCurve { library, collective, points };
     if curve.has_no_bus() {
-        // A process that is alone has no bus: nccl-tests without MPI measure each GPU by itself.
-        let why = "the bandwidth of the largest messages is 0; was it built with MPI=1, and did all processes find each other?";
+        // A single process has no bus bandwidth: nccl-tests built without MPI measure each GPU on its own.
+        let why = "the bus bandwidth of the largest messages is 0; was it built with MPI=1, and did all processes connect?";
         return Err(unusable(why.into()));
     }
     Ok(curve)

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{CollectiveLibrary, CollectivePlan, Image};
 
-/// What a device is called in a pod's resources.
+/// Returns the extended resource name of a GPU or NPU.
 fn resource(library: CollectiveLibrary) -> &'static str {
     match library {
         CollectiveLibrary::Nccl => "nvidia.com/gpu",
@@ -12,8 +12,8 @@ fn resource(library: CollectiveLibrary) -> &'static str {
     }
 }
 
-/// The manifest. Where the pods run is the scheduler's matter: as many workers as the plan has hosts, each on a node of
-/// its own.
+/// Returns the manifest of an MPIJob (`kubeflow.org/v2beta1`) with one worker for each host of the plan. The scheduler
+/// selects the nodes; pod anti-affinity puts each worker on a different one.
 pub fn manifest(plan: &CollectivePlan, image: &Image, name: &super::Host) -> String {
     let (workers, slots) = (plan.hosts.len(), plan.per_node);
     let processes = plan.processes().to_string();
@@ -25,9 +25,9 @@ pub fn manifest(plan: &CollectivePlan, image: &Image, name: &super::Host) -> Str
     };
     command.extend(plan.variables());
     command.extend(plan.program());
-    // Every value is checked and in quotes, which JSON and YAML have in common.
+    // Every value is checked and quoted in a way that is valid JSON and YAML.
     let words: String = command.iter().fold(String::new(), |mut words, word| {
-        let _ = write!(words, "\n            - {word:?}"); // a String takes everything
+        let _ = write!(words, "\n            - {word:?}"); // writing to a String cannot fail
         words
     });
     let implementation = match plan.library {
@@ -89,7 +89,7 @@ mod tests {
     use crate::collective::plan::tests::plan;
 
     #[test]
-    fn the_manifest_is_yaml_with_the_plans_command() {
+    fn the_manifest_is_yaml_with_the_command_of_the_plan() {
         let image = "registry/nccl-tests:v2.13".parse().unwrap();
         let text = manifest(&plan(CollectiveLibrary::Nccl), &image, &"nccl-1".parse().unwrap());
         let value = yaml::documents(&text).unwrap().remove(0);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifest_for_hccl_asks_for_npus() {
+    fn the_manifest_for_hccl_requests_npus() {
         let text =
             manifest(&plan(CollectiveLibrary::Hccl), &"r/hccl".parse().unwrap(), &"hccl-1".parse().unwrap());
         let value = yaml::documents(&text).unwrap().remove(0);

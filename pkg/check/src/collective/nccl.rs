@@ -1,33 +1,33 @@
-//! What nccl-tests print: the table of every version, and the report of `-J FILE` that newer ones write.
+//! The output of nccl-tests: the table of every version, and the JSON report of newer versions (`-J FILE`).
 //!
-//! Each size is measured twice, into another buffer and in place; the first counts, or the second where it is alone.
+//! Each size is measured twice, out of place and in place. The first is used, or the second if it is the only one.
 
 use serde_json::Value;
 
 use super::CurvePoint;
 
-/// The points, by size.
+/// Parses a table or a report and returns its points, ordered by message size.
 ///
 /// # Errors
-/// In words: `inf` and `nan` are no results, and a torn report is none.
+/// A message if a value is not a finite number, or if the report is truncated.
 pub fn parse(text: &str) -> Result<Vec<CurvePoint>, String> {
     if text.trim_start().starts_with('{') { report(text) } else { table(text) }
 }
 
 fn report(text: &str) -> Result<Vec<CurvePoint>, String> {
     let report: Value =
-        serde_json::from_str(text).map_err(|error| format!("its report is no JSON: {error}"))?;
-    let results = report["results"].as_array().ok_or("its report has no results")?;
+        serde_json::from_str(text).map_err(|error| format!("the report is not valid JSON: {error}"))?;
+    let results = report["results"].as_array().ok_or("the report has no \"results\"")?;
     results.iter().map(of_report).collect()
 }
 
 fn of_report(result: &Value) -> Result<CurvePoint, String> {
-    let size = result["size"].as_u64().ok_or("a result of its report has no size")?;
+    let size = result["size"].as_u64().ok_or("a result of the report has no \"size\"")?;
     let measured =
         if result["out_of_place"].is_object() { &result["out_of_place"] } else { &result["in_place"] };
     let time = measured.get("time").or_else(|| measured.get("cpu_time"));
     let number = |value: Option<&Value>, what: &str| {
-        value.and_then(Value::as_f64).ok_or_else(|| format!("the {what} of {size} bytes is no number"))
+        value.and_then(Value::as_f64).ok_or_else(|| format!("invalid {what} for {size} bytes: expected a number"))
     };
     let wrong = measured["nwrong"].as_f64();
     Ok(CurvePoint {
@@ -39,16 +39,16 @@ fn of_report(result: &Value) -> Result<CurvePoint, String> {
     })
 }
 
-/// Lines that are no comments, whose columns are size, count, type, redop, root, and then time, algbw, busbw, #wrong
-/// once or twice. Old versions have no root: so the first number with a point is the time.
+/// Parses the lines that are not comments. Their columns are size, count, type, redop, root, and then time, algbw, busbw
+/// and #wrong once or twice. Older versions have no column root.
 fn table(text: &str) -> Result<Vec<CurvePoint>, String> {
     let rows = text.lines().map(str::trim).filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
     let mut points: Vec<CurvePoint> =
         rows.filter_map(|row| of_row(row).transpose()).collect::<Result<_, _>>()?;
-    // Before 2.13 the column is the largest difference, which rounding makes: how many were out of bounds is told below.
+    // Before 2.13 the last column is the largest rounding error. The number of wrong values is in a line below the table.
     if text.lines().any(is_head_with_error) {
-        let beyond = text.lines().find_map(|line| line.trim().strip_prefix("# Out of bounds values :"));
-        let correct = beyond.and_then(|text| Some(text.split_whitespace().next()?.parse::<u64>().ok()? == 0));
+        let out_of_bounds = text.lines().find_map(|line| line.trim().strip_prefix("# Out of bounds values :"));
+        let correct = out_of_bounds.and_then(|text| Some(text.split_whitespace().next()?.parse::<u64>().ok()? == 0));
         points.iter_mut().for_each(|point| point.correct = correct);
     }
     Ok(points)
@@ -62,15 +62,15 @@ fn is_head_with_error(line: &str) -> bool {
 fn of_row(row: &str) -> Result<Option<CurvePoint>, String> {
     let words: Vec<&str> = row.split_whitespace().collect();
     let Some(size) = words.first().and_then(|word| word.parse().ok()) else { return Ok(None) };
-    // time, algbw, busbw, #wrong: from the end, for there are versions with and without a root.
+    // time, algbw, busbw, #wrong, counted from the end because some versions have no column root.
     let measured = match words.len() {
         12 | 13 => &words[words.len() - 8..][..4],
         8 | 9 => &words[words.len() - 4..],
-        _ => return Ok(None), // a line of somebody else
+        _ => return Ok(None), // a line of another program
     };
     let number = |word: &str, what: &str| {
         let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
-        number.ok_or_else(|| format!("the {what} of {size} bytes is {word}"))
+        number.ok_or_else(|| format!("invalid {what} for {size} bytes: {word}"))
     };
     Ok(Some(CurvePoint {
         size,
@@ -85,7 +85,7 @@ fn of_row(row: &str) -> Result<Option<CurvePoint>, String> {
 mod tests {
     use super::*;
 
-    /// As nccl-tests lay it out, with figures of our own.
+    /// The layout of nccl-tests with made-up numbers.
     const TABLE: &str = "\
 # nThread 1 nGpus 1 minBytes 33554432 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1
 #  Rank  0 Group  0 Pid   4711 on node-a device  0 [0000:1b:00] a GPU
@@ -100,7 +100,7 @@ mod tests {
 ";
 
     #[test]
-    fn the_table_is_read() {
+    fn the_table_is_parsed() {
         let points = parse(TABLE).unwrap();
         assert_eq!(
             points.iter().map(|point| point.size).collect::<Vec<_>>(),
@@ -117,26 +117,26 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_a_version_without_roots_is_read() {
+    fn a_table_without_the_column_root_is_parsed() {
         let old = "    33554432   8388608   float     sum   2100.5   15.97   29.95  0e+00   2090.4   16.05   30.10  N/A\n";
         assert_eq!(parse(old).unwrap()[0].bus_gbs, Some(29.95));
     }
 
     #[test]
-    fn lines_of_others_are_passed_over_and_nan_is_no_result() {
+    fn lines_of_other_programs_are_skipped_and_nan_is_refused() {
         let mixed = format!("10.0.0.1 joined\n2024-01-01 NCCL INFO\n{TABLE}1 more process has sent help\n");
         assert_eq!(parse(&mixed).unwrap().len(), 3);
         let nan = TABLE.replace("15.97", "nan");
-        assert_eq!(parse(&nan), Err("the bandwidth of 33554432 bytes is nan".into()));
+        assert_eq!(parse(&nan), Err("invalid bandwidth for 33554432 bytes: nan".into()));
         assert_eq!(parse("").unwrap(), []);
     }
 
     #[test]
-    fn rounding_is_no_wrong_data_in_tables_of_old() {
-        let old = |beyond: &str| {
+    fn rounding_errors_in_older_tables_are_not_wrong_data() {
+        let old = |last_line: &str| {
             format!(
                 "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n\
-                33554432 8388608 float sum 2100.5 15.97 29.95 2e-07 2090.4 16.05 30.10 2e-07\n{beyond}"
+                33554432 8388608 float sum 2100.5 15.97 29.95 2e-07 2090.4 16.05 30.10 2e-07\n{last_line}"
             )
         };
         let correct = |text: &str| parse(&old(text)).unwrap()[0].correct;
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_is_read() {
+    fn the_report_is_parsed() {
         let result = |size: u64, which: &str| {
             format!(
                 r#"{{"size":{size},"count":2,"type":"float","redop":"sum","root":"    -1",{which},"actual_iterations":20}}"#
@@ -161,6 +161,6 @@ mod tests {
         assert_eq!((points[0].bus_gbs, points[0].correct), (Some(29.95), Some(true)));
         assert_eq!((points[1].time_us, points[1].correct), (9.5, None));
         assert!(parse(&report.replace("29.95", "\"nan\"")).is_err());
-        assert!(parse(&report[..100]).unwrap_err().starts_with("its report is no JSON"));
+        assert!(parse(&report[..100]).unwrap_err().starts_with("the report is not valid JSON"));
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be run where.
+//! The plan of a collective test: operation, hosts, processes and message sizes.
 
 use std::{fmt, str::FromStr};
 
@@ -7,17 +7,17 @@ use serde::Serialize;
 use super::invalid;
 use crate::InvalidTestSpec;
 
-/// Whose test.
+/// A collective communication library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CollectiveLibrary {
-    /// NVIDIA's.
+    /// NVIDIA's NCCL, tested by nccl-tests.
     Nccl,
-    /// Ascend's.
+    /// Huawei Ascend's HCCL, tested by `hccl_test`.
     Hccl,
 }
 
-/// An operation of many.
+/// A collective operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Collective {
@@ -42,7 +42,7 @@ const NAMES: [(&str, Collective); 5] = [
 ];
 
 impl Collective {
-    /// The program that tests it.
+    /// Returns the name of the program that tests this operation.
     pub fn program(self, library: CollectiveLibrary) -> &'static str {
         match (library, self) {
             (CollectiveLibrary::Nccl, Self::AllReduce) => "all_reduce_perf",
@@ -109,58 +109,58 @@ fn is_plain(text: &str, more: &str) -> bool {
 }
 
 text!(
-    /// A host by name or IPv4 address.
+    /// A host name or an IPv4 address.
     Host, |text| is_plain(text, ".-") && !text.starts_with('/'), "a host name or an IPv4 address"
 );
 text!(
-    /// A container image.
+    /// A container image reference, for example `registry/name:tag`.
     Image, |text| is_plain(text, "._-/:@"), "a container image, like registry/name:tag"
 );
 text!(
-    /// A variable of the environment for the test, like `NCCL_IB_GID_INDEX=3`.
+    /// An environment variable for the processes, for example `NCCL_IB_GID_INDEX=3`.
     Variable,
     |text| text.split_once('=').is_some_and(|(name, value)| {
         is_plain(name, "_") && !name.starts_with('/') && (value.is_empty() || value.chars().all(|c| c.is_ascii_graphic() && !"\"'\\$`;&|<>(){}*?!#~".contains(c)))
     }),
-    "NAME=VALUE without blanks, quotes and other signs of a shell"
+    "NAME=VALUE without spaces, quotes or other shell metacharacters"
 );
 
-/// The largest message: a tebibyte.
+/// Maximum message size: 1 TiB.
 const MAX_MESSAGE_SIZE: u64 = 1 << 40;
 
-/// A test of a library.
+/// A test of a collective communication library.
 #[derive(Debug, Clone)]
 pub struct CollectivePlan {
-    /// Whose.
+    /// The library to test.
     pub library: CollectiveLibrary,
-    /// Which operation.
+    /// The collective operation.
     pub collective: Collective,
-    /// Where.
+    /// The hosts to run on.
     pub hosts: Vec<Host>,
-    /// Processes of each host: one for each GPU or NPU.
+    /// Processes per host: one for each GPU or NPU.
     pub per_node: u16,
-    /// The smallest message.
+    /// The smallest message size, in bytes.
     pub first: u64,
-    /// The largest.
+    /// The largest message size, in bytes.
     pub last: u64,
-    /// The directory of the programs; none: `PATH`.
+    /// The directory of the test programs on the hosts; `None` for `PATH`.
     pub directory: Option<Image>,
-    /// For the processes.
+    /// Environment variables for the processes.
     pub environment: Vec<Variable>,
 }
 
 impl CollectivePlan {
-    /// Messages as large as these.
+    /// Default of the smallest message size: 8 MiB.
     pub const FIRST: u64 = 8 << 20;
-    /// Up to a gibibyte.
+    /// Default of the largest message size: 1 GiB.
     pub const LAST: u64 = 1 << 30;
 
-    /// How many processes there are.
+    /// Returns the total number of processes.
     pub fn processes(&self) -> usize {
         self.hosts.len() * usize::from(self.per_node)
     }
 
-    /// The arguments of `mpirun`: Open MPI's for NCCL, MPICH's for HCCL, as their manuals have it.
+    /// Returns the arguments of `mpirun`: of Open MPI for NCCL, of MPICH for HCCL.
     pub fn mpirun(&self) -> Vec<String> {
         let slots: Vec<String> = self.hosts.iter().map(|host| format!("{host}:{}", self.per_node)).collect();
         let processes = self.processes().to_string();
@@ -179,14 +179,14 @@ impl CollectivePlan {
         words
     }
 
-    /// As a line for a shell: no word has a sign that a shell knows, but one may be empty.
+    /// Returns the `mpirun` command as a shell command line. No argument has shell metacharacters; an empty one is quoted.
     pub fn command(&self) -> String {
         let quoted = |word: String| if word.is_empty() { "''".to_owned() } else { word };
         let words = self.mpirun().into_iter().map(quoted);
         std::iter::once("mpirun".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
     }
 
-    /// The environment, as options of `mpirun`.
+    /// Returns the environment variables as options of `mpirun`.
     pub(super) fn variables(&self) -> Vec<String> {
         let of = |variable: &Variable| match (self.library, variable.as_str().split_once('=')) {
             (CollectiveLibrary::Hccl, Some((name, value))) => vec!["-genv".into(), name.into(), value.into()],
@@ -195,7 +195,7 @@ impl CollectivePlan {
         self.environment.iter().flat_map(of).collect()
     }
 
-    /// The program and its arguments, for each process.
+    /// Returns the test program and its arguments.
     pub fn program(&self) -> Vec<String> {
         let name = self.collective.program(self.library);
         let path = match &self.directory {
@@ -217,7 +217,7 @@ impl CollectivePlan {
     }
 }
 
-/// A size of a message, which may be much larger than perftest's: `64K`, `8M`, `8G`.
+/// Parses a message size such as `64K`, `8M` or `8G`, up to 1 TiB.
 ///
 /// # Errors
 /// [`InvalidTestSpec`].
@@ -252,7 +252,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_plan_for_nccl_is_a_command_of_open_mpi() {
+    fn a_plan_for_nccl_is_an_open_mpi_command() {
         let expected = "--allow-run-as-root --bind-to none --map-by slot -np 16 -H 10.1.30.41:8,10.1.30.42:8 \
             -x NCCL_IB_GID_INDEX=3 -x NCCL_IB_HCA=^mlx5_8 \
             /opt/nccl-tests/build/all_reduce_perf -b 33554432 -e 8589934592 -f 2 -g 1";
@@ -260,7 +260,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_plan_for_hccl_is_a_command_of_mpich() {
+    fn a_plan_for_hccl_is_an_mpich_command() {
         let plan = CollectivePlan { directory: None, ..plan(CollectiveLibrary::Hccl) };
         let expected = "-hosts 10.1.30.41:8,10.1.30.42:8 -n 16 \
             -genv NCCL_IB_GID_INDEX 3 -genv NCCL_IB_HCA ^mlx5_8 \
@@ -271,14 +271,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_variable_without_a_value_is_a_word_of_the_command() {
+    fn a_variable_without_a_value_is_an_empty_argument() {
         let plan =
             CollectivePlan { environment: vec!["A=".parse().unwrap()], ..plan(CollectiveLibrary::Hccl) };
         assert!(plan.command().contains("-genv A '' /opt"), "{}", plan.command());
     }
 
     #[test]
-    fn names_are_no_options_and_no_shell() {
+    fn names_cannot_be_options_or_shell_code() {
         for bad in ["", "-x", "a b", "a;b", "a,b", "$(x)", "/etc", "a\n"] {
             assert!(bad.parse::<Host>().is_err(), "{bad:?}");
         }

@@ -1,4 +1,4 @@
-//! A plan, run by `mpirun`.
+//! Runs a plan with `mpirun`.
 
 use std::{
     thread,
@@ -8,16 +8,16 @@ use std::{
 use super::{BandwidthCurve, CollectivePlan, parse};
 use crate::{
     Error,
-    session::{LocalContext, PROGRAM_POLL_INTERVAL},
+    local_end::{LocalContext, PROGRAM_POLL_INTERVAL},
 };
 
-/// How long `mpirun` may take to end what it has started on the nodes.
+/// How long `mpirun` may take to end its processes on the nodes after SIGTERM.
 const MPIRUN_EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs the plan and understands what it prints.
+/// Runs the plan and parses its output.
 ///
 /// # Errors
-/// [`Error::NoPerftest`]'s like for `mpirun`; [`Error::Failed`], [`Error::Unusable`], [`Error::TimedOut`],
+/// [`Error::NoProgram`] if `mpirun` is not installed; [`Error::Failed`], [`Error::Unusable`], [`Error::TimedOut`],
 /// [`Error::Interrupted`].
 pub fn run(plan: &CollectivePlan, node: &LocalContext, within: Duration) -> Result<BandwidthCurve, Error> {
     let missing = Error::NoProgram { program: "mpirun", package: "openmpi-bin for NCCL, mpich for HCCL" };
@@ -30,7 +30,7 @@ pub fn run(plan: &CollectivePlan, node: &LocalContext, within: Duration) -> Resu
             node.interrupt.check().err()
         };
         if let Some(why) = stopped {
-            // Killed, it would leave the processes of all nodes behind, on their GPUs.
+            // SIGKILL would leave the processes on the GPUs of all nodes running.
             running.terminate(MPIRUN_EXIT_TIMEOUT)?;
             return Err(why);
         }
@@ -39,7 +39,7 @@ pub fn run(plan: &CollectivePlan, node: &LocalContext, within: Duration) -> Resu
     let output = running.end()?;
     let curve = parse(plan.library, plan.collective, &output.printed);
     match curve {
-        // The programs end with a failure if data was wrong; that is a result.
+        // The programs exit with an error if data was wrong. That is a valid result.
         Ok(curve) if output.is_success() || curve.is_wrong() => Ok(curve),
         _ if !output.is_success() => Err(output.failure()),
         other => other,
@@ -57,7 +57,7 @@ mod tests {
         perftest::Launcher,
     };
 
-    /// A node whose `mpirun` is this script: there are no GPUs here.
+    /// Returns a context whose `mpirun` is this shell script.
     fn node(script: &str) -> (tempfile::TempDir, LocalContext) {
         let dir = tempfile::tempdir().unwrap();
         let fake = dir.path().join("mpirun");
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mpirun_prints_is_understood() {
+    fn the_output_of_mpirun_is_parsed() {
         let (_dir, node) = node(
             "case \"$*\" in *'-np 16 -H 10.1.30.41:8,10.1.30.42:8 '*) ;; *) exit 9 ;; esac
             echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_no_result_and_no_mpirun_is_said() {
+    fn a_failed_or_missing_mpirun_is_an_error() {
         let (dir, node) = node("echo 'no CUDA-capable device' >&2; exit 1");
         let error =
             run(&plan(CollectiveLibrary::Nccl), &node, Duration::from_secs(60)).unwrap_err().to_string();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn much_that_is_said_after_the_table_does_not_hide_it() {
+    fn long_output_after_the_table_does_not_hide_the_table() {
         let (_dir, node) = node(
             "echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
             echo '  33554432 8388608 float sum -1 2100.5 15.97 29.95 0 2090.4 16.05 30.10 0'
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_data_is_a_result_though_the_program_fails() {
+    fn wrong_data_is_a_result_although_the_program_fails() {
         let (_dir, node) = node(
             "echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
             echo '  33554432 8388608 float sum -1 2100.5 15.97 29.95 7 2090.4 16.05 30.10 0'
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_are_each_alone_are_no_result() {
+    fn processes_that_do_not_communicate_are_an_error() {
         let (_dir, node) = node(
             "echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
             echo '  33554432 8388608 float sum -1 50.5 664.44 0.00 0 0.40 83886.08 0.00 0'",
@@ -125,17 +125,17 @@ mod tests {
     }
 
     #[test]
-    fn an_mpirun_that_is_too_slow_may_clean_up() {
+    fn an_mpirun_that_times_out_can_clean_up() {
         let (dir, slow) =
             node("trap 'touch $0.clean; exit 1' TERM; touch $0.ready; while :; do sleep 0.05; done");
-        // Time enough to set the trap.
+        // Enough time to set the trap.
         let within = Duration::from_secs(2);
         assert!(matches!(run(&plan(CollectiveLibrary::Nccl), &slow, within), Err(Error::TimedOut { .. })));
         assert!(dir.path().join("mpirun.ready").exists() && dir.path().join("mpirun.clean").exists());
     }
 
     #[test]
-    fn nothing_printed_is_no_result_and_time_is_limited() {
+    fn empty_output_is_an_error_and_the_timeout_is_enforced() {
         let (_dir, silent) = node("exit 0");
         assert!(matches!(
             run(&plan(CollectiveLibrary::Hccl), &silent, Duration::from_secs(60)),

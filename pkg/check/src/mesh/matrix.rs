@@ -1,25 +1,25 @@
-//! What came out of all pairs, and which of them stand out.
+//! The results of all pairs, and the outliers among them.
 
 use serde::Serialize;
 
-use crate::{TestKind, record::TestResult};
+use crate::{TestKind, test_result::TestResult};
 
-/// A pair that is worse than the median by more percent stands out.
+/// A pair that is worse than the median by more than this percentage is an outlier.
 pub const OUTLIER_PERCENT: f64 = 20.0;
 
 /// The results of a mesh.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MeshResult {
-    /// The nodes, as they were asked for.
+    /// The nodes, as given on the command line.
     pub nodes: Vec<String>,
-    /// The pairs, by round.
+    /// The pairs, in the order of the rounds.
     pub pairs: Vec<NodePair>,
-    /// The median of the averages: Gb/s, or microseconds.
+    /// The median of the averages: Gb/s for bandwidth, microseconds for latency.
     pub median: Option<f64>,
-    /// Pairs that are much worse than the median.
+    /// Pairs that are worse than the median by more than [`OUTLIER_PERCENT`].
     pub outliers: Vec<Outlier>,
-    /// Nodes of which most pairs are.
+    /// Nodes most of whose pairs are outliers.
     pub slow_nodes: Vec<SlowNode>,
 }
 
@@ -27,46 +27,46 @@ pub struct MeshResult {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePair {
-    /// The place of the client among the nodes.
+    /// The index of the client in [`MeshResult::nodes`].
     pub client: usize,
-    /// The place of the server.
+    /// The index of the server in [`MeshResult::nodes`].
     pub server: usize,
-    /// The result.
+    /// The result, if the test succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<TestResult>,
-    /// Why there is none.
+    /// The error, if the test failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// A pair that stands out.
+/// A pair that is much worse than the median.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outlier {
-    /// The place of the client among the nodes.
+    /// The index of the client in [`MeshResult::nodes`].
     pub client: usize,
-    /// The place of the server.
+    /// The index of the server in [`MeshResult::nodes`].
     pub server: usize,
-    /// The pair's average.
+    /// The average of the pair: Gb/s or microseconds.
     pub value: f64,
     /// By how many percent it is worse than the median.
     pub worse_percent: f64,
 }
 
-/// A node that stands out.
+/// A node most of whose pairs are outliers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlowNode {
-    /// Its place among the nodes.
+    /// The index of the node in [`MeshResult::nodes`].
     pub node: usize,
-    /// How many of its pairs stand out.
+    /// The number of its pairs that are outliers.
     pub outliers: usize,
-    /// How many pairs it has a result of.
+    /// The number of its pairs with a result.
     pub pairs: usize,
 }
 
 impl MeshResult {
-    /// Judges pairs: by their median, so that a few bad ones do not shift what is usual.
+    /// Evaluates the pairs. Outliers are relative to the median, which a few bad pairs do not shift.
     pub fn new(nodes: Vec<String>, pairs: Vec<NodePair>, kind: TestKind) -> Self {
         let median = median(pairs.iter().filter_map(NodePair::value).collect());
         let outliers: Vec<Outlier> = median.map_or_else(Vec::new, |median| {
@@ -76,26 +76,26 @@ impl MeshResult {
         Self { nodes, pairs, median, outliers, slow_nodes }
     }
 
-    /// How many pairs have no result.
+    /// Returns the number of pairs without a result.
     pub fn failures(&self) -> usize {
         self.pairs.iter().filter(|pair| pair.record.is_none()).count()
     }
 
-    /// Whether a pair is below what is expected, or stands out.
+    /// Whether any pair is below its threshold or an outlier.
     pub fn is_wrong(&self) -> bool {
         let failed =
             |pair: &NodePair| pair.record.as_ref().is_some_and(|record| record.verdict.passed == Some(false));
         !self.outliers.is_empty() || self.pairs.iter().any(failed)
     }
 
-    /// The result between two nodes, whichever was the client.
+    /// Returns the pair of two nodes, in either direction.
     pub fn between(&self, a: usize, b: usize) -> Option<&NodePair> {
         self.pairs.iter().find(|pair| [(a, b), (b, a)].contains(&(pair.client, pair.server)))
     }
 }
 
 impl NodePair {
-    /// The average of its result.
+    /// Returns the average of the result: Gb/s or microseconds.
     pub fn value(&self) -> Option<f64> {
         self.record.as_ref().and_then(TestResult::value)
     }
@@ -116,7 +116,8 @@ fn outlier(pair: &NodePair, median: f64, kind: TestKind) -> Option<Outlier> {
     (worse_percent > OUTLIER_PERCENT).then_some(Outlier { client, server, value, worse_percent })
 }
 
-/// More than half of its pairs, and at least two: of one bad pair nobody knows which end it is.
+/// Returns the node if more than half of its pairs, and at least two, are outliers. A single bad pair does not show which
+/// end is slow.
 fn slow(node: usize, pairs: &[NodePair], outliers: &[Outlier]) -> Option<SlowNode> {
     let pairs = pairs.iter().filter(|pair| pair.has(node) && pair.record.is_some()).count();
     let outliers = outliers.iter().filter(|pair| pair.client == node || pair.server == node).count();
@@ -136,9 +137,9 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{mesh::rounds, record::tests::record};
+    use crate::{mesh::rounds, test_result::tests::record};
 
-    /// A mesh of four in which pairs have these values, or none.
+    /// A mesh of four nodes whose pairs have these values; `None` is a failed test.
     fn mesh(value: impl Fn(usize, usize) -> Option<f64>) -> MeshResult {
         let pair = |(client, server)| NodePair {
             client,
@@ -151,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn like_among_like_nobody_stands_out() {
+    fn similar_values_have_no_outliers() {
         let mesh = mesh(|a, b| Some(if (a + b) % 2 == 0 { 96.0 } else { 92.0 }));
         assert_eq!((mesh.median, mesh.outliers.len(), mesh.slow_nodes.len()), (Some(92.0), 0, 0));
         assert!(!mesh.is_wrong());
     }
 
     #[test]
-    fn one_bad_pair_stands_out_and_accuses_nobody() {
+    fn one_bad_pair_is_an_outlier_and_no_node_is_slow() {
         let mesh = mesh(|a, b| Some(if (a, b) == (0, 2) { 40.0 } else { 95.0 }));
         assert_eq!((mesh.outliers[0].client, mesh.outliers[0].server, mesh.outliers.len()), (0, 2, 1));
         assert_eq!(mesh.outliers[0].worse_percent.round(), 58.0);
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_pair_accuses_nobody_even_if_it_is_the_only_one_of_a_node() {
+    fn one_bad_pair_makes_no_node_slow_even_if_it_is_its_only_one() {
         let mesh = mesh(|a, b| match (a, b) {
             (0, 1) => Some(40.0),
             (0, _) => None,
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_counted_and_the_rest_is_judged() {
+    fn failed_pairs_are_counted_and_the_others_evaluated() {
         let mesh = mesh(|a, b| (a != 1 && b != 1).then_some(95.0));
         assert_eq!((mesh.failures(), mesh.median), (3, Some(95.0)));
         assert!(mesh.between(2, 0).unwrap().record.is_some() && mesh.between(1, 0).unwrap().error.is_some());

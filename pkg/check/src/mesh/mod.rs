@@ -1,4 +1,4 @@
-//! All pairs of many nodes, tested in rounds in which each node is busy once.
+//! Tests of all pairs of several nodes, in rounds in which each node takes part at most once.
 
 mod matrix;
 mod rounds;

@@ -1,9 +1,10 @@
-//! A round-robin tournament.
+//! A round-robin schedule.
 
-/// The rounds in which each of `nodes` meets each other one once, and nobody is in two pairs of one round: one less
-/// rounds than nodes, or as many if these are odd. In a pair the smaller number comes first.
+/// Returns rounds in which each of `nodes` is paired with each other node once, and each node is in at most one pair of a
+/// round. There are `nodes - 1` rounds, or `nodes` if that is odd. In a pair the smaller number comes first.
 ///
-/// The circle method: one stays, the others move on by one place after each round; who meets the one too many rests.
+/// Uses the circle method: one node is fixed and the others rotate by one place per round. If the number of nodes is odd, the
+/// node that is paired with the added dummy is idle.
 pub fn rounds(nodes: usize) -> Vec<Vec<(usize, usize)>> {
     let places = nodes + nodes % 2;
     let circle = places.saturating_sub(1);
@@ -23,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_meets_everybody_once_and_is_busy_once_per_round() {
+    fn each_pair_meets_once_and_each_node_is_busy_once_per_round() {
         for nodes in 0..40 {
             let rounds = rounds(nodes);
             let mut met = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The tournament, run from one place: the agents test each other, we instruct.
+//! Runs the rounds from one host: it instructs the agents, which test each other.
 
 use std::{net::SocketAddr, sync::mpsc, thread};
 
@@ -6,33 +6,33 @@ use super::{MeshResult, NodePair, rounds};
 use crate::{
     Error, TestSpec,
     client::Client,
+    local_end::LocalContext,
     protocol::{CheckToken, RemoteTest},
-    record::TestResult,
-    session::LocalContext,
+    test_result::TestResult,
     verdict::Threshold,
 };
 
-/// What is tested between whom.
+/// The plan of a mesh test.
 #[derive(Debug)]
 pub struct MeshPlan {
-    /// The agents, with the names by which they were asked for.
+    /// The agents, with their names as given on the command line.
     pub agents: Vec<(String, SocketAddr)>,
     /// The test of each pair.
     pub test: TestSpec,
-    /// What is enough.
+    /// The threshold for the verdict of each pair.
     pub limit: Threshold,
-    /// What all nodes have.
+    /// The shared secret of all nodes.
     pub token: Option<CheckToken>,
 }
 
-/// Tests all pairs. `told` hears of each when it is over; results are not lost when others fail.
+/// Tests all pairs. Calls `on_pair` after each test, so that its result is kept if later ones fail.
 ///
 /// # Errors
-/// [`Error::Interrupted`]; what keeps a pair from a result is told with the pair.
+/// [`Error::Interrupted`]. The error of a pair is part of its [`NodePair`].
 pub fn run(
     plan: &MeshPlan,
     node: &LocalContext,
-    mut told: impl FnMut(&mut NodePair, &MeshPlan),
+    mut on_pair: impl FnMut(&mut NodePair, &MeshPlan),
 ) -> Result<MeshResult, Error> {
     let mut pairs = Vec::new();
     for round in rounds(plan.agents.len()) {
@@ -42,7 +42,7 @@ pub fn run(
                 let sender = sender.clone();
                 scope.spawn(move || {
                     let result = pair(plan, node, client, server);
-                    // Nobody listens if we are interrupted.
+                    // Sending fails only if the receiver has been dropped.
                     let _ = sender.send((client, server, result));
                 });
             }
@@ -53,7 +53,7 @@ pub fn run(
                     Err(error) => (None, Some(error.to_string())),
                 };
                 let mut pair = NodePair { client, server, record, error };
-                told(&mut pair, plan);
+                on_pair(&mut pair, plan);
                 pairs.push(pair);
             }
         });

@@ -1,46 +1,46 @@
-//! The command line of a program of perftest.
+//! The command line of perftest's programs.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::{DeviceName, PortNumber, TestKind, TestSpec};
 
-/// The option for a report: versions before 4.5 do not have it.
+/// The option for a JSON report. Versions before 4.5 do not have it.
 pub(crate) const REPORT: &str = "out_json";
 
-/// The option for an address of the server's TCP port: versions before 23.07 do not have it, and listen on all.
+/// The option for the server's TCP address. Versions before 23.07 do not have it and listen on all addresses.
 pub(crate) const BIND: &str = "bind_source_ip";
 
 /// One end of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndRole {
-    /// Waits for the other, at this address or at all of the node's.
+    /// Listens on this address, or on all addresses of the node.
     Server(Option<Ipv4Addr>),
     /// Connects to the server at this address.
     Client(IpAddr),
 }
 
-/// What a program is started with. Everything is a number or a checked name: nothing a user or a peer says can be
-/// anything but a value.
+/// The arguments of a program. Each is a number, an address or a checked name, so that no input of a user or a peer can
+/// become an option.
 #[derive(Debug, Clone)]
 pub struct PerftestArgs<'a> {
-    /// The test.
+    /// The test to run.
     pub test: &'a TestSpec,
-    /// The RDMA device.
+    /// The RDMA device (`--ib-dev`).
     pub device: &'a DeviceName,
-    /// Its port.
+    /// The port of the device (`--ib-port`).
     pub port: PortNumber,
-    /// The GID; InfiniBand needs none.
+    /// The index of the GID (`--gid-index`); `None` for InfiniBand.
     pub gid_index: Option<u16>,
-    /// The TCP port by which the two ends find each other.
+    /// The TCP port over which the two ends exchange their addresses (`--port`).
     pub tcp_port: u16,
-    /// Which end.
+    /// Which end of the test this is.
     pub role: EndRole,
-    /// Whether a client is to write the report too.
+    /// Whether the client writes a JSON report in addition to the table.
     pub report: bool,
 }
 
 impl PerftestArgs<'_> {
-    /// As the program takes them.
+    /// Returns the arguments in the form of a command line.
     pub fn list(&self) -> Vec<String> {
         let test = self.test;
         let mut list = vec![
@@ -49,7 +49,7 @@ impl PerftestArgs<'_> {
             format!("--port={}", self.tcp_port),
             format!("--size={}", test.size),
             format!("--duration={}", test.duration),
-            // A word about the clock of the CPU is no reason to fail.
+            // Continue despite warnings about the CPU frequency.
             "--CPU-freq".into(),
         ];
         list.extend(self.gid_index.map(|index| format!("--gid-index={index}")));
@@ -61,7 +61,7 @@ impl PerftestArgs<'_> {
             EndRole::Server(at) => list.extend(at.map(|at| format!("--{BIND}={at}"))),
             EndRole::Client(address) => {
                 if self.report {
-                    // In front of the table, in the same pipe: no file that could be in somebody's way.
+                    // The report precedes the table in the same pipe, so that no temporary file is needed.
                     list.push(format!("--{REPORT}"));
                     list.push("--out_json_file=/dev/stdout".into());
                 }
@@ -78,7 +78,7 @@ mod tests {
     use crate::RdmaOperation;
 
     #[test]
-    fn a_test_is_always_by_duration() {
+    fn a_test_always_has_a_duration() {
         for kind in [TestKind::Bandwidth, TestKind::Latency] {
             let test = TestSpec {
                 kind,

@@ -1,5 +1,5 @@
-//! What is put in front of a program ([`Launcher::wrapper`]): a process that the kernel kills with its parent, and that
-//! becomes the program.
+//! The wrapper of a program ([`Launcher::wrapper`]): a process that the kernel kills with its parent (`PR_SET_PDEATHSIG`)
+//! and that then executes the program.
 //!
 //! [`Launcher::wrapper`]: super::Launcher::wrapper
 
@@ -16,17 +16,17 @@ use nix::{
 
 use crate::{Error, error::io};
 
-/// Makes the calling process a program that is killed when the thread that started it ends.
+/// Executes a program in the calling process. The kernel kills it when the thread that started the process ends.
 ///
 /// # Errors
-/// [`Error::Interrupted`] if its parent, whose number that is, is gone already; [`Error::Io`].
+/// [`Error::Interrupted`] if the parent with the process ID `parent` has already exited; [`Error::Io`].
 pub fn become_child(parent: u32, command: &[OsString]) -> Result<Infallible, Error> {
     let failed = |errno: Errno| io("prepare a child process")(errno.into());
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(failed)?;
     if u32::try_from(getppid().as_raw()) != Ok(parent) {
         return Err(Error::Interrupted);
     }
-    // What the parent blocks is inherited.
+    // The signal mask of the parent is inherited, so unblock all signals.
     SigSet::empty().thread_set_mask().map_err(failed)?;
     let (program, arguments) = command.split_first().ok_or_else(|| failed(Errno::EINVAL))?;
     let what = format!("execute {}", program.to_string_lossy());

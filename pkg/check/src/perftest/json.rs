@@ -1,7 +1,7 @@
-//! The report of `--out_json`, and what Debian 12's perftest takes for one.
+//! The report of `--out_json`, including the invalid JSON of perftest in Debian 12.
 //!
-//! Version 4.5+0.17 leaves the quotes out and ends every list with a comma. Newer ones write JSON, but may write the
-//! report more than once. Both have one field per line, so lines are what is read.
+//! Version 4.5+0.17 omits the quotes and ends every list with a comma. Newer versions write valid JSON, but can write the
+//! report more than once. All versions write one field per line, so the parser reads lines.
 
 use super::measurement::{MIB, Measurement, ReportField, UnusableOutput, measurement};
 use crate::TestKind;
@@ -22,7 +22,7 @@ const NAMES: [(&str, ReportField); 13] = [
     ("tps_average", ReportField::PerSecond),
 ];
 
-/// The last results of a report, in which bandwidth is in Gb/s (`--report_gbits`).
+/// Parses the last report in the output.
 ///
 /// # Errors
 /// [`UnusableOutput`].
@@ -38,7 +38,7 @@ pub fn parse(kind: TestKind, printed: &str) -> Result<Measurement, UnusableOutpu
     measurement(kind, unit(rate, size, average), text)
 }
 
-/// `"BW_average": 0.29`, with or without quotes.
+/// Parses a field like `"BW_average": 0.29`, with or without quotes. Returns `None` for unknown fields.
 fn field(text: &str) -> Option<(ReportField, String)> {
     let (name, value) = text.split_once(':')?;
     let bare = |text: &str| text.trim_matches([' ', '\t', '"', '{', '[']).to_owned();
@@ -47,7 +47,7 @@ fn field(text: &str) -> Option<(ReportField, String)> {
     Some((*field, bare(value)))
 }
 
-/// The report does not say whether gigabits were asked for; the rate of messages does.
+/// Returns the factor to Gb/s. The report does not contain the unit, so it is derived from the message rate.
 fn unit(rate: Option<String>, size: Option<String>, average: Option<String>) -> f64 {
     let number = |text: Option<String>| text.and_then(|text| text.parse::<f64>().ok()).unwrap_or_default();
     let (exact, average) = (number(rate) * number(size) * 8.0 / 1000.0, number(average));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_of_debian_12_is_no_json_and_is_read() {
+    fn the_report_of_debian_12_is_not_json_and_is_parsed() {
         let text = golden!("4.5+0.17", "write_bw");
         assert!(serde_json::from_str::<serde_json::Value>(text).is_err());
         let read = parse(TestKind::Bandwidth, text).unwrap();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn report_and_table_of_the_same_test_say_the_same() {
+    fn report_and_table_of_the_same_test_are_equal() {
         macro_rules! same {
             ($($kind:ident $version:literal $name:literal),*) => {$(
                 let table = include_str!(concat!("../../golden/", $version, "/", $name, ".txt"));
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_several_reports_counts() {
+    fn the_last_of_several_reports_is_used() {
         let [first, last] = [golden!("25.01.0+0.80", "write_bw"), golden!("25.01.0+0.80", "send_bw")];
         assert_eq!(parse(TestKind::Bandwidth, &format!("{first}{last}")), parse(TestKind::Bandwidth, last));
     }
 
     #[test]
-    fn mebibytes_are_known_by_the_rate_of_messages() {
+    fn mebibytes_are_detected_by_the_message_rate() {
         let report = r#"{"test_info":{"test":"x"},"results":{"MsgSize":65536,"n_iterations":5,"BW_peak":0.00,"BW_average":11920.93,"MsgRate":0.190735}}"#;
         let gbps = parse(TestKind::Bandwidth, report).unwrap().bandwidth.unwrap().average_gbps;
         assert!((gbps - 100.0).abs() < 0.01, "{gbps}");

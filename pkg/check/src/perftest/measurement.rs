@@ -1,48 +1,48 @@
-//! What was measured, in one unit whatever the program's.
+//! A measurement, in fixed units regardless of the program's.
 
 use serde::{Deserialize, Serialize};
 
 use crate::TestKind;
 
-/// One line of perftest's report.
+/// The measurement of one test: one line of perftest's table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Measurement {
-    /// How many messages.
+    /// The number of messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u64>,
-    /// Of a test of bandwidth.
+    /// The result of a bandwidth test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
-    /// Of a test of latency.
+    /// The result of a latency test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
 }
 
-/// How much went through, in 10^9 bit/s.
+/// Bandwidth, in 10^9 bit/s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bandwidth {
-    /// Over the whole test.
+    /// The average over the whole test.
     pub average_gbps: f64,
-    /// Of the best moment; a test by duration has none.
+    /// The peak; `None` for a test by duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_gbps: Option<f64>,
-    /// Messages, in 10^6/s.
+    /// The message rate, in 10^6 messages/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_rate_mpps: Option<f64>,
 }
 
-/// How long a message takes, in microseconds. A test by duration has the average only.
+/// Latency of one message, in microseconds. A test by duration has only the average.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Latency {
-    /// The mean.
+    /// The average.
     pub average_us: f64,
-    /// The shortest.
+    /// The minimum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_us: Option<f64>,
-    /// The longest.
+    /// The maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_us: Option<f64>,
     /// The median.
@@ -51,43 +51,43 @@ pub struct Latency {
     /// The standard deviation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdev_us: Option<f64>,
-    /// 99 of 100 are shorter.
+    /// The 99th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_us: Option<f64>,
-    /// 999 of 1000 are shorter.
+    /// The 99.9th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p999_us: Option<f64>,
-    /// Messages per second.
+    /// The number of messages per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages_per_second: Option<f64>,
 }
 
-/// Why what was printed is no measurement.
+/// Why the output is not a valid measurement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnusableOutput {
-    /// Neither a report nor a table.
-    #[error("it printed no result")]
+    /// The output contains neither a report nor a table.
+    #[error("no result in the output")]
     Nothing,
-    /// `inf`, `nan`, or a zero where none can be.
-    #[error("{field} is {value}: no measurement")]
+    /// A value is `inf`, `nan`, zero or negative.
+    #[error("invalid {field}: {value}")]
     Value {
-        /// Which.
+        /// The name of the value, for example `average bandwidth`.
         field: &'static str,
-        /// As it was printed.
+        /// The printed text.
         value: String,
     },
-    /// The test took its time, and no message arrived.
-    #[error("no message got through")]
+    /// The test ran for its whole duration, and no message arrived.
+    #[error("no message arrived")]
     NoMessage,
-    /// A line that does not fit its table's head.
-    #[error("its table has a line that does not fit its head: {line}")]
+    /// A line of the table does not match its header.
+    #[error("a line of the table does not match the header: {line}")]
     Shape {
-        /// The line.
+        /// The line, trimmed.
         line: String,
     },
 }
 
-/// The fields of a report or a table, whatever they are called there.
+/// The fields of a report or a table, independent of their names there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReportField {
     Size,
@@ -103,14 +103,14 @@ pub(super) enum ReportField {
     P99,
     P999,
     PerSecond,
-    /// Known, and of no interest.
+    /// A known field that is ignored.
     Other,
 }
 
-/// Bits of a MiB/s in Gb/s: what perftest reports where nobody asked for gigabits.
+/// 1 MiB/s in Gb/s. perftest reports MiB/s without `--report_gbits`.
 pub(super) const MIB: f64 = 8.0 * 1_048_576.0 / 1e9;
 
-/// The measurement of these fields. `unit` is what a bandwidth of 1 is in Gb/s.
+/// Returns the measurement of the fields that `text` returns. `unit` is the factor from the printed bandwidth to Gb/s.
 pub(super) fn measurement(
     kind: TestKind,
     unit: f64,
@@ -137,11 +137,11 @@ pub(super) fn measurement(
             let exact = rate.zip(number(ReportField::Size)).map(|(rate, size)| rate * size * 8.0 / 1000.0);
             let printed = match (wanted(ReportField::Average, "average bandwidth"), exact) {
                 (Ok(average), _) => average * unit,
-                // Of small messages, all the digits of the bandwidth are zeros, but not of their rate.
+                // For small messages the printed bandwidth can be rounded to zero; the message rate is not.
                 (Err(_), Some(exact)) if is_zero(text(ReportField::Average)) => exact,
                 (Err(why), _) => return Err(why),
             };
-            // Two digits, not always rounded, are few for a slow link.
+            // The printed bandwidth has two digits, not always rounded. The rate is more precise for a slow link.
             let average_gbps = exact.filter(|exact| (exact - printed).abs() < 0.011).unwrap_or(printed);
             let peak_gbps = number(ReportField::Peak).map(|peak| peak * unit);
             let bandwidth = Bandwidth { average_gbps, peak_gbps, message_rate_mpps: rate };

@@ -1,31 +1,31 @@
-//! perftest: its programs driven, and what they print understood.
+//! Runs the programs of perftest and parses their output.
 //!
-//! Always by duration (`-D`), never by iterations: with a fixed number of these, a fast link is measured for
-//! milliseconds, and a machine whose clock rate cannot be found gives `inf`, `-nan` or `0.00`.
+//! Tests always have a duration (`-D`), never a number of iterations: with a fixed number, a fast link is measured for only
+//! milliseconds, and a machine whose clock rate cannot be determined prints `inf`, `-nan` or `0.00`.
 
 mod arguments;
 mod child;
 mod json;
-mod listening;
 mod measurement;
 mod run;
 mod table;
+mod tcp_port;
 
 pub(crate) use arguments::{BIND, REPORT};
 pub use arguments::{EndRole, PerftestArgs};
 pub use child::become_child;
 pub use json::parse as parse_json;
-pub use listening::{free_port, is_listening};
 pub use measurement::{Bandwidth, Latency, Measurement, UnusableOutput};
 pub use run::{Launcher, PerftestProgram, ProgramOutput, RunningProgram};
 pub use table::parse as parse_table;
+pub use tcp_port::{free_port, is_listening};
 
 use crate::TestKind;
 
-/// What a client of perftest printed: the JSON report if there is one, else the table.
+/// Parses the output of perftest's client: the JSON report if there is one, otherwise the table.
 ///
 /// # Errors
-/// [`UnusableOutput`]; `inf`, `nan` and zeros are no measurements.
+/// [`UnusableOutput`], also for `inf`, `nan` and zero.
 pub fn parse(kind: TestKind, printed: &str) -> Result<Measurement, UnusableOutput> {
     let report =
         if printed.contains("test_info") { json::parse(kind, printed) } else { Err(UnusableOutput::Nothing) };
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_report_goes_before_the_table_and_the_table_is_enough() {
+    fn the_report_takes_precedence_and_the_table_is_sufficient() {
         let table = include_str!("../../golden/4.5+0.17/write_bw.txt");
         let json = include_str!("../../golden/25.01.0+0.80/write_bw.report");
         assert_eq!(parse(TestKind::Bandwidth, table).unwrap().iterations, Some(1094));

@@ -1,4 +1,4 @@
-//! A program of perftest as a process that cannot be left behind.
+//! A perftest program as a child process that is always killed and reaped.
 
 use std::{
     env,
@@ -20,39 +20,39 @@ use nix::{
 use super::PerftestArgs;
 use crate::{Error, RdmaOperation, TestKind, error::io};
 
-/// As much of each stream is kept: its end. A thousand ranks with `NCCL_DEBUG=INFO` say much after the table.
+/// Number of bytes kept from the end of each stream. A thousand ranks with `NCCL_DEBUG=INFO` print much after the table.
 const MAX_KEPT_OUTPUT: usize = 4 << 20;
 
-/// How long a process that was killed may take to end.
+/// How long a process may take to exit after SIGKILL.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a program may take to say its version.
-const VERSION: Duration = Duration::from_secs(5);
+/// Timeout of `--version`.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the pipes of a process that is gone are waited for: somebody else may hold them.
+/// How long to wait for the pipes of an exited process to be closed: a descendant can hold them open.
 const PIPE_CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// `IBV_WC_RETRY_EXC_ERR`, as perftest tells of it.
+/// `IBV_WC_RETRY_EXC_ERR` (12) in perftest's error output, in lower case.
 const RETRY_EXCEEDED: &str = "failed status 12";
 
-/// How programs are started.
+/// Finds programs in `PATH` and starts them.
 #[derive(Debug, Clone)]
 pub struct Launcher {
-    /// Where they are looked for.
+    /// The search path, in the format of `PATH`.
     pub path: OsString,
-    /// A command that is put in front of a program: it has to see to it that the program dies with the thread that
-    /// started it, and to execute it.
+    /// A command that precedes the program and executes it ([`super::become_child`]). It must ensure that the program is
+    /// killed when the thread that started it ends. May be empty.
     pub wrapper: Vec<OsString>,
 }
 
 impl Launcher {
-    /// Programs of the environment's `PATH`.
+    /// Returns a launcher with the `PATH` of the environment, or the usual directories if it is not set.
     pub fn of_environment(wrapper: Vec<OsString>) -> Self {
-        let usual = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-        Self { path: env::var_os("PATH").unwrap_or_else(|| usual.into()), wrapper }
+        let default = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        Self { path: env::var_os("PATH").unwrap_or_else(|| default.into()), wrapper }
     }
 
-    /// The program for a test.
+    /// Finds the perftest program for a test.
     ///
     /// # Errors
     /// [`Error::NoPerftest`].
@@ -61,7 +61,7 @@ impl Launcher {
         self.named(program).ok_or(Error::NoPerftest { program })
     }
 
-    /// Any other program.
+    /// Finds any program by its name; `None` if it is not in the search path.
     pub(crate) fn named(&self, name: &'static str) -> Option<PerftestProgram<'_>> {
         let is_executable = |path: &Path| {
             path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
@@ -73,7 +73,7 @@ impl Launcher {
     }
 }
 
-/// A program that is installed.
+/// An installed program.
 #[derive(Debug, Clone)]
 pub struct PerftestProgram<'a> {
     launcher: &'a Launcher,
@@ -82,16 +82,16 @@ pub struct PerftestProgram<'a> {
 }
 
 impl PerftestProgram<'_> {
-    /// Its name.
+    /// Returns the name, for example `ib_write_bw`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What it says its version is, like `6.06`. `None` if it does not say so, or does not come to an end: that is no
-    /// reason not to try a test, which has a limit of its own.
+    /// Returns the version that the program prints, for example `6.06`. `None` if it prints none within 5 s; a test can
+    /// still run, since it has a timeout of its own.
     pub fn version(&self) -> Option<String> {
         let mut running = self.start_with(vec!["--version".into()]).ok()?;
-        let deadline = Instant::now() + VERSION;
+        let deadline = Instant::now() + VERSION_TIMEOUT;
         while !running.has_ended().ok()? {
             if Instant::now() >= deadline {
                 return None;
@@ -103,7 +103,7 @@ impl PerftestProgram<'_> {
         Some(version.trim().chars().take(32).collect())
     }
 
-    /// Starts it. No shell is between.
+    /// Starts the program, without a shell.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -126,7 +126,7 @@ impl PerftestProgram<'_> {
     }
 }
 
-/// A program at work. It is killed when this value goes.
+/// A running program. Dropping it kills and reaps the process.
 #[derive(Debug)]
 pub struct RunningProgram {
     program: &'static str,
@@ -134,19 +134,19 @@ pub struct RunningProgram {
     streams: [OutputTail; 2],
 }
 
-/// How a program ended and what it printed.
+/// The exit status and the output of a program.
 #[derive(Debug)]
 pub struct ProgramOutput {
     program: &'static str,
     status: ExitStatus,
-    /// On its standard output.
+    /// The end of its standard output.
     pub printed: String,
-    /// On its standard error.
+    /// The end of its standard error.
     pub complaints: String,
 }
 
 impl RunningProgram {
-    /// Whether it has ended.
+    /// Whether the program has exited.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -154,18 +154,18 @@ impl RunningProgram {
         Ok(self.child.try_wait().map_err(io(format!("wait for {}", self.program)))?.is_some())
     }
 
-    /// Its process.
+    /// Returns the process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks it to end, and waits so long for that; then it is killed.
+    /// Sends SIGTERM and waits up to `within` for the program to exit; then kills it.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn terminate(mut self, within: Duration) -> Result<(), Error> {
         if let Ok(pid) = self.child.id().try_into() {
-            // It has not been waited for, so the number is still its own.
+            // The process has not been reaped, so its ID cannot have been reused.
             let _ = signal::kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
         let deadline = Instant::now() + within;
@@ -175,7 +175,7 @@ impl RunningProgram {
         Ok(())
     }
 
-    /// Ends it, if it has not ended, and has what it printed.
+    /// Kills the program unless it has exited, and returns its output.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -191,7 +191,7 @@ impl RunningProgram {
 }
 
 impl RunningProgram {
-    /// How it ended. One that hangs in its NIC's firmware cannot even be killed; nobody waits for it for ever.
+    /// Reaps the process. The wait is limited, because a process that hangs in the NIC's firmware cannot be killed.
     fn reap(&mut self) -> Result<ExitStatus, Error> {
         let until = Instant::now() + KILL_TIMEOUT;
         loop {
@@ -199,7 +199,7 @@ impl RunningProgram {
             match ended {
                 Some(status) => return Ok(status),
                 None if Instant::now() >= until => {
-                    let what = "it was killed and does not end: is the firmware of its NIC hung?";
+                    let what = "the process does not exit after SIGKILL: is the firmware of its NIC hung?";
                     let why = std::io::Error::new(std::io::ErrorKind::TimedOut, what);
                     return Err(io(format!("wait for {} (pid {})", self.program, self.child.id()))(why));
                 }
@@ -217,18 +217,18 @@ impl Drop for RunningProgram {
 }
 
 impl ProgramOutput {
-    /// Whether it ended well.
+    /// Whether the exit status is 0.
     pub fn is_success(&self) -> bool {
         self.status.success()
     }
 
-    /// Whether it does not know an option, as older versions do not.
+    /// Whether the program failed because it does not support an option, as older versions do.
     pub(crate) fn does_not_know(&self, option: &str) -> bool {
         let is = |line: &str| line.contains("unrecognized option") && line.contains(option);
         !self.is_success() && self.complaints.lines().any(is)
     }
 
-    /// What it complained of, in one line.
+    /// Returns the last lines of its error output, or of its output if that is empty, joined to one line.
     pub fn said(&self) -> String {
         let text = if self.complaints.trim().is_empty() { &self.printed } else { &self.complaints };
         let lines: Vec<&str> = text
@@ -237,10 +237,10 @@ impl ProgramOutput {
             .filter(|line| !line.is_empty() && !line.starts_with(['-', '*']))
             .collect();
         let last = lines[lines.len().saturating_sub(6)..].join("; ");
-        crate::label::plain(&last, 400)
+        crate::sanitized_text::plain(&last, 400)
     }
 
-    /// That it failed, as an error.
+    /// Returns the failure as an error.
     pub fn failure(&self) -> Error {
         let (program, said) = (self.program, self.said());
         if said.to_lowercase().contains(RETRY_EXCEEDED) {
@@ -251,7 +251,7 @@ impl ProgramOutput {
     }
 }
 
-/// The end of a stream, read by a thread of its own: a program must never wait for a reader.
+/// The end of a stream, read by a thread of its own, so that the program never blocks on a full pipe.
 #[derive(Debug)]
 struct OutputTail {
     kept: Arc<Mutex<Vec<u8>>>,
@@ -274,7 +274,7 @@ impl OutputTail {
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let end = &kept[kept.len().saturating_sub(MAX_KEPT_OUTPUT)..];
-        // A line without its beginning could be taken for another.
+        // Drop the first, possibly truncated line: it could be mistaken for another one.
         let cut = if kept.len() < MAX_KEPT_OUTPUT {
             0
         } else {
@@ -289,7 +289,7 @@ fn copy(mut from: impl Read, to: &Mutex<Vec<u8>>) {
     while let Ok(read @ 1..) = from.read(&mut piece) {
         let mut kept = to.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(&piece[..read]);
-        // Not with each piece: it moves all the rest.
+        // Not after each read, because it moves all kept bytes.
         if kept.len() > 2 * MAX_KEPT_OUTPUT {
             let excess = kept.len() - MAX_KEPT_OUTPUT;
             kept.drain(..excess);
@@ -298,120 +298,4 @@ fn copy(mut from: impl Read, to: &Mutex<Vec<u8>>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    fn program<'a>(launcher: &'a Launcher) -> PerftestProgram<'a> {
-        PerftestProgram { launcher, name: "ib_write_bw", path: "/bin/sh".into() }
-    }
-
-    fn shell(launcher: &Launcher, script: &str) -> RunningProgram {
-        program(launcher).spawn(Command::new("/bin/sh").args(["-c", script])).unwrap()
-    }
-
-    fn launcher(path: &str) -> Launcher {
-        Launcher { path: path.into(), wrapper: Vec::new() }
-    }
-
-    #[test]
-    fn what_is_not_installed_is_named_with_its_package() {
-        let dir = tempfile::tempdir().unwrap();
-        let launcher = launcher(dir.path().to_str().unwrap());
-        let missing = launcher.find(TestKind::Bandwidth, RdmaOperation::Read).unwrap_err().to_string();
-        assert!(
-            missing.starts_with("ib_read_bw: not found in PATH; install the package perftest"),
-            "{missing}"
-        );
-        // Neither a directory nor a file that cannot be executed is a program.
-        fs::write(dir.path().join("ib_read_bw"), "").unwrap();
-        fs::create_dir(dir.path().join("ib_send_lat")).unwrap();
-        assert!(launcher.find(TestKind::Bandwidth, RdmaOperation::Read).is_err());
-        assert!(launcher.find(TestKind::Latency, RdmaOperation::Send).is_err());
-    }
-
-    /// A perftest that is this script, and what starts it; what it says of its version, and how long that took.
-    fn version(script: &str, wrapper: &[&str]) -> (Option<String>, Duration) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("ib_write_bw");
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut launcher = launcher(dir.path().to_str().unwrap());
-        launcher.wrapper = wrapper.iter().map(OsString::from).collect();
-        let began = Instant::now();
-        let version = launcher.find(TestKind::Bandwidth, RdmaOperation::Write).unwrap().version();
-        (version, began.elapsed())
-    }
-
-    #[test]
-    fn a_program_says_its_version_and_is_started_as_for_a_test() {
-        let script = "[ \"$1\" = --version ] && echo && echo ' Version: 6.06'; echo >&2; exit 1";
-        assert_eq!(version(script, &[]).0.as_deref(), Some("6.06"));
-        // The wrapper sees to it that the program dies with us.
-        let wrapper = ["/usr/bin/env", "WRAPPED=6.07"];
-        assert_eq!(version("echo Version: $WRAPPED", &wrapper).0.as_deref(), Some("6.07"));
-        assert_eq!(version("echo unknown option", &[]).0, None);
-    }
-
-    #[test]
-    fn a_program_that_does_not_come_to_its_version_is_not_waited_for() {
-        let (version, took) = version("exec sleep 60", &[]);
-        assert_eq!(version, None);
-        assert!(took < VERSION * 3, "{took:?}");
-    }
-
-    /// It ends by itself when it has had so much of a CPU.
-    #[test]
-    fn a_program_that_prints_its_version_without_end_is_not_heard_out() {
-        let (version, took) = version("ulimit -t 20; while :; do echo Version: 1; done", &[]);
-        assert_eq!(version, None);
-        assert!(took < VERSION * 3, "{took:?}");
-    }
-
-    #[test]
-    fn a_process_is_gone_with_its_value() {
-        let launcher = launcher("");
-        let running = shell(&launcher, "exec sleep 1000");
-        let process = format!("/proc/{}", running.pid());
-        assert!(Path::new(&process).exists());
-        drop(running);
-        assert!(!Path::new(&process).exists());
-    }
-
-    #[test]
-    fn much_output_is_read_and_its_end_kept() {
-        let launcher = launcher("");
-        let mut running =
-            shell(&launcher, "yes 0123456789 | head -c 10000000; echo; echo end; echo complaint >&2; exit 3");
-        while !running.has_ended().unwrap() {
-            thread::yield_now();
-        }
-        let output = running.end().unwrap();
-        assert!(output.printed.len() <= MAX_KEPT_OUTPUT && output.printed.ends_with("end\n"));
-        assert!(output.printed.lines().all(|line| "0123456789".starts_with(line) || line == "end"));
-        assert!(!output.is_success());
-        assert_eq!(output.failure().to_string(), "ib_write_bw failed (exit status: 3): complaint");
-    }
-
-    #[test]
-    fn packets_that_nobody_answers_are_explained() {
-        let launcher = launcher("");
-        let mut running = shell(&launcher, "echo 'Failed status 12: wr_id 0 syndrom 0x81' >&2; exit 1");
-        while !running.has_ended().unwrap() {
-            thread::yield_now();
-        }
-        let failure = running.end().unwrap().failure().to_string();
-        assert!(failure.contains("is UDP port 4791 (RoCE v2) open"), "{failure}");
-    }
-
-    #[test]
-    fn a_descendant_that_holds_the_pipe_is_not_waited_for() {
-        let launcher = launcher("");
-        let mut running = shell(&launcher, "sleep 5 & echo done");
-        while !running.has_ended().unwrap() {
-            thread::yield_now();
-        }
-        assert_eq!(running.end().unwrap().printed, "done\n");
-    }
-}
+mod tests;

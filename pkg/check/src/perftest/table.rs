@@ -1,7 +1,7 @@
 //! The table that every version of perftest prints.
 //!
-//! Its head has names with blanks in them, its columns are aligned only roughly, and versions differ in which columns
-//! there are. So columns are known by their names, in the order in which the head has them.
+//! The names in the header contain spaces, the columns are aligned only roughly, and the set of columns depends on the
+//! version. So columns are identified by their names, in the order of the header.
 
 use super::measurement::{MIB, Measurement, ReportField, UnusableOutput, measurement};
 use crate::TestKind;
@@ -23,14 +23,14 @@ const NAMES: [(&str, ReportField); 14] = [
     ("CPU_Util[%]", ReportField::Other),
 ];
 
-/// The last line of the table.
+/// Parses the last line of the table.
 ///
 /// # Errors
 /// [`UnusableOutput`].
 pub fn parse(kind: TestKind, printed: &str) -> Result<Measurement, UnusableOutput> {
     let mut lines = printed.lines().skip_while(|line| !line.trim_start().starts_with("#bytes"));
     let head = lines.next().ok_or(UnusableOutput::Nothing)?;
-    // Warnings may stand between the lines.
+    // There can be warnings between the lines.
     let rows = lines.filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()));
     let row = rows.last().ok_or(UnusableOutput::Nothing)?;
     let columns = columns(head);
@@ -70,17 +70,17 @@ mod tests {
         parse(TestKind::Latency, printed).unwrap().latency.unwrap().average_us
     }
 
-    /// Two digits of the printed bandwidth, or more from the rate of messages.
-    fn about(value: f64, expected: f64) {
+    /// The printed bandwidth has two digits; the value can have more from the message rate.
+    fn assert_about(value: f64, expected: f64) {
         assert!((value - expected).abs() < 0.011, "{value} is not about {expected}");
     }
 
     #[test]
-    fn bandwidth_of_debian_12_is_read() {
-        about(gbps(golden!("4.5+0.17", "write_bw")), 0.29);
-        about(gbps(golden!("4.5+0.17", "write_bw_q4")), 0.49);
-        about(gbps(golden!("4.5+0.17", "read_bw")), 0.38);
-        about(gbps(golden!("4.5+0.17", "write_bw_n")), 0.34);
+    fn bandwidth_of_debian_12_is_parsed() {
+        assert_about(gbps(golden!("4.5+0.17", "write_bw")), 0.29);
+        assert_about(gbps(golden!("4.5+0.17", "write_bw_q4")), 0.49);
+        assert_about(gbps(golden!("4.5+0.17", "read_bw")), 0.38);
+        assert_about(gbps(golden!("4.5+0.17", "write_bw_n")), 0.34);
         let one = parse(TestKind::Bandwidth, golden!("4.5+0.17", "write_bw")).unwrap();
         assert_eq!(one.iterations, Some(1094));
         assert_eq!(one.bandwidth.unwrap().peak_gbps, None, "a test by duration has none, and prints 0.00");
@@ -88,16 +88,16 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_of_debian_13_is_read() {
-        about(gbps(golden!("25.01.0+0.80", "write_bw")), 0.70);
-        about(gbps(golden!("25.01.0+0.80", "read_bw")), 0.81);
-        about(gbps(golden!("25.01.0+0.80", "send_bw")), 0.44);
+    fn bandwidth_of_debian_13_is_parsed() {
+        assert_about(gbps(golden!("25.01.0+0.80", "write_bw")), 0.70);
+        assert_about(gbps(golden!("25.01.0+0.80", "read_bw")), 0.81);
+        assert_about(gbps(golden!("25.01.0+0.80", "send_bw")), 0.44);
         let peak = parse(TestKind::Bandwidth, golden!("25.01.0+0.80", "write_bw_n")).unwrap();
         assert_eq!(peak.bandwidth.unwrap().peak_gbps, Some(0.39));
     }
 
     #[test]
-    fn latency_of_both_is_read() {
+    fn latency_of_both_versions_is_parsed() {
         assert_eq!(microseconds(golden!("4.5+0.17", "write_lat")), 1883.14);
         assert_eq!(microseconds(golden!("4.5+0.17", "send_lat")), 809.78);
         assert_eq!(microseconds(golden!("25.01.0+0.80", "send_lat")), 1505.21);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_could_not_be_found_is_no_result() {
+    fn an_unknown_clock_rate_is_an_error() {
         // Recorded: "Correlation coefficient r^2: 0.689468 < 0.9", and a line of zeros.
         let zeros = parse(TestKind::Bandwidth, golden!("25.01.0+0.80", "write_bw_q4"));
         assert_eq!(
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_message_in_all_the_time_is_told_from_a_clock_that_could_not_be_found() {
+    fn a_test_without_messages_is_not_mistaken_for_an_unknown_clock_rate() {
         let head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n";
         let silent =
             format!("{head} 65536      0           0.000000            0.000000            0.000000\n");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn inf_and_nan_are_no_results() {
+    fn inf_and_nan_are_errors() {
         let head = " #bytes        #iterations       t_avg[usec]    tps average\n";
         for bad in ["inf", "-inf", "nan", "-nan", "0.00", "-1.0"] {
             let printed = format!("{head} 8             1237            {bad}         617.45 \n");
@@ -145,28 +145,28 @@ mod tests {
     }
 
     #[test]
-    fn small_messages_have_a_rate_where_the_bandwidth_rounds_to_nothing() {
+    fn bandwidth_that_is_rounded_to_zero_is_computed_from_the_message_rate() {
         let head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n";
         assert_eq!(gbps(&format!("{head} 2 9000 0.00 0.00 0.004500\n")), 0.0045 * 2.0 * 8.0 / 1000.0);
     }
 
     #[test]
-    fn the_units_of_old_are_converted() {
+    fn units_of_older_versions_are_converted() {
         let head = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n";
         let hundred = gbps(&format!("{head} 65536 1000 0.00 11920.93 0.190735\n"));
         assert!((hundred - 100.0).abs() < 0.01, "{hundred}");
     }
 
     #[test]
-    fn warnings_and_further_columns_do_no_harm() {
+    fn warnings_and_additional_columns_are_ignored() {
         let printed = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]   CPU_Util[%]\n\
             Conflicting CPU frequency values detected: 800.000000 != 2899.000000. CPU Frequency is not max.\n \
             65536      1000             97.10              96.50              0.184059        3.1\n";
-        about(gbps(printed), 96.50);
+        assert_about(gbps(printed), 96.50);
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn a_line_that_does_not_match_the_header_is_refused() {
         let short = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n 65536 1000 97.1\n";
         assert_eq!(
             parse(TestKind::Bandwidth, short),

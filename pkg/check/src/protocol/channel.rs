@@ -1,7 +1,7 @@
-//! The channel of two ends that have the same token: Noise `NNpsk0`, with a key that is derived from the token.
+//! The encrypted channel of two ends with the same token: Noise `NNpsk0`, with a pre-shared key derived from the token.
 //!
-//! Each message is encrypted and numbered, so one that was changed, repeated, left out or taken from another connection is
-//! known. Keys are made anew for each connection: who learns the token later cannot read what was said before.
+//! Each message is encrypted and numbered, so that a changed, repeated or dropped message, or one of another connection, is
+//! detected. The keys are ephemeral: a token that is disclosed later does not decrypt earlier connections.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ use snow::{Builder, HandshakeState, TransportState};
 
 use super::CheckToken;
 
-/// What the two ends do, with which algorithms. Another one is another version of the protocol.
+/// The Noise protocol name. Changing it requires a new protocol version.
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 
-/// What both ends know of the connection before its first key: this, and the agent's nonce.
+/// The Noise prologue is this, followed by the agent's nonce. It must be equal at both ends.
 const PROLOGUE: &[u8; 16] = b"silkrail check 2";
 
-/// What a message grows by.
+/// Bytes that sealing adds to a message: the authentication tag.
 pub const TAG: usize = 16;
 
-/// The longest message of Noise.
+/// Maximum length of a Noise message, in bytes.
 pub const MAX_NOISE_MESSAGE: usize = 65_535;
 
-/// It could not be read: whoever wrote it has not the keys, or it is not what was written. Or there are no random numbers.
+/// A message could not be authenticated, is too long or out of turn; or no random numbers are available.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ChannelError(String);
@@ -32,30 +32,30 @@ impl From<snow::Error> for ChannelError {
     }
 }
 
-/// A channel that is being made: the client writes and reads, the agent reads and writes.
+/// The handshake of a channel: the client writes and then reads, the agent reads and then writes.
 pub struct ChannelHandshake(HandshakeState);
 
 impl ChannelHandshake {
-    /// The client's part.
+    /// Returns the client's (initiator's) handshake.
     ///
     /// # Errors
-    /// [`ChannelError`], if there are no random numbers.
+    /// [`ChannelError`] if no random numbers are available.
     pub fn of_client(token: &CheckToken, nonce: &[u8; 32]) -> Result<Self, ChannelError> {
         with(token, nonce, |builder| builder.build_initiator())
     }
 
-    /// The agent's part.
+    /// Returns the agent's (responder's) handshake.
     ///
     /// # Errors
-    /// [`ChannelError`], if there are no random numbers.
+    /// [`ChannelError`] if no random numbers are available.
     pub fn of_agent(token: &CheckToken, nonce: &[u8; 32]) -> Result<Self, ChannelError> {
         with(token, nonce, |builder| builder.build_responder())
     }
 
-    /// The next message to the other end, which has the token if it can read it.
+    /// Returns the next handshake message, which only an end with the token can read.
     ///
     /// # Errors
-    /// [`ChannelError`], if it is not our turn.
+    /// [`ChannelError`] if it is the other end's turn.
     pub fn write(&mut self, payload: &[u8]) -> Result<Vec<u8>, ChannelError> {
         let mut message = vec![0; payload.len() + 64];
         let written = self.0.write_message(payload, &mut message)?;
@@ -63,10 +63,10 @@ impl ChannelHandshake {
         Ok(message)
     }
 
-    /// What the other end says, which has the token if this can be read.
+    /// Returns the payload of the other end's handshake message. Success proves that the other end has the token.
     ///
     /// # Errors
-    /// [`ChannelError`].
+    /// [`ChannelError`] if the message cannot be authenticated.
     pub fn read(&mut self, message: &[u8]) -> Result<Vec<u8>, ChannelError> {
         let mut payload = vec![0; message.len()];
         let read = self.0.read_message(message, &mut payload)?;
@@ -74,10 +74,10 @@ impl ChannelHandshake {
         Ok(payload)
     }
 
-    /// When both have spoken.
+    /// Returns the channel after both messages.
     ///
     /// # Errors
-    /// [`ChannelError`], if they have not.
+    /// [`ChannelError`] if the handshake is not complete.
     pub fn finish(self) -> Result<SecureChannel, ChannelError> {
         Ok(SecureChannel(self.0.into_transport_mode()?))
     }
@@ -93,14 +93,14 @@ fn with(
     Ok(ChannelHandshake(build(builder)?))
 }
 
-/// A channel.
+/// An established channel.
 pub struct SecureChannel(TransportState);
 
 impl SecureChannel {
-    /// The next message, sealed.
+    /// Encrypts the next message.
     ///
     /// # Errors
-    /// [`ChannelError`], if it is longer than [`MAX_NOISE_MESSAGE`] without its [`TAG`].
+    /// [`ChannelError`] if the message is longer than [`MAX_NOISE_MESSAGE`] without its [`TAG`].
     pub fn seal(&mut self, message: &[u8]) -> Result<Vec<u8>, ChannelError> {
         let mut sealed = vec![0; message.len() + TAG];
         let written = self.0.write_message(message, &mut sealed)?;
@@ -108,10 +108,10 @@ impl SecureChannel {
         Ok(sealed)
     }
 
-    /// The next message of the other end.
+    /// Decrypts the next message of the other end.
     ///
     /// # Errors
-    /// [`ChannelError`].
+    /// [`ChannelError`] if it is not the next message of the other end, unchanged.
     pub fn open(&mut self, sealed: &[u8]) -> Result<Vec<u8>, ChannelError> {
         let mut message = vec![0; sealed.len()];
         let read = self.0.read_message(sealed, &mut message)?;
@@ -122,13 +122,13 @@ impl SecureChannel {
 
 impl fmt::Debug for ChannelHandshake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Opening(…)")
+        f.write_str("ChannelHandshake(…)")
     }
 }
 
 impl fmt::Debug for SecureChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Channel(…)")
+        f.write_str("SecureChannel(…)")
     }
 }
 
@@ -138,10 +138,10 @@ mod tests {
 
     const NONCE: [u8; 32] = [7; 32];
 
-    /// What arrives of what a client has sealed.
-    type Arriving = Box<dyn Fn(&mut SecureChannel) -> Vec<u8>>;
+    /// Returns the bytes that arrive at the agent, in place of what the client has sealed.
+    type Tampering = Box<dyn Fn(&mut SecureChannel) -> Vec<u8>>;
 
-    /// The client's and the agent's end of a channel.
+    /// Returns the client's and the agent's end of a channel.
     fn channels() -> (SecureChannel, SecureChannel) {
         let token = CheckToken::of("a token of the cluster");
         let mut client = ChannelHandshake::of_client(&token, &NONCE).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_arrive_and_cannot_be_read_on_their_way() {
+    fn messages_arrive_and_cannot_be_read_in_transit() {
         let (mut client, mut agent) = channels();
         for message in [&b""[..], b"a message", b"a message", &[1; MAX_NOISE_MESSAGE - TAG]] {
             let sealed = client.seal(message).unwrap();
@@ -166,12 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_was_changed_repeated_left_out_or_sent_back_is_refused() {
+    fn a_message_that_was_changed_repeated_dropped_or_reflected_is_refused() {
         let length = channels().0.seal(b"a message").unwrap().len();
-        let mut bad: Vec<Arriving> = vec![
+        let mut bad: Vec<Tampering> = vec![
             Box::new(|client| client.seal(b"a message").unwrap()[..8].to_vec()),
             Box::new(|_| Vec::new()),
-            // The second in place of the first.
+            // The second message instead of the first.
             Box::new(|client| client.seal(b"one").and_then(|_| client.seal(b"two")).unwrap()),
         ];
         for at in 0..length {
@@ -187,21 +187,21 @@ mod tests {
         }
         let (mut client, mut agent) = channels();
         let sealed = client.seal(b"a message").unwrap();
-        assert!(client.open(&sealed).is_err(), "it is its own");
+        assert!(client.open(&sealed).is_err(), "its own message");
         assert!(agent.open(&sealed).is_ok());
-        assert!(agent.open(&sealed).is_err(), "it was there");
+        assert!(agent.open(&sealed).is_err(), "a repeated message");
         let (mut other, _) = channels();
-        assert!(agent.open(&other.seal(b"a message").unwrap()).is_err(), "it is of another connection");
+        assert!(agent.open(&other.seal(b"a message").unwrap()).is_err(), "a message of another connection");
     }
 
     #[test]
-    fn nobody_without_the_token_and_the_nonce_opens_a_channel() {
+    fn a_channel_requires_the_token_and_the_nonce() {
         let [token, other] = ["a token of the cluster", "a token of another"].map(CheckToken::of);
         let hello = |token, nonce| ChannelHandshake::of_client(token, nonce).unwrap().write(b"").unwrap();
         let read = |hello: &[u8]| ChannelHandshake::of_agent(&token, &NONCE).unwrap().read(hello).is_ok();
         assert!(read(&hello(&token, &NONCE)));
         assert!(!read(&hello(&other, &NONCE)));
-        assert!(!read(&hello(&token, &[8; 32])), "of another connection");
+        assert!(!read(&hello(&token, &[8; 32])), "the nonce of another connection");
         let hello = hello(&token, &NONCE);
         for length in 0..hello.len() {
             assert!(!read(&hello[..length]));

@@ -1,10 +1,10 @@
-//! The first lines: versions, and the proof of each end that it has the token.
+//! The handshake: the two ends exchange their versions and prove that they have the token.
 //!
-//! The agent's line has a nonce of 32 random bytes. With a token, the two lines after it open a [channel](super), in which
-//! the nonce has part: what a client says is worth nothing in another connection. The client proves first that it has the
-//! token, and says, so that nobody else can read or change it, which address it has connected to: an agent with another
-//! address does not let it in, for somebody may be between them who passes everything on. What the agent answers is as
-//! safe. Nothing else is spoken by an end that has a token: neither an older version nor plain text.
+//! The agent's line contains a nonce of 32 random bytes. With a token, the next two lines establish a [channel](super) that
+//! depends on the nonce, so that a client's line cannot be replayed in another connection. The client proves first that it
+//! has the token. It also sends, encrypted, the address that it connected to. An agent without that address refuses the
+//! client, because another host may relay the connection. The agent's reply is encrypted in the same way. An end with a
+//! token accepts neither another version nor plain text.
 
 use std::{fs::File, io::Read, net::IpAddr, time::Duration};
 
@@ -16,15 +16,15 @@ use super::{
 };
 use crate::{Error, Interrupt, error::io};
 
-/// How long an agent waits for a client to introduce itself. It says one line, so no byte of it gives it more time.
+/// How long an agent waits for the client's line. Bytes of an incomplete line do not extend it.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an agent may take for a line: it may be busy with others.
+/// How long an agent may take for a line, since it can be busy with other connections.
 const AGENT_REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
-const SAME_TOKEN: &str = "the token is wrong or missing: the same --token-file is needed at both ends";
+const SAME_TOKEN: &str = "the token is wrong or missing: use the same --token-file at both ends";
 
-/// The agent's line. What a later version adds or leaves out does not keep its number from being read.
+/// The agent's line. Fields that another version adds or omits do not prevent reading its version number.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AgentGreeting {
@@ -57,15 +57,15 @@ struct HandshakeAccepted {
     key: Option<String>,
 }
 
-/// What a client says in the channel, before it is open.
+/// The payload that a client seals in its handshake line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SealedClientHello {
-    /// Which address it has connected to.
+    /// The address that the client connected to.
     to: IpAddr,
 }
 
-/// What an agent answers there.
+/// The payload that an agent seals in its handshake line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SealedAgentHello {
@@ -73,10 +73,11 @@ struct SealedAgentHello {
     refusal: Option<AgentRefusal>,
 }
 
-/// The agent's part. `admit` hears, of a client that has the token, which address it has connected to, and may refuse it.
+/// Performs the agent's handshake. Calls `admit` for a client that has the token, with the address that the client connected
+/// to (`None` without a token); it can refuse the client.
 ///
 /// # Errors
-/// [`Error::NotTrusted`] if the client has not the token, [`Error::NotAdmitted`], [`Error::Left`]; and those of
+/// [`Error::NotTrusted`] if the client does not have the token, [`Error::NotAdmitted`], [`Error::Left`]; and those of
 /// [`MessageStream::receive`].
 pub fn accept_handshake(
     wire: &mut MessageStream,
@@ -91,8 +92,8 @@ pub fn accept_handshake(
         theirs => theirs?,
     };
     if theirs.silkrail_check != VERSION {
-        let why =
-            format!("this agent speaks version {VERSION} of the protocol, not {}", theirs.silkrail_check);
+        let theirs = theirs.silkrail_check;
+        let why = format!("protocol version {theirs}, expected {VERSION}: use the same version of silkrail at both ends");
         refuse(wire, AgentRefusal { reason: RefusalReason::Version, message: why.as_str().into() });
         return Err(wire.protocol(&why));
     }
@@ -121,22 +122,22 @@ fn accept_sealed(
     let mut opening = ChannelHandshake::of_agent(token, nonce).map_err(no_key)?;
     let Some(hello) = key.and_then(unhex).and_then(|key| opening.read(&key).ok()) else {
         refuse(wire, AgentRefusal { reason: RefusalReason::Token, message: SAME_TOKEN.into() });
-        return Err(not_trusted(wire, "has not our token"));
+        return Err(not_trusted(wire, "does not have the token of this node"));
     };
     let SealedClientHello { to } = parse(wire, &hello)?;
     let admitted = admit(Some(to));
-    let answer = SealedAgentHello { refusal: admitted.as_ref().err().cloned() };
-    let key = opening.write(&text(wire, &answer)?).map_err(no_key)?;
+    let reply = SealedAgentHello { refusal: admitted.as_ref().err().cloned() };
+    let key = opening.write(&text(wire, &reply)?).map_err(no_key)?;
     wire.send_line(&HandshakeAccepted { key: Some(hex(&key)) })?;
     admitted.map_err(|refusal| not_admitted(wire, refusal))?;
     wire.seal_with(opening.finish().map_err(no_key)?);
     Ok(())
 }
 
-/// The client's part.
+/// Performs the client's handshake.
 ///
 /// # Errors
-/// [`Error::NotTrusted`] if the agent has not the token, [`Error::Refused`]; and those of [`MessageStream::receive`].
+/// [`Error::NotTrusted`] if the agent does not have the token, [`Error::Refused`]; and those of [`MessageStream::receive`].
 pub fn connect_handshake(
     wire: &mut MessageStream,
     token: Option<&CheckToken>,
@@ -148,17 +149,15 @@ pub fn connect_handshake(
     };
     if greeting.silkrail_check != VERSION {
         let theirs = greeting.silkrail_check;
-        let why = format!(
-            "it speaks version {theirs} of the protocol, this is {VERSION}: both ends need the same silkrail"
-        );
+        let why = format!("protocol version {theirs}, expected {VERSION}: use the same version of silkrail at both ends");
         return Err(wire.protocol(&why));
     }
     match (greeting.token, token) {
-        (true, None) => Err(not_trusted(wire, "wants a token: give --token-file")),
-        // It might be anybody who listens there.
-        (false, Some(_)) => Err(not_trusted(wire, "has no token, and --token-file asks for one")),
+        (true, None) => Err(not_trusted(wire, "requires a token: use --token-file")),
+        // Any process could listen there.
+        (false, Some(_)) => Err(not_trusted(wire, "has no token, but --token-file requires one")),
         (false, None) if !wire.peer().is_loopback() => {
-            Err(not_trusted(wire, "has no token, and is not this node: give both ends the same --token-file"))
+            Err(not_trusted(wire, "has no token and is another host: use the same --token-file at both ends"))
         }
         (false, None) => {
             wire.send_line(&ClientGreeting { silkrail_check: VERSION, key: None })?;
@@ -166,7 +165,7 @@ pub fn connect_handshake(
         }
         (true, Some(token)) => {
             let nonce = unhex(&greeting.nonce).and_then(|nonce| nonce.try_into().ok());
-            let nonce = nonce.ok_or_else(|| wire.protocol("a nonce has 32 bytes"))?;
+            let nonce = nonce.ok_or_else(|| wire.protocol("expected a nonce of 32 bytes"))?;
             introduce_sealed(wire, token, &nonce, interrupt)
         }
     }
@@ -183,27 +182,27 @@ fn introduce_sealed(
     let key = Some(hex(&opening.write(&hello).map_err(no_key)?));
     wire.send_line(&ClientGreeting { silkrail_check: VERSION, key })?;
     let key = welcome(wire, interrupt)?.as_deref().and_then(unhex).unwrap_or_default();
-    let answer = opening.read(&key).map_err(|_| not_trusted(wire, "has not our token"))?;
-    if let SealedAgentHello { refusal: Some(refusal) } = parse(wire, &answer)? {
+    let reply = opening.read(&key).map_err(|_| not_trusted(wire, "does not have the token of this node"))?;
+    if let SealedAgentHello { refusal: Some(refusal) } = parse(wire, &reply)? {
         return Err(Error::Refused { peer: wire.peer().to_string(), refusal });
     }
     wire.seal_with(opening.finish().map_err(no_key)?);
     Ok(())
 }
 
-/// The agent's last line. A refusal in it may be anybody's: who has not the token cannot say it otherwise.
+/// Receives the agent's last line. A refusal in it is not authenticated: an agent with another token cannot seal it.
 fn welcome(wire: &mut MessageStream, interrupt: &Interrupt) -> Result<Option<String>, Error> {
     match wire.receive_line(AGENT_REPLY_TIMEOUT, interrupt)? {
         HandshakeReply::Opened(HandshakeAccepted { key }) => Ok(key),
         HandshakeReply::Refused(AgentReply::Refused(refusal)) => {
             Err(Error::Refused { peer: wire.peer().to_string(), refusal })
         }
-        HandshakeReply::Refused(_) => Err(wire.protocol("it did not finish the handshake")),
+        HandshakeReply::Refused(_) => Err(wire.protocol("expected the end of the handshake")),
     }
 }
 
 fn refuse(wire: &mut MessageStream, refusal: AgentRefusal) {
-    // It may be gone already.
+    // The client can already have closed the connection.
     let _ = wire.send_line(&AgentReply::Refused(refusal));
 }
 
@@ -215,9 +214,9 @@ fn not_admitted(wire: &MessageStream, refusal: AgentRefusal) -> Error {
     Error::NotAdmitted { peer: wire.peer().to_string(), refusal }
 }
 
-/// Without random numbers there are no keys.
+/// An error of the cryptographic library, for example because no random numbers are available.
 fn no_key(error: ChannelError) -> Error {
-    io("make the keys of a channel")(std::io::Error::other(error))
+    io("set up the encrypted channel")(std::io::Error::other(error))
 }
 
 fn text(wire: &MessageStream, value: &impl Serialize) -> Result<Vec<u8>, Error> {
@@ -235,12 +234,12 @@ fn nonce() -> Result<[u8; 32], Error> {
     Ok(nonce)
 }
 
-/// Two digits per byte.
+/// Encodes bytes as two hexadecimal digits each.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of so many digits.
+/// Decodes hexadecimal digits; `None` if there is an odd number of them or another character.
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();

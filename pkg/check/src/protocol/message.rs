@@ -1,4 +1,4 @@
-//! What is said after the handshake.
+//! The messages after the handshake.
 
 use std::{fmt, net::IpAddr};
 
@@ -6,102 +6,102 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     PortSelector, TestSpec,
-    label::SanitizedText,
-    record::{TestEnd, TestResult},
+    sanitized_text::SanitizedText,
+    test_result::{TestEnd, TestResult},
     verdict::Threshold,
 };
 
-/// What a client asks of an agent.
+/// A message from a client to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum AgentRequest {
-    /// Be the server of a test.
+    /// Requests a test with the agent as the server.
     Test {
-        /// Which.
+        /// What to measure.
         test: TestSpec,
-        /// What the agent is to use for it.
+        /// The device, port and GID for the agent's end.
         #[serde(default)]
         wanted: PortSelector,
-        /// The address of the client's GID: the agent chooses one that goes with it.
+        /// The address of the client's GID. The agent selects a GID that fits it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         gid: Option<IpAddr>,
     },
-    /// The client's perftest has ended.
+    /// Reports that perftest has exited on the client.
     Finished,
-    /// Be the client of another agent.
+    /// Requests a test with the agent as the client of another agent.
     Run(Box<RemoteTest>),
 }
 
-/// A test between two agents, for somebody else.
+/// A test between two agents, on behalf of a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RemoteTest {
-    /// Where the other agent listens.
+    /// The IPv4 address and the port of the other agent.
     pub against: std::net::SocketAddr,
-    /// Which test.
+    /// What to measure.
     pub test: TestSpec,
-    /// What this agent is to use.
+    /// The device, port and GID for this agent's end.
     #[serde(default)]
     pub wanted: PortSelector,
-    /// What the other agent is to use.
+    /// The device, port and GID for the other agent's end.
     #[serde(default)]
     pub peer_wanted: PortSelector,
-    /// What is enough.
+    /// The threshold for the verdict.
     #[serde(default)]
     pub limit: Threshold,
 }
 
-/// What an agent answers.
+/// A message from an agent to a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum AgentReply {
-    /// perftest's server listens.
+    /// perftest's server listens; the client can connect.
     Ready {
-        /// Where.
+        /// The TCP port of perftest's server.
         tcp_port: u16,
-        /// What it uses.
+        /// The agent's end: its device, port and GID.
         end: Box<TestEnd>,
     },
     /// The test is over.
     Done {
-        /// What was used and counted.
+        /// The agent's end, with the growth of its counters.
         end: Box<TestEnd>,
     },
-    /// A test between two agents is under way.
+    /// A test between two agents is still running.
     Working,
-    /// Its result.
+    /// The result of a test between two agents.
     Result {
         /// The result.
         record: Box<TestResult>,
     },
-    /// It will not or could not.
+    /// The agent refuses the request, or the test failed.
     Refused(AgentRefusal),
 }
 
-/// Why an agent will not or could not.
+/// A refusal or failure of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentRefusal {
-    /// For programs.
+    /// The reason, for programs.
     pub reason: RefusalReason,
-    /// For people.
+    /// The reason, for people.
     pub message: SanitizedText,
 }
 
-/// Why an agent will not or could not, for programs.
+/// The reason of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RefusalReason {
-    /// Another test is under way.
+    /// Another test is running, or there are too many clients.
     Busy,
     /// The token is wrong or missing.
     Token,
-    /// Another version of the protocol.
+    /// The client uses another version of the protocol.
     Version,
-    /// The client has connected to another address than the agent's.
+    /// The address that the client connected to is not one of the agent's.
     Address,
-    /// perftest gave no usable number, and may do better the next time.
+    /// The output of perftest was not usable; a retry can succeed.
     Unusable,
-    /// The test could not be done.
+    /// The test failed.
     Failed,
 }
 

@@ -1,44 +1,42 @@
-//! What the two ends of a test say to each other, beside what perftest's two ends say.
+//! The protocol between the two ends of a test. perftest's two ends have a protocol of their own.
 //!
-//! Over TCP, every wait with a deadline. First three lines of JSON, of which the agent says the first:
+//! It runs over TCP, and every wait has a timeout. The handshake consists of three lines of JSON:
 //!
 //! ```text
 //! agent   {"silkrailCheck":2,"nonce":"…","token":true}
-//! client  {"silkrailCheck":2,"key":"…"}          Noise NNpsk0, in which {"to":"10.0.0.2"} is sealed: see [`handshake`]
-//! agent   {"key":"…"}                            in which {} is sealed, or {"refusal":{…}}
+//! client  {"silkrailCheck":2,"key":"…"}          Noise NNpsk0 with the sealed payload {"to":"10.0.0.2"}: see [`handshake`]
+//! agent   {"key":"…"}                            with the sealed payload {} or {"refusal":{…}}
 //! ```
 //!
-//! Then messages: two bytes with the length of the rest (big-endian), and a JSON object, sealed if there is a token. Nobody
-//! on the way can read it, or change, repeat or leave one out without being noticed. Without a token the agent listens on
-//! the loopback address only, there is no key in the lines, and nothing is sealed.
+//! Messages follow: a length of two bytes (big-endian), and a JSON object, which is sealed if there is a token. A host
+//! between the ends can neither read a sealed message nor change, repeat or drop one undetected. Without a token the agent
+//! listens on a loopback address only, the lines contain no key, and nothing is sealed.
 //!
 //! ```text
 //! client  {"type":"test","test":{…},"wanted":{…},"gid":"10.0.0.1"}
 //! agent   {"type":"ready","tcpPort":18515,"end":{…}}           perftest's server listens
 //! client  {"type":"finished"}                                  or it closes the connection, which ends the test too
-//! agent   {"type":"done","end":{…}}                            with what its counters counted
+//! agent   {"type":"done","end":{…}}                            with the growth of its counters
 //! ```
 //!
-//! Instead of any of the agent's messages `{"type":"refused","reason":"busy","message":"…"}` may come, and in place of its
-//! last line, for an agent and a client that do not agree of a token have nothing to seal it with. With
-//! `{"type":"run",…}` an agent is told to be the client of another; it sends `{"type":"working"}` every few seconds
-//! and then `{"type":"result","record":{…}}`.
+//! The agent can send `{"type":"refused","reason":"busy","message":"…"}` instead of any of its messages, and also instead of
+//! its last handshake line, which is not sealed if the two ends have different tokens. `{"type":"run",…}` makes an agent the
+//! client of another agent; it sends `{"type":"working"}` every few seconds and then `{"type":"result","record":{…}}`.
 //!
-//! A number that is not the other's own version is refused, whichever it is: there is no older version that could be asked
-//! for.
+//! Each end refuses every protocol version other than its own. There is no version negotiation.
 
 pub mod channel;
 pub mod handshake;
-pub mod inbox;
 mod message;
+pub mod message_buffer;
+mod message_stream;
 #[cfg(test)]
 pub(crate) mod relay;
 mod token;
-mod wire;
 
 pub use message::{AgentRefusal, AgentReply, AgentRequest, RefusalReason, RemoteTest};
+pub use message_stream::MessageStream;
 pub use token::CheckToken;
-pub use wire::MessageStream;
 
 /// The version of the protocol. Ends of different versions refuse each other.
 pub const VERSION: u32 = 2;

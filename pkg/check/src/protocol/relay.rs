@@ -1,4 +1,4 @@
-//! Somebody between a client and an agent, in tests.
+//! A relay between a client and an agent, for tests.
 
 use std::{
     io::{Read, Write},
@@ -7,14 +7,14 @@ use std::{
     thread,
 };
 
-/// Who sends a byte.
+/// The end that sends a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sender {
     Client,
     Agent,
 }
 
-/// Passes on what one connection says; `change` makes of each piece what arrives, and knows how much was before it.
+/// Relays one connection to `to`. `change` can modify each piece; its arguments are the sender, the offset and the piece.
 pub(crate) fn relay(
     on: Ipv4Addr,
     to: SocketAddr,
@@ -48,7 +48,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream, change: impl Fn(usize, &mut Vec<
     let _ = to.shutdown(Shutdown::Write);
 }
 
-/// Changes one bit of the byte at this place.
+/// Returns a `change` that flips one bit of the byte at offset `at`.
 pub(crate) fn flip(sender: Sender, at: usize) -> impl Fn(Sender, usize, &mut Vec<u8>) + Send + Sync {
     move |from, before, piece| {
         let place = at.checked_sub(before).filter(|_| from == sender);

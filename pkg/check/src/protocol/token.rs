@@ -1,4 +1,4 @@
-//! The secret that the nodes of a cluster share.
+//! The shared secret of the nodes.
 
 use std::{
     env, fmt,
@@ -14,64 +14,64 @@ use sha2::Sha256;
 
 use crate::Error;
 
-/// A shared secret. It never goes over the wire, and is never printed.
+/// A shared secret. It is never sent and never printed.
 #[derive(Clone)]
 pub struct CheckToken(Vec<u8>);
 
-/// What the key of a channel is derived for. Whoever has it has not the token, nor the key of another version.
+/// The HKDF info string. The derived key discloses neither the token nor the key of another protocol version.
 const LABEL: &[u8] = b"silkrail check 2 psk";
 
-/// Shorter ones could be guessed by whoever has seen a handshake.
+/// Minimum length. Shorter tokens could be guessed from a recorded handshake.
 const MIN_TOKEN_BYTES: usize = 16;
 const MAX_TOKEN_BYTES: u64 = 4096;
 
 impl CheckToken {
-    /// The token in a file that nobody but its owner, who is us or root, can read; or that systemd has given this service
-    /// (`LoadCredential=`).
+    /// Reads the token from a file that belongs to root or to the effective user and that no other user can access, or from
+    /// a credential of systemd (`LoadCredential=`).
     ///
     /// # Errors
     /// [`Error::Token`].
     pub fn read(path: &Path) -> Result<Self, Error> {
         let credentials = env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-        // systemd lets a service's user read its credentials by an access control list, if the file system has any. Its
-        // mask looks like permissions of the group; the directory is closed to all others.
+        // systemd grants access to a credential with an ACL, if the file system supports ACLs. The mask of the ACL appears
+        // as the permissions of the group; the directory is not accessible to other users.
         let is_credential = credentials.is_some_and(|dir| path.parent() == Some(&dir));
         Self::read_unless(path, if is_credential { 0o037 } else { 0o077 })
     }
 
-    /// The token in a file, unless its mode has one of these bits.
-    fn read_unless(path: &Path, open: u32) -> Result<Self, Error> {
-        let wrong = |why: String| Error::Token { path: path.to_owned(), why };
+    /// Reads the token from a file unless its mode has one of the bits `forbidden`.
+    fn read_unless(path: &Path, forbidden: u32) -> Result<Self, Error> {
+        let invalid = |why: String| Error::Token { path: path.to_owned(), why };
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
-        let file = options.open(path).map_err(|error| wrong(error.to_string()))?;
-        let meta = file.metadata().map_err(|error| wrong(error.to_string()))?;
+        let file = options.open(path).map_err(|error| invalid(error.to_string()))?;
+        let meta = file.metadata().map_err(|error| invalid(error.to_string()))?;
         if !meta.is_file() {
-            return Err(wrong("is no regular file".into()));
+            return Err(invalid("not a regular file".into()));
         }
         if meta.uid() != 0 && meta.uid() != geteuid().as_raw() {
-            return Err(wrong(format!("belongs to user {}; it must be root's", meta.uid())));
+            return Err(invalid(format!("owned by user {}; must be owned by root", meta.uid())));
         }
-        if meta.mode() & open != 0 {
-            return Err(wrong(format!("others can use it (mode {:o}); run chmod 600", meta.mode() & 0o7777)));
+        if meta.mode() & forbidden != 0 {
+            return Err(invalid(format!("accessible to other users (mode {:o}); run chmod 600", meta.mode() & 0o7777)));
         }
-        let bytes = content(file).map_err(|error| wrong(error.to_string()))?;
+        let bytes = content(file).map_err(|error| invalid(error.to_string()))?;
         Self::new(&bytes).ok_or_else(|| {
             let length = bytes.trim_ascii().len();
-            wrong(format!("has {length} bytes; at least {MIN_TOKEN_BYTES} are wanted: openssl rand -hex 32"))
+            invalid(format!("{length} bytes, expected at least {MIN_TOKEN_BYTES}; create it with openssl rand -hex 32"))
         })
     }
 
-    /// A token of these bytes, without blanks around it. `None` if it is too short.
+    /// Returns a token of these bytes, without surrounding white space; `None` if it is too short.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let token = bytes.trim_ascii();
         (token.len() >= MIN_TOKEN_BYTES).then(|| Self(token.to_vec()))
     }
 
-    /// The key that both ends of a channel have before it: HKDF-SHA256 (RFC 5869) of the token.
+    /// Returns the pre-shared key of a channel: HKDF-SHA256 (RFC 5869) of the token.
     pub(super) fn key(&self) -> [u8; 32] {
         let mut key = [0; 32];
-        // One block of the hash: it is never too long.
+        // The output is one block of the hash, so expanding cannot fail.
         let _ = Hkdf::<Sha256>::new(None, &self.0).expand(LABEL, &mut key);
         key
     }
@@ -90,7 +90,7 @@ fn content(file: File) -> std::io::Result<Vec<u8>> {
 
 impl fmt::Debug for CheckToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
+        f.write_str("CheckToken(…)")
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_that_others_can_read_or_guess_is_refused() {
+    fn a_token_that_other_users_can_read_or_guess_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         let read = |text: &str, mode| {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_may_have_an_access_control_list_and_may_not_be_everybodys() {
+    fn a_credential_can_have_an_acl_but_must_not_be_world_readable() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "0123456789abcdef").unwrap();
         let read = |mode| {
@@ -134,8 +134,8 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_that_of_rfc_5869_and_of_the_token() {
-        // By another implementation: openssl kdf -keylen 32 -kdfopt digest:SHA256 -kdfopt key:0123456789abcdef
+    fn the_key_is_derived_from_the_token_by_rfc_5869() {
+        // Computed with another implementation: openssl kdf -keylen 32 -kdfopt digest:SHA256 -kdfopt key:0123456789abcdef
         // -kdfopt info:'silkrail check 2 psk' HKDF
         let expected = "9b09312c659dbc0df3b43732e6b21b1e4f720115ff40ed18f9bacfb6c16a9417";
         let hex = |key: [u8; 32]| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -145,6 +145,6 @@ mod tests {
 
     #[test]
     fn a_token_is_not_printed() {
-        assert_eq!(format!("{:?}", CheckToken(b"0123456789abcdef".to_vec())), "Token(…)");
+        assert_eq!(format!("{:?}", CheckToken(b"0123456789abcdef".to_vec())), "CheckToken(…)");
     }
 }

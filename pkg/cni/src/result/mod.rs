@@ -1,4 +1,4 @@
-//! The result of ADD: one type inside, one shape for each version outside.
+//! The result of ADD: one type for all versions, which is converted to and from each version's format.
 
 mod read;
 mod write;
@@ -13,14 +13,14 @@ pub(crate) use read::{dns, prev_result};
 
 use crate::{Error, Version};
 
-/// What an ADD made, or what the chain made so far.
+/// The result of an ADD, or the `prevResult` of a chain.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AddResult {
-    /// The interfaces; the first version with them is 0.3.0.
+    /// The interfaces, since version 0.3.0.
     pub interfaces: Vec<ResultInterface>,
-    /// The addresses.
+    /// The IP addresses.
     pub ips: Vec<IpConfig>,
-    /// The routes.
+    /// The routes besides those of the interfaces' subnets.
     pub routes: Vec<ResultRoute>,
     /// The resolver settings.
     pub dns: Dns,
@@ -29,7 +29,7 @@ pub struct AddResult {
 /// An interface of a result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResultInterface {
-    /// Its name.
+    /// Its name, for example `net1`.
     pub name: String,
     /// Its link-layer address: 6 bytes, or 20 on InfiniBand.
     pub mac: Option<String>,
@@ -37,9 +37,9 @@ pub struct ResultInterface {
     pub mtu: Option<u32>,
     /// The container's namespace, as `CNI_NETNS` gave it; absent for an interface of the host.
     pub sandbox: Option<String>,
-    /// A socket that belongs to it.
+    /// The path of the socket file of a vhost-user interface.
     pub socket_path: Option<String>,
-    /// Its PCI function.
+    /// The PCI address of its function, for example `0000:af:00.1`.
     pub pci_id: Option<String>,
 }
 
@@ -50,31 +50,31 @@ pub struct IpConfig {
     pub address: IpNetwork,
     /// The subnet's gateway.
     pub gateway: Option<IpAddr>,
-    /// The index in [`AddResult::interfaces`] it belongs to.
+    /// The index of its interface in [`AddResult::interfaces`].
     pub interface: Option<usize>,
 }
 
 /// A route of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultRoute {
-    /// The destination.
+    /// The destination, for example `10.9.0.0/16`.
     pub dst: IpNetwork,
-    /// The next hop; absent means the first gateway of the family.
+    /// The next hop; if absent, the gateway of the first address of the family.
     pub gw: Option<IpAddr>,
     /// The path MTU in bytes.
     pub mtu: Option<u32>,
     /// The advertised TCP segment size in bytes.
     pub advmss: Option<u32>,
-    /// The metric.
+    /// The metric; lower values are preferred.
     pub priority: Option<u32>,
-    /// The routing table.
+    /// The number of the routing table; 254 is the main table.
     pub table: Option<u32>,
     /// The scope: 0 global, 253 link, 254 host.
     pub scope: Option<u8>,
 }
 
 impl ResultRoute {
-    /// A route with nothing but a destination and a next hop.
+    /// Returns a route with only a destination and a next hop.
     pub fn new(dst: IpNetwork, gw: Option<IpAddr>) -> Self {
         Self { dst, gw, mtu: None, advmss: None, priority: None, table: None, scope: None }
     }
@@ -85,32 +85,32 @@ impl ResultRoute {
 pub struct Dns {
     /// Addresses of name servers.
     pub nameservers: Vec<String>,
-    /// The local domain.
+    /// The local domain, `domain` of resolv.conf(5).
     pub domain: Option<String>,
-    /// Search domains.
+    /// Search domains, `search` of resolv.conf(5).
     pub search: Vec<String>,
-    /// Resolver options.
+    /// Resolver options, `options` of resolv.conf(5).
     pub options: Vec<String>,
 }
 
 impl AddResult {
-    /// Reads a delegate's result. Without `cniVersion` it has the configuration's; `null` is an empty result.
+    /// Parses the result of a delegate. Without `cniVersion` it has the configuration's version; `null` is an empty result.
     ///
     /// # Errors
-    /// [`crate::ErrorCode::DECODE`] if the shape is not the version's.
+    /// [`crate::ErrorCode::DECODE`] if it does not have the format of its version.
     pub fn from_delegate(stdout: &[u8], conf: Version) -> Result<Self, Error> {
         read::delegate_result(stdout, conf)
     }
 
-    /// The JSON object in the shape of `version`.
+    /// Returns the result as JSON text in the format of `version`.
     ///
     /// # Errors
-    /// 0.1.0 and 0.2.0 cannot express a result without addresses.
+    /// If the result has no addresses and `version` is 0.1.0 or 0.2.0, which cannot express that.
     pub fn to_json(&self, version: Version) -> Result<String, Error> {
         write::result(self, version).map(|object| pretty(&object))
     }
 
-    /// The JSON object in the shape of `version`, as a value.
+    /// Returns the result as a JSON value in the format of `version`.
     ///
     /// # Errors
     /// As [`AddResult::to_json`].
@@ -119,12 +119,12 @@ impl AddResult {
     }
 }
 
-/// JSON as the reference implementation prints it: indented by four, no newline at the end.
+/// Encodes JSON as the reference implementation does: indented by four spaces, without a newline at the end.
 pub(crate) fn pretty(object: &impl Serialize) -> String {
     let mut out = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut out, PrettyFormatter::with_indent(b"    "));
     match object.serialize(&mut serializer) {
         Ok(()) => String::from_utf8_lossy(&out).into_owned(),
-        Err(e) => format!("{{\"code\": 999, \"msg\": \"a result cannot be printed: {e}\"}}"),
+        Err(e) => format!("{{\"code\": 999, \"msg\": \"cannot encode the result: {e}\"}}"),
     }
 }

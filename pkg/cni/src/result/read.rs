@@ -1,4 +1,4 @@
-//! A result as another plugin wrote it.
+//! Parses the results of other plugins.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{AddResult, Dns, IpConfig, ResultInterface, ResultRoute};
 use crate::{ConfObject, Error, ErrorCode, Version};
 
-/// The `prevResult` of a configuration of version `conf`.
+/// Parses the `prevResult` of a configuration of version `conf`.
 pub(crate) fn prev_result(value: &Value, conf: Version) -> Result<AddResult, Error> {
     let fields = object(value, "prevResult")?;
     let written = fields.text("cniVersion")?.unwrap_or(conf.as_str());
@@ -27,10 +27,10 @@ pub(crate) fn prev_result(value: &Value, conf: Version) -> Result<AddResult, Err
         .map_err(|e| Error { code: ErrorCode::DECODE, ..e.context("could not parse prevResult") })
 }
 
-/// What a delegate printed.
+/// Parses the standard output of a delegate that was called with a configuration of version `conf`.
 pub(super) fn delegate_result(stdout: &[u8], conf: Version) -> Result<AddResult, Error> {
     let decode = |why: String| {
-        Error::new(ErrorCode::DECODE, format!("the IPAM plugin's result cannot be read: {why}"))
+        Error::new(ErrorCode::DECODE, format!("cannot parse the IPAM plugin's result: {why}"))
     };
     let value: Value = serde_json::from_slice(stdout).map_err(|e| decode(e.to_string()))?;
     if value.is_null() {
@@ -104,7 +104,7 @@ fn address(fields: &ConfObject<'_>) -> Result<IpConfig, Error> {
     Ok(IpConfig {
         address: required_network(fields, "address")?,
         gateway: ip(fields, "gateway")?,
-        // A negative index is how some plugins write "none".
+        // Some plugins write -1 for "no interface".
         interface: fields.integer("interface")?.and_then(|index| usize::try_from(index).ok()),
     })
 }
@@ -121,7 +121,7 @@ fn route(fields: &ConfObject<'_>) -> Result<ResultRoute, Error> {
     })
 }
 
-/// Resolver settings.
+/// Parses resolver settings.
 pub(crate) fn dns(fields: &ConfObject<'_>) -> Result<Dns, Error> {
     Ok(Dns {
         nameservers: fields.texts("nameservers")?,
@@ -144,7 +144,7 @@ fn ip(fields: &ConfObject<'_>, key: &str) -> Result<Option<IpAddr>, Error> {
 fn required_network(fields: &ConfObject<'_>, key: &str) -> Result<IpNetwork, Error> {
     let text = fields.text(key)?.unwrap_or_default();
     let wrong = || fields.wrong(key, "an address with prefix length, like 10.0.0.5/24", format!("{text:?}"));
-    // Without the slash the library would assume a host address.
+    // Without a prefix length, ipnetwork would assume a host address.
     if !text.contains('/') {
         return Err(wrong());
     }
@@ -186,13 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn a_1_1_0_result_reads_back_whole() {
+    fn a_1_1_0_result_is_parsed_without_loss() {
         let value = full().to_value(Version::V1_1_0).unwrap();
         assert_eq!(prev_result(&value, Version::V1_1_0).unwrap(), full());
     }
 
     #[test]
-    fn older_versions_have_the_fields_they_know() {
+    fn older_versions_have_only_their_own_fields() {
         let v040 = full().to_value(Version::V0_4_0).unwrap();
         assert_eq!(v040["ips"][0]["version"], "4");
         assert_eq!(v040["ips"][1]["version"], "6");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_named_with_its_path() {
+    fn an_error_contains_the_key_path() {
         let value = json!({"ips": [{"address": "10.0.0.5"}]});
         let error = prev_result(&value, Version::V1_0_0).unwrap_err();
         assert!(
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn case_024_a_delegates_result_without_a_version_has_the_configurations() {
+    fn case_024_a_delegates_result_without_a_version_has_the_version_of_the_configuration() {
         let result = AddResult::from_delegate(br#"{"ip4": {"ip": "10.0.0.5/24"}}"#, Version::V0_2_0).unwrap();
         assert_eq!(result.ips[0].address.to_string(), "10.0.0.5/24");
         assert_eq!(AddResult::from_delegate(b"null", Version::V1_0_0).unwrap(), AddResult::default());

@@ -1,4 +1,4 @@
-//! A result in the shape of each version.
+//! Writes a result in the format of each version.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ pub(super) fn result(result: &AddResult, version: Version) -> Result<Value, Erro
     if version < Version::V0_3_0 { before_interfaces(result, version) } else { Ok(current(result, version)) }
 }
 
-/// 0.3.0 and later.
+/// The format of 0.3.0 and later.
 fn current(result: &AddResult, version: Version) -> Value {
     let mut object = Map::new();
     object.insert("cniVersion".into(), version.as_str().into());
@@ -18,14 +18,14 @@ fn current(result: &AddResult, version: Version) -> Value {
     put_list(&mut object, "ips", result.ips.iter().map(|ip| address(ip, version)).collect());
     put_list(&mut object, "routes", result.routes.iter().map(|r| route(r, version)).collect());
     let dns = dns(&result.dns);
-    // Before 1.0.0 the key is always there.
+    // Before 1.0.0 the key is always present.
     if version < Version::V1_0_0 || dns.as_object().is_some_and(|dns| !dns.is_empty()) {
         object.insert("dns".into(), dns);
     }
     Value::Object(object)
 }
 
-/// 0.1.0 and 0.2.0: the first address of each family, no interfaces.
+/// The format of 0.1.0 and 0.2.0: the first address of each family, no interfaces.
 fn before_interfaces(result: &AddResult, version: Version) -> Result<Value, Error> {
     let mut object = Map::new();
     object.insert("cniVersion".into(), version.as_str().into());

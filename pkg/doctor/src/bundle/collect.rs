@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sysfs::Sysfs;
 
 use super::kernel_log;
-use crate::{DoctorOptions, NodeFacts, tree};
+use crate::{DoctorOptions, NodeFacts, host_root};
 
 /// No file is taken with more bytes.
 const MAX_FILE_BYTES: u64 = 256 << 10;
@@ -145,7 +145,7 @@ impl BundleCollector {
             let note = Some("not for everybody to read, and so not for a ticket".to_owned());
             return Some(BundleEntry { name, content: None, note });
         }
-        match tree::read(&self.root.join(path), MAX_FILE_BYTES + 1) {
+        match host_root::read(&self.root.join(path), MAX_FILE_BYTES + 1) {
             Ok(mut content) => {
                 let long = content.len() as u64 > MAX_FILE_BYTES;
                 content.truncate(usize::try_from(MAX_FILE_BYTES).unwrap_or(usize::MAX));
@@ -201,9 +201,9 @@ fn below(root: &Path, dir: &str, ends: &[&str]) -> Vec<String> {
 /// What the kernel says by netlink, like `rdma -j dev`, `rdma -j link`, `ip -j address`.
 pub(super) fn netlink(asked: &DoctorOptions) -> Value {
     let sysfs = Sysfs::at(asked.root.join("sys"));
-    let rdma = rdma::open(&sysfs).and_then(|mut socket| {
-        let devices = rdma::devices(&mut socket)?;
-        let ports = rdma::all_ports(&mut socket)?;
+    let rdma = rdma::Handle::open(&sysfs).and_then(|rdma| {
+        let devices = rdma.devices()?;
+        let ports = rdma.all_ports()?;
         Ok(json!({
             "devices": devices.iter().map(device).collect::<Vec<_>>(),
             "ports": ports.iter().map(port).collect::<Vec<_>>(),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::tree::HostRoot;
+use crate::host_root::HostRoot;
 
 /// `PCI_EXT_CAP_ID_ACS`.
 const ACS: u16 = 0x000d;

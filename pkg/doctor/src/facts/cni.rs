@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     Known,
-    tree::{HostRoot, read},
+    host_root::{HostRoot, read},
 };
 
 #[derive(Debug, Clone, Default, Serialize)]

@@ -4,7 +4,7 @@ use serde::Serialize;
 use sysfs::Sysfs;
 
 use super::{functions::FunctionFacts, netlink::NetlinkFacts};
-use crate::{Known, tree::HostRoot};
+use crate::{Known, host_root::HostRoot};
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]

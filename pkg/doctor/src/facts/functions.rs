@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::acs;
-use crate::{Known, tree::HostRoot};
+use crate::{Known, host_root::HostRoot};
 
 /// A network card's function.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use modprobe::IbCoreLocation;
 use serde::Serialize;
 
-use crate::{Known, tree::HostRoot};
+use crate::{Known, host_root::HostRoot};
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]

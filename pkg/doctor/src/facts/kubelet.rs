@@ -8,7 +8,7 @@ use nix::{
 };
 use serde::Serialize;
 
-use crate::tree::HostRoot;
+use crate::host_root::HostRoot;
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::tree::HostRoot;
+use crate::host_root::HostRoot;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -4,7 +4,7 @@ use ipnetwork::IpNetwork;
 use serde::Serialize;
 
 use super::netlink::NetlinkFacts;
-use crate::{Known, tree::HostRoot};
+use crate::{Known, host_root::HostRoot};
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]

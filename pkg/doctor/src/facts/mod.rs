@@ -20,7 +20,7 @@ use nix::unistd::geteuid;
 use rdma::NetnsMode;
 use serde::Serialize;
 
-use crate::tree::{HostRoot, Unexamined};
+use crate::host_root::{HostRoot, Unexamined};
 
 /// What is to be looked at.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use sysfs::Sysfs;
 
 use super::kernel::KernelFacts;
-use crate::tree::HostRoot;
+use crate::host_root::HostRoot;
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]

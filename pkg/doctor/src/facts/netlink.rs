@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use identifiers::LinkName;
 use ipnetwork::IpNetwork;
-use rdma::{NetnsMode, Socket};
+use rdma::{Handle, NetnsMode};
 use sysfs::Sysfs;
 
 use super::ExaminationScope;
-use crate::tree::HostRoot;
+use crate::host_root::HostRoot;
 
 /// The kernel's answers; all empty if it could not be asked.
 #[derive(Debug, Default)]
@@ -36,8 +36,8 @@ impl NetlinkFacts {
             return Self::default();
         }
         let mut answers = Self::default();
-        match rdma::open(&Sysfs::at(tree.path("sys"))) {
-            Ok(mut socket) => answers.query_rdma(tree, &mut socket),
+        match rdma::Handle::open(&Sysfs::at(tree.path("sys"))) {
+            Ok(rdma) => answers.query_rdma(tree, &rdma),
             Err(rdma::Error::NoRdma) => {}
             Err(error) => tree.note_unexamined("RDMA devices", error),
         }
@@ -48,22 +48,22 @@ impl NetlinkFacts {
         answers
     }
 
-    fn query_rdma(&mut self, tree: &HostRoot, socket: &mut Socket) {
-        let mode = rdma::netns_mode(socket);
+    fn query_rdma(&mut self, tree: &HostRoot, rdma: &Handle) {
+        let mode = rdma.netns_mode();
         if let Err(error) = &mode {
             tree.note_unexamined("the RDMA mode", error);
         }
         self.mode = Some(mode);
-        let devices = rdma::devices(socket).unwrap_or_else(|error| {
+        let devices = rdma.devices().unwrap_or_else(|error| {
             tree.note_unexamined("RDMA devices", error);
             Vec::new()
         });
         for device in devices {
             // Also: a device without uverbs node has no driver to tell of.
-            if let Ok(Some(driver)) = rdma::driver(socket, &device) {
+            if let Ok(Some(driver)) = rdma.driver(&device) {
                 self.drivers.insert(device.name.clone(), driver.to_owned());
             }
-            match rdma::ports(socket, &device) {
+            match rdma.ports(&device) {
                 Ok(ports) => self.links.extend(
                     ports
                         .into_iter()

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use nix::sys::stat::{major, minor};
 use serde::Serialize;
 
-use crate::{Known, tree::HostRoot};
+use crate::{Known, host_root::HostRoot};
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]

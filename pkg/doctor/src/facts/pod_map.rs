@@ -5,7 +5,7 @@ use std::path::Path;
 use podmap::Entry;
 use serde::Serialize;
 
-use crate::tree::HostRoot;
+use crate::host_root::HostRoot;
 
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct PodMapFacts {

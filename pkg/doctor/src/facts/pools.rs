@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::{Known, tree::HostRoot};
+use crate::{Known, host_root::HostRoot};
 
 const DIR: &str = "/etc/silkrail/pools.d";
 

@@ -47,7 +47,7 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::super::testing::with;
-    use crate::tree::Unexamined;
+    use crate::host_root::Unexamined;
 
     #[test]
     fn what_was_not_seen_is_told_of() {

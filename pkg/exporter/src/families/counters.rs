@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     Attribution, NodeSnapshot,
-    layout::CounterLayout,
-    ledger::{AccountKey, CounterHistory},
-    sheet::CounterValues,
+    counter_history::{AccountKey, CounterHistory},
+    counter_layout::CounterLayout,
+    counter_values::CounterValues,
 };
 
 /// Finds or makes the series of everything that counts. New ones may need families that are not in the template yet.

@@ -8,9 +8,9 @@ use super::labels::DeviceLabels;
 use crate::{
     PodInfo,
     catalogue::{CommonMetric, Direction},
-    layout::{CommonSum, CounterLayout},
-    ledger::{AccountKey, PortKey},
-    sheet::CounterValues,
+    counter_history::{AccountKey, PortKey},
+    counter_layout::{CommonSum, CounterLayout},
+    counter_values::CounterValues,
 };
 
 /// The series of one port, or of one pod on a port.

@@ -7,8 +7,8 @@ use exposition::{Exposition, LabelSet, MetricType};
 use crate::{
     DeviceReading, NodeSnapshot, PodInfo,
     catalogue::{CommonMetric, Direction},
-    report::{DeviceSnapshot, Workload},
-    sheet::CounterValues,
+    counter_values::CounterValues,
+    node_snapshot::{DeviceSnapshot, Workload},
 };
 
 /// The families of which Spiderpool's four dashboards ask nothing but the labels are ours under the same names; they

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{PacketCounts, meter::PodPackets};
+use super::{PacketCounts, packet_meter::PodPackets};
 use crate::{CollectError, Collector, PodInfo};
 
 /// On a node that nobody asks, pods come and go for ever. No more of them are remembered, by device and port.

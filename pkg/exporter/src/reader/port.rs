@@ -8,7 +8,7 @@ use rdma::Device;
 use super::bond;
 use crate::{
     CollectError, Collector, ErrorReason, GidTable, RawCounters, counter_files::CounterFiles,
-    place::SysfsView, reading::CounterNames, session::NetnsSockets,
+    device_reading::CounterNames, netns_sockets::NetnsSockets, netns_target::SysfsView,
 };
 
 /// What is kept of a port from one collection to the next.
@@ -38,7 +38,7 @@ impl PortReader {
         port: u32,
         troubles: &mut Vec<CollectError>,
     ) -> RawCounters {
-        let table = match rdma::hw_counter_table(&mut session.rdma, device, port) {
+        let table = match session.rdma.hw_counter_table(device, port) {
             Ok(table) => table,
             Err(rdma::Error::NoSuchDevice { .. }) => return RawCounters::default(),
             Err(error) => {

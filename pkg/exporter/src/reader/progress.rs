@@ -9,8 +9,8 @@ use rdma::Device;
 
 use super::DeviceReader;
 use crate::{
-    CollectError, Collector, CollectorSet, DeviceReading, RawCounters, collector::CollectorTimes,
-    session::NetnsSockets,
+    CollectError, Collector, CollectorSet, DeviceReading, RawCounters, collector_set::CollectorTimes,
+    netns_sockets::NetnsSockets,
 };
 
 /// How far the reading of a device is. Whoever waits for it sees what it is at, and takes what there is.

@@ -8,7 +8,7 @@ use std::{
 use tempfile::TempDir;
 
 use super::*;
-use crate::testing::{plugins, program};
+use crate::test_programs::{plugins, program};
 
 /// A node's root with a directory for plugins, and beside it a source.
 struct InstallerFixture {

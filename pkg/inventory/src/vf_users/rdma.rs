@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use rdma::resource::{self, ResourceOwner};
+use rdma::resource::ResourceOwner;
 
 use super::VfUser;
 use crate::{Error, NodePaths, pf::ProtectionReason, vf_users::user_space::process};
@@ -22,10 +22,10 @@ impl OpenContexts {
         if !sysfs.has_rdma()? {
             return Ok(Self::default());
         }
-        let mut socket = rdma::open(&sysfs)?;
+        let rdma = rdma::Handle::open(&sysfs)?;
         let mut processes = BTreeMap::new();
-        for device in rdma::devices(&mut socket)? {
-            let owners = match resource::contexts(&mut socket, &device) {
+        for device in rdma.devices()? {
+            let owners = match rdma.contexts(&device) {
                 Ok(contexts) => contexts.unwrap_or_default().into_iter().map(|context| context.owner),
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => return Err(error.into()),
@@ -56,10 +56,10 @@ pub(crate) fn kernel_users(node: &NodePaths, devices: &[String]) -> Result<Vec<P
     if devices.is_empty() || !sysfs.has_rdma()? {
         return Ok(Vec::new());
     }
-    let mut socket = rdma::open(&sysfs)?;
+    let rdma = rdma::Handle::open(&sysfs)?;
     let mut found = Vec::new();
-    for device in rdma::devices(&mut socket)?.iter().filter(|device| devices.contains(&device.name)) {
-        let pairs = match resource::queue_pairs(&mut socket, device) {
+    for device in rdma.devices()?.iter().filter(|device| devices.contains(&device.name)) {
+        let pairs = match rdma.queue_pairs(device) {
             Ok(pairs) => pairs.unwrap_or_default(),
             Err(error) if error.is_not_found() => continue,
             Err(error) => return Err(error.into()),

@@ -1,4 +1,4 @@
-//! A node that is a set of names, and changes that put one in.
+//! Tests on a node that is a set of names, with changes that insert a name.
 
 mod model;
 
@@ -12,9 +12,9 @@ use crate::JournalStatus;
 #[derive(Default)]
 struct JournalFixture {
     present: RefCell<BTreeSet<String>>,
-    /// Which changes cannot be taken back.
+    /// The changes whose revert fails.
     stuck: RefCell<BTreeSet<String>>,
-    /// When a revert is to be killed.
+    /// The number of reverts before the kill, and whether it is before or after that revert.
     kill: RefCell<Option<(usize, model::KillPoint)>>,
 }
 
@@ -88,19 +88,19 @@ fn a_failing_add_leaves_nothing() {
         put(journal, &node, "b")?;
         Err(Error::Injected)
     };
-    let mut turned_back = false;
+    let mut called = false;
     let failed = journal.run_or_revert::<(), Error>(&node, body, || {
-        turned_back = true;
+        called = true;
         assert_eq!(node.present.borrow().len(), 2);
     });
-    assert!(turned_back, "who takes back is told before");
+    assert!(called, "before_revert was not called");
     assert!(failed.unwrap_err().left.is_empty());
     assert!(node.present.borrow().is_empty());
     assert!(!path.exists());
 }
 
 #[test]
-fn a_killed_add_is_taken_back_by_the_next_call() {
+fn a_killed_add_is_reverted_by_the_next_call() {
     let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let path = dir.path().join("j");
     let mut journal = Journal::create(&path, head()).unwrap();
@@ -115,7 +115,7 @@ fn a_killed_add_is_taken_back_by_the_next_call() {
 }
 
 #[test]
-fn check_names_what_is_missing() {
+fn check_reports_the_missing_change() {
     let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let mut journal = Journal::create(&dir.path().join("j"), head()).unwrap();
     put(&mut journal, &node, "a").unwrap();
@@ -125,7 +125,7 @@ fn check_names_what_is_missing() {
 }
 
 #[test]
-fn what_is_left_stays_noted_with_its_guard() {
+fn failed_reverts_stay_recorded_with_their_guard() {
     let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let path = dir.path().join("j");
     let mut journal = Journal::create(&path, head()).unwrap();
@@ -142,7 +142,7 @@ fn what_is_left_stays_noted_with_its_guard() {
 }
 
 #[test]
-fn a_torn_last_line_was_not_made_and_does_not_spoil_the_next() {
+fn a_torn_last_line_is_ignored_and_removed() {
     let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let path = dir.path().join("j");
     let mut journal = Journal::create(&path, head()).unwrap();
@@ -159,7 +159,7 @@ fn a_torn_last_line_was_not_made_and_does_not_spoil_the_next() {
 }
 
 #[test]
-fn unreadable_and_future_files_are_set_aside_and_all_of_them_are_kept() {
+fn unreadable_and_future_files_are_quarantined_and_kept() {
     let dir = tempfile::tempdir().unwrap();
     let future = JournalHeader { version: JournalHeader::VERSION + 1, ..head() };
     let future = format!("{}\n{{\"new\":1}}\n", serde_json::to_string(&future).unwrap());
@@ -180,7 +180,7 @@ fn unreadable_and_future_files_are_set_aside_and_all_of_them_are_kept() {
 }
 
 #[test]
-fn one_at_a_time_and_a_second_create_is_refused() {
+fn a_journal_is_opened_once_and_created_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("j");
     let held = Journal::<PutChange>::create(&path, head()).unwrap();
@@ -196,14 +196,14 @@ fn one_at_a_time_and_a_second_create_is_refused() {
     assert!(Journal::<PutChange>::open(&path, soon()).unwrap().is_some());
 }
 
-/// How often this process has a file open.
+/// Returns how many times this process has a file open.
 fn times_open(inode: u64) -> usize {
     let files = fs::read_dir("/proc/self/fd").unwrap().flatten();
     files.filter(|fd| fs::metadata(fd.path()).is_ok_and(|meta| meta.ino() == inode)).count()
 }
 
 #[test]
-fn who_waited_for_a_journal_that_goes_gets_the_one_that_came_in_its_place() {
+fn a_waiting_open_gets_the_journal_that_replaced_the_removed_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a");
     let old = Journal::<PutChange>::create(&path, head()).unwrap();
@@ -216,7 +216,7 @@ fn who_waited_for_a_journal_that_goes_gets_the_one_that_came_in_its_place() {
         while times_open(inode) < 2 {
             std::thread::yield_now();
         }
-        // As a DEL does, and after it an ADD: the lock is held until both are done.
+        // A DEL, followed by an ADD: the lock is held until both are done.
         statefile::remove(&path).unwrap();
         let new =
             Journal::<PutChange>::create(&path, JournalHeader { network: "new".into(), ..head() }).unwrap();
@@ -235,31 +235,31 @@ fn invariant_10_another_boot_is_recognised() {
 }
 
 #[test]
-fn a_record_says_who_is_at_work_and_leaves_the_file_as_it_is() {
+fn a_status_reports_the_lock_and_leaves_the_file_unchanged() {
     let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let path = dir.path().join("j");
-    let look = || JournalStatus::read_status(&path).unwrap().unwrap();
+    let status = || JournalStatus::read_status(&path).unwrap().unwrap();
     assert!(JournalStatus::read_status(&path).unwrap().is_none());
     let mut journal = Journal::create(&path, head()).unwrap();
     put(&mut journal, &node, "a").unwrap();
-    assert_eq!((look().complete, look().at_work, look().inode), (false, true, journal.inode().unwrap()));
+    assert_eq!((status().complete, status().at_work, status().inode), (false, true, journal.inode().unwrap()));
     drop(journal);
-    assert_eq!((look().complete, look().at_work), (false, false));
+    assert_eq!((status().complete, status().at_work), (false, false));
     let mut journal = open(&path);
     journal.complete().unwrap();
     drop(journal);
-    assert_eq!((look().complete, look().at_work, look().head), (true, false, head()));
+    assert_eq!((status().complete, status().at_work, status().head), (true, false, head()));
     let torn = [fs::read(&path).unwrap(), b"{\"cha".to_vec()].concat();
     fs::write(&path, &torn).unwrap();
-    assert!(look().complete);
+    assert!(status().complete);
     assert_eq!(fs::read(&path).unwrap(), torn);
 }
 
 #[test]
-fn a_record_of_nonsense_is_an_error_and_the_file_stays() {
+fn the_status_of_a_malformed_file_is_an_error_and_the_file_stays() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("j");
-    for (content, why) in [("", "no whole line"), ("x\n", "header"), ("{\"version\":9}\n", "newer Silkrail")]
+    for (content, why) in [("", "no complete line"), ("x\n", "header"), ("{\"version\":9}\n", "newer Silkrail")]
     {
         fs::write(&path, content).unwrap();
         let error = JournalStatus::read_status(&path).unwrap_err().to_string();

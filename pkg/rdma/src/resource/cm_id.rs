@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
 use super::{QpType, ResourceOwner, ResourceQuery, address::address};
-use crate::{Device, Error, Socket};
+use crate::{Device, Error, Handle};
 
 /// A connection manager ID: what a socket is to TCP.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,21 +76,23 @@ pub enum PortSpace {
     Other(u32),
 }
 
-/// The connection manager IDs of a device; `None` if this kernel does not tell.
-///
-/// # Errors
-/// [`Error::NoSuchDevice`] if the device is not visible in the socket's namespace.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_RES_CM_ID_GET` as a dump, with numbers since 5.0. It lists also IDs of other namespaces.
-#[doc(alias = "rdma resource show cm_id")]
-pub fn cm_ids(socket: &mut Socket, device: &Device) -> Result<Option<Vec<CmId>>, Error> {
-    const LIST: ResourceQuery = ResourceQuery {
-        what: "connection manager IDs",
-        command: NldevCommand::ResCmIdGet,
-        kind: ResourceKind::CmId,
-    };
-    LIST.of(socket, device, None, CmId::read)
+impl Handle {
+    /// The connection manager IDs of a device; `None` if this kernel does not tell.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_RES_CM_ID_GET` as a dump, with numbers since 5.0. It lists also IDs of other namespaces.
+    #[doc(alias = "rdma resource show cm_id")]
+    pub fn cm_ids(&self, device: &Device) -> Result<Option<Vec<CmId>>, Error> {
+        const LIST: ResourceQuery = ResourceQuery {
+            what: "connection manager IDs",
+            command: NldevCommand::ResCmIdGet,
+            kind: ResourceKind::CmId,
+        };
+        LIST.of(self, device, None, CmId::read)
+    }
 }
 
 impl CmId {

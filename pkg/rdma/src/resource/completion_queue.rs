@@ -3,7 +3,7 @@
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
 use super::{ResourceOwner, ResourceQuery};
-use crate::{Device, Error, Socket};
+use crate::{Device, Error, Handle};
 
 /// A completion queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,24 +20,23 @@ pub struct CompletionQueue {
     pub owner: ResourceOwner,
 }
 
-/// The completion queues of a device; `None` if this kernel does not tell.
-///
-/// # Errors
-/// [`Error::NoSuchDevice`] if the device is not visible in the socket's namespace.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_RES_CQ_GET` as a dump, with numbers since 5.0.
-#[doc(alias = "rdma resource show cq")]
-pub fn completion_queues(
-    socket: &mut Socket,
-    device: &Device,
-) -> Result<Option<Vec<CompletionQueue>>, Error> {
-    const LIST: ResourceQuery = ResourceQuery {
-        what: "completion queues",
-        command: NldevCommand::ResCqGet,
-        kind: ResourceKind::CompletionQueue,
-    };
-    LIST.of(socket, device, None, CompletionQueue::read)
+impl Handle {
+    /// The completion queues of a device; `None` if this kernel does not tell.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_RES_CQ_GET` as a dump, with numbers since 5.0.
+    #[doc(alias = "rdma resource show cq")]
+    pub fn completion_queues(&self, device: &Device) -> Result<Option<Vec<CompletionQueue>>, Error> {
+        const LIST: ResourceQuery = ResourceQuery {
+            what: "completion queues",
+            command: NldevCommand::ResCqGet,
+            kind: ResourceKind::CompletionQueue,
+        };
+        LIST.of(self, device, None, CompletionQueue::read)
+    }
 }
 
 impl CompletionQueue {

@@ -3,7 +3,7 @@
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
 use super::{ResourceOwner, ResourceQuery};
-use crate::{Device, Error, Socket};
+use crate::{Device, Error, Handle};
 
 /// A user context: a process that has the device open, once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,18 +14,20 @@ pub struct Context {
     pub owner: ResourceOwner,
 }
 
-/// The user contexts of a device; `None` if this kernel does not tell.
-///
-/// # Errors
-/// [`Error::NoSuchDevice`] if the device is not visible in the socket's namespace.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_RES_CTX_GET` as a dump, since 5.13.
-#[doc(alias = "rdma resource show ctx")]
-pub fn contexts(socket: &mut Socket, device: &Device) -> Result<Option<Vec<Context>>, Error> {
-    const LIST: ResourceQuery =
-        ResourceQuery { what: "contexts", command: NldevCommand::ResCtxGet, kind: ResourceKind::Context };
-    LIST.of(socket, device, None, Context::read)
+impl Handle {
+    /// The user contexts of a device; `None` if this kernel does not tell.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_RES_CTX_GET` as a dump, since 5.13.
+    #[doc(alias = "rdma resource show ctx")]
+    pub fn contexts(&self, device: &Device) -> Result<Option<Vec<Context>>, Error> {
+        const LIST: ResourceQuery =
+            ResourceQuery { what: "contexts", command: NldevCommand::ResCtxGet, kind: ResourceKind::Context };
+        LIST.of(self, device, None, Context::read)
+    }
 }
 
 impl Context {

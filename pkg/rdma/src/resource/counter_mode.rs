@@ -5,8 +5,8 @@ use nix::errno::Errno;
 
 use super::{BindMode, gone, untold};
 use crate::{
-    Device, Error, Socket,
-    family::{attributes, message},
+    Device, Error, Handle,
+    handle::{attributes, message},
 };
 
 /// How a port's queue pairs are bound to sets of counters.
@@ -21,32 +21,34 @@ pub struct CounterMode {
     pub by_process: bool,
 }
 
-/// How a port's queue pairs are bound to sets of counters; `None` if this kernel or driver has none.
-///
-/// That the kernel is to bind says nothing of whether it can: a driver that cannot refuses in silence.
-///
-/// # Errors
-/// [`Error::NoSuchDevice`] if the device is not visible in the socket's namespace.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_STAT_GET` with `RDMA_NLDEV_ATTR_STAT_RES` and `RDMA_NLDEV_ATTR_STAT_MODE`, since 5.3. No command to the
-/// card's firmware.
-#[doc(alias = "rdma statistic qp mode")]
-pub fn counter_mode(socket: &mut Socket, device: &Device, port: u32) -> Result<Option<CounterMode>, Error> {
-    let asked = vec![
-        NldevAttribute::DevIndex(device.index),
-        NldevAttribute::PortIndex(port),
-        NldevAttribute::StatRes(ResourceKind::QueuePair.number().into()),
-        NldevAttribute::StatMode(0), // any: that it is there asks for the mode
-    ];
-    let object = format_args!("counter mode of RDMA device {}, port {port}", device.name);
-    match socket.get("read", &object, message(NldevCommand::StatGet, asked)) {
-        Ok(answer) => Ok(CounterMode::read(&attributes(answer))),
-        Err(error) => match error.errno() {
-            Some(Errno::EINVAL | Errno::EOPNOTSUPP) => untold(socket, device),
-            Some(Errno::ENODEV) => Err(gone(device)),
-            _ => Err(error.into()),
-        },
+impl Handle {
+    /// How a port's queue pairs are bound to sets of counters; `None` if this kernel or driver has none.
+    ///
+    /// That the kernel is to bind says nothing of whether it can: a driver that cannot refuses in silence.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_STAT_GET` with `RDMA_NLDEV_ATTR_STAT_RES` and `RDMA_NLDEV_ATTR_STAT_MODE`, since 5.3. No command to the
+    /// card's firmware.
+    #[doc(alias = "rdma statistic qp mode")]
+    pub fn counter_mode(&self, device: &Device, port: u32) -> Result<Option<CounterMode>, Error> {
+        let asked = vec![
+            NldevAttribute::DevIndex(device.index),
+            NldevAttribute::PortIndex(port),
+            NldevAttribute::StatRes(ResourceKind::QueuePair.number().into()),
+            NldevAttribute::StatMode(0), // any: that it is there asks for the mode
+        ];
+        let object = format_args!("counter mode of RDMA device {}, port {port}", device.name);
+        match self.get("read", &object, message(NldevCommand::StatGet, asked)) {
+            Ok(answer) => Ok(CounterMode::read(&attributes(answer))),
+            Err(error) => match error.errno() {
+                Some(Errno::EINVAL | Errno::EOPNOTSUPP) => untold(self, device),
+                Some(Errno::ENODEV) => Err(gone(device)),
+                _ => Err(error.into()),
+            },
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use netlink_packet_rdma::{HwCounter, NldevAttribute, NldevCommand, ResourceAttribute, ResourceKind};
 
 use super::{QpType, ResourceOwner, ResourceQuery};
-use crate::{Device, Error, Socket};
+use crate::{Device, Error, Handle};
 
 /// A set of hardware counters that counts for some queue pairs of a port only.
 ///
@@ -40,24 +40,26 @@ pub enum BindMode {
     Other(u32),
 }
 
-/// The sets of counters of a device; empty also if its driver has none, `None` if this kernel does not tell.
-///
-/// # Errors
-/// [`Error::NoSuchDevice`] if the device is not visible in the socket's namespace; [`netlink::Error::Endless`]
-/// if a set has more queue pairs than an answer has room for, some 2,600: the socket is then of no more use.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_STAT_GET` as a dump, with `RDMA_NLDEV_ATTR_STAT_RES`, since 5.3. Each set costs the card's
-/// firmware a command.
-#[doc(alias = "rdma statistic qp show")]
-pub fn counter_sets(socket: &mut Socket, device: &Device) -> Result<Option<Vec<CounterSet>>, Error> {
-    const LIST: ResourceQuery = ResourceQuery {
-        what: "sets of counters",
-        command: NldevCommand::StatGet,
-        kind: ResourceKind::CounterSet,
-    };
-    let of_queue_pairs = NldevAttribute::StatRes(ResourceKind::QueuePair.number().into());
-    LIST.of(socket, device, Some(of_queue_pairs), CounterSet::read)
+impl Handle {
+    /// The sets of counters of a device; empty also if its driver has none, `None` if this kernel does not tell.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace; [`netlink::Error::Endless`]
+    /// if a set has more queue pairs than an answer has room for, some 2,600: the handle cannot be used any more.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_STAT_GET` as a dump, with `RDMA_NLDEV_ATTR_STAT_RES`, since 5.3. Each set costs the card's
+    /// firmware a command.
+    #[doc(alias = "rdma statistic qp show")]
+    pub fn counter_sets(&self, device: &Device) -> Result<Option<Vec<CounterSet>>, Error> {
+        const LIST: ResourceQuery = ResourceQuery {
+            what: "sets of counters",
+            command: NldevCommand::StatGet,
+            kind: ResourceKind::CounterSet,
+        };
+        let of_queue_pairs = NldevAttribute::StatRes(ResourceKind::QueuePair.number().into());
+        LIST.of(self, device, Some(of_queue_pairs), CounterSet::read)
+    }
 }
 
 impl CounterSet {

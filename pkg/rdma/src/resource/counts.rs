@@ -4,8 +4,8 @@ use netlink_packet_rdma::{NldevAttribute, NldevCommand};
 use nix::errno::Errno;
 
 use crate::{
-    Device, Error, Socket,
-    family::{attributes, message},
+    Device, Error, Handle,
+    handle::{attributes, message},
 };
 
 /// How many objects of each kind a device has in use. A kind that the kernel does not tell is `None`.
@@ -33,39 +33,41 @@ pub struct ResourceCounts {
     pub other: Vec<(String, u64)>,
 }
 
-/// What is in use on each device that is visible in the socket's namespace.
-///
-/// # Errors
-/// [`Error::Netlink`].
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_RES_GET` as a dump; `RDMA_NLDEV_ATTR_RES_SUMMARY` in the answers.
-#[doc(alias = "rdma resource show")]
-pub fn resource_counts(socket: &mut Socket) -> Result<Vec<ResourceCounts>, Error> {
-    let request = message(NldevCommand::ResGet, Vec::new());
-    Ok(socket.dump("count", &"RDMA resources", request, |found: &mut Vec<ResourceCounts>, answer| {
-        found.extend(ResourceCounts::read(attributes(answer)));
-    })?)
-}
+impl Handle {
+    /// What is in use on each device that is visible in the handle's namespace.
+    ///
+    /// # Errors
+    /// [`Error::Netlink`].
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_RES_GET` as a dump; `RDMA_NLDEV_ATTR_RES_SUMMARY` in the answers.
+    #[doc(alias = "rdma resource show")]
+    pub fn resource_counts(&self) -> Result<Vec<ResourceCounts>, Error> {
+        let request = message(NldevCommand::ResGet, Vec::new());
+        Ok(self.dump("count", &"RDMA resources", request, |found: &mut Vec<ResourceCounts>, answer| {
+            found.extend(ResourceCounts::read(attributes(answer)));
+        })?)
+    }
 
-/// What is in use on one device.
-///
-/// # Errors
-/// [`Error::NoSuchDevice`] if it is not visible in the socket's namespace.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_RES_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX`. For some devices this costs less than the list of all: for
-/// that the kernel looks at every device of the node, whoever may see it.
-#[doc(alias = "rdma resource show")]
-pub fn resource_counts_of(socket: &mut Socket, device: &Device) -> Result<ResourceCounts, Error> {
-    let request = message(NldevCommand::ResGet, vec![NldevAttribute::DevIndex(device.index)]);
-    let object = format_args!("resources of RDMA device {}", device.name);
-    let missing = || Error::NoSuchDevice { device: device.name.clone() };
-    let answer = socket.get_at_once("count", &object, request).map_err(|error| match error.errno() {
-        Some(Errno::EINVAL) => missing(),
-        _ => error.into(),
-    })?;
-    ResourceCounts::read(attributes(answer)).ok_or_else(missing)
+    /// What is in use on one device.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] if it is not visible in the handle's namespace.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_RES_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX`. For some devices this costs less than the list of all: for
+    /// that the kernel looks at every device of the node, whoever may see it.
+    #[doc(alias = "rdma resource show")]
+    pub fn resource_counts_of(&self, device: &Device) -> Result<ResourceCounts, Error> {
+        let request = message(NldevCommand::ResGet, vec![NldevAttribute::DevIndex(device.index)]);
+        let object = format_args!("resources of RDMA device {}", device.name);
+        let missing = || Error::NoSuchDevice { device: device.name.clone() };
+        let answer = self.get_at_once("count", &object, request).map_err(|error| match error.errno() {
+            Some(Errno::EINVAL) => missing(),
+            _ => error.into(),
+        })?;
+        ResourceCounts::read(attributes(answer)).ok_or_else(missing)
+    }
 }
 
 impl ResourceCounts {

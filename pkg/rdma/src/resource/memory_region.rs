@@ -3,7 +3,7 @@
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
 use super::{ResourceOwner, ResourceQuery};
-use crate::{Device, Error, Socket};
+use crate::{Device, Error, Handle};
 
 /// A memory region: memory that the card may read or write. It is pinned, unless the card can page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,21 +18,23 @@ pub struct MemoryRegion {
     pub owner: ResourceOwner,
 }
 
-/// The memory regions of a device; `None` if this kernel does not tell.
-///
-/// # Errors
-/// [`Error::NoSuchDevice`] if the device is not visible in the socket's namespace.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_RES_MR_GET` as a dump, with numbers since 5.0.
-#[doc(alias = "rdma resource show mr")]
-pub fn memory_regions(socket: &mut Socket, device: &Device) -> Result<Option<Vec<MemoryRegion>>, Error> {
-    const LIST: ResourceQuery = ResourceQuery {
-        what: "memory regions",
-        command: NldevCommand::ResMrGet,
-        kind: ResourceKind::MemoryRegion,
-    };
-    LIST.of(socket, device, None, MemoryRegion::read)
+impl Handle {
+    /// The memory regions of a device; `None` if this kernel does not tell.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_RES_MR_GET` as a dump, with numbers since 5.0.
+    #[doc(alias = "rdma resource show mr")]
+    pub fn memory_regions(&self, device: &Device) -> Result<Option<Vec<MemoryRegion>>, Error> {
+        const LIST: ResourceQuery = ResourceQuery {
+            what: "memory regions",
+            command: NldevCommand::ResMrGet,
+            kind: ResourceKind::MemoryRegion,
+        };
+        LIST.of(self, device, None, MemoryRegion::read)
+    }
 }
 
 impl MemoryRegion {

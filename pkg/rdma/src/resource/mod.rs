@@ -22,26 +22,26 @@ mod queue_pair;
 mod queue_pair_names;
 mod shared_receive_queue;
 
-pub use cm_id::{CmId, CmIdState, PortSpace, cm_ids};
-pub use completion_queue::{CompletionQueue, completion_queues};
-pub use context::{Context, contexts};
-pub use counter_mode::{CounterMode, counter_mode};
-pub use counter_set::{BindMode, CounterSet, counter_sets};
-pub use counts::{ResourceCounts, resource_counts, resource_counts_of};
-pub use memory_region::{MemoryRegion, memory_regions};
+pub use cm_id::{CmId, CmIdState, PortSpace};
+pub use completion_queue::CompletionQueue;
+pub use context::Context;
+pub use counter_mode::CounterMode;
+pub use counter_set::{BindMode, CounterSet};
+pub use counts::ResourceCounts;
+pub use memory_region::MemoryRegion;
 pub use netlink_packet_rdma::QueuePairRange;
 pub use owner::ResourceOwner;
-pub use protection_domain::{ProtectionDomain, protection_domains};
-pub use queue_pair::{QueuePair, queue_pairs};
+pub use protection_domain::ProtectionDomain;
+pub use queue_pair::QueuePair;
 pub use queue_pair_names::{QpState, QpType};
-pub use shared_receive_queue::{SharedReceiveQueue, SrqType, shared_receive_queues};
+pub use shared_receive_queue::{SharedReceiveQueue, SrqType};
 
 use netlink_packet_rdma::{NldevAttribute, NldevCommand, ResourceAttribute, ResourceKind};
 use nix::errno::Errno;
 
 use crate::{
-    Device, Error, Socket, devices,
-    family::{attributes, message},
+    Device, Error, Handle,
+    handle::{attributes, message},
 };
 
 /// What to ask for, and what the answer's tables are.
@@ -56,21 +56,20 @@ impl ResourceQuery {
     /// All objects of a device, each read by `read`; `None` if this kernel or driver does not tell.
     fn of<T>(
         &self,
-        socket: &mut Socket,
+        rdma: &Handle,
         device: &Device,
         more: Option<NldevAttribute>,
         read: fn(Vec<ResourceAttribute>) -> Option<T>,
     ) -> Result<Option<Vec<T>>, Error> {
         let asked = [NldevAttribute::DevIndex(device.index)].into_iter().chain(more).collect();
         let object = format!("{} of RDMA device {}", self.what, device.name);
-        let found =
-            socket.dump("list", &object, message(self.command, asked), |found: &mut Vec<T>, answer| {
-                found.extend(self.entries(attributes(answer)).filter_map(read));
-            });
+        let found = rdma.dump("list", &object, message(self.command, asked), |found: &mut Vec<T>, answer| {
+            found.extend(self.entries(attributes(answer)).filter_map(read));
+        });
         match found {
             Ok(found) => Ok(Some(found)),
             Err(error) => match error.errno() {
-                Some(Errno::EINVAL | Errno::EOPNOTSUPP) => untold(socket, device),
+                Some(Errno::EINVAL | Errno::EOPNOTSUPP) => untold(rdma, device),
                 Some(Errno::ENODEV) => Err(gone(device)),
                 _ => Err(error.into()),
             },
@@ -88,12 +87,8 @@ impl ResourceQuery {
 }
 
 /// `EINVAL` is the kernel's word for a command it does not know, and for a device that is not there.
-fn untold<T>(socket: &mut Socket, device: &Device) -> Result<Option<T>, Error> {
-    if devices(socket)?.iter().any(|other| other.index == device.index) {
-        Ok(None)
-    } else {
-        Err(gone(device))
-    }
+fn untold<T>(rdma: &Handle, device: &Device) -> Result<Option<T>, Error> {
+    if rdma.devices()?.iter().any(|other| other.index == device.index) { Ok(None) } else { Err(gone(device)) }
 }
 
 fn gone(device: &Device) -> Error {

@@ -3,7 +3,7 @@
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
 use super::{ResourceOwner, ResourceQuery};
-use crate::{Device, Error, Socket};
+use crate::{Device, Error, Handle};
 
 /// A protection domain: queue pairs and memory regions that may use each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,24 +18,23 @@ pub struct ProtectionDomain {
     pub owner: ResourceOwner,
 }
 
-/// The protection domains of a device; `None` if this kernel does not tell.
-///
-/// # Errors
-/// [`Error::NoSuchDevice`] if the device is not visible in the socket's namespace.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_RES_PD_GET` as a dump, with numbers since 5.0.
-#[doc(alias = "rdma resource show pd")]
-pub fn protection_domains(
-    socket: &mut Socket,
-    device: &Device,
-) -> Result<Option<Vec<ProtectionDomain>>, Error> {
-    const LIST: ResourceQuery = ResourceQuery {
-        what: "protection domains",
-        command: NldevCommand::ResPdGet,
-        kind: ResourceKind::ProtectionDomain,
-    };
-    LIST.of(socket, device, None, ProtectionDomain::read)
+impl Handle {
+    /// The protection domains of a device; `None` if this kernel does not tell.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_RES_PD_GET` as a dump, with numbers since 5.0.
+    #[doc(alias = "rdma resource show pd")]
+    pub fn protection_domains(&self, device: &Device) -> Result<Option<Vec<ProtectionDomain>>, Error> {
+        const LIST: ResourceQuery = ResourceQuery {
+            what: "protection domains",
+            command: NldevCommand::ResPdGet,
+            kind: ResourceKind::ProtectionDomain,
+        };
+        LIST.of(self, device, None, ProtectionDomain::read)
+    }
 }
 
 impl ProtectionDomain {

@@ -3,7 +3,7 @@
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
 use super::{QpState, QpType, ResourceOwner, ResourceQuery};
-use crate::{Device, Error, Socket};
+use crate::{Device, Error, Handle};
 
 /// A queue pair: one end of a connection, or of none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,19 +30,24 @@ pub struct QueuePair {
     pub receive_psn: Option<u32>,
 }
 
-/// The queue pairs of a device; `None` if this kernel does not tell.
-///
-/// # Errors
-/// [`Error::NoSuchDevice`] if the device is not visible in the socket's namespace.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_RES_QP_GET` as a dump, since 4.16. The driver is asked for each queue pair's state: with mlx5
-/// that is a command to the firmware for each.
-#[doc(alias = "rdma resource show qp")]
-pub fn queue_pairs(socket: &mut Socket, device: &Device) -> Result<Option<Vec<QueuePair>>, Error> {
-    const LIST: ResourceQuery =
-        ResourceQuery { what: "queue pairs", command: NldevCommand::ResQpGet, kind: ResourceKind::QueuePair };
-    LIST.of(socket, device, None, QueuePair::read)
+impl Handle {
+    /// The queue pairs of a device; `None` if this kernel does not tell.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_RES_QP_GET` as a dump, since 4.16. The driver is asked for each queue pair's state: with mlx5
+    /// that is a command to the firmware for each.
+    #[doc(alias = "rdma resource show qp")]
+    pub fn queue_pairs(&self, device: &Device) -> Result<Option<Vec<QueuePair>>, Error> {
+        const LIST: ResourceQuery = ResourceQuery {
+            what: "queue pairs",
+            command: NldevCommand::ResQpGet,
+            kind: ResourceKind::QueuePair,
+        };
+        LIST.of(self, device, None, QueuePair::read)
+    }
 }
 
 impl QueuePair {

@@ -3,7 +3,7 @@
 use netlink_packet_rdma::{NldevCommand, QueuePairRange, ResourceAttribute, ResourceKind};
 
 use super::{ResourceOwner, ResourceQuery};
-use crate::{Device, Error, Socket};
+use crate::{Device, Error, Handle};
 
 /// A receive queue that several queue pairs share.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,24 +36,23 @@ pub enum SrqType {
     Other(u8),
 }
 
-/// The shared receive queues of a device; `None` if this kernel does not tell.
-///
-/// # Errors
-/// [`Error::NoSuchDevice`] if the device is not visible in the socket's namespace.
-///
-/// # Kernel
-/// `RDMA_NLDEV_CMD_RES_SRQ_GET` as a dump, since 5.13.
-#[doc(alias = "rdma resource show srq")]
-pub fn shared_receive_queues(
-    socket: &mut Socket,
-    device: &Device,
-) -> Result<Option<Vec<SharedReceiveQueue>>, Error> {
-    const LIST: ResourceQuery = ResourceQuery {
-        what: "shared receive queues",
-        command: NldevCommand::ResSrqGet,
-        kind: ResourceKind::SharedReceiveQueue,
-    };
-    LIST.of(socket, device, None, SharedReceiveQueue::read)
+impl Handle {
+    /// The shared receive queues of a device; `None` if this kernel does not tell.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
+    ///
+    /// # Kernel
+    /// `RDMA_NLDEV_CMD_RES_SRQ_GET` as a dump, since 5.13.
+    #[doc(alias = "rdma resource show srq")]
+    pub fn shared_receive_queues(&self, device: &Device) -> Result<Option<Vec<SharedReceiveQueue>>, Error> {
+        const LIST: ResourceQuery = ResourceQuery {
+            what: "shared receive queues",
+            command: NldevCommand::ResSrqGet,
+            kind: ResourceKind::SharedReceiveQueue,
+        };
+        LIST.of(self, device, None, SharedReceiveQueue::read)
+    }
 }
 
 impl SharedReceiveQueue {

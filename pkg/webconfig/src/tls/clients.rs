@@ -12,9 +12,9 @@ use serde_saphyr::Spanned;
 use super::pem;
 use crate::{
     error::LineError,
-    files::{ReadAccess, TrustedFiles},
-    names::SanVerifier,
-    written::{TlsServerConfig, VERIFIED},
+    san_verifier::SanVerifier,
+    trusted_files::{ReadAccess, TrustedFiles},
+    web_config_file::{TlsServerConfig, VERIFIED},
 };
 
 /// Whether a client has to show a certificate.

@@ -5,7 +5,7 @@ use rustls::{
     crypto::{SupportedKxGroup, ring},
 };
 
-use crate::{error::LineError, written::TlsServerConfig};
+use crate::{error::LineError, web_config_file::TlsServerConfig};
 
 /// Names of curves.
 const CURVES: [(&str, &dyn SupportedKxGroup); 3] = [

@@ -13,7 +13,6 @@ use plugin_runtime::{
     retry_while_busy,
 };
 use podmap::RdmaInfo;
-use rdma::Socket;
 use rtnl::Link;
 use state::claim::{ClaimKind, DeviceClaim};
 use sysfs::Function;
@@ -29,11 +28,13 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
     let conf = SriovConf::of(&request.common)?;
     let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
     HostVf::exists(node, conf.device)?;
-    let rdma = conf.isolation.map(|_| exclusive_rdma::require_exclusive_mode(node)).transpose()?;
+    if conf.isolation.is_some() {
+        exclusive_rdma::require_exclusive_mode(node)?;
+    }
 
     let journal = attachment::begin(node, &JournalSpec::of(NAME, request, &pod))?;
     let addition = PreparedVfAdd { request, conf: &conf, node, pod: &pod };
-    attachment::run_or_revert(journal, node, |journal| addition.attach(journal, rdma))
+    attachment::run_or_revert(journal, node, |journal| addition.attach(journal))
 }
 
 /// An ADD whose preconditions hold.
@@ -45,7 +46,7 @@ struct PreparedVfAdd<'a, 'r> {
 }
 
 impl PreparedVfAdd<'_, '_> {
-    fn attach(&self, journal: &mut Journal<Change>, rdma: Option<Socket>) -> Result<AddResult, Error> {
+    fn attach(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
         self.claim(journal)?;
         go_plugin::release_go_allocation(self.node, self.conf.device, &self.request.attachment)?;
         self.pod.require_name_free(&self.request.attachment.ifname)?;
@@ -63,7 +64,7 @@ impl PreparedVfAdd<'_, '_> {
         if let Some(link) = &link {
             interface::configure(self.pod, link, &mut result)?;
         }
-        let given = rdma.map(|socket| self.isolate(journal, socket, &result)).transpose()?;
+        let given = self.conf.isolation.map(|need| self.isolate(journal, need, &result)).transpose()?;
         self.publish(journal, &vf, &result, given.as_deref().unwrap_or_default())?;
         if let Some(link) = &link {
             // Last, for it waits until the link has a carrier, which comes while the rest is done.
@@ -154,19 +155,15 @@ impl PreparedVfAdd<'_, '_> {
     fn isolate(
         &self,
         journal: &mut Journal<Change>,
-        socket: Socket,
+        need: ExclusiveRdmaRequirement,
         result: &AddResult,
     ) -> Result<Vec<MovedDevice>, Error> {
         let (request, node, pod, function) =
             (self.request, self.node, &self.pod.netns, &Function::Pci(self.conf.device));
-        let mut addition = exclusive_rdma::RdmaAdd { request, node, pod, function, socket };
+        let addition = exclusive_rdma::RdmaAdd { request, node, pod, function };
         let given = addition.attach(journal)?;
         let addresses: Vec<_> = result.ips.iter().map(|ip| ip.address.ip()).collect();
-        addition.wait_until_ready(
-            self.conf.isolation.unwrap_or(ExclusiveRdmaRequirement::Device),
-            &given,
-            &addresses,
-        )?;
+        addition.wait_until_ready(need, &given, &addresses)?;
         Ok(given)
     }
 

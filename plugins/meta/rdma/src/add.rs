@@ -19,7 +19,7 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
     };
     let need = ExclusiveRdmaRequirement::of(&request.common)?;
     let pod = plugin_runtime::netns_of(&request.netns, request.own_netns_allowed)?;
-    let socket = exclusive_rdma::require_exclusive_mode(node)?;
+    exclusive_rdma::require_exclusive_mode(node)?;
     let function = conf::function(request, &pod, &prev)?;
     require_movable(node, request, &function)?;
     let beginning = JournalSpec {
@@ -30,7 +30,7 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
         netns: Some(pod.id()),
     };
     let journal = attachment::begin(node, &beginning)?;
-    let mut addition = RdmaAdd { request, node, pod: &pod, function: &function, socket };
+    let addition = RdmaAdd { request, node, pod: &pod, function: &function };
     let addresses: Vec<_> = prev.ips.iter().map(|ip| ip.address.ip()).collect();
     attachment::run_or_revert(journal, node, |journal| {
         let given = addition.attach(journal)?;

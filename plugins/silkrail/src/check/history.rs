@@ -3,9 +3,9 @@
 use std::{io::Write, path::Path};
 
 use check::{
-    compare::{THRESHOLD_PERCENT, compare, last_two},
-    record::TestResult,
-    store::ResultStore,
+    comparison::{THRESHOLD_PERCENT, compare, last_two},
+    test_result::TestResult,
+    result_store::ResultStore,
 };
 
 use super::print;

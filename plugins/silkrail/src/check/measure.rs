@@ -12,8 +12,8 @@ use check::{
     exposition,
     governor::{GovernorGuard, GovernorOutcome, Governors, PERFORMANCE},
     protocol::CheckToken,
-    record::TestResult,
-    store::ResultStore,
+    test_result::TestResult,
+    result_store::ResultStore,
     verdict::{THRESHOLD_PERCENT, Threshold},
 };
 

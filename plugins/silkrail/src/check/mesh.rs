@@ -12,7 +12,7 @@ use check::{
     client::resolve,
     mesh::{self, MeshPlan, MeshResult, NodePair, OUTLIER_PERCENT},
     protocol::CheckToken,
-    store::ResultStore,
+    result_store::ResultStore,
     verdict::Threshold,
 };
 

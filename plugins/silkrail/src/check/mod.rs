@@ -12,7 +12,7 @@ mod serve;
 
 use std::{io::Write, path::Path};
 
-use check::{Interrupt, perftest::Launcher, session::LocalContext};
+use check::{Interrupt, perftest::Launcher, local_end::LocalContext};
 use sysfs::Sysfs;
 
 use crate::exit::{CommandError, CommandExit};

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use check::{page::page, store::ResultStore};
+use check::{history_page::page, result_store::ResultStore};
 
 use crate::exit::{CommandError, CommandExit};
 

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use check::{
     TestKind,
-    counters::is_trouble,
-    record::{TestEnd, TestResult},
+    port_counters::is_trouble,
+    test_result::{TestEnd, TestResult},
 };
 
 /// Prints a result with what explains it.

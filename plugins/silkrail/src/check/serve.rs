@@ -11,7 +11,7 @@ use check::{
     client,
     governor::{Governors, PERFORMANCE},
     protocol::CheckToken,
-    session,
+    local_end,
 };
 
 use super::EXIT_STATUS;
@@ -48,7 +48,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", requires = "device")]
     port: Option<PortNumber>,
     /// The first TCP port for perftest; the 15 after it are tried too
-    #[arg(long, default_value_t = session::FIRST_PORT, value_name = "PORT")]
+    #[arg(long, default_value_t = local_end::FIRST_PORT, value_name = "PORT")]
     test_port: u16,
     /// Set the CPUs of this node to this frequency governor during tests, and back
     #[arg(long, value_parser = [PERFORMANCE])]

@@ -7,8 +7,8 @@ use tokenreview::AccessDecision;
 use webconfig::WebConfig;
 
 use super::{
-    logins::LoginQueue,
-    tokens::{self, TokenReviewQueue, Undecided},
+    login_queue::LoginQueue,
+    token_review_queue::{self, TokenReviewQueue, Undecided},
 };
 
 /// What is asked of clients.
@@ -52,7 +52,7 @@ impl Authenticator {
         if !login && !token {
             return AuthDecision::Yes;
         }
-        if let (Some(tokens), Some(token)) = (&self.tokens, header.and_then(tokens::from_header)) {
+        if let (Some(tokens), Some(token)) = (&self.tokens, header.and_then(token_review_queue::from_header)) {
             match tokens.decide(token, path, source).await {
                 Ok(AccessDecision::Allowed) => return AuthDecision::Yes,
                 Ok(AccessDecision::Forbidden) => return AuthDecision::Forbidden,

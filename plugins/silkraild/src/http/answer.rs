@@ -11,9 +11,9 @@ use hyper::{
 
 use super::{HttpEndpoint, ListenerRole, admission::AuthDecision, connections::Connection, negotiate};
 use crate::{
-    kind::SnapshotEncoding,
-    page::{self, PageFile},
-    readings::SnapshotClient,
+    page_files::{self, PageFile},
+    snapshot_client::SnapshotClient,
+    snapshot_encoding::SnapshotEncoding,
 };
 
 type HttpAnswer = Response<Full<Bytes>>;
@@ -160,7 +160,7 @@ fn file(file: &'static PageFile, connection: &Arc<Connection>) -> HttpAnswer {
     let headers = [
         (header::CONTENT_TYPE, file.kind),
         (header::CACHE_CONTROL, "no-cache"),
-        (header::CONTENT_SECURITY_POLICY, page::POLICY),
+        (header::CONTENT_SECURITY_POLICY, page_files::POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
     ];

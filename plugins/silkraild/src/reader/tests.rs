@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::{SilkraildCli, kind::SnapshotEncoding};
+use crate::{SilkraildCli, snapshot_encoding::SnapshotEncoding};
 
 /// Of a node that has nothing.
 fn source() -> (TempDir, SnapshotSource) {

@@ -3,7 +3,7 @@
 use check::protocol::{
     CheckToken,
     channel::{ChannelHandshake, MAX_NOISE_MESSAGE, SecureChannel, TAG},
-    inbox::{MAX_LINE_BYTES, MessageBuffer},
+    message_buffer::{MAX_LINE_BYTES, MessageBuffer},
 };
 
 const NONCE: [u8; 32] = [7; 32];

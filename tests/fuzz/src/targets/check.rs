@@ -3,10 +3,10 @@
 use check::{
     TestKind,
     collective::{Collective, CollectiveLibrary, parse},
-    exposition, page,
+    exposition, history_page,
     perftest::{Measurement, parse as parse_perftest},
     protocol::{AgentReply, AgentRequest},
-    record::TestResult,
+    test_result::TestResult,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -30,7 +30,7 @@ pub(super) fn run(input: &[u8]) {
             let _ = (record.value(), record.series(), record.mismatch());
             let records = [record];
             let _ = exposition::text(&records);
-            let page = page::page(&records);
+            let page = history_page::page(&records);
             assert_eq!(page.matches("<h1>").count(), 1, "names are not markup: {page}");
             assert!(!page.contains("<script"), "{page}");
         }

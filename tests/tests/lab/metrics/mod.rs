@@ -1,9 +1,10 @@
 //! Metrics of the daemon, on the lab's machine: what it says beside what was set, or what `rdma` says.
 
-mod answers;
 mod catalogue;
 mod dashboards;
+mod degraded;
 mod exclusive;
+mod http_answers;
 mod limits;
 mod links;
 mod load;
@@ -12,4 +13,3 @@ mod shared;
 mod table;
 mod threads;
 mod traffic;
-mod weather;

@@ -6,7 +6,7 @@ use std::{
 
 use super::*;
 
-/// Connections, with the other end of each.
+/// Returns both ends of a new connection on the loopback interface.
 fn connection() -> (Arc<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -23,101 +23,98 @@ fn is_open(other: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn a_source_that_has_its_share_gives_its_own_oldest_up() {
+fn a_source_over_its_share_loses_its_own_oldest_connections() {
     let admission = ConnectionLimiter::default();
     let (stream, mut other) = connection();
-    let stranger = admission.acquire_slot(&stream, address(1)).unwrap();
+    let first = admission.acquire_slot(&stream, address(1)).unwrap();
     let mut connections: Vec<_> = (0..2 * MAX_UNAUTHENTICATED_PER_PREFIX).map(|_| connection()).collect();
-    let places: Vec<_> =
+    let slots: Vec<_> =
         connections.iter().map(|(stream, _)| admission.acquire_slot(stream, address(2)).unwrap()).collect();
-    let closed: Vec<bool> = places.iter().map(ConnectionSlot::is_closed).collect();
+    let closed: Vec<bool> = slots.iter().map(ConnectionSlot::is_closed).collect();
     assert_eq!(
         closed,
         [[true; MAX_UNAUTHENTICATED_PER_PREFIX], [false; MAX_UNAUTHENTICATED_PER_PREFIX]].concat()
     );
     assert!(connections.iter_mut().zip(closed).all(|((_, other), closed)| is_open(other) != closed));
-    assert!(!stranger.is_closed() && is_open(&mut other));
+    assert!(!first.is_closed() && is_open(&mut other));
 }
 
-/// Strangers from these sources, one after the other, of which those are gone that were closed: as their threads end when
-/// their streams do. Whether one that was there before still is, and how many of those that were there when there was no
-/// more place; no client has to go.
-fn crowd(sources: impl Iterator<Item = usize>) -> (bool, usize) {
+/// Opens an unauthenticated connection from each of these sources in turn. A thread drops the slots that were closed, as the
+/// threads of connections do. Returns whether the very first connection is still open, and how many of the first
+/// `MAX_UNAUTHENTICATED` are. Asserts that no client is closed.
+fn open_from(sources: impl Iterator<Item = usize>) -> (bool, usize) {
     let admission = ConnectionLimiter::default();
     let (stream, _other) = connection();
     let admit = |n| admission.acquire_slot(&stream, address(n)).unwrap();
     let client = admit(0);
     assert!(client.promote_to_client());
-    let is_there = |number: &u64| {
-        admission.lock().places.get(number).is_some_and(|taken| taken.phase == ConnectionPhase::Stranger)
+    let is_open = |number: &u64| {
+        admission.lock().slots.get(number).is_some_and(|slot| slot.phase == ConnectionPhase::Unauthenticated)
     };
     std::thread::scope(|scope| {
         let (to_threads, begun) = mpsc::channel::<ConnectionSlot<'_>>();
         scope.spawn(move || {
-            let mut places = Vec::new();
+            let mut slots = Vec::new();
             loop {
                 match begun.try_recv() {
-                    Ok(place) => places.push(place),
+                    Ok(slot) => slots.push(slot),
                     Err(TryRecvError::Empty) => std::thread::yield_now(),
                     Err(TryRecvError::Disconnected) => return,
                 }
-                places.retain(|place: &ConnectionSlot<'_>| !place.is_closed());
+                slots.retain(|slot: &ConnectionSlot<'_>| !slot.is_closed());
             }
         });
         let mut numbers = Vec::new();
         for source in std::iter::once(0).chain(sources) {
-            let place = admit(source);
-            assert!(!place.is_closed(), "a newcomer has a place");
-            numbers.push(place.number);
-            to_threads.send(place).unwrap();
-            assert!(admission.lock().places.len() <= MAX_UNAUTHENTICATED + 1, "each has a thread");
+            let slot = admit(source);
+            assert!(!slot.is_closed(), "a new connection gets a slot");
+            numbers.push(slot.number);
+            to_threads.send(slot).unwrap();
+            assert!(admission.lock().slots.len() <= MAX_UNAUTHENTICATED + 1, "each has a thread");
         }
         assert!(!client.is_closed());
-        (
-            is_there(&numbers[0]),
-            numbers[..MAX_UNAUTHENTICATED].iter().filter(|number| is_there(number)).count(),
-        )
+        (is_open(&numbers[0]), numbers[..MAX_UNAUTHENTICATED].iter().filter(|number| is_open(number)).count())
     })
 }
 
-/// Networks of 64 bits, of which a site has 65536: in the 20 ms that a handshake over a long way takes, or in any time.
+/// /64 networks, of which a /48 site has 65536, whether or not they connect within the 20 ms of a handshake.
 #[test]
-fn ten_thousand_sources_of_one_network_close_no_stranger_of_another_and_no_client() {
-    let (is_there, _) = crowd((1 << 16) + 1..(1 << 16) + 10_001);
-    assert!(is_there);
+fn ten_thousand_sources_of_one_network_close_no_connection_of_another_network_and_no_client() {
+    let (is_open, _) = open_from((1 << 16) + 1..(1 << 16) + 10_001);
+    assert!(is_open);
 }
 
-/// Of 128 that chance chooses from as often, 47 are left; the oldest would all be gone, and before the newest none.
+/// After 128 random choices among 128, 47 are left on average. If the oldest were closed it would be 0; the newest, 127.
 #[test]
-fn of_as_many_networks_as_sources_one_goes_by_chance() {
-    let (_, left) = crowd((1..2 * MAX_UNAUTHENTICATED).map(|n| n << 16));
+fn if_each_source_has_its_own_network_a_random_connection_is_closed() {
+    let (_, left) = open_from((1..2 * MAX_UNAUTHENTICATED).map(|n| n << 16));
     assert!((16..=96).contains(&left), "{left}");
 }
 
 #[test]
-fn a_client_without_a_test_gives_way_to_another_and_one_with_a_test_does_not() {
+fn a_client_without_a_test_is_closed_for_another_and_a_client_with_a_test_is_not() {
     let admission = ConnectionLimiter::default();
     let (stream, _other) = connection();
     let become_client = |n| {
-        let place = admission.acquire_slot(&stream, address(n)).unwrap();
-        place.promote_to_client().then_some(place)
+        let slot = admission.acquire_slot(&stream, address(n)).unwrap();
+        slot.promote_to_client().then_some(slot)
     };
     let of_one: Vec<_> = (0..MAX_CLIENTS_PER_PREFIX).map(|_| become_client(1).unwrap()).collect();
     of_one[0].has_test(true);
     let another = become_client(1).unwrap();
-    let closed = |places: &[ConnectionSlot<'_>]| places.iter().filter(|place| place.is_closed()).count();
+    let closed = |slots: &[ConnectionSlot<'_>]| slots.iter().filter(|slot| slot.is_closed()).count();
     assert_eq!((of_one[0].is_closed(), of_one[1].is_closed(), closed(&of_one)), (false, true, 1));
     another.has_test(true);
     let others: Vec<_> = (2..MAX_CLIENTS).map(|n| become_client(n).unwrap()).collect();
-    assert_eq!(admission.lock().count(|taken| taken.phase.is_client()), MAX_CLIENTS);
-    others.iter().chain(&of_one).for_each(|place| place.has_test(true));
+    assert_eq!(admission.lock().count(|slot| slot.phase.is_client()), MAX_CLIENTS);
+    others.iter().chain(&of_one).for_each(|slot| slot.has_test(true));
     assert!(become_client(0).is_none(), "all have tests");
     another.has_test(false);
     assert!(become_client(0).is_some() && another.is_closed());
 }
 
 #[test]
-fn who_comes_too_often_has_no_place_and_is_forgotten_in_time() {
+fn a_source_over_its_rate_gets_no_slot_and_is_forgotten_after_a_while() {
     let mut state = LimiterState::default();
     let now = Instant::now();
     let own = ClientPrefix::from(address(0));
@@ -130,7 +127,7 @@ fn who_comes_too_often_has_no_place_and_is_forgotten_in_time() {
 }
 
 #[test]
-fn who_comes_too_often_is_not_forgotten_for_others_however_many_come() {
+fn a_source_over_its_rate_is_not_forgotten_when_any_number_of_others_connect() {
     let mut state = LimiterState::default();
     let now = Instant::now();
     let own = ClientPrefix::from(address(0));
@@ -142,7 +139,7 @@ fn who_comes_too_often_is_not_forgotten_for_others_however_many_come() {
 }
 
 #[test]
-fn a_source_is_an_address_of_ipv4_or_a_network_of_ipv6() {
+fn a_source_is_an_ipv4_address_or_an_ipv6_network() {
     let source = |text: &str| ClientPrefix::from(text.parse::<IpAddr>().unwrap());
     assert_eq!(source("192.0.2.1"), source("::ffff:192.0.2.1"));
     assert_ne!(source("192.0.2.1"), source("192.0.2.2"));

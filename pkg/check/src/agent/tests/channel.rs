@@ -1,4 +1,4 @@
-//! What is between a client and its agent when they have a token.
+//! The encrypted channel between a client and an agent with a token.
 
 use std::net::Ipv4Addr;
 
@@ -19,7 +19,7 @@ fn with_token() -> AgentOptions {
     AgentOptions { token: Some(token()), ..settings() }
 }
 
-/// A test for somebody else: an agent without perftest says why not.
+/// A test with a second agent, which nothing listens for: the first agent refuses with the reason.
 fn run() -> RemoteTest {
     let test = serde_json::from_str(&test(|_| ())).unwrap();
     let AgentRequest::Test { test, .. } = test else { panic!("{test:?}") };
@@ -33,14 +33,14 @@ fn run() -> RemoteTest {
 }
 
 #[test]
-fn nobody_between_them_reads_what_is_said() {
+fn a_relay_cannot_read_the_messages() {
     let seen: &'static Mutex<Vec<u8>> = Box::leak(Box::default());
     serving_by(with_token(), |address| {
-        let way = relay(Ipv4Addr::LOCALHOST, address, |_, _, piece| {
+        let relayed = relay(Ipv4Addr::LOCALHOST, address, |_, _, piece| {
             seen.lock().unwrap().extend_from_slice(piece);
         });
         let node = node();
-        let mut client = Client::connect(&node, way, Some(&token())).unwrap();
+        let mut client = Client::connect(&node, relayed, Some(&token())).unwrap();
         let error = client.run_between_agents(run()).unwrap_err().to_string();
         assert!(error.contains("connect to 127.0.0.1:1"), "{error}");
     });
@@ -53,27 +53,27 @@ fn nobody_between_them_reads_what_is_said() {
 }
 
 #[test]
-fn a_message_that_somebody_changes_is_refused_at_either_end() {
+fn a_message_that_was_changed_in_transit_is_refused_at_either_end() {
     for (sender, by) in [(Sender::Client, "agent"), (Sender::Agent, "client")] {
-        // Behind the lines of the handshake: the length of the first message has two bytes.
-        for behind in [2, 9] {
+        // Offsets after the lines of the handshake; the first two bytes are the length of the message.
+        for offset in [2, 9] {
             let log = serving_by(with_token(), |address| {
                 let ends = Mutex::new(0);
                 let lines = if sender == Sender::Client { 1 } else { 2 };
-                let way = relay(Ipv4Addr::LOCALHOST, address, move |from, before, piece| {
+                let relayed = relay(Ipv4Addr::LOCALHOST, address, move |from, before, piece| {
                     let mut seen = ends.lock().unwrap();
                     if from != sender {
                         return;
                     }
                     if *seen == lines {
-                        flip(sender, before + behind)(from, before, piece);
+                        flip(sender, before + offset)(from, before, piece);
                     }
                     *seen += piece.iter().filter(|byte| **byte == b'\n').count().min(lines - *seen);
                 });
                 let node = node();
-                let mut client = Client::connect(&node, way, Some(&token())).unwrap();
+                let mut client = Client::connect(&node, relayed, Some(&token())).unwrap();
                 let error = client.run_between_agents(run()).unwrap_err().to_string();
-                assert!(error.contains("a message was changed, repeated or left out"), "{by}: {error}");
+                assert!(error.contains("a message was changed, repeated or dropped"), "{by}: {error}");
             });
             assert_eq!(log.contains("a message was changed"), by == "agent", "{log}");
         }
@@ -81,22 +81,22 @@ fn a_message_that_somebody_changes_is_refused_at_either_end() {
 }
 
 #[test]
-fn a_host_that_passes_everything_on_gets_no_session_unless_the_agent_is_known_by_its_address() {
+fn a_relaying_host_is_refused_unless_the_agent_is_known_by_its_address() {
     let between = Ipv4Addr::new(127, 0, 0, 2);
     let log = serving_by(with_token(), |address| {
         let node = node();
-        let way = relay(between, address, |_, _, _| ());
-        let error = Client::connect(&node, way, Some(&token())).unwrap_err().to_string();
-        assert!(error.contains("you asked for 127.0.0.2, and this agent's address is 127.0.0.1"), "{error}");
+        let relayed = relay(between, address, |_, _, _| ());
+        let error = Client::connect(&node, relayed, Some(&token())).unwrap_err().to_string();
+        assert!(error.contains("connected to 127.0.0.2, but this agent's address is 127.0.0.1"), "{error}");
         assert!(error.contains("--known-as 127.0.0.2"), "{error}");
         assert!(Client::connect(&node, address, Some(&token())).is_ok());
     });
-    assert!(log.contains("127.0.0.1 was not let in: you asked for 127.0.0.2"), "{log}");
+    assert!(log.contains("127.0.0.1: connection refused: the client connected to 127.0.0.2"), "{log}");
     let known = AgentOptions { known_as: vec![between.into()], ..with_token() };
     serving_by(known, |address| {
         let node = node();
-        let way = relay(between, address, |_, _, _| ());
-        let mut client = Client::connect(&node, way, Some(&token())).unwrap();
+        let relayed = relay(between, address, |_, _, _| ());
+        let mut client = Client::connect(&node, relayed, Some(&token())).unwrap();
         assert!(
             client.run_between_agents(run()).is_err_and(|error| error.to_string().contains("connect to"))
         );
@@ -104,7 +104,7 @@ fn a_host_that_passes_everything_on_gets_no_session_unless_the_agent_is_known_by
 }
 
 #[test]
-fn a_client_with_the_token_is_told_what_is_missing() {
+fn a_client_with_the_token_learns_that_perftest_is_missing() {
     serving_by(with_token(), |address| {
         let node = node();
         let mut client = Client::connect(&node, address, Some(&token())).unwrap();

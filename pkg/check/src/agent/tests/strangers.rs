@@ -1,7 +1,6 @@
-//! Connections that never prove anything: silent, slow, many, or as fast as they come.
+//! Connections that never complete the handshake: silent ones, slow ones, many of them, or as fast as they can be opened.
 //!
-//! Those that stay do so for some seconds, and come again when they are sent away; SILKRAIL_CROWD_SECONDS=120 says how long
-//! otherwise.
+//! They stay open for 3 seconds and reconnect when they are closed. SILKRAIL_CROWD_SECONDS=120 sets another duration.
 
 use std::{
     collections::VecDeque,
@@ -20,10 +19,10 @@ use nix::sys::socket::{
 use super::*;
 use crate::{client::Client, protocol::handshake::HANDSHAKE_TIMEOUT};
 
-/// How long an honest client waits for its answer: less than a connection that says nothing ever had.
-const HONEST: Duration = Duration::from_secs(4);
+/// Timeout of a client that behaves: shorter than the time that a silent connection is kept.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A connection from one of this machine's many loopback addresses.
+/// Returns a connection from a given loopback address of this machine.
 fn connect_from(source: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let SocketAddr::V4(to) = to else { return Err(std::io::ErrorKind::Unsupported.into()) };
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
@@ -32,83 +31,82 @@ fn connect_from(source: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> 
     Ok(socket.into())
 }
 
-/// Asks for a test, and has the answer of an agent that has time for it.
-fn is_served(address: SocketAddr) {
+/// Requests a test and asserts that the agent handles the request.
+fn assert_served(address: SocketAddr) {
     let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
-    stream.get_ref().set_read_timeout(Some(HONEST)).unwrap();
-    shake_hands(&mut stream);
-    say(&mut stream, &test(|_| ()));
-    let answer = answer(&mut stream);
-    assert!(answer["message"].as_str().unwrap().contains("install the package perftest"), "{answer}");
+    stream.get_ref().set_read_timeout(Some(CLIENT_TIMEOUT)).unwrap();
+    complete_handshake(&mut stream);
+    send(&mut stream, &test(|_| ()));
+    let reply = reply(&mut stream);
+    assert!(reply["message"].as_str().unwrap().contains("install the package perftest"), "{reply}");
 }
 
-/// Somebody is served again and again, for as long as a crowd stays.
-fn is_served_all_the_time(address: SocketAddr) {
+/// Asserts repeatedly that a client is served, while the other connections stay open.
+fn assert_served_all_the_time(address: SocketAddr) {
     let seconds = env::var("SILKRAIL_CROWD_SECONDS").map_or(3, |seconds| seconds.parse().unwrap());
     let (began, mut slowest) = (Instant::now(), Duration::ZERO);
     while began.elapsed() < Duration::from_secs(seconds) {
-        let asked = Instant::now();
-        is_served(address);
-        slowest = slowest.max(asked.elapsed());
+        let sent = Instant::now();
+        assert_served(address);
+        slowest = slowest.max(sent.elapsed());
         thread::sleep(Duration::from_millis(200));
     }
-    eprintln!("{seconds} s, the slowest answer after {slowest:?}");
+    eprintln!("{seconds} s, the slowest reply after {slowest:?}");
 }
 
-/// One of a crowd: it connects, says so much each time it is called on, and connects again when it has been sent away.
+/// A client without credentials: it connects, sends some bytes on each call, and reconnects when it was closed.
 struct UnauthenticatedClient {
     source: Ipv4Addr,
     stream: Option<TcpStream>,
 }
 
 impl UnauthenticatedClient {
-    fn is_called_on(&mut self, address: SocketAddr, says: &[u8]) {
+    fn send(&mut self, address: SocketAddr, bytes: &[u8]) {
         if self.stream.is_none() {
             self.stream = connect_from(self.source, address).ok();
             self.stream.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
         }
         let Some(stream) = &mut self.stream else { return };
         let mut few = [0; 16];
-        let is_there = stream.write(says).and_then(|_| stream.read(&mut few));
-        let is_waiting = is_there.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
-        if !is_waiting && is_there.unwrap_or(0) == 0 {
+        let result = stream.write(bytes).and_then(|_| stream.read(&mut few));
+        let is_waiting = result.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        if !is_waiting && result.unwrap_or(0) == 0 {
             self.stream = None;
         }
     }
 }
 
-/// So many strangers, each of which says so much ten times a second, while somebody else is to be served.
-fn among_strangers(sources: impl Iterator<Item = Ipv4Addr>, says: &[u8]) {
-    let mut strangers: Vec<_> =
-        sources.map(|source| UnauthenticatedClient { source, stream: None }).collect();
+/// Asserts that a client is served while each of `sources` sends `bytes` ten times a second, unauthenticated.
+fn served_besides(sources: impl Iterator<Item = Ipv4Addr>, bytes: &[u8]) {
+    let mut others: Vec<_> = sources.map(|source| UnauthenticatedClient { source, stream: None }).collect();
     serving(|address| {
         let over = Interrupt::never();
         thread::scope(|scope| {
             let _over = AgentGuard(&over);
-            strangers.iter_mut().for_each(|stranger| stranger.is_called_on(address, says));
+            others.iter_mut().for_each(|other| other.send(address, bytes));
             scope.spawn(|| {
                 while !over.is_requested() {
-                    strangers.iter_mut().for_each(|stranger| stranger.is_called_on(address, says));
+                    others.iter_mut().for_each(|other| other.send(address, bytes));
                     thread::sleep(Duration::from_millis(100));
                 }
             });
-            is_served_all_the_time(address);
+            assert_served_all_the_time(address);
         });
     });
 }
 
 #[test]
-fn silent_sockets_of_one_source_keep_nobody_out() {
-    among_strangers(std::iter::repeat_n(Ipv4Addr::new(127, 0, 0, 2), 128), b"");
+fn silent_connections_from_one_source_block_no_client() {
+    served_besides(std::iter::repeat_n(Ipv4Addr::new(127, 0, 0, 2), 128), b"");
 }
 
 #[test]
-fn silent_sockets_of_as_many_sources_keep_nobody_out() {
-    among_strangers((1..=255).map(|n| Ipv4Addr::new(127, 0, 1, n)), b"");
+fn silent_connections_from_many_sources_block_no_client() {
+    served_besides((1..=255).map(|n| Ipv4Addr::new(127, 0, 1, n)), b"");
 }
 
 #[test]
-fn who_sends_a_byte_now_and_then_has_no_more_time_than_who_sends_none() {
+fn sending_single_bytes_does_not_extend_the_handshake_timeout() {
     serving(|address| {
         let mut slow = connect_from(Ipv4Addr::new(127, 0, 0, 3), address).unwrap();
         slow.set_nodelay(true).unwrap();
@@ -124,12 +122,12 @@ fn who_sends_a_byte_now_and_then_has_no_more_time_than_who_sends_none() {
 }
 
 #[test]
-fn slow_senders_keep_nobody_out() {
-    among_strangers((1..=128).map(|n| Ipv4Addr::new(127, 0, 2, n)), b"{");
+fn slow_senders_block_no_client() {
+    served_besides((1..=128).map(|n| Ipv4Addr::new(127, 0, 2, n)), b"{");
 }
 
 #[test]
-fn a_source_that_connects_as_fast_as_it_can_keeps_nobody_out() {
+fn a_source_that_connects_as_fast_as_it_can_blocks_no_client() {
     serving(|address| {
         let over = Interrupt::never();
         thread::scope(|scope| {
@@ -138,53 +136,53 @@ fn a_source_that_connects_as_fast_as_it_can_keeps_nobody_out() {
                 let mut held = VecDeque::new();
                 while !over.is_requested() {
                     held.extend(connect_from(Ipv4Addr::new(127, 0, 0, 4), address));
-                    // This process has so many descriptors.
+                    // The number of file descriptors of this process is limited.
                     held.drain(..held.len().saturating_sub(200));
                 }
             });
-            is_served_all_the_time(address);
+            assert_served_all_the_time(address);
         });
     });
 }
 
 #[test]
-fn a_network_that_connects_as_fast_as_it_can_keeps_nobody_out_who_takes_its_time() {
+fn a_network_that_connects_as_fast_as_it_can_does_not_block_a_slow_client() {
     serving(|address| {
         let over = Interrupt::never();
-        let came = AtomicUsize::new(0);
+        let connected = AtomicUsize::new(0);
         thread::scope(|scope| {
             let _over = AgentGuard(&over);
             scope.spawn(|| {
                 let mut held = VecDeque::new();
                 for n in (1..=250).cycle().take_while(|_| !over.is_requested()) {
                     let Ok(mut stream) = connect_from(Ipv4Addr::new(127, 0, 5, n), address) else { continue };
-                    // The agent's first byte: there is a place for it.
+                    // The agent sent its first byte, so the connection has a slot.
                     if stream.read_exact(&mut [0]).is_ok() {
-                        came.fetch_add(1, Ordering::Relaxed);
+                        connected.fetch_add(1, Ordering::Relaxed);
                         held.push_back(stream);
                         held.drain(..held.len().saturating_sub(200));
                     }
                 }
             });
-            let many_come = || {
-                let then = came.load(Ordering::Relaxed);
-                while came.load(Ordering::Relaxed) < then + 300 {
+            let wait_for_many = || {
+                let before = connected.load(Ordering::Relaxed);
+                while connected.load(Ordering::Relaxed) < before + 300 {
                     thread::sleep(Duration::from_millis(1));
                 }
             };
-            many_come();
+            wait_for_many();
             let mut slow = BufReader::new(TcpStream::connect(address).unwrap());
-            slow.get_ref().set_read_timeout(Some(HONEST)).unwrap();
+            slow.get_ref().set_read_timeout(Some(CLIENT_TIMEOUT)).unwrap();
             line(&mut slow);
-            many_come();
+            wait_for_many();
             introduce(&mut slow);
         });
     });
 }
 
 #[test]
-fn what_strangers_do_is_logged_in_a_few_lines_that_count_it() {
-    const STRANGERS: usize = 250;
+fn unauthenticated_connections_are_logged_in_a_few_lines_that_count_them() {
+    const CONNECTIONS: usize = 250;
     let log = serving(|address| {
         for n in 1..=250u8 {
             let mut stream = connect_from(Ipv4Addr::new(127, 0, 3, n), address).unwrap();
@@ -194,33 +192,36 @@ fn what_strangers_do_is_logged_in_a_few_lines_that_count_it() {
     });
     let lines: Vec<&str> = log.lines().collect();
     assert!((1..=30).contains(&lines.len()), "{} lines", lines.len());
-    let more = |line: &&str| line.strip_suffix(log::STRANGERS_LEFT_OUT)?.parse::<usize>().ok();
-    let (counts, told): (Vec<_>, Vec<_>) = lines.iter().map(more).partition(Option::is_some);
-    assert_eq!(counts.into_iter().flatten().sum::<usize>() + told.len(), STRANGERS, "{log}");
+    let more = |line: &&str| line.strip_suffix(log::UNAUTHENTICATED_DROPPED)?.parse::<usize>().ok();
+    let (counts, lines): (Vec<_>, Vec<_>) = lines.iter().map(more).partition(Option::is_some);
+    assert_eq!(counts.into_iter().flatten().sum::<usize>() + lines.len(), CONNECTIONS, "{log}");
 }
 
 #[test]
-fn clients_that_ask_nothing_keep_nobody_out() {
+fn idle_clients_block_no_client() {
     serving(|address| {
         let of = |n: u8| {
             let mut stream = BufReader::new(connect_from(Ipv4Addr::new(127, 0, 4, n), address).unwrap());
-            stream.get_ref().set_read_timeout(Some(HONEST)).unwrap();
-            shake_hands(&mut stream);
+            stream.get_ref().set_read_timeout(Some(CLIENT_TIMEOUT)).unwrap();
+            complete_handshake(&mut stream);
             stream
         };
         let _idle: Vec<_> = (1..=64).map(of).collect();
-        is_served(address);
+        assert_served(address);
     });
 }
 
 #[test]
-fn who_comes_too_often_is_told_so() {
+fn a_client_over_its_rate_gets_a_clear_error() {
     serving(|address| {
         let node = node();
         let connect = |_| Client::connect(&node, address, None).err();
         let errors: Vec<Error> = (0..500).filter_map(connect).collect();
         assert!(errors.iter().all(|error| matches!(error, Error::TurnedAway { .. })), "{errors:?}");
-        let told = errors.first().unwrap().to_string();
-        assert!(told.contains("it has too many from this address") && told.contains("try again"), "{told}");
+        let error = errors.first().unwrap().to_string();
+        assert!(
+            error.contains("too many connections from this address") && error.contains("try again"),
+            "{error}"
+        );
     });
 }

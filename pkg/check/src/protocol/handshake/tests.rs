@@ -1,4 +1,4 @@
-//! What ends make of each other that have the same token, another or none, the same version or another; and of whoever is
+//! Handshakes between ends with the same, different or no tokens and with equal or different versions, and with a relay
 //! between them.
 
 use std::{
@@ -25,7 +25,7 @@ fn admitted(_: Option<IpAddr>) -> Result<(), AgentRefusal> {
     Ok(())
 }
 
-/// An agent for one connection, and what becomes of it.
+/// Starts an agent for one connection. The thread returns the result of its handshake.
 fn agent(token: Option<CheckToken>) -> (SocketAddr, thread::JoinHandle<Result<MessageStream, Error>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -41,17 +41,17 @@ fn client(to: SocketAddr, token: Option<CheckToken>) -> Result<MessageStream, Er
     connect_handshake(&mut wire, token.as_ref(), &Interrupt::never()).map(|()| wire)
 }
 
-/// What the agent and the client make of each other.
-fn meet(
+/// Returns the results of the handshake at the agent and at the client.
+fn connect(
     agents: Option<CheckToken>,
     clients: Option<CheckToken>,
 ) -> (Result<MessageStream, Error>, Result<MessageStream, Error>) {
     let (address, accepted) = agent(agents);
-    let introduced = client(address, clients);
-    (accepted.join().unwrap(), introduced)
+    let connected = client(address, clients);
+    (accepted.join().unwrap(), connected)
 }
 
-/// What a client makes of an agent that says these lines, and what it said itself.
+/// Returns the error of a client whose agent sends these lines, and the lines that the client sent.
 fn client_of(lines: &'static [&str], token: Option<CheckToken>) -> (Error, Vec<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -66,22 +66,22 @@ fn client_of(lines: &'static [&str], token: Option<CheckToken>) -> (Error, Vec<S
     (error, agent.join().unwrap())
 }
 
-/// What an agent makes of a client that says this line, and what it said to it after its greeting.
+/// Returns the error of an agent whose client sends this line, and the agent's reply.
 fn agent_of(line: &Value, token: Option<CheckToken>) -> (Error, Value) {
     let (address, accepted) = agent(token);
     let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
-    let mut answer = String::new();
-    stream.read_line(&mut answer).unwrap();
-    answer.clear();
+    let mut reply = String::new();
+    stream.read_line(&mut reply).unwrap();
+    reply.clear();
     stream.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
-    stream.read_line(&mut answer).unwrap();
-    (accepted.join().unwrap().unwrap_err(), serde_json::from_str(&answer).unwrap())
+    stream.read_line(&mut reply).unwrap();
+    (accepted.join().unwrap().unwrap_err(), serde_json::from_str(&reply).unwrap())
 }
 
 #[test]
-fn who_has_the_same_token_or_none_is_let_in() {
+fn ends_with_the_same_token_or_none_connect() {
     for token in [token, || None] {
-        let (agent, client) = meet(token(), token());
+        let (agent, client) = connect(token(), token());
         let (mut agent, mut client) = (agent.unwrap(), client.unwrap());
         for n in 0..3u32 {
             client.send(&n).unwrap();
@@ -93,32 +93,32 @@ fn who_has_the_same_token_or_none_is_let_in() {
 }
 
 #[test]
-fn who_has_another_token_is_refused_and_told() {
-    let (agent, client) = meet(token(), Some(CheckToken::of("a token of another")));
+fn a_client_with_another_token_is_refused_with_the_reason() {
+    let (agent, client) = connect(token(), Some(CheckToken::of("a token of another")));
     assert!(matches!(agent, Err(Error::NotTrusted { .. })), "{agent:?}");
-    let told = client.unwrap_err().to_string();
-    assert!(told.contains("the token is wrong or missing: the same --token-file"), "{told}");
-    let (agent, client) = meet(token(), None);
+    let error = client.unwrap_err().to_string();
+    assert!(error.contains("the token is wrong or missing: use the same --token-file"), "{error}");
+    let (agent, client) = connect(token(), None);
     assert!(matches!(agent, Err(Error::Left { .. })), "{agent:?}");
-    assert!(client.unwrap_err().to_string().contains("wants a token: give --token-file"));
+    assert!(client.unwrap_err().to_string().contains("requires a token: use --token-file"));
 }
 
 #[test]
 fn an_agent_without_the_token_is_not_trusted() {
-    let (_, client) = meet(None, token());
-    assert!(client.unwrap_err().to_string().contains("has no token, and --token-file asks for one"));
+    let (_, client) = connect(None, token());
+    assert!(client.unwrap_err().to_string().contains("has no token, but --token-file requires one"));
 }
 
 #[test]
-fn a_client_with_a_token_says_nothing_to_an_agent_of_another_version_or_without_one() {
+fn a_client_with_a_token_sends_nothing_to_an_agent_of_another_version_or_without_a_token() {
     let nonce = "00".repeat(32);
     let older: &'static str = json!({"silkrailCheck": 1, "nonce": nonce, "token": true}).to_string().leak();
     for (greeting, why) in [
-        (older, "it speaks version 1 of the protocol, this is 2: both ends need the same silkrail"),
-        (r#"{"silkrailCheck":3}"#, "it speaks version 3"),
-        (r#"{"silkrailCheck":2,"nonce":"","token":false}"#, "has no token, and --token-file asks for one"),
-        (r#"{"silkrailCheck":2,"nonce":"00","token":true}"#, "a nonce has 32 bytes"),
-        ("SSH-2.0-OpenSSH_9.2p1", "does not speak this protocol"),
+        (older, "protocol version 1, expected 2: use the same version of silkrail at both ends"),
+        (r#"{"silkrailCheck":3}"#, "protocol version 3, expected 2"),
+        (r#"{"silkrailCheck":2,"nonce":"","token":false}"#, "has no token, but --token-file requires one"),
+        (r#"{"silkrailCheck":2,"nonce":"00","token":true}"#, "expected a nonce of 32 bytes"),
+        ("SSH-2.0-OpenSSH_9.2p1", "protocol error"),
     ] {
         let (error, said) = client_of([greeting].to_vec().leak(), token());
         assert!(error.to_string().contains(why), "{greeting}: {error}");
@@ -127,7 +127,7 @@ fn a_client_with_a_token_says_nothing_to_an_agent_of_another_version_or_without_
 }
 
 #[test]
-fn an_agent_with_a_token_lets_in_nobody_by_plain_text_or_an_older_version() {
+fn an_agent_with_a_token_accepts_neither_plain_text_nor_an_older_version() {
     let [nonce, proof] = ["00".repeat(32), "11".repeat(32)];
     for (line, reason) in [
         (json!({"silkrailCheck": 1, "nonce": nonce, "proof": proof}), "version"),
@@ -138,15 +138,15 @@ fn an_agent_with_a_token_lets_in_nobody_by_plain_text_or_an_older_version() {
         (json!({"silkrailCheck": 2, "key": nonce}), "token"),
         (json!({"silkrailCheck": 2, "key": "00".repeat(1000)}), "token"),
     ] {
-        let (error, answer) = agent_of(&line, token());
-        assert_eq!((&answer["type"], &answer["reason"]), (&"refused".into(), &reason.into()), "{line}");
+        let (error, reply) = agent_of(&line, token());
+        assert_eq!((&reply["type"], &reply["reason"]), (&"refused".into(), &reason.into()), "{line}");
         assert!(matches!(error, Error::NotTrusted { .. } | Error::Protocol { .. }), "{error}");
     }
 }
 
 #[test]
-fn a_client_of_the_version_before_reads_that_the_versions_differ() {
-    // What it takes for a greeting.
+fn a_client_of_the_previous_version_can_read_the_version() {
+    // The greeting that it expects.
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Older {
@@ -161,13 +161,13 @@ fn a_client_of_the_version_before_reads_that_the_versions_differ() {
         BufReader::new(TcpStream::connect(address).unwrap()).read_line(&mut greeting).unwrap();
         let older: Older = serde_json::from_str(&greeting).unwrap();
         assert_eq!((older.silkrail_check, older.nonce.len(), older.token), (2, 64, has_token));
-        let told = accepted.join().unwrap().unwrap_err().to_string();
-        assert!(told.contains("a client of another version"), "{told}");
+        let error = accepted.join().unwrap().unwrap_err().to_string();
+        assert!(error.contains("a client of another version"), "{error}");
     }
 }
 
 #[test]
-fn an_agent_that_sends_the_clients_key_back_is_not_trusted() {
+fn an_agent_that_reflects_the_clients_key_is_not_trusted() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let client = thread::spawn(move || client(address, token()));
@@ -180,52 +180,52 @@ fn an_agent_that_sends_the_clients_key_back_is_not_trusted() {
 }
 
 #[test]
-fn without_a_token_only_this_node_is_talked_to() {
+fn without_a_token_a_client_connects_to_loopback_only() {
     let (address, _accepted) = agent(None);
     let mut wire = MessageStream::new(TcpStream::connect(address).unwrap()).unwrap();
     wire.fake_peer("192.0.2.1:18514".parse().unwrap());
     let error = connect_handshake(&mut wire, None, &Interrupt::never()).unwrap_err().to_string();
     assert!(
-        error.contains("has no token, and is not this node: give both ends the same --token-file"),
+        error.contains("has no token and is another host: use the same --token-file at both ends"),
         "{error}"
     );
 }
 
 #[test]
-fn an_agent_hears_which_address_its_client_has_connected_to_and_may_refuse_it() {
+fn an_agent_receives_the_address_that_the_client_connected_to_and_can_refuse_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let client = thread::spawn(move || client(address, token()));
     let mut wire = MessageStream::new(listener.accept().unwrap().0).unwrap();
-    let asked = Mutex::new(None);
+    let received = Mutex::new(None);
     let accepted = accept_handshake(&mut wire, token().as_ref(), &Interrupt::never(), |to| {
-        *asked.lock().unwrap() = to;
+        *received.lock().unwrap() = to;
         Err(AgentRefusal { reason: RefusalReason::Busy, message: "not now".into() })
     });
-    assert_eq!(accepted.unwrap_err().to_string(), "127.0.0.1 was not let in: not now");
-    assert_eq!(asked.into_inner().unwrap(), Some(Ipv4Addr::LOCALHOST.into()));
+    assert_eq!(accepted.unwrap_err().to_string(), "127.0.0.1: connection refused: not now");
+    assert_eq!(received.into_inner().unwrap(), Some(Ipv4Addr::LOCALHOST.into()));
     assert_eq!(client.join().unwrap().unwrap_err().to_string(), "127.0.0.1: not now");
 }
 
 #[test]
-fn whichever_byte_of_the_handshake_is_changed_nobody_gets_a_channel_with_somebody_else() {
-    // As long as the lines are, and a byte more, which is never sent.
+fn a_change_of_any_byte_of_the_handshake_prevents_the_channel() {
+    // Measure the length of the lines.
     let (lengths, measured) = mpsc::channel();
     let (address, accepted) = agent(token());
-    let way = relay(Ipv4Addr::LOCALHOST, address, move |sender, before, piece| {
+    let relayed = relay(Ipv4Addr::LOCALHOST, address, move |sender, before, piece| {
         lengths.send((sender, before + piece.len())).unwrap();
     });
-    assert!(client(way, token()).is_ok() && accepted.join().unwrap().is_ok());
+    assert!(client(relayed, token()).is_ok() && accepted.join().unwrap().is_ok());
     let lengths: Vec<_> = measured.try_iter().collect();
     let longest =
         |wanted| lengths.iter().filter(|(from, _)| *from == wanted).map(|(_, length)| *length).max();
     for sender in [Sender::Client, Sender::Agent] {
         let length = longest(sender).unwrap();
-        // Each place of what stands before the keys, and some of these.
+        // Each byte before the keys, and some bytes of the keys.
         for at in (0..length - 1).filter(|at| *at < 24 || at % 13 == 0 || *at > length - 24) {
             let (address, accepted) = agent(token());
-            let introduced = client(relay(Ipv4Addr::LOCALHOST, address, flip(sender, at)), token());
-            let error = introduced.map(|_| format!("{sender:?} {at}")).unwrap_err();
+            let connected = client(relay(Ipv4Addr::LOCALHOST, address, flip(sender, at)), token());
+            let error = connected.map(|_| format!("{sender:?} {at}")).unwrap_err();
             assert!(
                 matches!(
                     error,
@@ -244,23 +244,23 @@ fn whichever_byte_of_the_handshake_is_changed_nobody_gets_a_channel_with_somebod
 }
 
 #[test]
-fn what_a_client_said_in_one_connection_is_worth_nothing_in_another() {
-    let (said, heard) = mpsc::channel();
+fn the_line_of_a_client_cannot_be_replayed_in_another_connection() {
+    let (sent, received) = mpsc::channel();
     let (address, accepted) = agent(token());
-    let way = relay(Ipv4Addr::LOCALHOST, address, move |sender, _, piece| {
+    let relayed = relay(Ipv4Addr::LOCALHOST, address, move |sender, _, piece| {
         if sender == Sender::Client {
-            said.send(piece.clone()).unwrap();
+            sent.send(piece.clone()).unwrap();
         }
     });
-    assert!(client(way, token()).is_ok() && accepted.join().unwrap().is_ok());
-    let introduction = serde_json::from_slice(&heard.recv().unwrap()).unwrap();
-    let (error, answer) = agent_of(&introduction, token());
+    assert!(client(relayed, token()).is_ok() && accepted.join().unwrap().is_ok());
+    let line = serde_json::from_slice(&received.recv().unwrap()).unwrap();
+    let (error, reply) = agent_of(&line, token());
     assert!(matches!(error, Error::NotTrusted { .. }), "{error}");
-    assert_eq!(answer["reason"], "token");
+    assert_eq!(reply["reason"], "token");
 }
 
 #[test]
-fn bytes_are_two_digits_each() {
+fn bytes_are_encoded_as_two_digits_each() {
     let nonce = nonce().unwrap();
     assert_eq!(unhex(&hex(&nonce)).unwrap(), nonce);
     assert!(unhex("").unwrap().is_empty());

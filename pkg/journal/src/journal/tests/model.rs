@@ -1,6 +1,6 @@
-//! The journal against a plain list, through random work, failing reverts and kills between any two steps.
+//! Compares the journal with a plain list: random operations, failing reverts, and kills between any two steps.
 //!
-//! A kill is an unwinding that nobody sees: what the process would not have done is not done, and its lock goes.
+//! A kill is an unwinding panic without a message: the remaining steps do not happen, and the lock is released.
 
 use std::{
     fs::OpenOptions,
@@ -14,20 +14,20 @@ use super::*;
 
 #[derive(Debug, Clone)]
 enum JournalStep {
-    /// Note a change and make it; or be killed before or after it is made.
+    /// Record a change and make it, or be killed before or after it is made.
     Make {
         name: usize,
         kill: Option<KillPoint>,
     },
-    /// The change is noted and then refused.
+    /// The change is recorded, and making it fails.
     MakeFails {
         name: usize,
     },
-    Note {
+    Record {
         name: usize,
     },
-    /// Killed while the line was written: so many of its bytes are missing.
-    TornNote {
+    /// Killed while the line was written: `missing` of its bytes are not in the file.
+    TornRecord {
         name: usize,
         missing: usize,
     },
@@ -35,9 +35,9 @@ enum JournalStep {
     TornComplete {
         missing: usize,
     },
-    /// The process ends, another one begins.
+    /// The process ends, another one starts.
     Reopen,
-    /// Take everything back while some changes cannot be; be killed at the n-th that is.
+    /// Revert everything while the reverts of `stuck` fail, with an optional kill at the n-th successful revert.
     Revert {
         stuck: Vec<usize>,
         kill: Option<(usize, KillPoint)>,
@@ -60,8 +60,8 @@ fn step() -> impl Strategy<Value = JournalStep> {
     prop_oneof![
         6 => (name.clone(), kill).prop_map(|(name, kill)| JournalStep::Make { name, kill }),
         1 => name.clone().prop_map(|name| JournalStep::MakeFails { name }),
-        2 => name.clone().prop_map(|name| JournalStep::Note { name }),
-        2 => (name.clone(), missing.clone()).prop_map(|(name, missing)| JournalStep::TornNote { name, missing }),
+        2 => name.clone().prop_map(|name| JournalStep::Record { name }),
+        2 => (name.clone(), missing.clone()).prop_map(|(name, missing)| JournalStep::TornRecord { name, missing }),
         1 => Just(JournalStep::Complete),
         1 => missing.prop_map(|missing| JournalStep::TornComplete { missing }),
         2 => Just(JournalStep::Reopen),
@@ -70,16 +70,16 @@ fn step() -> impl Strategy<Value = JournalStep> {
     ]
 }
 
-/// Somebody else's, under a name that no change has.
-const THEIRS: &str = "theirs";
+/// A name of another owner, which no change uses.
+const FOREIGN: &str = "foreign";
 
 struct JournalModel {
     _dir: tempfile::TempDir,
     path: PathBuf,
     node: JournalFixture,
     journal: Option<Journal<PutChange>>,
-    /// What the journal must know, in order.
-    noted: Vec<String>,
+    /// The changes that the journal must contain, in order.
+    recorded: Vec<String>,
     complete: bool,
 }
 
@@ -87,12 +87,12 @@ impl JournalModel {
     fn new() -> Self {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let (path, node) = (dir.path().join("j"), JournalFixture::default());
-        node.present.borrow_mut().insert(THEIRS.into());
+        node.present.borrow_mut().insert(FOREIGN.into());
         let journal = Some(Journal::create(&path, head()).unwrap());
-        Self { _dir: dir, path, node, journal, noted: Vec::new(), complete: false }
+        Self { _dir: dir, path, node, journal, recorded: Vec::new(), complete: false }
     }
 
-    /// The journal as the process at work has it; after a kill, as the next one finds it.
+    /// The open journal; after a kill, the one that the next process opens.
     fn journal(&mut self) -> Journal<PutChange> {
         self.journal.take().unwrap_or_else(|| {
             let found = Journal::open(&self.path, soon()).unwrap();
@@ -104,23 +104,23 @@ impl JournalModel {
         let mut journal = self.journal();
         match step {
             JournalStep::Make { name, kill } => {
-                self.noted.push(NAMES[*name].into());
+                self.recorded.push(NAMES[*name].into());
                 let alive = killable(|| make(&mut journal, &self.node, NAMES[*name], *kill));
                 self.journal = alive.map(|()| journal);
             }
             JournalStep::MakeFails { name } => {
-                self.noted.push(NAMES[*name].into());
+                self.recorded.push(NAMES[*name].into());
                 let refused = journal
                     .record_and_apply::<(), _>(PutChange(NAMES[*name].into()), |_| Err(Error::Injected));
                 assert!(matches!(refused, Err(Error::Injected)));
                 self.journal = Some(journal);
             }
-            JournalStep::Note { name } => {
+            JournalStep::Record { name } => {
                 journal.record(PutChange(NAMES[*name].into())).unwrap();
-                self.noted.push(NAMES[*name].into());
+                self.recorded.push(NAMES[*name].into());
                 self.journal = Some(journal);
             }
-            JournalStep::TornNote { name, missing } => {
+            JournalStep::TornRecord { name, missing } => {
                 let before = self.length();
                 journal.record(PutChange(NAMES[*name].into())).unwrap();
                 self.tear(before, *missing);
@@ -144,7 +144,7 @@ impl JournalModel {
         fs::metadata(&self.path).unwrap().len()
     }
 
-    /// Takes the end of the last line away, which began at `before`.
+    /// Truncates the last line, which begins at `before`, by `missing` bytes.
     fn tear(&self, before: u64, missing: usize) {
         let torn = self.length().saturating_sub(missing as u64).max(before);
         OpenOptions::new().write(true).open(&self.path).unwrap().set_len(torn).unwrap();
@@ -157,40 +157,40 @@ impl JournalModel {
         self.node.kill.take();
         let stuck = self.node.stuck.take();
         match alive {
-            None => assert!(self.path.exists(), "the journal went before its last change was taken back"),
+            None => assert!(self.path.exists(), "the journal was removed before its last change was reverted"),
             Some(Ok(())) => {
                 assert!(!self.path.exists());
-                (self.noted, self.complete) = (Vec::new(), false);
+                (self.recorded, self.complete) = (Vec::new(), false);
             }
             Some(Err(left)) => {
                 assert!(self.path.exists());
                 assert!(!left.is_empty() && left.iter().all(|left| left.why == "it is stuck"));
-                let others = self.noted.iter().filter(|name| !stuck.contains(*name) && *name != "guard");
+                let others = self.recorded.iter().filter(|name| !stuck.contains(*name) && *name != "guard");
                 let present = self.node.present.borrow();
                 assert_eq!(others.filter(|name| present.contains(*name)).count(), 0, "it did not go on");
             }
         }
     }
 
-    /// What is made is known, nothing else is touched, and the next process will see the same.
+    /// Every change on the node is in the journal, nothing else changed, and the file agrees with the model.
     fn check(&self) {
         let present = self.node.present.borrow();
-        assert!(present.contains(THEIRS), "somebody else's was touched");
+        assert!(present.contains(FOREIGN), "the name of another owner was removed");
         let Ok(bytes) = fs::read(&self.path) else {
-            assert!(self.noted.is_empty() && present.len() == 1, "made and not known: {present:?}");
+            assert!(self.recorded.is_empty() && present.len() == 1, "made and not recorded: {present:?}");
             return;
         };
         let JournalContent { changes, complete, .. } = JournalContent::<PutChange>::parse(&bytes).unwrap();
         let known: Vec<_> = changes.into_iter().map(|change| change.0).collect();
-        assert_eq!((&known, complete), (&self.noted, self.complete));
-        let unknown = present.iter().find(|name| *name != THEIRS && !known.contains(name));
-        assert_eq!(unknown, None, "made and not known");
+        assert_eq!((&known, complete), (&self.recorded, self.complete));
+        let unknown = present.iter().find(|name| *name != FOREIGN && !known.contains(name));
+        assert_eq!(unknown, None, "made and not recorded");
     }
 
-    /// Whatever happened, one more revert leaves the node as it was.
+    /// One more revert restores the former state of the node.
     fn ends_clean(mut self) {
         self.journal().revert(&self.node).unwrap();
-        assert_eq!(self.node.present.borrow().iter().collect::<Vec<_>>(), [THEIRS]);
+        assert_eq!(self.node.present.borrow().iter().collect::<Vec<_>>(), [FOREIGN]);
         assert!(!self.path.exists());
     }
 }
@@ -206,7 +206,7 @@ fn make(journal: &mut Journal<PutChange>, node: &JournalFixture, name: &str, kil
     made.unwrap();
 }
 
-/// Ends the process, as far as the journal can see.
+/// The payload of the panic that stands for a kill.
 struct KilledAtStep;
 
 fn kill_at(here: bool) {
@@ -215,7 +215,7 @@ fn kill_at(here: bool) {
     }
 }
 
-/// What `work` returns; `None` if it was killed.
+/// Returns the result of `work`; `None` if it was killed.
 fn killable<T>(work: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => Some(done),
@@ -224,7 +224,7 @@ fn killable<T>(work: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// Counts down to the revert that a kill was ordered for.
+/// Counts reverts, and kills at the one that `node.kill` selects.
 pub(super) fn reverting(node: &JournalFixture, revert: impl FnOnce()) {
     let order = *node.kill.borrow();
     let now = matches!(order, Some((0, _)));
@@ -238,7 +238,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_journal_knows_what_was_made(steps in prop::collection::vec(step(), 1..30)) {
+    fn the_journal_contains_every_change_that_was_made(steps in prop::collection::vec(step(), 1..30)) {
         let mut world = JournalModel::new();
         for step in &steps {
             world.take(step);

@@ -1,0 +1,247 @@
+//! The local end of a test: its RDMA port, its perftest program and its counters.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    thread,
+    time::{Duration, Instant},
+};
+
+use sysfs::Sysfs;
+
+use crate::{
+    Error, Interrupt, PortSelector, TestSpec, candidate_port, port_counters,
+    perftest::{
+        BIND, EndRole, Launcher, PerftestArgs, PerftestProgram, ProgramOutput, REPORT, RunningProgram,
+        free_port, is_listening,
+    },
+    port_selection::{SelectedPort, select},
+    test_result::TestEnd,
+};
+
+/// Interval at which a running program is polled.
+pub(crate) const PROGRAM_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Time that a program may take in addition to the test: it registers memory and connects queue pairs first.
+pub(crate) const PROGRAM_GRACE: Duration = Duration::from_secs(30);
+
+/// How long a server may take to listen.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The default TCP port of perftest, and the first one that is tried.
+pub const FIRST_PORT: u16 = 18515;
+
+/// The number of consecutive TCP ports that are tried.
+pub const PORTS: u16 = 16;
+
+/// The environment of all tests on this node.
+#[derive(Debug)]
+pub struct LocalContext {
+    /// Finds and starts programs.
+    pub launcher: Launcher,
+    /// The sysfs tree with the RDMA devices.
+    pub sysfs: Sysfs,
+    /// Whether this process was asked to exit.
+    pub interrupt: Interrupt,
+}
+
+impl LocalContext {
+    /// Selects the port for a test with `peer`, which is connected to the local address `local`.
+    pub(crate) fn select(
+        &self,
+        wanted: &PortSelector,
+        peer: Option<IpAddr>,
+        local: Option<IpAddr>,
+    ) -> Result<SelectedPort, Error> {
+        select(&candidate_port::ports(&self.sysfs)?, wanted, peer, local)
+    }
+}
+
+/// The selected port of this node, with its counters before the test.
+#[derive(Debug)]
+pub(crate) struct LocalEnd<'a> {
+    node: &'a LocalContext,
+    program: PerftestProgram<'a>,
+    test: &'a TestSpec,
+    selected: &'a SelectedPort,
+    version: Option<String>,
+    before: port_counters::PortCounters,
+}
+
+impl<'a> LocalEnd<'a> {
+    pub(crate) fn new(
+        node: &'a LocalContext,
+        program: PerftestProgram<'a>,
+        test: &'a TestSpec,
+        selected: &'a SelectedPort,
+    ) -> Self {
+        let version = program.version();
+        Self { version, before: port_counters::read(&node.sysfs, selected), node, program, test, selected }
+    }
+
+    /// Returns this end for the result, with the growth of its counters since the start.
+    pub(crate) fn end(&self) -> TestEnd {
+        let after = port_counters::read(&self.node.sysfs, self.selected);
+        let end = TestEnd::of(self.selected, self.version.clone());
+        TestEnd { counters: port_counters::growth(&self.before, &after), ..end }
+    }
+
+    /// Starts perftest's server on a free TCP port and returns when it listens. Binds it to the address `at` if perftest
+    /// supports `--bind_source_ip`.
+    pub(crate) fn serve(
+        &self,
+        first_port: u16,
+        at: Option<Ipv4Addr>,
+    ) -> Result<(RunningProgram, u16), Error> {
+        let (mut next, mut at) = (first_port, at);
+        loop {
+            let left = (first_port.saturating_add(PORTS)).saturating_sub(next);
+            let port = free_port(next, left).ok_or_else(|| Error::NoPort {
+                why: format!("the {PORTS} TCP ports from {first_port} on are in use"),
+            })?;
+            let mut running = self.start(EndRole::Server(at), port, false)?;
+            if self.listens(&mut running, port)? {
+                return Ok((running, port));
+            }
+            let output = running.end()?;
+            if at.is_some() && output.does_not_know(BIND) {
+                at = None;
+                continue;
+            }
+            // Another process took the port first.
+            if !is_listening(port) {
+                return Err(output.failure());
+            }
+            next = port.saturating_add(1);
+        }
+    }
+
+    /// Waits until the server listens, or returns `false` if it has exited instead.
+    fn listens(&self, running: &mut RunningProgram, port: u16) -> Result<bool, Error> {
+        let deadline = Instant::now() + LISTEN_TIMEOUT;
+        loop {
+            self.node.interrupt.check()?;
+            if running.has_ended()? {
+                return Ok(false);
+            }
+            if is_listening(port) {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                let what = format!("wait for {} to listen", self.program.name());
+                return Err(Error::TimedOut { what, seconds: LISTEN_TIMEOUT.as_secs() });
+            }
+            thread::sleep(PROGRAM_POLL_INTERVAL);
+        }
+    }
+
+    /// Runs perftest's client until it exits, again without the report if it does not support `--out_json`.
+    pub(crate) fn run(&self, server: IpAddr, port: u16) -> Result<ProgramOutput, Error> {
+        let output = self.run_with(server, port, true)?;
+        if output.does_not_know(REPORT) { self.run_with(server, port, false) } else { Ok(output) }
+    }
+
+    fn run_with(&self, server: IpAddr, port: u16, report: bool) -> Result<ProgramOutput, Error> {
+        let mut running = self.start(EndRole::Client(server), port, report)?;
+        let limit = Duration::from_secs(self.test.duration.get().into()) + PROGRAM_GRACE;
+        let deadline = Instant::now() + limit;
+        while !running.has_ended()? {
+            self.node.interrupt.check()?;
+            if Instant::now() >= deadline {
+                let said = running.end()?.said();
+                let what = format!("{} ({said})", self.program.name());
+                return Err(Error::TimedOut { what, seconds: limit.as_secs() });
+            }
+            thread::sleep(PROGRAM_POLL_INTERVAL);
+        }
+        running.end()
+    }
+
+    fn start(&self, role: EndRole, tcp_port: u16, report: bool) -> Result<RunningProgram, Error> {
+        let gid = self.selected.gid.as_ref().map(|gid| gid.entry.index);
+        self.program.start(&PerftestArgs {
+            test: self.test,
+            device: &self.selected.device,
+            port: self.selected.port,
+            gid_index: gid.and_then(|index| index.try_into().ok()),
+            tcp_port,
+            role,
+            report,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+    use rdma::{LinkLayer, PortState};
+
+    use super::*;
+    use crate::{RdmaOperation, TestKind, candidate_port::CandidatePort};
+
+    /// Calls `with` with a local end whose perftest is this shell script in `dir`.
+    fn with_end<T>(dir: &Path, script: &str, with: impl FnOnce(LocalEnd<'_>) -> T) -> T {
+        let fake = dir.join("ib_write_bw");
+        fs::write(&fake, script).unwrap();
+        fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+        let node = LocalContext {
+            launcher: Launcher { path: dir.into(), wrapper: Vec::new() },
+            sysfs: Sysfs::at(dir),
+            interrupt: Interrupt::never(),
+        };
+        let test = TestSpec {
+            kind: TestKind::Bandwidth,
+            operation: RdmaOperation::Write,
+            size: 8u64.try_into().unwrap(),
+            queue_pairs: 1u64.try_into().unwrap(),
+            duration: 1u64.try_into().unwrap(),
+        };
+        let facts = CandidatePort {
+            device: "mlx5_0".into(),
+            number: 1,
+            state: PortState::Active,
+            layer: LinkLayer::InfiniBand,
+            link: None,
+            speed_mbps: None,
+            mtu: None,
+            gids: Vec::new(),
+        };
+        let device = "mlx5_0".parse().unwrap();
+        let selected = SelectedPort { device, port: 1u64.try_into().unwrap(), gid: None, facts };
+        let program = node.launcher.find(test.kind, test.operation).unwrap();
+        with(LocalEnd::new(&node, program, &test, &selected))
+    }
+
+    #[test]
+    fn a_perftest_without_a_report_is_run_again_for_its_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = "#!/bin/sh
+            case \"$*\" in *out_json*) echo \"$0: unrecognized option '--out_json'\" >&2; exit 1 ;; esac
+            echo table\n";
+        let run = |end: LocalEnd<'_>| end.run([127, 0, 0, 1].into(), 1).unwrap();
+        let output = with_end(dir.path(), script, run);
+        assert_eq!((output.is_success(), output.printed.as_str()), (true, "table\n"));
+    }
+
+    #[test]
+    fn perftest_listens_on_the_address_of_the_connection_if_it_supports_that() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = [127, 0, 0, 2].into();
+        // perftest 4.5 does not know the option, 25.01 does. Both scripts exit without listening.
+        let older = "#!/bin/sh
+            [ \"$1\" != --version ] || exit 0
+            echo \"$*\" >>${0%/*}/started
+            case \"$*\" in *bind_*) echo \"$0: unrecognized option '--bind_source_ip=127.0.0.2'\" >&2; exit 1 ;; esac
+            echo 'no device' >&2; exit 1\n";
+        let newer = older.replace("*bind_*", "never");
+        for (script, binds) in [(older, vec![true, false]), (newer.as_str(), vec![true])] {
+            let failure = with_end(dir.path(), script, |end| end.serve(FIRST_PORT, Some(at)));
+            assert!(failure.unwrap_err().to_string().contains("no device"));
+            let started = fs::read_to_string(dir.path().join("started")).unwrap();
+            let bound: Vec<bool> =
+                started.lines().map(|line| line.ends_with(" --bind_source_ip=127.0.0.2")).collect();
+            assert_eq!(bound, binds, "{started}");
+            fs::remove_file(dir.path().join("started")).unwrap();
+        }
+    }
+}

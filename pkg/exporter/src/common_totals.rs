@@ -1,0 +1,126 @@
+//! What was counted, under names that mean the same on every driver.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    catalogue::{CommonMetric, Direction},
+    counter_values::CounterValues,
+    node_snapshot::{DeviceSnapshot, PodTraffic},
+};
+
+/// Counters of a port, or of a pod on it. What no driver counts is absent, not 0.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommonTotals {
+    /// RDMA bytes received, with headers.
+    pub receive_bytes: Option<u64>,
+    /// RDMA bytes sent, with headers.
+    pub transmit_bytes: Option<u64>,
+    /// RDMA packets received.
+    pub receive_packets: Option<u64>,
+    /// RDMA packets sent.
+    pub transmit_packets: Option<u64>,
+    /// Errors by what went wrong: `rnr_nak`, `ack_timeout`.
+    pub errors: BTreeMap<&'static str, u64>,
+    /// Signs of congestion: `ecn_marked`, `cnp_sent`, `cnp_handled`, `cnp_ignored`.
+    pub congestion: BTreeMap<&'static str, u64>,
+    /// Pauses and discards, by direction (`receive`, `transmit`) and priority (`0` to `7`).
+    pub priorities: BTreeMap<(&'static str, String), PriorityTotals>,
+}
+
+/// What befell one priority in one direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PriorityTotals {
+    /// Pause frames. Received: the network told this port to stop.
+    pub pause_frames: Option<u64>,
+    /// Microseconds in which it was paused.
+    pub pause_microseconds: Option<u64>,
+    /// Packets discarded.
+    pub discards: Option<u64>,
+}
+
+impl DeviceSnapshot {
+    /// The totals of each port, in the order of the reading's ports.
+    pub fn totals(&self) -> impl Iterator<Item = CommonTotals> {
+        self.sheets.iter().map(CommonTotals::of)
+    }
+}
+
+impl PodTraffic {
+    /// The pod's totals on the port. Congestion and pauses are the port's and the network's, whoever suffers.
+    pub fn totals(&self) -> CommonTotals {
+        CommonTotals {
+            congestion: BTreeMap::new(),
+            priorities: BTreeMap::new(),
+            ..CommonTotals::of(&self.sheet)
+        }
+    }
+}
+
+impl CommonTotals {
+    fn of(sheet: &CounterValues) -> Self {
+        let mut totals = Self::default();
+        for (sum, value) in sheet.sums() {
+            let priority = sum.priority.as_deref();
+            match sum.role {
+                CommonMetric::Bytes(Direction::Receive) => totals.receive_bytes = Some(value),
+                CommonMetric::Bytes(Direction::Transmit) => totals.transmit_bytes = Some(value),
+                CommonMetric::Packets(Direction::Receive) => totals.receive_packets = Some(value),
+                CommonMetric::Packets(Direction::Transmit) => totals.transmit_packets = Some(value),
+                CommonMetric::Error(error) => _ = totals.errors.insert(error, value),
+                CommonMetric::Congestion(event) => _ = totals.congestion.insert(event, value),
+                CommonMetric::PauseFrames(way) => totals.priority(way, priority).pause_frames = Some(value),
+                CommonMetric::PauseMicroseconds(way) => {
+                    totals.priority(way, priority).pause_microseconds = Some(value);
+                }
+                CommonMetric::Discards(way) => totals.priority(way, priority).discards = Some(value),
+            }
+        }
+        totals
+    }
+
+    fn priority(&mut self, direction: Direction, priority: Option<&str>) -> &mut PriorityTotals {
+        let priority = priority.unwrap_or_default().to_owned();
+        self.priorities.entry((direction.name(), priority)).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Attribution, PodInfo,
+        counter_layout::{CounterLayouts, tests::port},
+    };
+
+    fn sheet() -> CounterValues {
+        let port = port(
+            &[("out_of_sequence", 3), ("np_cnp_sent", 4)],
+            &[("port_xmit_data", 5), ("port_xmit_packets", 1)],
+            &[("rx_prio3_pause", 6), ("rx_prio3_pause_duration", 7), ("tx_prio3_discards", 8)],
+        );
+        CounterValues::of_port(&port, &mut CounterLayouts::default(), None)
+    }
+
+    #[test]
+    fn what_is_not_counted_is_absent_and_what_is_counted_is_in_its_place() {
+        let totals = CommonTotals::of(&sheet());
+        assert_eq!((totals.receive_bytes, totals.transmit_bytes), (None, Some(20)));
+        assert_eq!((totals.receive_packets, totals.transmit_packets), (None, Some(1)));
+        assert_eq!(totals.errors, BTreeMap::from([("out_of_sequence", 3)]));
+        assert_eq!(totals.congestion, BTreeMap::from([("cnp_sent", 4)]));
+        let pause = PriorityTotals { pause_frames: Some(6), pause_microseconds: Some(7), discards: None };
+        let discards = PriorityTotals { discards: Some(8), ..PriorityTotals::default() };
+        let expected = [(("receive", "3".to_owned()), pause), (("transmit", "3".to_owned()), discards)];
+        assert_eq!(totals.priorities, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_pod_has_errors_and_no_congestion_of_its_own() {
+        let pod = PodInfo { namespace: "train".into(), name: "a".into(), uid: None }.into();
+        let device = "mlx5_0".to_owned();
+        let traffic = PodTraffic { pod, device, port: 1, attribution: Attribution::SoleUser, sheet: sheet() };
+        let totals = traffic.totals();
+        assert_eq!((totals.errors.len(), totals.transmit_bytes), (1, Some(20)));
+        assert!(totals.congestion.is_empty() && totals.priorities.is_empty(), "{totals:?}");
+    }
+}

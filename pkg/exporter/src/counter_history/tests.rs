@@ -1,0 +1,178 @@
+//! The ledger, by what is entered and what is shown.
+
+use super::*;
+use crate::{
+    catalogue::CommonMetric,
+    counter_layout::{CounterLayouts, tests::port},
+};
+
+struct HistoryTest {
+    ledger: CounterHistory,
+    layouts: CounterLayouts,
+}
+
+const PORT: PortKey = (7, 1);
+
+impl HistoryTest {
+    fn new() -> Self {
+        Self { ledger: CounterHistory::default(), layouts: CounterLayouts::default() }
+    }
+
+    /// Enters values of `out_of_sequence` and `port_rcv_data`, and returns the first as it is shown.
+    fn enter(&mut self, owner: PortUser, sequence: u64, words: u64) -> u64 {
+        self.enter_with(owner, &[("out_of_sequence", sequence)], words)
+    }
+
+    fn enter_with(&mut self, owner: PortUser, hw: &[(&str, u64)], words: u64) -> u64 {
+        let port = port(hw, &[("port_rcv_data", words)], &[]);
+        let mut sheet = CounterValues::of_port(&port, &mut self.layouts, self.ledger.layout(PORT));
+        self.ledger.update_port(PORT, "mlx5_0", owner, &mut sheet);
+        sheet.values[0]
+    }
+
+    fn of(&self, pod: &Arc<PodInfo>) -> Option<u64> {
+        let accounts = self.ledger.accounts().get(pod)?;
+        Some(accounts.values().map(|account| account.values[0]).sum())
+    }
+
+    fn lost(&self) -> u64 {
+        self.ledger.unattributed(PORT).map(|(_, bytes)| bytes).sum()
+    }
+}
+
+fn pod(name: &str, uid: &str) -> Arc<PodInfo> {
+    Arc::new(PodInfo { namespace: "ml".into(), name: name.into(), uid: Some(uid.into()) })
+}
+
+fn alone(pod: &Arc<PodInfo>) -> PortUser {
+    Some((pod.clone(), Attribution::SoleUser))
+}
+
+#[test]
+fn a_counter_of_32_bits_that_turns_over_goes_on() {
+    let mut test = HistoryTest::new();
+    assert_eq!(test.enter(None, 4294967290, 0), 4294967290);
+    assert_eq!(test.enter(None, 4, 0), 4294967300);
+    assert_eq!(test.enter(None, 5, 0), 4294967301);
+}
+
+#[test]
+fn a_counter_that_begins_anew_is_shown_so() {
+    let mut test = HistoryTest::new();
+    test.enter(None, 4294967290, 0);
+    test.enter(None, 4, 0);
+    assert_eq!(test.enter(None, 3, 0), 3, "not a turn: it was not nearly full");
+    let a = pod("a", "1");
+    test.enter(alone(&a), 100, 0);
+    test.enter(alone(&a), 2, 0);
+    assert_eq!(test.of(&a), Some(2), "what it counted since");
+}
+
+#[test]
+fn increments_are_the_pod_s_while_it_is_alone() {
+    let (mut test, a, b) = (HistoryTest::new(), pod("a", "1"), pod("b", "2"));
+    test.enter(None, 1000, 1000);
+    test.enter(alone(&a), 1010, 1010);
+    assert_eq!((test.of(&a), test.lost()), (Some(0), 40), "nobody saw whose the first ten were");
+    test.enter(alone(&a), 1015, 1015);
+    assert_eq!((test.of(&a), test.lost()), (Some(5), 40));
+    test.enter(None, 1020, 1020); // b came
+    assert_eq!((test.of(&a), test.lost()), (Some(5), 60));
+    test.enter(alone(&b), 1030, 1030); // a went
+    test.enter(alone(&b), 1033, 1033);
+    assert_eq!((test.of(&a), test.of(&b), test.lost()), (Some(5), Some(3), 100));
+}
+
+#[test]
+fn what_was_counted_before_the_first_reading_is_nobody_s() {
+    let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
+    test.enter(alone(&a), 1000, 1000);
+    assert_eq!((test.of(&a), test.lost()), (Some(0), 0));
+}
+
+#[test]
+fn a_pod_made_again_under_its_name_starts_anew() {
+    let (mut test, first, second) = (HistoryTest::new(), pod("a", "1"), pod("a", "2"));
+    test.enter(alone(&first), 0, 0);
+    test.enter(alone(&first), 9, 0);
+    test.ledger.forget(|pod| pod.uid.as_deref() == Some("2"));
+    test.enter(alone(&second), 9, 0);
+    assert_eq!((test.of(&first), test.of(&second)), (None, Some(0)));
+}
+
+#[test]
+fn of_two_pods_with_one_name_the_newer_one_is_told_of() {
+    let (mut test, first, second) = (HistoryTest::new(), pod("a", "2"), pod("a", "1"));
+    test.enter(alone(&first), 0, 0);
+    test.enter(alone(&second), 9, 0);
+    test.ledger.forget(|_| true);
+    assert_eq!((test.of(&first), test.of(&second)), (None, Some(0)));
+}
+
+#[test]
+fn a_pod_that_lives_keeps_its_last_value() {
+    let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
+    test.enter(alone(&a), 0, 0);
+    test.enter(alone(&a), 9, 0);
+    for _ in 0..3 {
+        test.enter(None, 20, 0);
+        test.ledger.forget(|_| true);
+    }
+    assert_eq!(test.of(&a), Some(9));
+}
+
+#[test]
+fn a_port_that_went_is_forgotten() {
+    let mut test = HistoryTest::new();
+    test.enter(None, 4294967290, 0);
+    test.ledger.forget(|_| true);
+    test.ledger.forget(|_| true);
+    assert_eq!(test.enter(None, 4, 0), 4);
+}
+
+#[test]
+fn counters_that_come_and_go_do_not_disturb_the_others() {
+    let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
+    test.enter(alone(&a), 4294967290, 10);
+    test.enter_with(alone(&a), &[("new", 500), ("out_of_sequence", 4294967295)], 20);
+    let account = test.ledger.accounts()[&a].values().next().unwrap().clone();
+    assert_eq!(account.values, [0, 5, 10], "what is new has not grown");
+    assert_eq!(test.enter(alone(&a), 4, 25), 4294967300);
+    let account = test.ledger.accounts()[&a].values().next().unwrap();
+    assert_eq!(account.values, [0, 10, 15], "what is absent keeps what it had");
+    assert_eq!(test.lost(), 0);
+}
+
+#[test]
+fn a_counter_that_is_absent_once_goes_on_where_it_was() {
+    let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
+    test.enter(alone(&a), 4294967290, 0);
+    assert_eq!(test.enter(alone(&a), 4, 0), 4294967300);
+    test.enter_with(alone(&a), &[("other", 1)], 0);
+    assert_eq!(test.enter(alone(&a), 6, 0), 4294967302, "not 6: it had turned over");
+    assert_eq!(test.of(&a), Some(12));
+}
+
+/// What a port's bytes are, in the shown sums, with these counters.
+fn bytes(test: &mut HistoryTest, standard: &[(&str, u64)], link: &[(&str, u64)]) -> Option<u64> {
+    let port = port(&[], standard, link);
+    let mut sheet = CounterValues::of_port(&port, &mut test.layouts, test.ledger.layout(PORT));
+    test.ledger.update_port(PORT, "mlx5_0", None, &mut sheet);
+    sheet.sum(CommonMetric::Bytes(Direction::Receive))
+}
+
+#[test]
+fn a_sum_is_told_by_one_source_or_not_at_all() {
+    let mut test = HistoryTest::new();
+    let (words, link) = ([("port_rcv_data", 100)], [("rx_vport_rdma_unicast_bytes", 390)]);
+    let multicast = ("rx_vport_rdma_multicast_bytes", 5);
+    assert_eq!(bytes(&mut test, &words, &link), Some(400));
+    assert_eq!(bytes(&mut test, &[], &link), None, "another source is another number");
+    assert_eq!(bytes(&mut test, &[], &link), None);
+    assert_eq!(bytes(&mut test, &[("port_rcv_data", 110)], &link), Some(440));
+    let mut test = HistoryTest::new();
+    assert_eq!(bytes(&mut test, &[], &link), Some(390));
+    assert_eq!(bytes(&mut test, &[], &[link[0], multicast]), Some(395), "a part more is better");
+    assert_eq!(bytes(&mut test, &[], &link), None);
+    assert_eq!(bytes(&mut test, &words, &link), Some(400), "and so is a better source");
+}

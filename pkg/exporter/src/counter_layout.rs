@@ -1,0 +1,268 @@
+//! What the counters of a port are, by their names.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    CollectError, Collector, ErrorReason,
+    catalogue::{CommonMetric, CounterSource, MetricCatalogue, MetricDescriptor},
+    device_reading::CounterNames,
+};
+
+/// The names of a port's counters, by source.
+pub(crate) type SourceNames = [CounterNames; 3];
+
+/// What the counters of a port are. The ports of one driver share it: names are looked up once, not in each collection.
+#[derive(Debug)]
+pub(crate) struct CounterLayout {
+    sources: SourceNames,
+    /// Those that are shown.
+    pub(crate) shown: Vec<ExposedCounter>,
+    /// What means the same on every driver.
+    pub(crate) sums: Vec<CommonSum>,
+    /// Those that have no metric's name of their own.
+    pub(crate) troubles: Vec<CollectError>,
+}
+
+/// A counter that is shown.
+#[derive(Debug, Clone)]
+pub(crate) struct ExposedCounter {
+    pub(crate) metric: Arc<MetricDescriptor>,
+    /// Its place among all counters.
+    pub(crate) at: usize,
+}
+
+/// Something that means the same on every driver: the sum of some counters.
+#[derive(Debug, Clone)]
+pub(crate) struct CommonSum {
+    pub(crate) role: CommonMetric,
+    pub(crate) priority: Option<String>,
+    /// How well known its source is; 0 is best.
+    rank: u8,
+    /// Places among those that are shown, and by what each is multiplied.
+    parts: Vec<(usize, u64)>,
+}
+
+/// From what a sum is made: another source, or a part less, would be another number, which Prometheus would take for a
+/// counter that began anew.
+pub(crate) type SumComposition = (u8, usize);
+
+/// The layouts met so far: as many as there are drivers, and a few more.
+#[derive(Debug, Default)]
+pub(crate) struct CounterLayouts {
+    catalogue: MetricCatalogue,
+    met: Vec<Arc<CounterLayout>>,
+}
+
+impl CounterLayouts {
+    /// The layout of a port; `last` is the one it had.
+    pub(crate) fn of(
+        &mut self,
+        sources: SourceNames,
+        last: Option<&Arc<CounterLayout>>,
+    ) -> Arc<CounterLayout> {
+        let same = |layout: &&Arc<CounterLayout>| layout.is_of(&sources);
+        if let Some(layout) = last.filter(same).or_else(|| self.met.iter().find(same)) {
+            return layout.clone();
+        }
+        self.met.retain(|layout| Arc::strong_count(layout) > 1);
+        let layout = Arc::new(CounterLayout::new(sources, &mut self.catalogue));
+        self.met.push(layout.clone());
+        layout
+    }
+}
+
+impl CounterLayout {
+    fn new(sources: SourceNames, catalogue: &mut MetricCatalogue) -> Self {
+        let mut layout = Self { sources, shown: Vec::new(), sums: Vec::new(), troubles: Vec::new() };
+        let mut first = 0;
+        for (source, names) in [CounterSource::Hardware, CounterSource::Standard, CounterSource::Link]
+            .into_iter()
+            .zip(layout.sources.clone())
+        {
+            let former = layout.shown.len();
+            for (at, name) in names.iter().enumerate() {
+                if let Some(metric) = catalogue.metric(source, name) {
+                    layout.show(metric, first + at, former, name);
+                }
+            }
+            first += names.len();
+        }
+        layout.sums = sums(&layout.shown);
+        layout
+    }
+
+    fn show(&mut self, metric: Arc<MetricDescriptor>, at: usize, former: usize, name: &str) {
+        match self.same_series(&metric) {
+            None => self.shown.push(ExposedCounter { metric, at }),
+            // Two sources tell the same: the first is the driver's own.
+            Some(place) if place < former => {}
+            Some(_) => {
+                let what = format!("{name} is not shown: another counter has its metric's name");
+                let collector = Collector::HwCounters;
+                self.troubles.push(CollectError { collector, reason: ErrorReason::Collision, what });
+            }
+        }
+    }
+
+    /// The same counters with fewer sums.
+    pub(crate) fn without_sums(&self, keep: impl Fn(&CommonSum) -> bool) -> Self {
+        Self {
+            sources: self.sources.clone(),
+            shown: self.shown.clone(),
+            sums: self.sums.iter().filter(|sum| keep(sum)).cloned().collect(),
+            troubles: self.troubles.clone(),
+        }
+    }
+
+    /// Whether all counters of another are among these.
+    pub(crate) fn has_all(&self, other: &Self) -> bool {
+        other.shown.iter().all(|shown| self.shows(&shown.metric))
+    }
+
+    /// Whether a metric is shown.
+    pub(crate) fn shows(&self, metric: &Arc<MetricDescriptor>) -> bool {
+        self.shown.iter().any(|shown| Arc::ptr_eq(&shown.metric, metric))
+    }
+
+    /// Where the series is that a metric would be.
+    fn same_series(&self, metric: &MetricDescriptor) -> Option<usize> {
+        metric.family.as_ref()?;
+        let of = |metric: &MetricDescriptor| (metric.family.clone(), metric.priority.clone());
+        self.shown.iter().position(|shown| of(&shown.metric) == of(metric))
+    }
+
+    /// Names that are kept are the same values; only those that were read anew must be compared.
+    fn is_of(&self, sources: &SourceNames) -> bool {
+        self.sources.iter().zip(sources).all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
+    }
+}
+
+/// What counters of several sources mean alike, and of which priority.
+type CommonMeaning<'a> = (CommonMetric, Option<&'a str>);
+/// How well known a source is, the best first, and what of it is added up.
+type SumParts = (u8, Vec<(usize, u64)>);
+
+/// Among several sources of the same the best known counts; of equals, the sum.
+fn sums(shown: &[ExposedCounter]) -> Vec<CommonSum> {
+    let mut best: BTreeMap<CommonMeaning<'_>, SumParts> = BTreeMap::new();
+    for (place, ExposedCounter { metric, .. }) in shown.iter().enumerate() {
+        let Some(role) = metric.role else { continue };
+        let part = (place, metric.scale);
+        let (rank, parts) =
+            best.entry((role, metric.priority.as_deref())).or_insert((metric.rank, Vec::new()));
+        if metric.rank < *rank {
+            (*rank, *parts) = (metric.rank, vec![part]);
+        } else if metric.rank == *rank {
+            parts.push(part);
+        }
+    }
+    let sum = |((role, priority), (rank, parts)): (CommonMeaning<'_>, SumParts)| CommonSum {
+        role,
+        priority: priority.map(str::to_owned),
+        rank,
+        parts,
+    };
+    best.into_iter().map(sum).collect()
+}
+
+impl CommonSum {
+    /// From what it is made.
+    pub(crate) fn making(&self) -> SumComposition {
+        (self.rank, self.parts.len())
+    }
+
+    pub(crate) fn of(&self, values: &[u64]) -> u64 {
+        let part = |(place, scale): &(usize, u64)| values[*place].wrapping_mul(*scale);
+        self.parts.iter().map(part).fold(0, u64::wrapping_add)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use rdma::{LinkLayer, PhysState, Port, PortState};
+
+    use super::*;
+    use crate::catalogue::Direction::{Receive, Transmit};
+    use crate::{PortReading, RawCounters, counter_values::CounterValues};
+
+    /// A port with these counters.
+    pub(crate) fn port(hw: &[(&str, u64)], standard: &[(&str, u64)], link: &[(&str, u64)]) -> PortReading {
+        let port = Port {
+            device: 0,
+            device_name: "mlx5_0".into(),
+            port: 1,
+            state: PortState::Active,
+            phys_state: PhysState::LinkUp,
+            link: None,
+            link_name: None,
+            link_layer: LinkLayer::Ethernet,
+        };
+        let counters = |list: &[(&str, u64)]| RawCounters {
+            names: list.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            values: list.iter().map(|(_, value)| *value).collect(),
+        };
+        PortReading {
+            hw_counters: counters(hw),
+            counters: counters(standard),
+            link_statistics: counters(link),
+            ..PortReading::of(port)
+        }
+    }
+
+    fn sheet(hw: &[(&str, u64)], standard: &[(&str, u64)], link: &[(&str, u64)]) -> CounterValues {
+        CounterValues::of_port(&port(hw, standard, link), &mut CounterLayouts::default(), None)
+    }
+
+    #[test]
+    fn words_become_bytes() {
+        assert_eq!(
+            sheet(&[], &[("port_xmit_data", 250)], &[]).sum(CommonMetric::Bytes(Transmit)),
+            Some(1000)
+        );
+    }
+
+    #[test]
+    fn the_best_known_source_counts_alone_and_of_equals_the_sum() {
+        let link = [("rx_vport_rdma_unicast_bytes", 30), ("rx_vport_rdma_multicast_bytes", 4)];
+        assert_eq!(sheet(&[], &[("port_rcv_data", 8)], &link).sum(CommonMetric::Bytes(Receive)), Some(32));
+        assert_eq!(sheet(&[], &[], &link).sum(CommonMetric::Bytes(Receive)), Some(34));
+        let irdma = [("ip4InOctets", 5), ("ip6InOctets", 6)];
+        assert_eq!(sheet(&irdma, &[], &[]).sum(CommonMetric::Bytes(Receive)), Some(11));
+        let errors = [("req_cqe_error", 2), ("resp_cqe_error", 3)];
+        assert_eq!(sheet(&errors, &[], &[]).sum(CommonMetric::Error("cqe_error")), Some(5));
+    }
+
+    #[test]
+    fn two_names_that_become_one_are_one_series_and_a_trouble() {
+        let same = sheet(&[("rxPkts", 1), ("rx_pkts", 2)], &[], &[]);
+        assert_eq!(same.values, [1]);
+        assert!(
+            matches!(&same.layout.troubles[..], [one] if one.reason == ErrorReason::Collision),
+            "{same:?}"
+        );
+        // rxe of a new kernel has it twice, and means the same.
+        let twice = sheet(&[("link_downed", 1)], &[("link_downed", 1)], &[]);
+        assert!(twice.values.len() == 1 && twice.layout.troubles.is_empty());
+    }
+
+    #[test]
+    fn priorities_are_apart_and_what_is_not_shown_is_left_out() {
+        let link = [("rx_prio3_pause", 7), ("rx_packets", 1), ("rx_prio4_pause", 9)];
+        let sheet = sheet(&[], &[], &link);
+        assert_eq!(sheet.values, [7, 9]);
+        let found: Vec<_> = sheet.sums().map(|(sum, value)| (sum.priority.as_deref(), value)).collect();
+        assert_eq!(found, [(Some("3"), 7), (Some("4"), 9)]);
+    }
+
+    #[test]
+    fn ports_of_one_driver_share_a_layout_until_their_names_change() {
+        let mut layouts = CounterLayouts::default();
+        let (a, b) = (port(&[("x", 1)], &[], &[]), port(&[("x", 2)], &[], &[]));
+        let first = CounterValues::of_port(&a, &mut layouts, None);
+        let second = CounterValues::of_port(&b, &mut layouts, None);
+        assert!(Arc::ptr_eq(&first.layout, &second.layout));
+        let third = CounterValues::of_port(&port(&[("y", 3)], &[], &[]), &mut layouts, Some(&first.layout));
+        assert!(!Arc::ptr_eq(&first.layout, &third.layout));
+        assert_eq!(third.values, [3]);
+    }
+}

@@ -1,0 +1,98 @@
+//! Reading a link from an `RTM_NEWLINK` message.
+
+use identifiers::MacAddr;
+use netlink_packet_core::{DefaultNla, NLA_TYPE_MASK, Nla, NlasIterator};
+use netlink_packet_route::link::{
+    InfoData, InfoIpVlan, InfoKind, InfoMacVlan, IpVlanMode, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    MacVlanMode, State,
+};
+
+use super::{Link, LinkKind};
+use crate::{LinkSettings, attributes::text, old_kernel::PROP_LIST};
+
+/// The link that a message describes; what it does not mention is empty.
+pub(crate) fn read(message: &LinkMessage) -> Link {
+    let flags = message.header.flags;
+    let mut link = Link {
+        index: message.header.index,
+        name: String::new(),
+        altnames: Vec::new(),
+        kind: None,
+        hardware: message.header.link_layer_type.into(),
+        mac: None,
+        permanent_mac: None,
+        mtu: 0,
+        up: flags.contains(LinkFlags::Up),
+        running: flags.contains(LinkFlags::Running),
+        parent: None,
+        controller: None,
+        device: None,
+        settings: LinkSettings::default(),
+    };
+    link.settings.read_flags(flags);
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::Other(properties) if is_prop_list(attribute) => {
+                link.altnames = altnames(properties);
+            }
+            LinkAttribute::Other(setting) => link.settings.read(setting),
+            LinkAttribute::Address(bytes) => link.mac = MacAddr::from_bytes(bytes),
+            LinkAttribute::PermAddress(bytes) => link.permanent_mac = MacAddr::from_bytes(bytes),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::Link(index) => link.parent = Some(*index),
+            LinkAttribute::Controller(index) => link.controller = Some(*index),
+            LinkAttribute::ParentDevName(name) => link.device = Some(name.clone()),
+            LinkAttribute::OperState(State::Up) => link.running = true,
+            LinkAttribute::LinkInfo(infos) => link.kind = kind(infos),
+            _ => {}
+        }
+    }
+    link
+}
+
+pub(super) fn is_prop_list(attribute: &LinkAttribute) -> bool {
+    attribute.kind() & NLA_TYPE_MASK == PROP_LIST
+}
+
+fn altnames(properties: &DefaultNla) -> Vec<String> {
+    const ALT_IFNAME: u16 = 53;
+    let mut list = vec![0; properties.value_len()];
+    properties.emit_value(&mut list);
+    let properties = NlasIterator::new(&list).map_while(Result::ok);
+    properties.filter(|property| property.kind() == ALT_IFNAME).map(|name| text(name.value())).collect()
+}
+
+fn kind(infos: &[LinkInfo]) -> Option<LinkKind> {
+    let kind = infos.iter().find_map(|info| match info {
+        LinkInfo::Kind(kind) => Some(kind),
+        _ => None,
+    })?;
+    let data = infos.iter().find_map(|info| match info {
+        LinkInfo::Data(data) => Some(data),
+        _ => None,
+    });
+    Some(match kind {
+        InfoKind::MacVlan => LinkKind::MacVlan(data.and_then(macvlan_mode)),
+        InfoKind::IpVlan => LinkKind::IpVlan(data.and_then(ipvlan_mode)),
+        InfoKind::Vlan => LinkKind::Vlan,
+        InfoKind::Bond => LinkKind::Bond,
+        other => LinkKind::Other(other.to_string()),
+    })
+}
+
+fn macvlan_mode(data: &InfoData) -> Option<MacVlanMode> {
+    let InfoData::MacVlan(settings) = data else { return None };
+    settings.iter().find_map(|setting| match setting {
+        InfoMacVlan::Mode(mode) => Some(*mode),
+        _ => None,
+    })
+}
+
+fn ipvlan_mode(data: &InfoData) -> Option<IpVlanMode> {
+    let InfoData::IpVlan(settings) = data else { return None };
+    settings.iter().find_map(|setting| match setting {
+        InfoIpVlan::Mode(mode) => Some(*mode),
+        _ => None,
+    })
+}

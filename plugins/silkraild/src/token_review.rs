@@ -1,0 +1,44 @@
+//! Whether tokens of the Kubernetes API let their bearers in.
+
+use std::net::SocketAddr;
+
+use tokenreview::TokenReviewer;
+
+use crate::{http::TokenReviewQueue, web_config::WebConfigReloader};
+
+/// Why tokens cannot be asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TokenReviewError {
+    #[error(
+        "--web.token-review: tokens of the cluster would be sent in clear text to {address}; give --web.config.file with a \
+         tls_server_config, or listen on a loopback address"
+    )]
+    InClear { address: SocketAddr },
+    #[error(
+        "--web.token-review: there is no Kubernetes API to ask: this is no pod with a service account, and KUBECONFIG names no file"
+    )]
+    NoApi,
+    #[error("--web.token-review: {0}")]
+    Access(#[from] kubeapi::Error),
+    #[error("--web.token-review: {0}")]
+    Reviews(#[from] tokenreview::Error),
+}
+
+/// Those who have them looked at, if it is asked for.
+///
+/// # Errors
+/// That it cannot be done: then nobody is to be let in.
+pub(crate) async fn find(
+    wanted: bool,
+    address: SocketAddr,
+    web: &WebConfigReloader,
+) -> Result<Option<TokenReviewQueue>, TokenReviewError> {
+    if !wanted {
+        return Ok(None);
+    }
+    if web.current().tls.is_none() && !address.ip().to_canonical().is_loopback() {
+        return Err(TokenReviewError::InClear { address });
+    }
+    let client = kubeapi::connect().await?.ok_or(TokenReviewError::NoApi)?;
+    Ok(Some(TokenReviewQueue::new(TokenReviewer::new(client)?)))
+}

@@ -1,0 +1,107 @@
+//! A machine that `silkrail doctor` finds healthy, for faults to be planted in.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use silkrail_tests::{
+    cli::{self, CommandOutput},
+    machine::LabMachine,
+};
+use testkit::{Observe, wait_until};
+
+/// A machine with all that a healthy one has.
+pub(crate) struct HealthyMachine<'a> {
+    machine: &'a LabMachine,
+    dir: tempfile::TempDir,
+    /// What a healthy one comes to, with infos.
+    healthy: Vec<String>,
+}
+
+impl<'a> HealthyMachine<'a> {
+    pub(crate) fn new(machine: &'a LabMachine) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let cni = dir.path().join("cni");
+        fs::create_dir(&cni).unwrap();
+        // A real one has 20 MB to be read each time; `plugins` has one.
+        let executable = dir.path().join("silkrail-cni");
+        write(&executable, concat!("\x7fELF silkrail-cni ", env!("CARGO_PKG_VERSION"), "\n"));
+        chmod(&executable, 0o755);
+        for name in ["macvlan", "rdma", "silkrail-ipam", "sriov"] {
+            fs::hard_link(&executable, cni.join(name)).unwrap();
+        }
+        machine.node.run("modprobe", &["rdma_ucm"]);
+        wait_until("RDMA-CM has its node", || Path::new("/dev/infiniband/rdma_cm").exists());
+        for pf in [0, 1] {
+            let state = format!("/sys/class/infiniband/mlx5_{pf}/ports/1/state");
+            wait_until("the PFs' ports are active", || read(&state).contains("ACTIVE"));
+        }
+        let mut patient = Self { machine, dir, healthy: Vec::new() };
+        patient.healthy = patient.found();
+        patient
+    }
+
+    pub(crate) fn cni(&self) -> PathBuf {
+        self.dir.path().join("cni")
+    }
+
+    pub(crate) fn doctor(&self, args: &str) -> CommandOutput {
+        let state = self.machine.node.state_dir();
+        cli::silkrail(&format!(
+            "doctor --state-dir {} --cni-bin {} {args}",
+            state.display(),
+            self.cni().display()
+        ))
+    }
+
+    /// `severity id object` of each finding.
+    pub(crate) fn found(&self) -> Vec<String> {
+        let ran = self.doctor("--json");
+        let report = ran.json();
+        let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
+        let found: Vec<String> = report["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|finding| ["severity", "id", "object"].map(|key| text(finding, key)).join(" "))
+            .collect();
+        let has_error = found.iter().any(|finding| finding.starts_with("error"));
+        assert_eq!(ran.code, Some(if has_error { 6 } else { 0 }), "{found:?}");
+        found
+    }
+
+    /// With the fault planted, these findings are there beside the healthy machine's, and no other error or warning.
+    pub(crate) fn has(&self, expected: &[&str], plant: impl FnOnce(), repair: impl FnOnce()) {
+        plant();
+        let mut found = self.found();
+        found.retain(|finding| !self.healthy.contains(finding));
+        // What is good to know may change with any of it.
+        found.retain(|finding| !finding.starts_with("info") || expected.contains(&finding.as_str()));
+        assert_eq!(found, expected);
+        repair();
+    }
+
+    pub(crate) fn is_healthy(&self) {
+        assert_eq!(self.found(), self.healthy);
+    }
+}
+
+pub(crate) fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+pub(crate) fn write(path: impl AsRef<Path>, text: &str) {
+    fs::create_dir_all(path.as_ref().parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+pub(crate) fn remove(path: impl AsRef<Path>) {
+    fs::remove_file(path).unwrap();
+}
+
+pub(crate) fn chmod(path: impl AsRef<Path>, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}

@@ -1,0 +1,48 @@
+//! A VF whose driver was unbound for a while.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use silkrail_tests::machine::{LabMachine, LabVf};
+use testkit::wait_until;
+
+/// A VF without its driver, which it gets again when this value goes.
+pub(crate) struct UnboundVf<'a> {
+    machine: &'a LabMachine,
+    vf: LabVf,
+}
+
+impl<'a> UnboundVf<'a> {
+    pub(crate) fn from(machine: &'a LabMachine, vf: &LabVf) -> Self {
+        fs::write("/sys/bus/pci/drivers/igbvf/unbind", &vf.pci).unwrap();
+        Self { machine, vf: vf.clone() }
+    }
+
+    pub(crate) fn bind(self) {
+        drop(self);
+    }
+
+    /// Binds a driver of user space.
+    pub(crate) fn bind_to(&self, driver: &str) {
+        self.machine.node.run("modprobe", &[driver]);
+        fs::write(self.file("driver_override"), driver).unwrap();
+        fs::write("/sys/bus/pci/drivers_probe", &self.vf.pci).unwrap();
+        assert!(fs::read_link(self.file("driver")).unwrap().ends_with(driver));
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        Path::new("/sys/bus/pci/devices").join(&self.vf.pci).join(name)
+    }
+}
+
+impl Drop for UnboundVf<'_> {
+    fn drop(&mut self) {
+        let _ = fs::write(self.file("driver_override"), "\n");
+        let _ = fs::write(self.file("driver/unbind"), &self.vf.pci);
+        let _ = fs::write("/sys/bus/pci/drivers/igbvf/bind", &self.vf.pci);
+        let home = || self.machine.vf(self.vf.pf, self.vf.index);
+        wait_until("the VF has its devices again", || !home().link.is_empty() && !home().rdma.is_empty());
+    }
+}
