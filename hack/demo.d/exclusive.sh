@@ -3,15 +3,15 @@
 
 heading "EXCLUSIVE MODE: two pods, each with a VF of eth0 and the VF's own RDMA device"
 show silkrail mode set exclusive
-remark "the node makes VFs; each has a network device and an RDMA device"
+remark "VFs are created on the node; each has a network device and an RDMA device"
 show lab-vfs 2 eth0
 show rdma link
 vf() { basename "$(readlink "/sys/class/net/eth0/device/virtfn$1")"; }
-# A device plugin and Multus put the VF's address into each plugin's configuration.
+# On a cluster, the device plugin and Multus add the VF's address to the configuration of each plugin.
 network() { jq --arg vf "$(vf "$1")" '.plugins[].deviceID = $vf | .plugins[0].vlan = 100' conf/exclusive/sriov-rdma.conflist; }
 show jq --compact-output '.plugins[]' <<<"$(network 0)"
 address_of() { ip -netns "$1" -json -4 address show dev net1 | jq --raw-output '.[].addr_info[0].local'; }
-sleep 2 # the VFs' carriers come and go with a timer of the driver
+sleep 2 # the driver updates the VFs' carriers with a timer
 remember /tmp/before
 
 for i in 0 1; do
@@ -20,7 +20,7 @@ for i in 0 1; do
   attach "sriov-$i" "$(network $i)"
 done
 
-remark "each pod sees its own RDMA device only, with its own counters; the node has the rest"
+remark "each pod sees only its own RDMA device, with its own counters; the host sees the others"
 debug=/sys/kernel/debug/rdmasim
 echo 1000 >"$debug/$(vf 0)/counters/rx_write_requests"
 echo 2000 >"$debug/$(vf 1)/counters/rx_write_requests"
@@ -34,7 +34,7 @@ show ip link show eth0
 show ip netns exec sriov-0 busybox ping -c 2 "$(address_of sriov-1)"
 show silkrail pods
 
-remark "sriov-0 is detached in order; sriov-1's namespace is gone before its DEL, as it happens when a node is busy"
+remark "sriov-0 is detached normally; the namespace of sriov-1 is removed before its DEL, as can happen on a busy node"
 detach sriov-0 "$(network 0)"
 ip netns delete sriov-0
 ip netns delete sriov-1

@@ -1,10 +1,10 @@
-# Sourced by guest: the part of a container runtime that calls CNI plugins.
+# Sourced by guest: calls CNI plugins as a container runtime does.
 # shellcheck shell=bash
 
-# pod NAME: makes a pod's network namespace.
+# pod NAME: creates a pod's network namespace.
 pod() { ip netns add "$1"; }
 
-# attach POD CONFLIST: ADD of each plugin in turn; each gets the result of the one before.
+# attach POD CONFLIST: calls ADD of each plugin in turn, with the result of the previous one.
 attach() {
   local plugin result='' count i
   count=$(jq '.plugins | length' <<<"$2")
@@ -15,7 +15,7 @@ attach() {
   jq --compact-output . <<<"$result"
 }
 
-# detach POD CONFLIST: DEL of each plugin, the last one first.
+# detach POD CONFLIST: calls DEL of each plugin, in reverse order.
 detach() {
   local i
   for ((i = $(jq '.plugins | length' <<<"$2") - 1; i >= 0; i--)); do
@@ -23,7 +23,7 @@ detach() {
   done
 }
 
-# plugin_conf CONFLIST INDEX PREVIOUS-RESULT: what one plugin of a list gets on its standard input.
+# plugin_conf CONFLIST INDEX PREVIOUS-RESULT: prints the configuration that a plugin of a list gets on standard input.
 plugin_conf() {
   jq --compact-output --argjson i "$2" --argjson previous "${3:-null}" \
     '{cniVersion, name} + .plugins[$i] + (if $previous then {prevResult: $previous} else {} end)' <<<"$1"

@@ -9,7 +9,7 @@ remember /tmp/before
 
 for name in macvlan-1 macvlan-2; do
   pod "$name"
-  remark "$name is attached; the runtime gets this result"
+  remark "$name is attached; the result for the runtime:"
   attach "$name" "$network"
 done
 
@@ -19,7 +19,7 @@ for name in macvlan-1 macvlan-2; do
   show ip -netns "$name" -brief address
 done
 
-remark "the pods' addresses stand in the GID table of mlx5_0, the RDMA device of eth0 (index, type, GID, link)"
+remark "the pods' addresses are in the GID table of mlx5_0, the RDMA device of eth0 (index, type, GID, link)"
 gids() {
   local port=/sys/class/infiniband/mlx5_0/ports/1 i
   for i in $(seq 0 254); do
@@ -29,10 +29,10 @@ gids() {
 }
 show gids
 
-remark "they reach each other"
+remark "the pods can reach each other"
 show ip netns exec macvlan-1 busybox ping -c 2 172.81.0.101
 
-remark "who has what"
+remark "RDMA devices and addresses of the pods"
 show silkrail pods
 
 remark "both are detached"

@@ -1,4 +1,4 @@
-# Sourced by guest: how the demonstration shows what it does.
+# Sourced by guest: output functions of the demonstration.
 # shellcheck shell=bash
 
 heading() { printf '\n\n== %s\n' "$*"; }
@@ -10,8 +10,8 @@ show() {
   "$@"
 }
 
-# remember FILE: all of the node that an attachment touches: links and VF settings, RDMA devices, Silkrail's state. The
-# pools' maps are left out: they only remember where the search for a free address goes on.
+# remember FILE: records everything on the node that an attachment changes: links and VF settings, RDMA devices, Silkrail's
+# state. The pools' maps are excluded: they only record where the search for a free address continues.
 remember() {
   {
     ip -details link
@@ -21,13 +21,13 @@ remember() {
   } >"$1"
 }
 
-# unchanged: compares the node with what it was.
+# unchanged: compares the node with the recorded state.
 unchanged() {
   remember /tmp/after
   if show diff /tmp/before /tmp/after; then
-    echo "(empty: every link, VF setting, RDMA device, address and state file is as before)"
+    echo "(empty: every link, VF setting, RDMA device, address and state file is unchanged)"
   else
-    echo "THE NODE IS NOT AS BEFORE" >&2
+    echo "THE NODE HAS CHANGED" >&2
     exit 1
   fi
 }

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use cpufreq::Governors;
 use nix::{
     libc,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -21,7 +22,6 @@ use nix::{
 use crate::{
     Error, PortSelector,
     error::io as failed,
-    governor::Governors,
     local_end::LocalContext,
     protocol::{AgentRefusal, CheckToken, MessageStream, RefusalReason, handshake},
 };

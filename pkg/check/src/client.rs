@@ -59,7 +59,9 @@ pub fn resolve(host: &str) -> Result<SocketAddr, Error> {
     let found = if host.rsplit_once(':').is_some() { host.to_socket_addrs() } else { with_port(host) };
     let failed = |source| Error::Connect { peer: host.to_owned(), source };
     let mut found = found.map_err(failed)?;
-    found.find(SocketAddr::is_ipv4).ok_or_else(|| failed(std::io::Error::other("the host has no IPv4 address")))
+    found
+        .find(SocketAddr::is_ipv4)
+        .ok_or_else(|| failed(std::io::Error::other("the host has no IPv4 address")))
 }
 
 /// An authenticated connection to an agent.
@@ -99,36 +101,40 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// Any error at either end.
-    pub fn measure(&mut self, order: &TestRequest) -> Result<TestResult, Error> {
-        order.test.require_consistent()?;
-        let attempts = if order.test.duration.get() <= MAX_RETRY_SECONDS { MAX_ATTEMPTS } else { 1 };
+    pub fn measure(&mut self, request: &TestRequest) -> Result<TestResult, Error> {
+        request.test.require_consistent()?;
+        let attempts = if request.test.duration.get() <= MAX_RETRY_SECONDS { MAX_ATTEMPTS } else { 1 };
         let mut attempt = 1;
         loop {
-            match self.measure_once(order) {
+            match self.measure_once(request) {
                 Err(Error::Unusable { .. }) if attempt < attempts => attempt += 1,
                 result => return result,
             }
         }
     }
 
-    fn measure_once(&mut self, order: &TestRequest) -> Result<TestResult, Error> {
-        let program = self.node.launcher.find(order.test.kind, order.test.operation)?;
+    fn measure_once(&mut self, request: &TestRequest) -> Result<TestResult, Error> {
+        let program = self.node.launcher.find(request.test.kind, request.test.operation)?;
         let peer = self.wire.peer();
-        let selected = self.node.select(&order.wanted, Some(peer), self.wire.local())?;
+        let selected = self.node.select(&request.wanted, Some(peer), self.wire.local())?;
         let gid = selected.gid.as_ref().map(|gid| gid_selection::address(gid.entry.gid));
-        self.wire.send(&AgentRequest::Test { test: order.test, wanted: order.peer_wanted.clone(), gid })?;
-        let (tcp_port, theirs) = match self.receive(PREPARE_TIMEOUT)? {
+        self.wire.send(&AgentRequest::Test {
+            test: request.test,
+            wanted: request.peer_wanted.clone(),
+            gid,
+        })?;
+        let (tcp_port, remote) = match self.receive(PREPARE_TIMEOUT)? {
             AgentReply::Ready { tcp_port, end } => (tcp_port, end),
             _ => return Err(self.wire.protocol("expected the message \"ready\"")),
         };
         // Now that the GID of the other end is known, another GID of this end may fit better.
-        let selected = self.node.select(&order.wanted, theirs.gid.or(Some(peer)), self.wire.local())?;
-        let session = LocalEnd::new(self.node, program, &order.test, &selected);
-        let output = session.run(peer, tcp_port)?;
+        let selected = self.node.select(&request.wanted, remote.gid.or(Some(peer)), self.wire.local())?;
+        let local_end = LocalEnd::new(self.node, program, &request.test, &selected);
+        let output = local_end.run(peer, tcp_port)?;
         self.wire.send(&AgentRequest::Finished)?;
-        let ours = session.end();
-        let theirs = self.other_end(&output)?;
-        record(order, &output, ours, theirs)
+        let local = local_end.end();
+        let remote = self.other_end(&output)?;
+        record(request, &output, local, remote)
     }
 
     /// Receives the agent's last message of a test. If both ends failed, the error contains the messages of both.
@@ -184,12 +190,12 @@ impl<'a> Client<'a> {
 }
 
 fn record(
-    order: &TestRequest,
+    request: &TestRequest,
     output: &ProgramOutput,
     client: TestEnd,
     server: TestEnd,
 ) -> Result<TestResult, Error> {
-    let TestSpec { kind, operation, .. } = order.test;
+    let TestSpec { kind, operation, .. } = request.test;
     let program = operation.program(kind);
     let measurement = perftest::parse(kind, &output.printed).map_err(|why| match why {
         UnusableOutput::NoMessage => Error::Unanswered { program, said: why.to_string() },
@@ -198,10 +204,15 @@ fn record(
             Error::Unusable { program, why: why.to_string(), said: plain(&said, 400) }
         }
     })?;
-    let verdict =
-        judge(kind, order.test.size.get(), &measurement, order.limit, [client.speed_mbps, server.speed_mbps]);
+    let verdict = judge(
+        kind,
+        request.test.size.get(),
+        &measurement,
+        request.limit,
+        [client.speed_mbps, server.speed_mbps],
+    );
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Ok(TestResult { id: 0, time, test: order.test, measurement, verdict, client, server })
+    Ok(TestResult { id: 0, time, test: request.test, measurement, verdict, client, server })
 }
 
 #[cfg(test)]

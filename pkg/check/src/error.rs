@@ -189,6 +189,9 @@ pub enum Error {
     /// A state file or a lock could not be used.
     #[error(transparent)]
     State(#[from] statefile::Error),
+    /// The CPU frequency governors could not be set or restored.
+    #[error(transparent)]
+    Governor(#[from] cpufreq::Error),
     /// A file could not be parsed.
     #[error("{}: {why}", path.display())]
     Malformed {

@@ -78,7 +78,11 @@ fn add(exposition: &mut Exposition, record: &TestResult) {
         record.test.duration.get().into(),
     );
     if let Some(passed) = record.verdict.passed {
-        gauge("silkrail_check_passed", "Whether the last test reached its threshold (1) or not (0)", passed.into());
+        gauge(
+            "silkrail_check_passed",
+            "Whether the last test reached its threshold (1) or not (0)",
+            passed.into(),
+        );
     }
 }
 

@@ -16,7 +16,6 @@ pub mod comparison;
 mod error;
 pub mod exposition;
 pub mod gid_selection;
-pub mod governor;
 pub mod history_page;
 mod interrupt;
 pub mod local_end;

@@ -9,11 +9,12 @@ use std::{
 use sysfs::Sysfs;
 
 use crate::{
-    Error, Interrupt, PortSelector, TestSpec, candidate_port, port_counters,
+    Error, Interrupt, PortSelector, TestSpec, candidate_port,
     perftest::{
         BIND, EndRole, Launcher, PerftestArgs, PerftestProgram, ProgramOutput, REPORT, RunningProgram,
         free_port, is_listening,
     },
+    port_counters,
     port_selection::{SelectedPort, select},
     test_result::TestEnd,
 };

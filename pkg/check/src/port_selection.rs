@@ -95,9 +95,13 @@ fn usable(port: &CandidatePort, wanted: &PortSelector, peer: Option<IpAddr>) -> 
 }
 
 fn none_fits(ports: &[CandidatePort], wanted: &PortSelector) -> Error {
-    let available: Vec<String> = ports.iter().map(|port| format!("{}/{}", port.device, port.number)).collect();
-    let available =
-        if available.is_empty() { "this node has none".into() } else { format!("available: {}", available.join(", ")) };
+    let available: Vec<String> =
+        ports.iter().map(|port| format!("{}/{}", port.device, port.number)).collect();
+    let available = if available.is_empty() {
+        "this node has none".into()
+    } else {
+        format!("available: {}", available.join(", "))
+    };
     let missing = match (&wanted.device, wanted.port) {
         (Some(device), Some(port)) => format!("no port {port} of an RDMA device {device}; "),
         (Some(device), None) => format!("no RDMA device {device}; "),

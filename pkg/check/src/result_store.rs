@@ -134,10 +134,7 @@ impl ResultStore {
         let read = file.take(self.longest + 1).read_to_end(&mut text);
         let length = read.map_err(io(format!("read {}", self.path().display())))?;
         if u64::try_from(length).is_ok_and(|length| length > self.longest) {
-            return Err(Error::Malformed {
-                path: self.path(),
-                why: "too large for a history file".into(),
-            });
+            return Err(Error::Malformed { path: self.path(), why: "too large for a history file".into() });
         }
         let lines = text.split(|byte| *byte == b'\n');
         Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())

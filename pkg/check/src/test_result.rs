@@ -103,8 +103,9 @@ impl TestResult {
 
     /// Describes a difference of the MTUs of the two ends. perftest uses the smaller one; other programs can fail.
     pub fn mismatch(&self) -> Option<String> {
-        let (ours, theirs) = self.client.mtu.zip(self.server.mtu).filter(|(ours, theirs)| ours != theirs)?;
-        Some(format!("the MTUs of the links differ: {ours} at the client, {theirs} at the server"))
+        let (client, server) =
+            self.client.mtu.zip(self.server.mtu).filter(|(client, server)| client != server)?;
+        Some(format!("the MTUs of the links differ: {client} at the client, {server} at the server"))
     }
 
     /// Returns the key of the series: results with the same key can be compared.

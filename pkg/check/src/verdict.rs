@@ -92,11 +92,9 @@ fn latency(microseconds: f64, limit: Threshold) -> Verdict {
             expected: Some(most),
             why: format!("expected at most {most} us").into(),
         },
-        None => Verdict {
-            passed: None,
-            expected: None,
-            why: "no verdict: set a threshold with --max-us".into(),
-        },
+        None => {
+            Verdict { passed: None, expected: None, why: "no verdict: set a threshold with --max-us".into() }
+        }
     }
 }
 
@@ -139,9 +137,9 @@ mod tests {
         for speeds in [[None, Some(100_000)], [Some(100_000), None], [None, None]] {
             let none = of(1.0, Threshold::default(), speeds);
             assert_eq!((none.passed, none.expected), (None, None));
-            let asked = Threshold { min_gbps: Some(1.5), ..Threshold::default() };
-            assert_eq!(of(1.0, asked, speeds).passed, Some(false));
-            assert_eq!(of(2.0, asked, speeds).passed, Some(true));
+            let limit = Threshold { min_gbps: Some(1.5), ..Threshold::default() };
+            assert_eq!(of(1.0, limit, speeds).passed, Some(false));
+            assert_eq!(of(2.0, limit, speeds).passed, Some(true));
         }
     }
 

@@ -161,9 +161,8 @@ const VALID: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
 fn valid_attachments(fields: &ConfObject<'_>) -> Result<Vec<Attachment>, Error> {
     if !VALID.iter().any(|key| fields.has(key)) {
         let msg = format!("{}: expected a list of the valid attachments, found none", VALID[0]);
-        return Err(
-            Error::config(msg).with_details("[] or null would mean that no attachment is valid; nothing was removed")
-        );
+        return Err(Error::config(msg)
+            .with_details("[] or null would mean that no attachment is valid; nothing was removed"));
     }
     let mut valid = Vec::new();
     for key in VALID {

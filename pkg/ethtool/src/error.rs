@@ -1,40 +1,40 @@
-//! Why a link did not tell.
+//! Errors of ethtool requests.
 
 use identifiers::LinkName;
 use nix::errno::Errno;
 
-/// Why a link did not tell.
+/// Why an ethtool request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No socket could be had to ask with.
-    #[error("open a socket for ethtool: {}", .0.desc())]
+    /// socket(2) failed.
+    #[error("cannot open a socket for ethtool: {}", .0.desc())]
     Open(Errno),
-    /// There is no link of that name in the socket's network namespace, or its driver is being reset (`ENODEV`).
+    /// There is no link with that name in the socket's network namespace, or its driver is being reset (`ENODEV`).
     #[error("link {link}: not found in this network namespace")]
     NoSuchLink {
-        /// Its name.
+        /// The name of the link, such as `eth0`.
         link: LinkName,
     },
-    /// The kernel or the driver refused.
-    #[error("{operation} of link {link}: {}", .errno.desc())]
+    /// The kernel or the driver rejected the request.
+    #[error("{operation} for link {link}: {}", .errno.desc())]
     Refused {
-        /// The command of `linux/ethtool.h`.
+        /// The command in `linux/ethtool.h`, such as `ETHTOOL_GSTATS`.
         operation: &'static str,
-        /// Of which link.
+        /// The link that the command was sent to.
         link: LinkName,
-        /// The answer.
+        /// The error of ioctl(2).
         errno: Errno,
     },
-    /// Whenever it was read, other statistics were there.
-    #[error("link {link}: its statistics changed each time they were read; read them again later")]
+    /// The set of statistics changed during every attempt to read it.
+    #[error("link {link}: its statistics changed during every attempt to read them; try again later")]
     Unsteady {
-        /// Its name.
+        /// The name of the link.
         link: LinkName,
     },
 }
 
 impl Error {
-    /// Whether the driver simply does not have what was asked for.
+    /// Whether the driver does not implement the command (`EOPNOTSUPP`).
     pub fn is_unsupported(&self) -> bool {
         matches!(self, Self::Refused { errno: Errno::EOPNOTSUPP, .. })
     }

@@ -1,9 +1,9 @@
-//! The ioctl, and memory that the kernel cannot write beyond.
+//! The ioctl `SIOCETHTOOL`, with a buffer that the kernel cannot write beyond.
 //!
-//! The kernel is given an address, not a length. Before 6.19 it writes as many names or values as the driver has at
-//! that moment, whatever the request says, and a driver that was given more queues since it was asked for the count
-//! has more. Headroom would only make that rare. So a request ends where an inaccessible page begins: what does not
-//! fit is answered with `EFAULT`.
+//! The kernel receives an address without a length. Before 6.19 it writes as many names or values as the driver has at
+//! that moment, regardless of the count in the request. The driver has more of them if queues were added after the
+//! count was read. Headroom would only make an overflow rare. Therefore a request ends at the start of an inaccessible
+//! page, and the kernel returns `EFAULT` if the reply does not fit.
 
 use std::{
     ffi::c_void,
@@ -23,13 +23,13 @@ use nix::{
 
 nix::ioctl_readwrite_bad!(siocethtool, libc::SIOCETHTOOL, libc::ifreq);
 
-/// The largest page of any architecture.
+/// The largest page size of any architecture, in bytes.
 const PAGE: usize = 64 * 1024;
 
-/// What the structures of `linux/ethtool.h` are aligned to.
+/// The alignment of the structures of `linux/ethtool.h`, in bytes.
 const ALIGNMENT: usize = 8;
 
-/// A request, and room for its answer. Behind it is an inaccessible page.
+/// A request, which the kernel overwrites with the reply. An inaccessible page follows it.
 #[derive(Debug)]
 pub(crate) struct IoctlBuffer {
     mapping: NonNull<c_void>,
@@ -39,7 +39,7 @@ pub(crate) struct IoctlBuffer {
 }
 
 impl IoctlBuffer {
-    /// So many bytes, all zero.
+    /// Allocates `length` zeroed bytes. Fails with `ENOMEM` if `length` is too large.
     pub(crate) fn zeroed(length: usize) -> Result<Self, Errno> {
         let taken = length.checked_next_multiple_of(ALIGNMENT).ok_or(Errno::ENOMEM)?;
         let writable = taken.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
@@ -47,7 +47,7 @@ impl IoctlBuffer {
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
         let mapping = unsafe { mmap_anonymous(None, mapped, ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE) }?;
         let request = Self { mapping, mapped, offset: writable - taken, length };
-        // SAFETY: the range is the mapping without its last page, and nobody has an address in it yet.
+        // SAFETY: the range is the mapping without its last page, and no pointer into it exists yet.
         unsafe { mprotect(mapping, writable, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE) }?;
         Ok(request)
     }
@@ -62,29 +62,29 @@ impl Deref for IoctlBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: from `start` there are at least `length` bytes of zeroed, writable memory that only this value has.
+        // SAFETY: from `start` there are at least `length` bytes of zeroed, writable memory that only this value owns.
         unsafe { slice::from_raw_parts(self.start().as_ptr(), self.length) }
     }
 }
 
 impl DerefMut for IoctlBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and this value is borrowed alone.
+        // SAFETY: as above, and the borrow of this value is exclusive.
         unsafe { slice::from_raw_parts_mut(self.start().as_ptr(), self.length) }
     }
 }
 
 impl Drop for IoctlBuffer {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's, and no borrow of it is left. It cannot fail for a whole mapping.
+        // SAFETY: this value owns the mapping, and no borrow of it is left. munmap(2) cannot fail for a whole mapping.
         let _ = unsafe { munmap(self.mapping, self.mapped.get()) };
     }
 }
 
-/// Has a link's driver answer a request, in its place.
+/// Sends a request to a link's driver. The reply replaces the request.
 ///
 /// # Errors
-/// `EFAULT` if the answer is longer than the request has room for.
+/// `EFAULT` if the reply is longer than the request.
 pub(crate) fn ioctl(socket: BorrowedFd<'_>, link: &LinkName, request: &mut IoctlBuffer) -> Result<(), Errno> {
     let mut name = [0; libc::IFNAMSIZ];
     for (to, from) in name.iter_mut().zip(link.as_str().bytes()) {
@@ -95,7 +95,7 @@ pub(crate) fn ioctl(socket: BorrowedFd<'_>, link: &LinkName, request: &mut Ioctl
         libc::ifreq { ifr_name: name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: data } };
     // SAFETY: `ifreq` lives through the call; a link's name is shorter than IFNAMSIZ, so it ends with a zero. The
     // kernel reads and writes from `data` on, upwards, and stops with EFAULT at the inaccessible page behind the
-    // request; whatever it writes before that is within the request's own memory, and bytes may have any value.
+    // request. All bytes before that page belong to the request, and any byte value is valid.
     unsafe { siocethtool(socket.as_raw_fd(), &raw mut ifreq) }.map(drop)
 }
 
@@ -129,12 +129,12 @@ mod tests {
         let node = TestNode::new();
         node.run_ip("link add v0 type veth peer name v1");
         let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).unwrap();
-        // Room for one name. That the request says zero has every kernel write all that there are.
+        // Room for one name. With a count of zero in the request, every kernel writes all names.
         let mut request = IoctlBuffer::zeroed(12 + 32).unwrap();
         request[..4].copy_from_slice(&GSTRINGS.to_ne_bytes());
         request[4..8].copy_from_slice(&STATISTICS.to_ne_bytes());
         assert_eq!(ioctl(socket.as_fd(), &"v0".parse().unwrap(), &mut request), Err(Errno::EFAULT));
         let count = u32::from_ne_bytes(request[8..12].try_into().unwrap());
-        assert!(count > 1, "{count}: the kernel did not try");
+        assert!(count > 1, "{count}: the kernel did not write more than one name");
     }
 }

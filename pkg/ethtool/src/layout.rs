@@ -1,33 +1,34 @@
-//! Where the fields of those structures of `linux/ethtool.h` are that have to be looked into.
+//! Offsets of fields in those structures of `linux/ethtool.h` that are read or changed in part.
 
-/// `struct ethtool_gfeatures` and `struct ethtool_sfeatures`: a count, and for each 32 features a block of words.
+/// `struct ethtool_gfeatures` and `struct ethtool_sfeatures`: a count, and one block of words per 32 features.
 pub(crate) mod features {
     use crate::socket::{number, put};
 
     pub(crate) const COUNT: usize = 4;
-    /// More blocks than any kernel has.
+    /// An upper limit: no kernel has this many blocks.
     pub(crate) const MAX_BLOCKS: u32 = 8;
 
     const BLOCKS: usize = 8;
-    /// Available, requested, active, never changed.
+    /// The words `available`, `requested`, `active` and `never_changed`.
     const BLOCK: usize = 16;
 
-    /// The length of an answer with so many blocks.
+    /// Returns the length of a reply with `blocks` blocks, in bytes.
     pub(crate) const fn length(blocks: u32) -> usize {
         BLOCKS + BLOCK * blocks as usize
     }
 
-    fn blocks(answer: &[u8]) -> impl Iterator<Item = (u32, u32)> {
-        let blocks = answer.get(BLOCKS..).unwrap_or_default().chunks_exact(BLOCK);
-        blocks.take(number(answer, COUNT) as usize).map(|block| (number(block, 0), number(block, 4)))
+    fn blocks(reply: &[u8]) -> impl Iterator<Item = (u32, u32)> {
+        let blocks = reply.get(BLOCKS..).unwrap_or_default().chunks_exact(BLOCK);
+        blocks.take(number(reply, COUNT) as usize).map(|block| (number(block, 0), number(block, 4)))
     }
 
-    /// The features that are requested.
-    pub(crate) fn requested(answer: &[u8]) -> Vec<u8> {
-        blocks(answer).flat_map(|(_, requested)| requested.to_ne_bytes()).collect()
+    /// Returns the `requested` words of a reply, in native byte order.
+    pub(crate) fn requested(reply: &[u8]) -> Vec<u8> {
+        blocks(reply).flat_map(|(_, requested)| requested.to_ne_bytes()).collect()
     }
 
-    /// The structure that makes those features requested that were; `None` if they are, or the kernel has others by now.
+    /// Returns the `ethtool_sfeatures` that requests the `former` features again. `None` if they are requested already, or if
+    /// the kernel has another number of blocks.
     pub(crate) fn change(now: &[u8], former: &[u8]) -> Option<Vec<u8>> {
         let blocks: Vec<_> = blocks(now).collect();
         if former.len() != 4 * blocks.len() || requested(now) == former {
@@ -44,8 +45,8 @@ pub(crate) mod features {
     }
 }
 
-/// `struct ethtool_rxfh`: the sizes of a table (in words) and of a key (in bytes), and behind them both.
-pub(crate) mod spread {
+/// `struct ethtool_rxfh`: the sizes of the indirection table (in words) and of the hash key (in bytes), then table and key.
+pub(crate) mod rss {
     use crate::socket::{number, put};
 
     pub(crate) const TABLE: usize = 8;
@@ -56,7 +57,7 @@ pub(crate) mod spread {
         DATA + 4 * table as usize + key as usize
     }
 
-    /// `hfunc`, and what says that it stays.
+    /// `hfunc`, and its value for "no change".
     const FUNCTION: usize = 16;
     const SAME_FUNCTION: u8 = 0;
     /// `ETH_RXFH_INDIR_NO_CHANGE`.
@@ -69,12 +70,12 @@ pub(crate) mod spread {
         (head, table, key)
     }
 
-    /// The table.
+    /// Returns the bytes of the indirection table.
     pub(crate) fn table(bytes: &[u8]) -> &[u8] {
         parts(bytes).1
     }
 
-    /// What has the driver make its own table, and leaves key and function as they are.
+    /// Returns a request for the driver's default table, which leaves key and hash function unchanged.
     pub(crate) fn default_table(former: &[u8]) -> Vec<u8> {
         let mut bytes = parts(former).0.to_vec();
         put(&mut bytes, TABLE, 0);
@@ -83,8 +84,8 @@ pub(crate) mod spread {
         bytes
     }
 
-    /// What makes table, key and function what they were, and says nothing of those that are: some drivers refuse a key, be it
-    /// the one that they have. `None` if all are.
+    /// Returns a request that restores table, key and hash function. It contains only those that differ, because some drivers
+    /// reject every key, even the current one. `None` if nothing differs.
     pub(crate) fn change(now: &[u8], former: &[u8]) -> Option<Vec<u8>> {
         let (now_head, now_table, now_key) = parts(now);
         let (head, table, key) = parts(former);
@@ -110,7 +111,7 @@ pub(crate) mod spread {
     }
 }
 
-/// `struct ethtool_rxnfc`: a rule for a flow, or how many there are and where.
+/// `struct ethtool_rxnfc`: one flow rule, or the number of flow rules and their locations.
 pub(crate) mod rules {
     /// `fs.location`.
     pub(crate) const LOCATION: usize = 176;
@@ -135,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn features_that_differ_and_can_be_had_are_changed() {
+    fn available_features_that_differ_are_changed() {
         let now = words(&[0x3a, 2, 0b1111, 0b0011, 0b0011, 0, 0b1, 0b1, 0, 0, 9, 9, 9, 9]);
         assert_eq!(features::requested(&now), words(&[0b0011, 0b1]));
-        // The fifth cannot be had.
+        // The fifth feature is not available.
         let change = features::change(&now, &words(&[0b1_0110, 0b1]));
         assert_eq!(change, Some(words(&[0, 2, 0b0101, 0b1_0110, 0, 0b1])));
-        assert_eq!(features::change(&now, &words(&[0b0011, 0b1])), None, "as it was");
+        assert_eq!(features::change(&now, &words(&[0b0011, 0b1])), None, "unchanged");
         assert_eq!(features::change(&now, &words(&[0])), None, "another kernel's");
     }
 
@@ -154,13 +155,13 @@ mod tests {
         };
         let head = |table: u32, key: u32, function: u32| words(&[0x46, 0, table, key, function, 0]);
         let former = whole(&[0, 1], &[1, 2, 3], 1);
-        assert_eq!(former.len(), spread::length(2, 3));
-        assert_eq!(spread::change(&former, &former), None);
-        let change = |now: Vec<u8>| spread::change(&now, &former).unwrap();
+        assert_eq!(former.len(), rss::length(2, 3));
+        assert_eq!(rss::change(&former, &former), None);
+        let change = |now: Vec<u8>| rss::change(&now, &former).unwrap();
         assert_eq!(change(whole(&[0, 0], &[1, 2, 3], 1)), [head(2, 0, 0), words(&[0, 1])].concat());
         assert_eq!(change(whole(&[0, 1], &[9, 9, 9], 1)), [head(u32::MAX, 3, 0), vec![1, 2, 3]].concat());
         assert_eq!(change(whole(&[0, 1], &[1, 2, 3], 2)), head(u32::MAX, 0, 1));
         assert_eq!(change(whole(&[0, 1, 2, 3], &[9, 2, 3], 2)), former, "all of it");
-        assert_eq!(spread::default_table(&former), head(0, 0, 0));
+        assert_eq!(rss::default_table(&former), head(0, 0, 0));
     }
 }

@@ -1,7 +1,7 @@
-//! What a link's driver tells `ethtool`: its speed, its statistics and its settings, by the ioctl `SIOCETHTOOL`.
+//! Reads a link's speed, statistics and driver settings, and restores the settings, with the ioctl `SIOCETHTOOL`.
 //!
-//! The driver's own statistics (`ethtool -S`) cannot be had otherwise: netlink tells their names, not their values. And its
-//! netlink is younger (5.6), and does not set everything that the ioctl does.
+//! The driver's own statistics (`ethtool -S`) are not available otherwise: ethtool netlink returns their names, not their
+//! values. Ethtool netlink also requires Linux 5.6, and cannot set everything that the ioctl can.
 //!
 //! ```no_run
 //! let socket = ethtool::EthtoolSocket::open()?;

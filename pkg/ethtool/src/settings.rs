@@ -1,4 +1,4 @@
-//! What a driver lets the owner of a link's network namespace change: read as it is, and set so again.
+//! The driver settings that the owner of a link's network namespace can change: reads them, and restores them.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, EthtoolSocket,
-    hex::{self, unhex},
-    layout::{features, rules, spread},
+    hex,
+    layout::{features, rss, rules},
     socket::{EthtoolCommand, number, put},
 };
 
-/// A structure of `linux/ethtool.h` that one command reads and another takes back as it is.
+/// A structure of `linux/ethtool.h` that one command reads and another command sets unchanged.
 struct SettingBlock {
     name: &'static str,
     get: EthtoolCommand,
     set: EthtoolCommand,
     length: usize,
-    /// What the second word asks for, if the structure is one of several.
-    of: u32,
+    /// The flow type in the second word, such as `TCP_V4_FLOW`; 0 if the structure has none.
+    flow_type: u32,
 }
 
 const fn setting(
@@ -30,17 +30,17 @@ const fn setting(
 ) -> SettingBlock {
     let (get, set) =
         (EthtoolCommand { number: get.0, name: get.1 }, EthtoolCommand { number: set.0, name: set.1 });
-    SettingBlock { name, get, set, length, of: 0 }
+    SettingBlock { name, get, set, length, flow_type: 0 }
 }
 
-/// The fields of a packet by which its queue is chosen, for a kind of flow (`TCP_V4_FLOW` and others).
-const fn hash(name: &'static str, flow: u32) -> SettingBlock {
-    SettingBlock { of: flow, ..setting(name, (0x29, "ETHTOOL_GRXFH"), (0x2a, "ETHTOOL_SRXFH"), 16) }
+/// The packet fields that are hashed to select the receive queue, for a flow type (`TCP_V4_FLOW` and others).
+const fn hash(name: &'static str, flow_type: u32) -> SettingBlock {
+    SettingBlock { flow_type, ..setting(name, (0x29, "ETHTOOL_GRXFH"), (0x2a, "ETHTOOL_SRXFH"), 16) }
 }
 
 impl SettingBlock {
-    /// `struct ethtool_coalesce` without `use_adaptive_rx_coalesce` and `use_adaptive_tx_coalesce`; `None` of another one, or if
-    /// they are not set.
+    /// `struct ethtool_coalesce` without `use_adaptive_rx_coalesce` and `use_adaptive_tx_coalesce`; `None` for another
+    /// structure, or if both are 0.
     fn without_adaptive_words(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         const ADAPTIVE: std::ops::Range<usize> = 40..48;
         if self.name != COALESCING || bytes[ADAPTIVE].iter().all(|byte| *byte == 0) {
@@ -54,7 +54,7 @@ impl SettingBlock {
 
 const COALESCING: &str = "coalescing";
 
-/// In the order in which they are set: the first decide what the others may be.
+/// In the order in which they are set: earlier settings limit the values of later ones.
 const SETTINGS: [SettingBlock; 9] = [
     setting("privateFlags", (0x27, "ETHTOOL_GPFLAGS"), (0x28, "ETHTOOL_SPFLAGS"), 8),
     setting("channels", (0x3c, "ETHTOOL_GCHANNELS"), (0x3d, "ETHTOOL_SCHANNELS"), 36),
@@ -71,7 +71,7 @@ const FEATURES: &str = "features";
 const GFEATURES: EthtoolCommand = EthtoolCommand { number: 0x3a, name: "ETHTOOL_GFEATURES" };
 const SFEATURES: EthtoolCommand = EthtoolCommand { number: 0x3b, name: "ETHTOOL_SFEATURES" };
 
-const SPREAD: &str = "receiveSideScaling";
+const RSS: &str = "receiveSideScaling";
 const GRSSH: EthtoolCommand = EthtoolCommand { number: 0x46, name: "ETHTOOL_GRSSH" };
 const SRSSH: EthtoolCommand = EthtoolCommand { number: 0x47, name: "ETHTOOL_SRSSH" };
 
@@ -80,24 +80,25 @@ const GRXCLSRLCNT: EthtoolCommand = EthtoolCommand { number: 0x2e, name: "ETHTOO
 const GRXCLSRLALL: EthtoolCommand = EthtoolCommand { number: 0x30, name: "ETHTOOL_GRXCLSRLALL" };
 const SRXCLSRLDEL: EthtoolCommand = EthtoolCommand { number: 0x31, name: "ETHTOOL_SRXCLSRLDEL" };
 
-/// A link's settings by their names, as the kernel told them: the bytes of its structures, as hexadecimal digits. What a
-/// driver does not have is not there.
+/// A link's settings by name: the bytes of the kernel's structures, as hexadecimal digits. Settings that the driver does not
+/// support are absent.
 ///
-/// What a VF's driver leaves to the PF (speed, pause, FEC, EEE, wake-up) is none of them, nor is what belongs to a queue.
+/// Settings that a VF's driver leaves to the PF (speed, pause, FEC, EEE, wake-on-LAN) and settings of single queues are not
+/// included.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DriverSettings(BTreeMap<String, String>);
 
 impl EthtoolSocket {
-    /// A link's settings.
+    /// Reads the settings of a link.
     ///
     /// # Errors
-    /// [`Error::NoSuchLink`]. What the driver refuses for another reason is not known, and left out.
+    /// [`Error::NoSuchLink`]. A setting that the driver rejects for another reason is omitted.
     pub fn driver_settings(&self, link: &LinkName) -> Result<DriverSettings, Error> {
         let mut found = BTreeMap::new();
         let mut note = |name: &str, bytes: Result<Option<Vec<u8>>, Error>| match bytes {
             Ok(Some(bytes)) => {
-                found.insert(name.to_owned(), hex::of(&bytes));
+                found.insert(name.to_owned(), hex::encode(&bytes));
                 Ok(())
             }
             Err(error @ Error::NoSuchLink { .. }) => Err(error),
@@ -107,25 +108,25 @@ impl EthtoolSocket {
             note(setting.name, self.get(link, setting))?;
         }
         note(FEATURES, self.features(link).map(|it| it.map(|it| features::requested(&it))))?;
-        note(SPREAD, self.spread(link))?;
+        note(RSS, self.rss(link))?;
         note(RULES, self.rules(link).map(|it| it.map(|it| rules::bytes(&it))))?;
         Ok(DriverSettings(found))
     }
 
-    /// Sets what differs from what it was; what is not known of `former` stays as it is. A setting that cannot be set keeps
-    /// no other from it. Rules for flows that were there and are not any more are not made again.
+    /// Restores every setting that differs from `former`. Settings that `former` does not contain are left unchanged. If one
+    /// setting fails, the others are still restored. Flow rules that were deleted since are not created again.
     ///
     /// # Errors
-    /// The first that there was.
+    /// The first error.
     pub fn restore_driver_settings(&self, link: &LinkName, former: &DriverSettings) -> Result<(), Error> {
         let mut result = Ok(());
-        let former = |name: &str| former.0.get(name).and_then(|digits| unhex(digits));
-        // Rules and tables that lead to queues keep their number from being changed.
+        let former = |name: &str| former.0.get(name).and_then(|digits| hex::decode(digits));
+        // The kernel refuses to remove queues that flow rules or the indirection table refer to.
         if let Some(locations) = former(RULES) {
             result = result.and(self.remove_rules_besides(link, &rules::parse(&locations)));
         }
-        let spread = former(SPREAD).filter(|bytes| bytes.len() >= spread::DATA);
-        if let Some(bytes) = &spread {
+        let rss = former(RSS).filter(|bytes| bytes.len() >= rss::DATA);
+        if let Some(bytes) = &rss {
             result = result.and(self.restore_default_table(link, bytes));
         }
         for setting in &SETTINGS {
@@ -136,19 +137,19 @@ impl EthtoolSocket {
         if let Some(requested) = former(FEATURES) {
             result = result.and(self.restore_features(link, &requested));
         }
-        if let Some(bytes) = &spread {
-            result = result.and(self.restore_spread(link, bytes));
+        if let Some(bytes) = &rss {
+            result = result.and(self.restore_rss(link, bytes));
         }
         result
     }
 
     fn get(&self, link: &LinkName, setting: &SettingBlock) -> Result<Option<Vec<u8>>, Error> {
-        let answer = self.request(link, setting.get, setting.length, |request| {
-            if setting.of != 0 {
-                put(request, 4, setting.of);
+        let reply = self.request(link, setting.get, setting.length, |request| {
+            if setting.flow_type != 0 {
+                put(request, 4, setting.flow_type);
             }
         })?;
-        Ok(answer.map(|bytes| bytes.to_vec()))
+        Ok(reply.map(|bytes| bytes.to_vec()))
     }
 
     fn restore(&self, link: &LinkName, setting: &SettingBlock, former: &[u8]) -> Result<(), Error> {
@@ -157,12 +158,12 @@ impl EthtoolSocket {
         }
         let Err(refused) = self.set(link, setting.set, former) else { return Ok(()) };
         let Some(fixed) = setting.without_adaptive_words(former) else { return Err(refused) };
-        // Some drivers (iavf) take no times while they adapt them, not even those that they told.
+        // Some drivers (iavf) reject coalescing times in adaptive mode, even their current ones.
         self.set(link, setting.set, &fixed)?;
         self.set(link, setting.set, former)
     }
 
-    /// Sends a structure under another command.
+    /// Sends a structure with a set command, which replaces the command number in its first word.
     fn set(&self, link: &LinkName, command: EthtoolCommand, bytes: &[u8]) -> Result<(), Error> {
         self.request(link, command, bytes.len(), |request| request[4..].copy_from_slice(&bytes[4..]))
             .map(drop)
@@ -170,9 +171,9 @@ impl EthtoolSocket {
 
     fn features(&self, link: &LinkName) -> Result<Option<Vec<u8>>, Error> {
         let room = features::length(features::MAX_BLOCKS);
-        let answer = self
+        let reply = self
             .request(link, GFEATURES, room, |request| put(request, features::COUNT, features::MAX_BLOCKS))?;
-        Ok(answer.map(|bytes| bytes.to_vec()))
+        Ok(reply.map(|bytes| bytes.to_vec()))
     }
 
     fn restore_features(&self, link: &LinkName, former: &[u8]) -> Result<(), Error> {
@@ -180,36 +181,36 @@ impl EthtoolSocket {
         features::change(&now, former).map_or(Ok(()), |change| self.set(link, SFEATURES, &change))
     }
 
-    /// How packets are spread over the queues: the table, the key and the function.
-    fn spread(&self, link: &LinkName) -> Result<Option<Vec<u8>>, Error> {
-        let Some(sizes) = self.request(link, GRSSH, spread::DATA, |_| {})? else { return Ok(None) };
-        let (table, key) = (number(&sizes, spread::TABLE), number(&sizes, spread::KEY));
-        let answer = self.request(link, GRSSH, spread::length(table, key), |request| {
-            put(request, spread::TABLE, table);
-            put(request, spread::KEY, key);
+    /// Reads receive side scaling: the indirection table, the hash key and the hash function.
+    fn rss(&self, link: &LinkName) -> Result<Option<Vec<u8>>, Error> {
+        let Some(sizes) = self.request(link, GRSSH, rss::DATA, |_| {})? else { return Ok(None) };
+        let (table, key) = (number(&sizes, rss::TABLE), number(&sizes, rss::KEY));
+        let reply = self.request(link, GRSSH, rss::length(table, key), |request| {
+            put(request, rss::TABLE, table);
+            put(request, rss::KEY, key);
         })?;
-        Ok(answer.map(|bytes| bytes.to_vec()))
+        Ok(reply.map(|bytes| bytes.to_vec()))
     }
 
-    /// Has the driver make its own table, if it has another than it had. What it makes follows the number of queues; what is set
-    /// does not any more.
+    /// Requests the driver's default indirection table if the table differs from the former one. The default table follows the
+    /// number of queues; a table that was set does not.
     fn restore_default_table(&self, link: &LinkName, former: &[u8]) -> Result<(), Error> {
-        match self.spread(link)? {
-            Some(now) if spread::table(&now) != spread::table(former) => {
-                self.set(link, SRSSH, &spread::default_table(former))
+        match self.rss(link)? {
+            Some(now) if rss::table(&now) != rss::table(former) => {
+                self.set(link, SRSSH, &rss::default_table(former))
             }
             _ => Ok(()),
         }
     }
 
-    fn restore_spread(&self, link: &LinkName, former: &[u8]) -> Result<(), Error> {
-        match self.spread(link)?.and_then(|now| spread::change(&now, former)) {
+    fn restore_rss(&self, link: &LinkName, former: &[u8]) -> Result<(), Error> {
+        match self.rss(link)?.and_then(|now| rss::change(&now, former)) {
             Some(change) => self.set(link, SRSSH, &change),
             None => Ok(()),
         }
     }
 
-    /// Where the driver has rules for flows.
+    /// Reads the locations of the flow rules.
     fn rules(&self, link: &LinkName) -> Result<Option<Vec<u32>>, Error> {
         let Some(count) = self.request(link, GRXCLSRLCNT, rules::LOCATIONS + 4, |_| {})? else {
             return Ok(None);
@@ -245,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    /// A node with a link that has settings.
+    /// A node with the link `v0`, whose driver (veth) has settings.
     fn node() -> TestNode {
         let node = TestNode::new();
         node.run_ip(
@@ -264,46 +265,46 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_changed_is_as_it_was() {
+    fn changed_settings_are_restored() {
         let node = node();
         let (link, socket) = ("v0".parse().unwrap(), EthtoolSocket::open().unwrap());
         node.run("ethtool", &["-L", "v0", "rx", "2", "tx", "3"]);
-        let (before, told) = (socket.driver_settings(&link).unwrap(), shown(&node));
-        assert!(told.contains("RX:\t\t2") && told.contains("TX:\t\t3"), "{told}");
+        let (before, text) = (socket.driver_settings(&link).unwrap(), shown(&node));
+        assert!(text.contains("RX:\t\t2") && text.contains("TX:\t\t3"), "{text}");
         node.run("ethtool", &["-L", "v0", "rx", "1", "tx", "1"]);
         node.run("ethtool", &["-K", "v0", "tso", "off", "gro", "on", "tx", "off"]);
-        assert_ne!(shown(&node), told);
+        assert_ne!(shown(&node), text);
         assert_ne!(socket.driver_settings(&link).unwrap(), before);
         socket.restore_driver_settings(&link, &before).unwrap();
-        assert_eq!(shown(&node), told);
+        assert_eq!(shown(&node), text);
         assert_eq!(socket.driver_settings(&link).unwrap(), before);
     }
 
     #[test]
-    fn what_is_not_known_stays_and_what_is_no_setting_is_passed_over() {
+    fn unknown_and_malformed_settings_are_ignored() {
         let node = node();
         let (link, socket) = ("v0".parse().unwrap(), EthtoolSocket::open().unwrap());
-        let told = shown(&node);
+        let before = shown(&node);
         let mut odd = DriverSettings::default();
         for (name, digits) in
-            [("channels", "00"), ("rings", "zz"), (SPREAD, "00"), ("unknown", "00"), (RULES, "0")]
+            [("channels", "00"), ("rings", "zz"), (RSS, "00"), ("unknown", "00"), (RULES, "0")]
         {
             odd.0.insert(name.into(), digits.into());
         }
         for former in [DriverSettings::default(), odd] {
             socket.restore_driver_settings(&link, &former).unwrap();
-            assert_eq!(shown(&node), told);
+            assert_eq!(shown(&node), before);
         }
         drop(node);
     }
 
     #[test]
-    fn a_link_that_is_not_there_is_told_of() {
-        let asked = thread::spawn(|| {
-            #[expect(clippy::disallowed_methods, reason = "the thread ends there")]
+    fn a_missing_link_is_an_error() {
+        let thread = thread::spawn(|| {
+            #[expect(clippy::disallowed_methods, reason = "the thread ends afterwards")]
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             EthtoolSocket::open().unwrap().driver_settings(&"v0".parse().unwrap())
         });
-        assert!(matches!(asked.join().unwrap(), Err(Error::NoSuchLink { .. })));
+        assert!(matches!(thread.join().unwrap(), Err(Error::NoSuchLink { .. })));
     }
 }

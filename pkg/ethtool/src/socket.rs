@@ -1,4 +1,4 @@
-//! The socket by which links are asked.
+//! The socket that ethtool requests are sent through.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -13,13 +13,13 @@ use crate::{
     kernel::{IoctlBuffer, ioctl},
 };
 
-/// A socket to ask links of one network namespace: that of the thread that opened it.
+/// A socket for requests to the links of one network namespace: that of the thread that opened it.
 #[derive(Debug)]
 pub struct EthtoolSocket {
     fd: OwnedFd,
 }
 
-/// What a link is asked: a command of `linux/ethtool.h`, with its name.
+/// A command of `linux/ethtool.h`: its number and its name, such as `ETHTOOL_GSTATS`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EthtoolCommand {
     pub(crate) number: u32,
@@ -32,16 +32,17 @@ impl EthtoolSocket {
     /// # Errors
     /// [`Error::Open`].
     pub fn open() -> Result<Self, Error> {
-        // Any kind will do. This one is there also where the kernel has no IPv4.
+        // Any socket accepts the ioctl. Netlink sockets also exist in kernels without IPv4.
         let (family, kind) = (AddressFamily::Netlink, SockType::Raw);
         let fd =
             socket(family, kind, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute).map_err(Error::Open)?;
         Ok(Self { fd })
     }
 
-    /// Asks a link. `room` is the length of request and answer; `fill` writes what is behind the command's number.
+    /// Sends a command to a link. `room` is the length of request and reply in bytes; `fill` writes the fields after the
+    /// command's number.
     ///
-    /// The answer is `None` if it does not fit.
+    /// Returns `None` if the reply is longer than `room`.
     pub(crate) fn request(
         &self,
         link: &LinkName,
@@ -64,14 +65,14 @@ impl EthtoolSocket {
     }
 }
 
-/// Writes a number of the kernel's structure at `offset`.
+/// Writes a `u32` field of a kernel structure at `offset`, in native byte order.
 pub(crate) fn put(bytes: &mut [u8], offset: usize, number: u32) {
     if let Some(field) = bytes[offset..].first_chunk_mut() {
         *field = number.to_ne_bytes();
     }
 }
 
-/// The number of the kernel's structure at `offset`; 0 beyond its end.
+/// Reads a `u32` field of a kernel structure at `offset`; 0 beyond its end.
 pub(crate) fn number(bytes: &[u8], offset: usize) -> u32 {
     let field = bytes.get(offset..).and_then(<[u8]>::first_chunk);
     field.map_or(0, |field| u32::from_ne_bytes(*field))

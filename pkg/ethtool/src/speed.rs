@@ -1,4 +1,4 @@
-//! How fast a link is.
+//! The speed of a link.
 
 use identifiers::LinkName;
 
@@ -18,7 +18,7 @@ mod cmd {
     pub(super) const SPEED_HI: usize = 28;
 }
 
-/// `struct ethtool_link_settings`, behind which are three bit masks of so many words.
+/// `struct ethtool_link_settings`. Three bit masks of `link_mode_masks_nwords` words each follow it.
 mod settings {
     pub(super) const LENGTH: usize = 48;
     pub(super) const SPEED: usize = 4;
@@ -26,13 +26,13 @@ mod settings {
 }
 
 impl EthtoolSocket {
-    /// A link's speed in Mb/s, as `ethtool LINK` shows it; `None` if the link is down, has none (`lo`), or its driver
-    /// does not know.
+    /// A link's speed in Mb/s, as `ethtool LINK` shows it; `None` if the link is down, has no speed (`lo`), or
+    /// its driver does not know it.
     ///
     /// # Errors
     /// [`Error::NoSuchLink`], [`Error::Refused`].
     pub fn speed(&self, link: &LinkName) -> Result<Option<u32>, Error> {
-        // Some drivers go on telling the speed that the link had.
+        // Some drivers still report the former speed of a link that is down.
         if !self.is_up(link)? {
             return Ok(None);
         }
@@ -44,29 +44,29 @@ impl EthtoolSocket {
         Ok(speed.filter(is_known))
     }
 
-    /// Whether it has a carrier. A driver that cannot tell counts as one that has.
+    /// Whether the link has a carrier. Assumed if the driver does not implement `ETHTOOL_GLINK`.
     fn is_up(&self, link: &LinkName) -> Result<bool, Error> {
-        let answer = unless_unsupported(self.request(link, GLINK, 8, |_| ()))?.flatten();
-        Ok(answer.is_none_or(|value| number(&value, 4) != 0))
+        let reply = unless_unsupported(self.request(link, GLINK, 8, |_| ()))?.flatten();
+        Ok(reply.is_none_or(|value| number(&value, 4) != 0))
     }
 
     fn link_settings(&self, link: &LinkName) -> Result<u32, Error> {
-        // The kernel answers the first time with the masks' length only, and that as a negative number.
+        // The kernel replies to the first request with the masks' length only, as a negative number.
         let first = self.request(link, GLINKSETTINGS, settings::LENGTH, |_| ())?;
         let words = first.map_or(0, |first| mask_words(&first));
         let room = settings::LENGTH + 3 * 4 * usize::from(words);
-        let answer =
+        let reply =
             self.request(link, GLINKSETTINGS, room, |request| request[settings::MASK_WORDS] = words)?;
-        Ok(answer.map_or(0, |answer| number(&answer, settings::SPEED)))
+        Ok(reply.map_or(0, |reply| number(&reply, settings::SPEED)))
     }
 
     fn settings(&self, link: &LinkName) -> Result<u32, Error> {
-        let answer = self.request(link, GSET, cmd::LENGTH, |_| ())?;
-        Ok(answer.map_or(0, |answer| split_speed(&answer)))
+        let reply = self.request(link, GSET, cmd::LENGTH, |_| ())?;
+        Ok(reply.map_or(0, |reply| split_speed(&reply)))
     }
 }
 
-/// `SPEED_UNKNOWN` is all ones; some drivers say 0.
+/// Whether a speed is neither `SPEED_UNKNOWN` (all ones) nor 0, which some drivers report instead.
 fn is_known(speed: &u32) -> bool {
     !matches!(*speed, 0 | u32::MAX)
 }
@@ -76,8 +76,8 @@ fn mask_words(settings: &[u8]) -> u8 {
     words.min(0).unsigned_abs()
 }
 
-/// Its halves are in two places, since there are more than 65 Gb/s. Unknown is all ones, or was before that all ones
-/// in the lower half.
+/// Reads the speed from `speed_hi` and `speed`, 16 bits each. An unknown speed is all ones, or from older drivers all ones
+/// in the lower half only.
 fn split_speed(cmd: &[u8]) -> u32 {
     let half = |at: usize| u16::from_ne_bytes([cmd[at], cmd[at + 1]]);
     match (half(cmd::SPEED_HI), half(cmd::SPEED)) {
@@ -86,10 +86,10 @@ fn split_speed(cmd: &[u8]) -> u32 {
     }
 }
 
-fn unless_unsupported<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
-    match answer {
+fn unless_unsupported<T>(reply: Result<T, Error>) -> Result<Option<T>, Error> {
+    match reply {
         Err(error) if error.is_unsupported() => Ok(None),
-        answer => answer.map(Some),
+        reply => reply.map(Some),
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_of_old_tells_the_same_speed() {
+    fn the_obsolete_command_reports_the_same_speed() {
         let node = TestNode::new();
         node.run_ip("link add v0 type veth peer name v1");
         let (socket, link) = (EthtoolSocket::open().unwrap(), "v0".parse().unwrap());
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_halves_of_a_speed_are_put_together() {
+    fn the_halves_of_a_speed_are_combined() {
         let speed = |high: u16, low: u16| {
             let mut cmd = [0; cmd::LENGTH];
             cmd[cmd::SPEED..][..2].copy_from_slice(&low.to_ne_bytes());
@@ -123,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_all_ones_are_no_speed() {
+    fn zero_and_all_ones_are_unknown_speeds() {
         assert_eq!([0, 10, 400_000, u32::MAX].map(|speed| is_known(&speed)), [false, true, true, false]);
     }
 
     #[test]
-    fn only_a_negative_number_of_words_is_asked_for_again() {
+    fn only_a_negative_number_of_words_is_requested_again() {
         let words = |words: i8| {
             let mut settings = [0; settings::LENGTH];
             settings[settings::MASK_WORDS] = words.cast_unsigned();

@@ -1,4 +1,4 @@
-//! The statistics of a driver: `ethtool -S`.
+//! Driver statistics, as `ethtool -S` shows them.
 
 use identifiers::LinkName;
 
@@ -11,14 +11,14 @@ const GSTRINGS: EthtoolCommand = EthtoolCommand { number: 0x1b, name: "ETHTOOL_G
 const GSTATS: EthtoolCommand = EthtoolCommand { number: 0x1d, name: "ETHTOOL_GSTATS" };
 const GSSET_INFO: EthtoolCommand = EthtoolCommand { number: 0x37, name: "ETHTOOL_GSSET_INFO" };
 
-/// `ETH_SS_STATS`: of the sets of strings that a driver has, the names of its statistics.
+/// `ETH_SS_STATS`: the string set with the names of the statistics.
 const STATISTICS: u32 = 1;
 
-/// `ETH_GSTRING_LEN`.
+/// `ETH_GSTRING_LEN`, in bytes.
 const NAME: usize = 32;
 const VALUE: usize = size_of::<u64>();
 
-/// `struct ethtool_sset_info` with one length.
+/// `struct ethtool_sset_info` for one string set.
 mod sets {
     pub(super) const LENGTH: usize = 20;
     pub(super) const MASK: usize = 8;
@@ -38,13 +38,13 @@ mod stats {
     pub(super) const DATA: usize = 8;
 }
 
-/// Statistics that change while they are read do so because somebody configures the link: once or twice.
+/// The set of statistics changes when the link is configured, once or twice in a row.
 const ATTEMPTS: usize = 5;
 
 /// The names of a link's statistics, in the driver's order. A driver may use one twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StatNames {
-    /// As the kernel writes them: [`NAME`] bytes each.
+    /// As the kernel writes them, [`NAME`] bytes each.
     raw: Vec<u8>,
     texts: Vec<String>,
 }
@@ -54,7 +54,7 @@ impl StatNames {
         Self { raw: raw.to_owned(), texts: raw.chunks_exact(NAME).map(text).collect() }
     }
 
-    /// The names.
+    /// Returns the names, such as `rx_vport_rdma_unicast_packets`.
     pub fn as_slice(&self) -> &[String] {
         &self.texts
     }
@@ -64,14 +64,14 @@ impl StatNames {
     }
 }
 
-/// A name ends with a zero, unless it takes all its bytes.
+/// Decodes a name. It ends with a zero byte unless it has [`NAME`] bytes.
 fn text(name: &[u8]) -> String {
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
 impl EthtoolSocket {
-    /// The names and values that `ethtool -S LINK` shows, in the driver's order; empty if it has none.
+    /// Reads the names and values that `ethtool -S LINK` shows, in the driver's order; empty if the driver has none.
     ///
     /// # Errors
     /// [`Error::NoSuchLink`], [`Error::Refused`], [`Error::Unsteady`].
@@ -88,10 +88,10 @@ impl EthtoolSocket {
         Err(Error::Unsteady { link: link.clone() })
     }
 
-    /// The names only, for those who keep them; empty if there are none.
+    /// Reads the names only, for [`EthtoolSocket::values`]; empty if there are none.
     ///
     /// # Errors
-    /// As of [`EthtoolSocket::statistics`].
+    /// Those of [`EthtoolSocket::statistics`].
     pub fn names(&self, link: &LinkName) -> Result<StatNames, Error> {
         for _ in 0..ATTEMPTS {
             let count = self.count(link)?;
@@ -102,53 +102,53 @@ impl EthtoolSocket {
         Err(Error::Unsteady { link: link.clone() })
     }
 
-    /// The values of these statistics, one for each name; `None` if the driver has others by now, as after a change
-    /// of the number of queues or of the priorities with PFC. Read the names again then.
+    /// Reads the values of these statistics, one for each name. `None` if the driver has other statistics now, for example
+    /// after a change of the number of queues or of the priorities with PFC; then the names must be read again.
     ///
     /// # Errors
     /// [`Error::NoSuchLink`], [`Error::Refused`].
     pub fn values(&self, link: &LinkName, names: &StatNames) -> Result<Option<Vec<u64>>, Error> {
         let Some(values) = self.stats(link, names.count())? else { return Ok(None) };
-        // Others may be as many. Their names cost the driver nothing: it need not ask the hardware for them.
+        // The number can be the same with other names. Reading names is cheap: it does not access the hardware.
         let now = self.strings(link, self.count(link)?)?;
         Ok(now.filter(|now| *now == names.raw).map(|_| values))
     }
 
-    /// How many statistics there are now.
+    /// Reads the current number of statistics.
     fn count(&self, link: &LinkName) -> Result<u32, Error> {
-        // The mask is a u64, of which the first half in memory need not be the lower one.
+        // The mask is a u64 in native byte order: on big-endian machines the lower half is the second word.
         let mask = (1u64 << STATISTICS).to_ne_bytes();
         let fill = |request: &mut [u8]| request[sets::MASK..sets::COUNT].copy_from_slice(&mask);
-        let answer = self.request(link, GSSET_INFO, sets::LENGTH, fill)?;
-        // The mask that comes back has no bit of a set that the driver does not have.
-        let answer = answer.filter(|answer| answer[sets::MASK..sets::COUNT] == mask);
-        Ok(answer.map_or(0, |answer| number(&answer, sets::COUNT)))
+        let reply = self.request(link, GSSET_INFO, sets::LENGTH, fill)?;
+        // The kernel clears the bit of a set that the driver does not have.
+        let reply = reply.filter(|reply| reply[sets::MASK..sets::COUNT] == mask);
+        Ok(reply.map_or(0, |reply| number(&reply, sets::COUNT)))
     }
 
-    /// The names as the kernel writes them; `None` if they are not so many any more.
+    /// Reads the names as the kernel writes them; `None` if there are not `count` of them.
     fn strings(&self, link: &LinkName, count: u32) -> Result<Option<Vec<u8>>, Error> {
         if count == 0 {
             return Ok(Some(Vec::new()));
         }
         let room = strings::DATA + count as usize * NAME;
-        let answer = self.request(link, GSTRINGS, room, |request| {
+        let reply = self.request(link, GSTRINGS, room, |request| {
             put(request, strings::SET, STATISTICS);
             put(request, strings::COUNT, count);
         })?;
-        // A kernel from 6.19 on answers with 0 instead of another number.
-        let answer = answer.filter(|answer| number(answer, strings::COUNT) == count);
-        Ok(answer.map(|answer| answer[strings::DATA..].to_owned()))
+        // Linux 6.19 and later reply with 0 instead of another count.
+        let reply = reply.filter(|reply| number(reply, strings::COUNT) == count);
+        Ok(reply.map(|reply| reply[strings::DATA..].to_owned()))
     }
 
-    /// The values; `None` if they are not so many any more.
+    /// Reads the values; `None` if there are not `count` of them.
     fn stats(&self, link: &LinkName, count: u32) -> Result<Option<Vec<u64>>, Error> {
         if count == 0 {
             return Ok(Some(Vec::new()));
         }
         let room = stats::DATA + count as usize * VALUE;
-        let answer = self.request(link, GSTATS, room, |request| put(request, stats::COUNT, count))?;
-        let answer = answer.filter(|answer| number(answer, stats::COUNT) == count);
-        Ok(answer.map(|answer| values(&answer[stats::DATA..])))
+        let reply = self.request(link, GSTATS, room, |request| put(request, stats::COUNT, count))?;
+        let reply = reply.filter(|reply| number(reply, stats::COUNT) == count);
+        Ok(reply.map(|reply| values(&reply[stats::DATA..])))
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_statistics_of_the_same_number_are_noticed() {
+    fn renamed_statistics_of_the_same_number_are_detected() {
         let node = TestNode::new();
         node.run_ip("link add v0 type veth peer name v1");
         let (socket, link) = (EthtoolSocket::open().unwrap(), "v0".parse().unwrap());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_another_number_is_none() {
+    fn a_reply_with_another_count_is_none() {
         let node = TestNode::new();
         node.run_ip("link add v0 type veth peer name v1");
         let (socket, link) = (EthtoolSocket::open().unwrap(), "v0".parse().unwrap());
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_take_all_its_bytes_and_have_any() {
+    fn a_name_can_have_all_bytes_and_any_byte() {
         let mut raw = vec![b'x'; NAME];
         raw.extend([b"rx_\xffy\0 rest".as_slice(), &[0; NAME - 11]].concat());
         let names = StatNames::of(&raw);

@@ -1,4 +1,4 @@
-//! Real links, and what the `ethtool` program says of them.
+//! Requests to real links, compared with the output of the `ethtool` program.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -6,7 +6,7 @@ use ethtool::{Error, EthtoolSocket};
 use identifiers::LinkName;
 use testkit::{Observe, TestNode, wait_until};
 
-/// A node with both ends of a cable that is plugged in.
+/// A node with a veth pair whose links are up.
 fn node() -> (TestNode, EthtoolSocket, LinkName) {
     let node = TestNode::new();
     node.run_ip("link add v0 numrxqueues 4 numtxqueues 4 type veth peer name v1 numrxqueues 4 numtxqueues 4");
@@ -20,7 +20,7 @@ fn link(name: &str) -> LinkName {
     name.parse().unwrap()
 }
 
-/// `ethtool -S`, whose lines are `     peer_ifindex: 3`.
+/// Parses the output of `ethtool -S`. Its lines look like `     peer_ifindex: 3`.
 fn shown(node: &TestNode, link: &str) -> Vec<(String, u64)> {
     let text = node.run("ethtool", &["-S", link]);
     let lines = text.lines().filter_map(|line| line.trim().rsplit_once(": "));
@@ -34,7 +34,7 @@ fn value(statistics: &[(String, u64)], name: &str) -> u64 {
 #[test]
 fn statistics_are_those_that_ethtool_shows() {
     let (node, socket, v0) = node();
-    // Nothing is sent any more that would be counted between the two looks.
+    // Stops all traffic, which would change the counters between the two readings.
     node.run_ip("link set v0 down");
     let statistics = socket.statistics(&v0).unwrap();
     assert_eq!(statistics, shown(&node, "v0"));
@@ -44,7 +44,7 @@ fn statistics_are_those_that_ethtool_shows() {
 }
 
 #[test]
-fn names_that_are_kept_serve_until_the_set_changes() {
+fn names_remain_valid_until_the_set_changes() {
     let (node, socket, v0) = node();
     node.run("ethtool", &["-L", "v0", "rx", "1", "tx", "1"]);
     let names = socket.names(&v0).unwrap();
@@ -65,7 +65,7 @@ fn names_that_are_kept_serve_until_the_set_changes() {
 }
 
 #[test]
-fn a_link_whose_driver_has_no_statistics_has_none() {
+fn a_driver_without_statistics_has_none() {
     let (node, socket, _) = node();
     node.run_ip("link add link v0 name m0 type macvlan");
     for name in ["lo", "m0"] {
@@ -77,7 +77,7 @@ fn a_link_whose_driver_has_no_statistics_has_none() {
 }
 
 #[test]
-fn speed_is_what_ethtool_shows() {
+fn the_speed_is_the_one_that_ethtool_shows() {
     let (node, socket, v0) = node();
     assert_eq!(socket.speed(&v0), Ok(Some(10_000)));
     assert!(node.run("ethtool", &["v0"]).contains("Speed: 10000Mb/s"));
@@ -87,7 +87,7 @@ fn speed_is_what_ethtool_shows() {
 }
 
 #[test]
-fn a_link_that_is_down_or_has_none_has_no_speed() {
+fn a_link_that_is_down_and_loopback_have_no_speed() {
     let (node, socket, v0) = node();
     assert_eq!(socket.speed(&link("lo")), Ok(None), "lo");
     node.run_ip("link set v1 down");
@@ -98,7 +98,7 @@ fn a_link_that_is_down_or_has_none_has_no_speed() {
 }
 
 #[test]
-fn a_link_that_is_gone_is_no_such_link() {
+fn a_deleted_link_is_not_found() {
     let (node, socket, v0) = node();
     let names = socket.names(&v0).unwrap();
     node.run_ip("link del v0");
@@ -111,7 +111,7 @@ fn a_link_that_is_gone_is_no_such_link() {
 }
 
 #[test]
-fn a_socket_asks_in_the_namespace_it_was_opened_in() {
+fn a_socket_belongs_to_the_namespace_it_was_opened_in() {
     let (node, socket, v0) = node();
     let pod = node.pod("a");
     node.run_ip(&format!("link set v1 netns {}", pod.path().display()));

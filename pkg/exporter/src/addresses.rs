@@ -17,10 +17,9 @@ pub(crate) struct PoolUsageReader {
 
 impl PoolUsageReader {
     pub(crate) fn at(root: &Path, state_dir: &Path) -> Self {
-        let boot_id =
-            std::fs::read_to_string(root.join("proc/sys/kernel/random/boot_id")).unwrap_or_default();
+        let boot_id = bootid::below(root).unwrap_or_default();
         let state = root.join(state_dir.strip_prefix("/").unwrap_or(state_dir));
-        Self { state, boot_id: boot_id.trim().to_owned(), kept: (0, Vec::new()) }
+        Self { state, boot_id, kept: (0, Vec::new()) }
     }
 
     /// How full each pool is; nothing where the plugin has given none.

@@ -1,9 +1,9 @@
 //! The metric families of a report. Each file says what is in some of them, and why.
 
 mod addresses;
-mod health;
 mod counters;
 mod device;
+mod health;
 mod labels;
 mod pods;
 mod port;

@@ -27,14 +27,13 @@ pub(crate) struct PodDirectory {
 impl PodDirectory {
     pub(crate) fn at(root: &Path, state_dir: &Path) -> Self {
         let below = state_dir.strip_prefix("/").unwrap_or(state_dir);
-        let boot_id =
-            std::fs::read_to_string(root.join("proc/sys/kernel/random/boot_id")).unwrap_or_default();
+        let boot_id = bootid::below(root).unwrap_or_default();
         Self {
             names: PodNames::at(root),
             map: PodMap::below(&root.join(below)),
             entries: Arc::default(),
             changed: None,
-            boot_id: boot_id.trim().to_owned(),
+            boot_id,
         }
     }
 

@@ -9,10 +9,7 @@ mod sampler;
 use std::{path::PathBuf, sync::Arc};
 
 use kubepods::Processes;
-use rdma::{
-    Device, Handle,
-    resource::{QueuePair},
-};
+use rdma::{Device, Handle, resource::QueuePair};
 use sysfs::Sysfs;
 
 use crate::{

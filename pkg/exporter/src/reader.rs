@@ -11,19 +11,16 @@ use std::{
     time::Instant,
 };
 
-use rdma::{
-    Device, LinkLayer,
-    resource::{ResourceCounts},
-};
+use rdma::{Device, LinkLayer, resource::ResourceCounts};
 
 use crate::{
     CollectError, Collector, DeviceInfo, DeviceResources, PortReading,
     collect_error::BoxError,
     counter_files::{CounterFiles, OpenFileBudget},
-    counter_sets,
+    counter_sets, device_resources,
     netns_sockets::NetnsSockets,
     netns_target::SysfsView,
-    device_resources, port_rate,
+    port_rate,
     traffic_class::TrafficClass,
 };
 

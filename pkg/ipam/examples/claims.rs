@@ -1,9 +1,9 @@
-//! Measures a claim and its release with few and with many addresses taken, a look for room (STATUS), and what it
-//! costs to look at every claim, which only a DEL whose journal was lost does.
+//! Measures a claim and its release with few and with many claimed addresses, the check for a free address (STATUS), and
+//! a scan of all claims, which only a DEL of an attachment without a journal does.
 //!
 //! `cargo run --release -p ipam --example claims [directory]`; the directory should be on a tmpfs.
 
-#![allow(clippy::print_stdout, reason = "it is what a measurement is for")]
+#![allow(clippy::print_stdout, reason = "the measurements are printed")]
 
 use std::{
     error::Error,
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config =
         serde_json::json!([{"name": "rail0", "subnet": "10.0.0.0/8", "ips": ["10.0.0.1-10.1.255.254"]}]);
     let pools = Pools::from_inline(&config)?;
-    let pool = pools.get("rail0").ok_or("no pool")?;
+    let pool = pools.get("rail0").ok_or("the pool does not exist")?;
     let mut taken = 0;
     let mut medians = Vec::new();
     for wanted in [10, 100_000] {
@@ -34,9 +34,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             taken += 1;
         }
         let (claim, release) = measure(&store, pool)?;
-        println!("{taken:>7} taken: claim {claim:.2?}, release {release:.2?}");
+        println!("{taken:>7} claimed: claim {claim:.2?}, release {release:.2?}");
         println!(
-            "{:>7}        look for room {:.2?}, look at every claim {:.2?}",
+            "{:>7}          check for a free address {:.2?}, scan of all claims {:.2?}",
             "",
             room(&store, pool)?,
             scan(&store)?
@@ -53,32 +53,32 @@ fn claim(store: &LocalStore, pool: &Pool, owner: &Attachment) -> Result<IpAddr, 
     store.claim(pool, owner, Instant::now() + Duration::from_secs(1), |_| Ok(()))
 }
 
-/// The median of a look for room.
+/// Returns the median time of a check for a free address.
 fn room(store: &LocalStore, pool: &Pool) -> Result<Duration, StoreError> {
-    let mut looks = Vec::new();
+    let mut times = Vec::new();
     for _ in 0..ROUNDS {
         let began = Instant::now();
         store.has_room(&[pool])?;
-        looks.push(began.elapsed());
+        times.push(began.elapsed());
     }
-    looks.sort_unstable();
-    Ok(looks[ROUNDS / 2])
+    times.sort_unstable();
+    Ok(times[ROUNDS / 2])
 }
 
-/// The median of a look at every claim.
+/// Returns the median time of a scan of all claims.
 fn scan(store: &LocalStore) -> Result<Duration, Box<dyn Error>> {
-    let owner = "nobody@net1".parse()?;
-    let mut looks = Vec::new();
+    let owner = "unknown@net1".parse()?;
+    let mut times = Vec::new();
     for _ in 0..SCANS {
         let began = Instant::now();
         store.owned_by(&owner)?;
-        looks.push(began.elapsed());
+        times.push(began.elapsed());
     }
-    looks.sort_unstable();
-    Ok(looks[SCANS / 2])
+    times.sort_unstable();
+    Ok(times[SCANS / 2])
 }
 
-/// The medians of a claim and of a release.
+/// Returns the median times of a claim and of a release.
 fn measure(store: &LocalStore, pool: &Pool) -> Result<(Duration, Duration), Box<dyn Error>> {
     let owner: Attachment =
         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef@net1".parse()?;

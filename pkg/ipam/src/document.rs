@@ -1,4 +1,4 @@
-//! Objects as users write them: manifests, lists of manifests and bare pool specifications.
+//! Parses the objects of pool files: manifests, lists of manifests and bare pool specifications.
 
 use serde_json::{Map, Value};
 
@@ -8,10 +8,10 @@ use crate::{
     status,
 };
 
-/// The API group of the kinds read here.
+/// The API group of Spiderpool's kinds.
 const GROUP: &str = "spiderpool.spidernet.io/";
 
-/// Spiderpool's kinds, of every version.
+/// The kinds of all versions of Spiderpool.
 const KINDS: [&str; 7] = [
     "SpiderIPPool",
     "SpiderReservedIP",
@@ -22,21 +22,21 @@ const KINDS: [&str; 7] = [
     "SpiderClaimParameter",
 ];
 
-/// What one document says.
+/// A parsed object of a document.
 #[derive(Debug)]
 pub(crate) enum PoolDocument {
     /// A pool.
     Pool(Box<Pool>),
-    /// Addresses that no pool gives out.
+    /// Addresses that are excluded from all pools.
     Reserved(Vec<IpRange>),
-    /// Something else, and why it is left alone.
+    /// Another object, with the reason why it is ignored.
     Ignored(String),
 }
 
-/// What a document says; a list says several things. An error's key is relative to the document.
+/// Parses a document, which may be a list of objects. The key of an error is relative to the document.
 pub(crate) fn read(document: &Value) -> Result<Vec<PoolDocument>, InvalidPool> {
     let Value::Object(map) = document else {
-        return Ok(vec![PoolDocument::Ignored("it is no mapping".to_owned())]);
+        return Ok(vec![PoolDocument::Ignored("not a mapping".to_owned())]);
     };
     let spec = SpecReader(map);
     match spec.text("kind")? {
@@ -45,16 +45,16 @@ pub(crate) fn read(document: &Value) -> Result<Vec<PoolDocument>, InvalidPool> {
         Some("List" | "SpiderIPPoolList" | "SpiderReservedIPList") => items(spec),
         Some(kind) => {
             check_kind(spec, kind)?;
-            Ok(vec![PoolDocument::Ignored(format!("kind {kind:?} is no SpiderIPPool or SpiderReservedIP"))])
+            Ok(vec![PoolDocument::Ignored(format!("kind {kind:?} is not SpiderIPPool or SpiderReservedIP"))])
         }
         None if is_bare(map) => bare_pool(spec).map(|pool| vec![PoolDocument::Pool(pool)]),
         None if is_ours(spec)? => Err(InvalidValue::Missing.at("kind")),
-        None => Ok(vec![PoolDocument::Ignored("it has neither kind nor subnet".to_owned())]),
+        None => Ok(vec![PoolDocument::Ignored("neither kind nor subnet is set".to_owned())]),
     }
 }
 
-/// Whether an object is meant to be a pool's specification itself. One key that is like one of a pool's is enough: it may
-/// be mistyped.
+/// Whether an object is a pool's specification without an object around it. One key that is similar to one of a pool is
+/// enough, because it may be mistyped.
 fn is_bare(map: &Map<String, Value>) -> bool {
     !map.contains_key("spec") && map.keys().any(|key| keys::nearest(key, keys::POOL.into_iter()).is_some())
 }
@@ -63,7 +63,7 @@ fn is_ours(object: SpecReader<'_>) -> Result<bool, InvalidPool> {
     Ok(object.text("apiVersion")?.is_some_and(|version| version.starts_with(GROUP)))
 }
 
-/// Refuses a kind of Spiderpool's group that Spiderpool does not have: it is mistyped, and could be a reservation.
+/// Refuses an unknown kind of Spiderpool's API group: it is mistyped and may be a reservation.
 fn check_kind(object: SpecReader<'_>, kind: &str) -> Result<(), InvalidPool> {
     let known = |kind: &str| {
         KINDS.contains(&kind) || kind.strip_suffix("List").is_some_and(|kind| KINDS.contains(&kind))
@@ -78,7 +78,7 @@ fn items(list: SpecReader<'_>) -> Result<Vec<PoolDocument>, InvalidPool> {
     let mut objects = Vec::new();
     for (index, item) in list.list("items")?.iter().enumerate() {
         if item.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List")) {
-            return Err(mismatch(format!("items[{index}].kind"), "an object that is no list", item));
+            return Err(mismatch(format!("items[{index}].kind"), "an object that is not a list", item));
         }
         let found = read(item)
             .map_err(|error| InvalidPool { key: format!("items[{index}].{}", error.key), ..error })?;
@@ -87,7 +87,7 @@ fn items(list: SpecReader<'_>) -> Result<Vec<PoolDocument>, InvalidPool> {
     Ok(objects)
 }
 
-/// The pool of a `SpiderIPPool`. Of its status the addresses count that Spiderpool itself has given.
+/// Parses a `SpiderIPPool`. The addresses that its status lists as allocated are excluded.
 fn manifest_pool(object: SpecReader<'_>) -> Result<Box<Pool>, InvalidPool> {
     check_group(object)?;
     keys::check(object.0, &[&keys::OBJECT])?;
@@ -105,7 +105,7 @@ fn manifest_pool(object: SpecReader<'_>) -> Result<Box<Pool>, InvalidPool> {
     Ok(Box::new(pool))
 }
 
-/// A specification without the object around it.
+/// Parses a pool's specification without an object around it.
 fn bare_pool(spec: SpecReader<'_>) -> Result<Box<Pool>, InvalidPool> {
     keys::check(spec.0, &[&keys::POOL, &keys::BARE])?;
     let name = match spec.object("metadata")? {
@@ -131,7 +131,7 @@ fn reserved(object: SpecReader<'_>) -> Result<Vec<IpRange>, InvalidPool> {
     Ok(ranges)
 }
 
-/// A kind of ours in another group is a typing error: to ignore it could free reserved addresses.
+/// Refuses a Spiderpool kind of another API group. It is mistyped, and ignoring it could free reserved addresses.
 fn check_group(object: SpecReader<'_>) -> Result<(), InvalidPool> {
     match object.text("apiVersion")? {
         Some(version) if version.starts_with(GROUP) => Ok(()),
@@ -140,7 +140,7 @@ fn check_group(object: SpecReader<'_>) -> Result<(), InvalidPool> {
     }
 }
 
-/// What a pool in a plugin's configuration says: a manifest, or a specification itself.
+/// Parses a pool of a plugin's configuration: a manifest or a bare specification.
 pub(crate) fn read_inline(item: &Value) -> Result<Vec<PoolDocument>, InvalidPool> {
     let object = item.as_object().ok_or_else(|| mismatch("pool", "an object", item))?;
     match object.get("kind") {

@@ -1,11 +1,11 @@
-//! A pool as an index keeps it: what it means, without what it leaves out.
+//! The records of an index: a pool in parsed form, without the fields that only error messages need.
 
 use ipnetwork::IpNetwork;
 use serde_json::{Map, Value, json};
 
 use crate::{IpFamily, IpRange, IpRanges, Pool, PoolAffinity, PoolRoute, spec::SpecReader};
 
-/// A pool's record.
+/// Returns the record of a pool.
 pub(crate) fn of_pool(pool: &Pool) -> Value {
     let routes = pool.routes.iter().map(|route| json!([route.dst.to_string(), route.gw.to_string()]));
     let affinity = &pool.affinity;
@@ -27,7 +27,7 @@ pub(crate) fn of_pool(pool: &Pool) -> Value {
     })
 }
 
-/// The pool of a record; `None` if it is none.
+/// Parses the record of a pool; `None` if it is malformed.
 pub(crate) fn pool(record: &Value) -> Option<Pool> {
     let spec = SpecReader(record.as_object()?);
     let texts = |key: &str| -> Option<Vec<String>> {
@@ -58,12 +58,12 @@ pub(crate) fn pool(record: &Value) -> Option<Pool> {
     })
 }
 
-/// The record of ranges.
+/// Returns the record of ranges.
 pub(crate) fn of_ranges(ranges: &[IpRange]) -> Value {
     json!({ "ranges": ranges.iter().map(ToString::to_string).collect::<Vec<_>>() })
 }
 
-/// The ranges of a record; `None` if it is none.
+/// Parses the record of ranges; `None` if it is malformed.
 pub(crate) fn ranges(record: &Value) -> Option<Vec<IpRange>> {
     let object: &Map<String, Value> = record.as_object()?;
     list(SpecReader(object).list("ranges").ok()?)

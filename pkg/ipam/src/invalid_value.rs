@@ -1,4 +1,4 @@
-//! What can be wrong with an object as written.
+//! Errors of the values of a pool's specification.
 
 use std::net::IpAddr;
 
@@ -6,100 +6,100 @@ use ipnetwork::IpNetwork;
 
 use crate::{InvalidIpRange, InvalidPoolName, IpFamily, IpRange};
 
-/// A pool's specification breaks a rule. Prints as `key: problem`.
+/// A pool's specification contains an invalid value. Prints as `key: problem`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}")]
 pub struct InvalidPool {
-    /// The key as written, with an index where it is a list's: `routes[1].gw`.
+    /// The key path, with the index of a list item, for example `routes[1].gw`.
     pub key: String,
-    /// What is wrong with its value.
+    /// Why the value is invalid.
     pub problem: InvalidValue,
 }
 
-/// What is wrong with a value.
+/// Why a value is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidValue {
-    /// The key must be there.
+    /// A required key is missing.
     #[error("missing")]
     Missing,
-    /// Another type or form.
+    /// The value has the wrong type or format.
     #[error("expected {expected}, found {found}")]
     Type {
-        /// What it should be.
+        /// The expected type or format, for example `a list`.
         expected: &'static str,
-        /// What it is.
+        /// The value as written.
         found: String,
     },
-    /// The key is none that anybody reads.
+    /// The key is unknown.
     #[error("unknown key; {}", advice(*nearest, known))]
     UnknownKey {
-        /// The known key that is most like it.
+        /// The most similar known key, if any.
         nearest: Option<&'static str>,
         /// All known keys.
         known: Vec<&'static str>,
     },
-    /// See [`InvalidPoolName`].
+    /// The name is not valid, see [`InvalidPoolName`].
     #[error(transparent)]
     Name(#[from] InvalidPoolName),
-    /// See [`InvalidIpRange`].
+    /// The range is not valid, see [`InvalidIpRange`].
     #[error(transparent)]
     Range(#[from] InvalidIpRange),
-    /// Host bits are set in the subnet.
+    /// The subnet has host bits set.
     #[error("{written:?} has host bits set; write {canonical}")]
     NotCanonical {
-        /// As written.
+        /// The subnet as written.
         written: String,
-        /// The network itself.
+        /// The subnet with its host bits cleared.
         canonical: IpNetwork,
     },
-    /// `ipVersion` or an address contradicts the subnet.
+    /// `ipVersion` or an address does not have the family of the subnet.
     #[error("{value} does not belong to the {family} subnet {subnet}")]
     Family {
-        /// The value.
+        /// The value as written.
         value: String,
         /// The subnet's family.
         family: IpFamily,
-        /// The subnet.
+        /// The subnet of the pool.
         subnet: IpNetwork,
     },
-    /// Outside the subnet.
+    /// The address is not in the subnet.
     #[error("{value} is not inside the subnet {subnet}")]
     Outside {
-        /// The value.
+        /// The value as written.
         value: String,
-        /// The subnet.
+        /// The subnet of the pool.
         subnet: IpNetwork,
     },
-    /// Two entries share an address.
+    /// Two ranges overlap.
     #[error("{second} overlaps {first}; merge the two")]
     Overlap {
-        /// The earlier entry.
+        /// The range with the lower first address.
         first: IpRange,
-        /// The later entry.
+        /// The range with the higher first address.
         second: IpRange,
     },
-    /// The gateway would be given to a pod.
+    /// The gateway is one of the allocatable addresses.
     #[error("{0} is one of the pool's ips; add it to excludeIPs")]
     GatewayAllocatable(IpAddr),
-    /// A pool may not have a default route.
+    /// A route of a pool must not be a default route.
     #[error("{0} is a default route; set the pool's gateway instead")]
     DefaultRoute(IpNetwork),
-    /// Two routes to one destination.
-    #[error("{0} has a route already; remove one of the two")]
+    /// Two routes have the same destination.
+    #[error("{0} already has a route; remove one of the two")]
     DuplicateRoute(IpNetwork),
 }
 
 impl InvalidValue {
-    /// The problem with the key it is about.
+    /// Returns the error for `key`.
     pub(crate) fn at(self, key: impl Into<String>) -> InvalidPool {
         InvalidPool { key: key.into(), problem: self }
     }
 }
 
-/// What may have been meant.
+/// Returns the most similar key, or all known keys.
 fn advice(nearest: Option<&str>, known: &[&str]) -> String {
     match nearest {
         Some(nearest) => format!("did you mean {nearest:?}?"),
-        None => format!("known are {}", known.join(", ")),
+        None => format!("known keys: {}", known.join(", ")),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr};
 
-/// An address family. Prints as Spiderpool's messages say it: `IPv4`, `IPv6`.
+/// An address family. Prints as `IPv4` or `IPv6`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IpFamily {
     /// IPv4.
@@ -12,15 +12,15 @@ pub enum IpFamily {
 }
 
 impl IpFamily {
-    /// Both, in the order a CNI result lists them.
+    /// Both families, in the order of a CNI result.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
-    /// The family of an address.
+    /// Returns the family of an address.
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
-    /// 4 or 6, as `ipVersion` has it.
+    /// Returns 4 or 6, the value of `ipVersion`.
     pub fn version(self) -> u8 {
         match self {
             Self::V4 => 4,

@@ -1,4 +1,4 @@
-//! A range of addresses as a pool's `ips` and `excludeIPs` write it.
+//! A range of addresses, an item of a pool's `ips` and `excludeIPs`.
 
 use std::{
     fmt,
@@ -15,53 +15,53 @@ pub struct IpRange {
     last: IpAddr,
 }
 
-/// Why a text is no range.
+/// A string is not a valid range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidIpRange {
-    /// Neither an address nor two of them.
+    /// Neither an address nor a range of two addresses.
     #[error("range {0:?}: expected an address like 10.0.0.5 or a range like 10.0.0.5-10.0.0.9")]
     Text(String),
-    /// White space, which would be dropped by one reader and refused by the next.
-    #[error("range {0:?} contains blanks; write the two addresses with only a '-' between them")]
+    /// The range contains white space, which some programs ignore and others refuse.
+    #[error("range {0:?} contains white space; write the two addresses with only a '-' between them")]
     Blanks(String),
-    /// A subnet.
+    /// The value is a subnet in CIDR notation.
     #[error("range {0:?} is a subnet; write its first and last address with a '-' between them")]
     Subnet(String),
-    /// The ends are of two families.
+    /// The addresses belong to different families.
     #[error("range {0:?} mixes IPv4 and IPv6")]
     Mixed(String),
-    /// The first address is behind the last.
+    /// The first address is higher than the last.
     #[error("range {text:?} is reversed; write {last}-{first}")]
     Reversed {
         /// The range as written.
         text: String,
-        /// What it wrote first.
+        /// The first address as written.
         first: IpAddr,
-        /// What it wrote last.
+        /// The last address as written.
         last: IpAddr,
     },
-    /// An IPv4 address in IPv6 form, which some readers take for the one and some for the other.
-    #[error("range {0:?} has an IPv4-mapped IPv6 address; write the IPv4 address itself")]
+    /// An IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2), which some programs treat as IPv4 and others as IPv6.
+    #[error("range {0:?} contains an IPv4-mapped IPv6 address; write the IPv4 address")]
     Mapped(String),
 }
 
 impl IpRange {
-    /// From one address to another; `None` if they are of two families or reversed.
+    /// Returns the range from `first` to `last`; `None` if their families differ or they are reversed.
     pub(crate) fn new(first: IpAddr, last: IpAddr) -> Option<Self> {
         (IpFamily::of(first) == IpFamily::of(last) && first <= last).then_some(Self { first, last })
     }
 
-    /// The lowest address.
+    /// Returns the lowest address.
     pub fn first(&self) -> IpAddr {
         self.first
     }
 
-    /// The highest address; it belongs to the range.
+    /// Returns the highest address, which is included.
     pub fn last(&self) -> IpAddr {
         self.last
     }
 
-    /// The family of all addresses.
+    /// Returns the family of the addresses.
     pub fn family(&self) -> IpFamily {
         IpFamily::of(self.first)
     }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn ipam_case_007_blanks_are_refused() {
+    fn ipam_case_007_white_space_is_refused() {
         for text in ["10.0.0.1 - 10.0.0.9", "10.0.0.1 -10.0.0.9", " 10.0.0.1", "10.0.0.1\n", "10.0.0.1\u{a0}"]
         {
             assert!(matches!(refused(text), InvalidIpRange::Blanks(_)), "{text:?}");

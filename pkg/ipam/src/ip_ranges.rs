@@ -1,8 +1,8 @@
-//! The addresses a pool may give out.
+//! The allocatable addresses of a pool.
 //!
-//! Kept as intervals and never listed, so a /64 costs what a single address costs. The intervals stand in
-//! the order in which the pool's author wrote them, because addresses are tried in that order; a second
-//! index, sorted by address, answers "which ordinal has this address".
+//! They are stored as intervals, so a /64 needs as much memory as a single address. The intervals keep the order in
+//! which they were written, because addresses are tried in that order. A second index, sorted by address, finds the
+//! ordinal of an address.
 
 use std::{fmt, net::IpAddr};
 
@@ -11,16 +11,16 @@ use crate::{
     ip_range::{address, number},
 };
 
-/// Disjoint ranges of one family in list order. Their addresses are numbered from 0: the *ordinals*.
+/// Disjoint ranges of one family in the order written. Their addresses are numbered from 0: the *ordinals*.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IpRanges {
     family: IpFamily,
     intervals: Vec<NumberedRange>,
-    /// Indices into `intervals`, by address.
+    /// Indices into `intervals`, sorted by address.
     by_address: Vec<usize>,
 }
 
-/// Addresses `first..=last`, of which `first` has the ordinal `ordinal`.
+/// The addresses `first..=last`; `ordinal` is the ordinal of `first`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NumberedRange {
     pub(crate) first: u128,
@@ -29,16 +29,16 @@ pub(crate) struct NumberedRange {
 }
 
 impl NumberedRange {
-    /// The number of addresses. `::/0` has one more than fits; nobody gives out that one.
+    /// Returns the number of addresses. For `::/0`, which has 2^128, it is `u128::MAX`.
     fn len(&self) -> u128 {
         (self.last - self.first).saturating_add(1)
     }
 }
 
 impl IpRanges {
-    /// The addresses of `listed`, in that order, that are in none of `excluded`.
+    /// Returns the addresses of `listed`, in that order, without those of `excluded`.
     ///
-    /// Ranges of the other family are ignored. An address listed twice keeps its first place.
+    /// Ranges of the other family are ignored. An address that is listed twice keeps its first position.
     pub fn new(family: IpFamily, listed: &[IpRange], excluded: &[IpRange]) -> Self {
         let listed = listed.iter().filter(|range| range.family() == family);
         let mut taken = merged(family, excluded);
@@ -54,7 +54,7 @@ impl IpRanges {
         Self::from_spans(family, spans)
     }
 
-    /// What is left without the excluded addresses, in the same order.
+    /// Returns the ranges without the addresses of `excluded`, in the same order.
     pub fn without(&self, excluded: &[IpRange]) -> Self {
         let taken = merged(self.family, excluded);
         let spans =
@@ -62,7 +62,7 @@ impl IpRanges {
         Self::from_spans(self.family, spans)
     }
 
-    /// Numbers disjoint spans in their order.
+    /// Returns the ranges of disjoint spans, numbered in their order.
     pub(crate) fn from_spans(family: IpFamily, spans: impl IntoIterator<Item = (u128, u128)>) -> Self {
         let mut ordinal = 0_u128;
         let mut intervals = Vec::new();
@@ -76,12 +76,12 @@ impl IpRanges {
         Self { family, intervals, by_address }
     }
 
-    /// The family of all addresses.
+    /// Returns the family of the addresses.
     pub fn family(&self) -> IpFamily {
         self.family
     }
 
-    /// How many addresses there are. `::/0` counts as `u128::MAX`.
+    /// Returns the number of addresses; `u128::MAX` for `::/0`.
     pub fn len(&self) -> u128 {
         self.intervals.last().map_or(0, |interval| interval.ordinal.saturating_add(interval.len()))
     }
@@ -91,7 +91,7 @@ impl IpRanges {
         self.intervals.is_empty()
     }
 
-    /// The address with that ordinal; `None` from [`IpRanges::len`] on.
+    /// Returns the address with that ordinal; `None` from [`IpRanges::len`] on.
     pub fn nth(&self, ordinal: u128) -> Option<IpAddr> {
         let index = self.intervals.partition_point(|interval| interval.ordinal <= ordinal).checked_sub(1)?;
         let interval = self.intervals.get(index)?;
@@ -102,7 +102,7 @@ impl IpRanges {
         address(self.family, number)
     }
 
-    /// The ordinal of an address; `None` if it is not among these.
+    /// Returns the ordinal of an address; `None` if the ranges do not contain it.
     pub fn ordinal(&self, address: IpAddr) -> Option<u128> {
         if IpFamily::of(address) != self.family {
             return None;
@@ -114,12 +114,12 @@ impl IpRanges {
         (number <= interval.last).then(|| interval.ordinal + (number - interval.first))
     }
 
-    /// Whether the address is among these.
+    /// Whether the ranges contain the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.ordinal(address).is_some()
     }
 
-    /// The ranges in their order.
+    /// Returns the ranges in their order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = IpRange> {
         self.intervals.iter().filter_map(|interval| {
             IpRange::new(address(self.family, interval.first)?, address(self.family, interval.last)?)
@@ -131,7 +131,7 @@ impl IpRanges {
     }
 }
 
-/// As a pool writes them; of many the first ones.
+/// Prints the ranges in the notation of a pool's `ips`, at most eight of them.
 impl fmt::Display for IpRanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MOST: usize = 8;
@@ -153,7 +153,7 @@ impl fmt::Display for IpRanges {
     }
 }
 
-/// The ranges of that family as sorted, disjoint spans.
+/// Returns the ranges of a family as sorted, disjoint spans.
 fn merged(family: IpFamily, ranges: &[IpRange]) -> Vec<(u128, u128)> {
     let mut spans: Vec<_> = ranges
         .iter()
@@ -171,7 +171,7 @@ fn merged(family: IpFamily, ranges: &[IpRange]) -> Vec<(u128, u128)> {
     merged
 }
 
-/// The parts of a span that lie outside `taken` (sorted and disjoint).
+/// Returns the parts of a span that are not in `taken` (sorted and disjoint).
 fn subtract((first, last): (u128, u128), taken: &[(u128, u128)]) -> Vec<(u128, u128)> {
     let mut left = Vec::new();
     let mut from = first;
@@ -184,14 +184,14 @@ fn subtract((first, last): (u128, u128), taken: &[(u128, u128)]) -> Vec<(u128, u
         }
         match end.checked_add(1) {
             Some(next) if next <= last => from = next,
-            _ => return left, // nothing lies behind, even at the end of the number line
+            _ => return left, // the rest of the span is taken; also at u128::MAX
         }
     }
     left.push((from, last));
     left
 }
 
-/// Adds a span to sorted, disjoint ones, swallowing those it overlaps.
+/// Adds a span to sorted, disjoint ones and merges it with those that it overlaps.
 fn insert(taken: &mut Vec<(u128, u128)>, (first, last): (u128, u128)) {
     let from = taken.partition_point(|(_, end)| *end < first);
     let to = taken.partition_point(|(start, _)| *start <= last);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_stand_in_list_order_without_the_excluded() {
+    fn addresses_are_in_list_order_without_the_excluded_ones() {
         let ranges =
             ranges(&["10.0.0.8-10.0.0.12", "10.0.0.1-10.0.0.2"], &["10.0.0.9-10.0.0.10", "10.0.0.2"]);
         assert_eq!(all(&ranges), ["10.0.0.8", "10.0.0.11", "10.0.0.12", "10.0.0.1"]);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn ipam_case_006_an_address_listed_twice_is_there_once() {
+    fn ipam_case_006_an_address_listed_twice_is_contained_once() {
         assert_eq!(all(&ranges(&["10.0.0.1-10.0.0.3", "10.0.0.2-10.0.0.4", "10.0.0.1"], &[])).len(), 4);
     }
 
@@ -277,7 +277,7 @@ mod tests {
 
         proptest! {
             #[test]
-            fn they_hold_what_a_plain_list_holds(
+            fn they_contain_what_a_plain_list_contains(
                 listed in prop::collection::vec(range(), 0..6),
                 excluded in prop::collection::vec(range(), 0..6),
                 reserved in prop::collection::vec(range(), 0..3),

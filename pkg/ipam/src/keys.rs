@@ -1,10 +1,10 @@
-//! The keys that an object may have: a mistyped one is refused by name, for what it should have said would not hold.
+//! The known keys of objects. A mistyped key is refused, because the setting would not have an effect.
 
 use serde_json::{Map, Value};
 
 use crate::{InvalidPool, InvalidValue};
 
-/// Keys of a `SpiderIPPool`'s `spec`, of every version of Spiderpool's definition (v1 and v2beta1).
+/// The keys of a `SpiderIPPool`'s `spec` in all versions of the API (v1 and v2beta1).
 pub(crate) const POOL: [&str; 15] = [
     "ipVersion",
     "subnet",
@@ -20,22 +20,22 @@ pub(crate) const POOL: [&str; 15] = [
     "multusName",
     "default",
     "disable",
-    // Up to v0.9. Spiderpool's own readers had left it to the network long before; so do we.
+    // Until Spiderpool v0.9. Spiderpool ignores it: the network's configuration sets the VLAN.
     "vlan",
 ];
-/// Keys of a pool's route.
+/// The keys of a route of a pool.
 pub(crate) const ROUTE: [&str; 2] = ["dst", "gw"];
-/// Keys of a `SpiderReservedIP`'s `spec`.
+/// The keys of a `SpiderReservedIP`'s `spec`.
 pub(crate) const RESERVED: [&str; 2] = ["ipVersion", "ips"];
-/// Keys of an object of Kubernetes that has a specification.
+/// The top-level keys of a Kubernetes object with a `spec`.
 pub(crate) const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
-/// Keys that a specification without an object around it has besides.
+/// The further keys of a bare specification.
 pub(crate) const BARE: [&str; 2] = ["name", "metadata"];
 
-/// How far a key may be from a known one to be taken for it.
+/// The maximum edit distance of a mistyped key from a known one.
 const MAX_EDIT_DISTANCE: usize = 3;
 
-/// Refuses an object with a key that is in none of the lists.
+/// Refuses an object that contains a key which is in none of the lists.
 pub(crate) fn check(object: &Map<String, Value>, known: &[&[&'static str]]) -> Result<(), InvalidPool> {
     let known = || known.iter().flat_map(|list| list.iter().copied());
     let Some(key) = object.keys().find(|key| !known().any(|known| known == key.as_str())) else {
@@ -44,16 +44,16 @@ pub(crate) fn check(object: &Map<String, Value>, known: &[&[&'static str]]) -> R
     Err(InvalidValue::UnknownKey { nearest: nearest(key, known()), known: known().collect() }.at(key))
 }
 
-/// The known key that is most like this one, if any is like it.
+/// Returns the known key that is most similar to this one, if any is similar enough.
 pub(crate) fn nearest(key: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let lower = key.to_ascii_lowercase();
     let distance = |known: &str| distance(lower.as_bytes(), known.to_ascii_lowercase().as_bytes());
     let (nearest, far) = known.map(|known| (known, distance(known))).min_by_key(|(_, far)| *far)?;
-    // A short key that is changed wholly is another word.
+    // At least half of the letters must agree, else short keys would always match.
     (far <= MAX_EDIT_DISTANCE && far * 2 <= lower.len().max(nearest.len())).then_some(nearest)
 }
 
-/// How many letters have to be put in, taken out, changed or swapped with the next one.
+/// Returns the edit distance: the number of insertions, deletions, substitutions and swaps of adjacent letters.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut above: Vec<usize> = (0..=b.len()).collect();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_key_is_told_with_the_one_that_was_meant() {
+    fn an_error_suggests_the_key_that_was_meant() {
         for (typed, meant) in [
             ("excludeIps", "excludeIPs"),
             ("excludIPs", "excludeIPs"),
@@ -101,13 +101,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_like_none_is_told_with_all() {
+    fn an_error_lists_all_keys_if_none_is_similar() {
         let text = refused(json!({"subnet": 1, "podSelector": {}}));
-        assert!(text.starts_with("podSelector: unknown key; known are ipVersion, subnet, ips, "), "{text}");
+        assert!(text.starts_with("podSelector: unknown key; known keys: ipVersion, subnet, ips, "), "{text}");
     }
 
     #[test]
-    fn every_known_key_is_let_pass() {
+    fn every_known_key_is_accepted() {
         let all: Map<String, Value> = POOL.iter().map(|key| ((*key).to_owned(), Value::Null)).collect();
         check(&all, &[&POOL]).unwrap();
         check(json!({"name": 1, "vlan": 1}).as_object().unwrap(), &[&POOL, &BARE]).unwrap();

@@ -1,8 +1,8 @@
-//! Pools of addresses, which of them an attachment may use, and who has which address on this node.
+//! Address pools, their selection for an attachment, and the store of address claims of a node.
 //!
-//! [`Pools`] reads what users write (`SpiderIPPool` objects), [`Pools::select`] says which pools a [`PoolRequest`]
-//! may use and in which order, and [`LocalStore`] gives out their addresses. Only the reading of a directory,
-//! with its index, and the store do I/O.
+//! [`Pools`] parses `SpiderIPPool` objects. [`Pools::select`] returns the pools that a [`PoolRequest`] can use, in the
+//! order in which they are tried. [`LocalStore`] allocates their addresses. Only the store and the reading of a directory
+//! with its index do I/O.
 
 #![forbid(unsafe_code)]
 

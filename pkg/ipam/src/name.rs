@@ -2,12 +2,12 @@
 
 use std::{fmt, str::FromStr};
 
-/// A pool's name, as Kubernetes allows an object's: lower-case letters, digits, `-` and `.`, beginning and
-/// ending with a letter or digit, at most 253 bytes. So it is safe as a file name.
+/// The name of a pool, with the rules of a Kubernetes object name (RFC 1123 subdomain): lower-case letters,
+/// digits, `-` and `.`, a letter or digit at both ends, at most 253 bytes. It is safe as a file name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolName(String);
 
-/// The text is no pool name.
+/// A string is not a valid pool name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "pool name {0:?}: expected at most 253 lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
@@ -15,10 +15,10 @@ pub struct PoolName(String);
 pub struct InvalidPoolName(pub String);
 
 impl PoolName {
-    /// The longest name in bytes.
+    /// The maximum length in bytes.
     pub const MAX: usize = 253;
 
-    /// The name as text.
+    /// Returns the name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,22 +1,21 @@
-//! Wildcards in pool names, with the meaning they have in Go's `path/filepath`.
+//! Wildcards in pool names, with the syntax of Go's `path/filepath.Match`.
 
 use std::{iter::Peekable, str::Bytes};
 
-/// Whether a text has to be matched rather than compared.
+/// Whether a listed name contains wildcards.
 pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '\\'])
 }
 
-/// A pattern ends in the middle of `[…]` or behind a `\`.
+/// A malformed pattern: it ends within `[…]` or after a `\`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadPattern;
 
-/// Whether the whole name matches: `*` any characters, `?` one, `[a-c]` one of, `[^a-c]` none of, `\x` just x.
-///
-/// A `/` is never in a pool's name, so it needs no rule.
+/// Whether the whole name matches: `*` any characters, `?` one character, `[a-c]` one of these, `[^a-c]` none of these,
+/// `\x` the character x. A pool's name never contains `/`, which Go treats specially.
 pub(crate) fn matches(pattern: &str, name: &str) -> Result<bool, BadPattern> {
     let atoms = parse(pattern)?;
-    // Where to go on if what follows the last star does not fit: one more character belongs to the star.
+    // The position to backtrack to if the rest does not match: the last star then matches one more character.
     let (mut atom, mut at, mut star) = (0, 0, None);
     let name = name.as_bytes();
     loop {
@@ -92,7 +91,7 @@ fn class(bytes: &mut Peekable<Bytes<'_>>) -> Result<PatternAtom, BadPattern> {
     }
 }
 
-/// One end of a span; `-` and `]` stand for themselves only behind a `\`.
+/// Parses one end of a span; a literal `-` or `]` must be escaped with a `\`.
 fn class_byte(bytes: &mut Peekable<Bytes<'_>>) -> Result<u8, BadPattern> {
     match bytes.next() {
         None | Some(b'-' | b']') => Err(BadPattern),
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn malformed_patterns_are_refused() {
         for pattern in ["[", "a[", "[]", "[^]", "[a-", "[a-]", "[-a]", "x\\", "[\\"] {
             assert_eq!(matches(pattern, "a"), Err(BadPattern), "{pattern}");
         }

@@ -1,4 +1,4 @@
-//! A pool: what a `SpiderIPPool` means, once its rules hold.
+//! A pool, parsed from a `SpiderIPPool` and validated.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -9,64 +9,64 @@ use crate::{
     spec::{SpecReader, mismatch},
 };
 
-/// Addresses of one subnet that may be given to attachments.
+/// A pool: addresses of one subnet that can be allocated to attachments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// The name, unique among all pools of a node.
+    /// The name, which is unique among all pools of a node.
     pub name: PoolName,
-    /// The subnet; a given address has its prefix length.
+    /// The subnet. An allocated address has its prefix length.
     pub subnet: IpNetwork,
-    /// What may be given out: `ips` without `excludeIPs`, reserved addresses and what others have given.
+    /// The allocatable addresses: `ips` without `excludeIPs`, reserved addresses and those that Spiderpool has allocated.
     pub ranges: IpRanges,
     /// `excludeIPs`.
     pub excluded: Vec<IpRange>,
-    /// Addresses that Spiderpool has given by the object's status, and to which pod.
+    /// The addresses that Spiderpool has allocated according to the object's status, with the pod.
     pub given: BTreeMap<IpAddr, String>,
-    /// The subnet's gateway; never given out.
+    /// The subnet's gateway, which is never allocated.
     pub gateway: Option<IpAddr>,
-    /// Routes for the pod besides the default route, in the order written.
+    /// The routes of the pod besides the default route, in the order written.
     pub routes: Vec<PoolRoute>,
-    /// Who may use the pool.
+    /// The nodes, pods and networks that can use the pool.
     pub affinity: PoolAffinity,
-    /// Used where a configuration names no pool.
+    /// Whether the pool is used by configurations that list no pools.
     pub default: bool,
-    /// Gives out nothing; addresses given stay valid.
+    /// Whether allocation is disabled; allocated addresses stay valid.
     pub disabled: bool,
-    /// Being deleted in the cluster: gives out nothing.
+    /// Whether the object is being deleted (`deletionTimestamp`); no addresses are allocated.
     pub terminating: bool,
 }
 
 /// A route of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolRoute {
-    /// Where to.
+    /// The destination.
     pub dst: IpNetwork,
-    /// By which gateway; it is in the pool's subnet.
+    /// The gateway, which is in the pool's subnet.
     pub gw: IpAddr,
 }
 
-/// Who may use a pool. An empty list and `false` say "everybody".
+/// The restrictions of a pool's use. An empty list and `false` mean no restriction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolAffinity {
-    /// Nodes by name. Where given, `node` is ignored.
+    /// The names of nodes. If not empty, `node` is ignored.
     pub node_names: Vec<String>,
-    /// Namespaces by name. Where given, `namespace` is ignored.
+    /// The names of namespaces. If not empty, `namespace` is ignored.
     pub namespace_names: Vec<String>,
-    /// Networks as `namespace/name` or `name`.
+    /// The networks, as `namespace/name` or `name`.
     pub multus_names: Vec<String>,
-    /// The pool selects pods by label.
+    /// Whether the pool selects pods by label.
     pub pod: bool,
-    /// The pool selects nodes by label.
+    /// Whether the pool selects nodes by label.
     pub node: bool,
-    /// The pool selects namespaces by label.
+    /// Whether the pool selects namespaces by label.
     pub namespace: bool,
 }
 
 impl Pool {
-    /// The pool that a specification describes; `spec` has the keys of a `SpiderIPPool`'s `spec`.
+    /// Parses and validates the `spec` of a `SpiderIPPool`.
     ///
     /// # Errors
-    /// The first rule that does not hold, with its key.
+    /// The first invalid value, with its key.
     pub(crate) fn from_spec(name: PoolName, spec: SpecReader<'_>) -> Result<Self, InvalidPool> {
         let subnet = subnet(spec)?;
         let family = IpFamily::of(subnet.ip());
@@ -101,7 +101,7 @@ impl Pool {
         })
     }
 
-    /// Gives nobody what another allocator has given.
+    /// Excludes the addresses that Spiderpool has allocated.
     pub(crate) fn exclude_allocated(&mut self, given: BTreeMap<IpAddr, String>) {
         if !given.is_empty() {
             let taken: Vec<_> = given.keys().map(|address| IpRange::from(*address)).collect();
@@ -110,7 +110,7 @@ impl Pool {
         }
     }
 
-    /// The family of all its addresses.
+    /// Returns the family of the pool's addresses.
     pub fn family(&self) -> IpFamily {
         self.ranges.family()
     }
@@ -140,7 +140,7 @@ fn subnet(spec: SpecReader<'_>) -> Result<IpNetwork, InvalidPool> {
     Ok(canonical)
 }
 
-/// `address/length`; the netmask form and a bare address are refused.
+/// Parses `address/length`. A netmask and a bare address are refused.
 fn network(key: &str, text: &str) -> Result<IpNetwork, InvalidPool> {
     let parse = || {
         let (address, length) = text.split_once('/')?;
@@ -151,9 +151,9 @@ fn network(key: &str, text: &str) -> Result<IpNetwork, InvalidPool> {
     parse().ok_or_else(|| mismatch(key, "a subnet like 10.0.0.0/24", text))
 }
 
-/// The network without host bits.
+/// Returns the network with its host bits cleared.
 fn canonical(network: IpNetwork) -> IpNetwork {
-    // A length that an IpNetwork already has is valid for its address.
+    // Cannot fail: the prefix length of an IpNetwork is valid for its family.
     IpNetwork::new(network.network(), network.prefix()).unwrap_or(network)
 }
 
@@ -225,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    /// A valid pool with some keys replaced.
+    /// Parses a valid pool with the keys of `more` replaced.
     fn read(more: Value) -> Result<Pool, InvalidPool> {
         let mut spec = json!({"subnet": "10.0.0.0/24", "ips": ["10.0.0.10-10.0.0.20"]});
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn null_and_empty_values_say_nothing() {
+    fn null_and_empty_values_are_absent() {
         let pool = read(
             json!({"gateway": "", "routes": null, "excludeIPs": null, "podAffinity": null, "default": null}),
         );
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn ipam_case_010_an_excluded_gateway_is_never_given_out() {
+    fn ipam_case_010_an_excluded_gateway_is_never_allocated() {
         let pool = read(json!({"gateway": "10.0.0.10", "excludeIPs": ["10.0.0.10"]})).unwrap();
         assert!(!pool.ranges.contains("10.0.0.10".parse().unwrap()));
     }
@@ -316,13 +316,13 @@ mod tests {
         assert_eq!(refused(json!({"routes": [{"dst": "10.9.0.0/16"}]})), "routes[0].gw: missing");
         assert!(
             refused(json!({"routes": [{"dst": 5, "gw": "10.0.0.1"}]}))
-                .starts_with("routes[0].dst: expected a text")
+                .starts_with("routes[0].dst: expected a string")
         );
         assert!(refused(json!({"routes": ["10.9.0.0/16"]})).starts_with("routes[0]: expected an object"));
         let twice =
             json!([{"dst": "10.9.0.0/16", "gw": "10.0.0.1"}, {"dst": "10.9.1.0/16", "gw": "10.0.0.2"}]);
         assert!(
-            refused(json!({"routes": twice})).starts_with("routes[1].dst: 10.9.0.0/16 has a route already")
+            refused(json!({"routes": twice})).starts_with("routes[1].dst: 10.9.0.0/16 already has a route")
         );
     }
 
@@ -338,10 +338,10 @@ mod tests {
     fn values_of_another_type_are_refused() {
         for (more, text) in [
             (json!({"ips": "10.0.0.1"}), "ips: expected a list"),
-            (json!({"ips": ["10.0.0.1", 5]}), "ips[1]: expected a text, found 5"),
+            (json!({"ips": ["10.0.0.1", 5]}), "ips[1]: expected a string, found 5"),
             (json!({"default": "yes"}), "default: expected true or false"),
             (json!({"podAffinity": "all"}), "podAffinity: expected an object"),
-            (json!({"subnet": 10}), "subnet: expected a text"),
+            (json!({"subnet": 10}), "subnet: expected a string"),
         ] {
             let error = refused(more);
             assert!(error.starts_with(text), "{error} must begin with {text}");

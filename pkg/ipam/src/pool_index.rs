@@ -1,10 +1,9 @@
-//! What the files of a pool directory say, kept so that an ADD need not read them all.
+//! An index of the pools of a directory, so that an ADD need not parse all files.
 //!
-//! An index is used only if every file is the one that it was made of: each has the name, the inode, the size and both
-//! times that it had. A file's time of change cannot be set by anybody, and an index is not made while a file was changed
-//! just now: the kernel's clock ticks slowly, and two changes in one tick have one time. Whatever an index cannot answer
-//! well, an error above all, the files themselves are read for. A few small files are read as fast as their index would be:
-//! of them none is made.
+//! An index is used only if the files are the ones that it was made from: the name, the inode, the size, the mtime and the
+//! ctime of each file are unchanged. Programs cannot set the ctime. An index is not written if a file was changed within
+//! the last seconds: timestamps have the granularity of a clock tick, and two changes within a tick have the same ctime.
+//! Error messages are always made from the files. A few small files are read as fast as an index, so none is written.
 
 use std::{
     ffi::CStr,
@@ -28,43 +27,43 @@ use serde_json::Value;
 
 use crate::{Pools, index_record, pattern, pools::is_pool_file_name};
 
-/// The first bytes of an index, with the number of its form.
+/// The first bytes of an index; the last one is the version of the format.
 const MAGIC: &[u8; 8] = b"silkidx2";
-/// Magic, key and the length of the table.
-const HEAD: usize = 28;
-/// A file that was changed less than this ago may change again and keep its time. The coarsest clock of a file system
-/// that is met ticks every two seconds.
+/// The length of the header: magic, key and the length of the table.
+const HEADER_LEN: usize = 28;
+/// A file that was changed more recently than this may change again without a new timestamp. The coarsest timestamps of a
+/// common file system, FAT, have a granularity of two seconds.
 const MTIME_GRANULARITY: Duration = Duration::from_secs(3);
-/// Files that are together shorter than this have no index.
+/// The minimum total size of the files for which an index is written.
 const MIN_INDEXED_BYTES: u64 = 32 << 10;
-/// No index is longer; what would be is not kept.
+/// The maximum length of an index; a longer one is not written.
 const MAX_INDEX_BYTES: u64 = 64 << 20;
 
-/// Which pools of a directory are asked for.
+/// A query for pools of a directory.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PoolQuery<'a> {
-    /// Names and patterns of a configuration; without any, the pools with `default` are asked for.
+    /// The names and patterns of a configuration. If both lists are empty, the pools with `default: true` match.
     pub listed: [&'a [String]; 2],
-    /// Names besides.
+    /// Further names.
     pub also: &'a [String],
 }
 
-/// The files of a directory, as they are now.
+/// The current files of a directory.
 pub(crate) struct PoolDirListing {
-    /// What tells them from others, and from what they were.
+    /// The hash of the metadata of all files.
     key: IndexKey,
-    /// Whether no change can go unnoticed.
+    /// Whether every later change will change the key, because no file was changed recently.
     settled: bool,
-    /// How long the files are together.
+    /// The total size of the files in bytes.
     bytes: u64,
 }
 
-/// A hash of everything by which a change of a file shows. It is made by every ADD, of files that only root can make: that
-/// two listings have one of 128 bits does not happen by chance.
+/// A hash of the metadata of all files. It is not cryptographic, because only root can write the files; 128 bits exclude a
+/// collision by chance.
 type IndexKey = [u8; 16];
 
 impl PoolDirListing {
-    /// Looks at the files of a directory; `None` if it cannot be looked at.
+    /// Lists the files of a directory; `None` if an error occurs.
     pub(crate) fn of(directory: &Path) -> Option<Self> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let mut dir = Dir::open(directory, flags, Mode::empty()).ok()?;
@@ -72,7 +71,7 @@ impl PoolDirListing {
         let now = SystemTime::now();
         let mut hash = ListingHash::of(directory);
         let (mut settled, mut bytes) = (true, 0_u64);
-        // In the order of the directory, which is the same as long as nothing is changed there.
+        // In the order of readdir(3), which is stable while the directory is unchanged.
         for entry in dir.iter() {
             let entry = entry.ok()?;
             let name = entry.file_name();
@@ -92,7 +91,7 @@ impl PoolDirListing {
     }
 }
 
-/// Two hashes of 64 bits. Each step is a bijection: of two listings that differ in one number only, both hashes differ.
+/// Two hashes of 64 bits. Each step is a bijection, so both hashes differ for two listings that differ in one number.
 struct ListingHash([u64; 2]);
 
 impl ListingHash {
@@ -127,10 +126,10 @@ impl ListingHash {
     }
 }
 
-/// Adds a file, and says what it is; `Some(None)` is a link that leads nowhere.
+/// Adds a file to the hash and returns its metadata; `Some(None)` is a dangling link.
 fn add(hash: &mut ListingHash, dir: &impl AsFd, name: &CStr) -> Option<Option<FileStat>> {
     hash.bytes(name.to_bytes());
-    // As it is read: by the file that a link leads to.
+    // Follows links, as reading the file does.
     let stat = match fstatat(dir.as_fd(), name, AtFlags::empty()) {
         Ok(stat) => stat,
         Err(Errno::ENOENT) => {
@@ -150,11 +149,11 @@ fn add(hash: &mut ListingHash, dir: &impl AsFd, name: &CStr) -> Option<Option<Fi
 fn is_settled(stat: &FileStat, now: SystemTime) -> bool {
     let changed = u64::try_from(stat.st_ctime.max(stat.st_mtime)).unwrap_or(u64::MAX);
     let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(changed));
-    // In the future, after a clock was set back: then no time says anything.
+    // The time is in the future if the clock was set back; timestamps are not reliable then.
     changed.is_some_and(|changed| now.duration_since(changed).is_ok_and(|age| age > MTIME_GRANULARITY))
 }
 
-/// Where the index of a directory is.
+/// Returns the path of the index of a directory: `<state>/ipam/index/<hash of the directory's path>`.
 fn path(state: &Path, directory: &Path) -> PathBuf {
     let bytes = directory.as_os_str().as_bytes();
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -163,7 +162,7 @@ fn path(state: &Path, directory: &Path) -> PathBuf {
     state.join("ipam/index").join(format!("{hash:016x}"))
 }
 
-/// The pools that are wanted of a directory, by its index; `None` if that cannot be said.
+/// Returns the pools of a directory that match `wanted`, read from its index; `None` if the index cannot be used.
 pub(crate) fn find(
     state: &Path,
     directory: &Path,
@@ -175,17 +174,17 @@ pub(crate) fn find(
     }
     let mut options = fs::OpenOptions::new();
     let file = options.read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path(state, directory)).ok()?;
-    let mut head = [0; HEAD];
-    file.read_exact_at(&mut head, 0).ok()?;
-    let (magic, rest) = head.split_at(MAGIC.len());
+    let mut header = [0; HEADER_LEN];
+    file.read_exact_at(&mut header, 0).ok()?;
+    let (magic, rest) = header.split_at(MAGIC.len());
     let (key, table) = rest.split_at(listing.key.len());
     let table = length(table)?;
     if magic != MAGIC || key != listing.key || table as u64 > MAX_INDEX_BYTES {
         return None;
     }
     let mut bytes = vec![0; table];
-    file.read_exact_at(&mut bytes, HEAD as u64).ok()?;
-    let records = (HEAD + bytes.len()) as u64;
+    file.read_exact_at(&mut bytes, HEADER_LEN as u64).ok()?;
+    let records = (HEADER_LEN + bytes.len()) as u64;
     let read = |entry: &IndexEntry<'_>| entry.record(&file, records);
     let filter = PoolFilter::of(wanted);
     let (mut pools, mut reserved) = (Vec::new(), Vec::new());
@@ -201,7 +200,7 @@ pub(crate) fn find(
     Some(Pools::of_index(pools, reserved))
 }
 
-/// What of a table is wanted.
+/// The entries of a table that a query matches.
 struct PoolFilter<'a> {
     names: Vec<&'a [u8]>,
     patterns: Vec<&'a str>,
@@ -220,9 +219,9 @@ impl<'a> PoolFilter<'a> {
         }
     }
 
-    /// Whether a pool is wanted; `None` if that cannot be said.
+    /// Whether an entry matches; `None` if a pattern or a name is malformed.
     fn wants(&self, entry: &IndexEntry<'_>) -> Option<bool> {
-        // Whether a pool that is there twice is a default one nobody knows.
+        // A pool that is defined twice may be a default pool.
         if self.names.contains(&entry.name) || (self.defaults && entry.flags != IndexEntry::PLAIN) {
             return Some(true);
         }
@@ -235,7 +234,7 @@ impl<'a> PoolFilter<'a> {
     }
 }
 
-/// Keeps what was read of a directory that had these files before and has them still. That it cannot be kept is no error.
+/// Writes the index of a directory if its files have not changed since `listing`. Failures are ignored.
 pub(crate) fn write_index(state: &Path, directory: &Path, listing: &PoolDirListing, pools: &Pools) {
     let unchanged = || PoolDirListing::of(directory).is_some_and(|now| now.key == listing.key);
     if listing.settled
@@ -275,14 +274,15 @@ fn bytes(listing: &PoolDirListing, pools: &Pools) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= MAX_INDEX_BYTES).then_some(bytes)
 }
 
-/// Puts an index in place whole. Several processes may do so at once; each has a file of its own until then.
+/// Writes an index to a temporary file and renames it. Several processes can do this at the same time, each with its own
+/// temporary file.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = path.parent().unwrap_or(path);
     std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o700)
         .recursive(true)
         .create(directory)?;
     let temporary = path.with_extension(format!("{}.new", std::process::id()));
-    // What a killed process of this number has left.
+    // A killed process with the same PID may have left one.
     let _ = fs::remove_file(&temporary);
     let written =
         fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).and_then(|file| {
@@ -296,7 +296,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// A pool of the table, or the reserved addresses.
+/// An entry of the table: a pool or the reserved addresses.
 struct IndexEntry<'a> {
     flags: u8,
     name: &'a [u8],
@@ -320,7 +320,7 @@ impl IndexEntry<'_> {
     }
 }
 
-/// The table, entry by entry; `Some(None)` is one that cannot be understood.
+/// Iterates over the entries of a table; `Some(None)` is a malformed entry, after which the iteration ends.
 struct IndexEntries<'a>(&'a [u8]);
 
 impl<'a> Iterator for IndexEntries<'a> {

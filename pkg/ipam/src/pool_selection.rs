@@ -1,13 +1,13 @@
-//! What is asked of the pools, and what they answer.
+//! The request and the result of a selection of pools.
 
 use std::fmt;
 
 use crate::{IpFamily, Pool, PoolName, PoolWarnings, pools::PoolEntry};
 
-/// Who asks for an address.
+/// The attachment that needs an address.
 #[derive(Debug, Clone, Default)]
 pub struct PoolRequest<'a> {
-    /// The interface's name inside the container; it stands in error texts.
+    /// The name of the interface in the container, for error messages.
     pub ifname: &'a str,
     /// The configuration's `default_ipv4_ippool`.
     pub default_ipv4_ippool: &'a [String],
@@ -15,45 +15,45 @@ pub struct PoolRequest<'a> {
     pub default_ipv6_ippool: &'a [String],
     /// The node's name, compared with a pool's `nodeName`.
     pub host_name: &'a str,
-    /// What is compared with a pool's `namespaceName`.
+    /// The namespace that is compared with a pool's `namespaceName`.
     pub pod_namespace: PodNamespace<'a>,
-    /// The network's name as `namespace/name` or `name`, compared with a pool's `multusName`.
+    /// The network's name as `namespace/name` or `name`, which is compared with a pool's `multusName`.
     pub network: Option<&'a str>,
 }
 
-/// The Kubernetes namespace of whoever asks for pools.
+/// The Kubernetes namespace of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PodNamespace<'a> {
-    /// A pod's: `K8S_POD_NAMESPACE` of `CNI_ARGS`.
+    /// The namespace of the pod: `K8S_POD_NAMESPACE` of `CNI_ARGS`.
     Of(&'a str),
-    /// A pod's, which nobody told.
+    /// `CNI_ARGS` does not contain the namespace of the pod.
     #[default]
     Unknown,
-    /// No pod's in particular: a pool for some namespaces is a pool.
+    /// Any namespace: the request is not for a particular pod.
     Any,
 }
 
-/// The pools to try, best first. A family without pools is not asked for.
+/// The pools of each family in the order in which they are tried. A family without pools gets no address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolSelection<'a> {
-    /// IPv4 pools.
+    /// The IPv4 pools.
     pub ipv4: Vec<&'a Pool>,
-    /// IPv6 pools.
+    /// The IPv6 pools.
     pub ipv6: Vec<&'a Pool>,
-    /// Candidates that may not be used.
+    /// The candidates that cannot be used.
     pub skipped: Vec<SkippedPool>,
 }
 
-/// A candidate that may not be used.
+/// A candidate that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedPool {
-    /// The pool.
+    /// The name of the pool.
     pub pool: PoolName,
-    /// Why.
+    /// Why it cannot be used.
     pub reason: SkipReason,
 }
 
-/// Why a pool may not be used.
+/// Why a pool cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
     /// `metadata.deletionTimestamp` is set.
@@ -62,39 +62,39 @@ pub enum SkipReason {
     /// `disable` is set.
     #[error("it is disabled")]
     Disabled,
-    /// It has addresses of the other family.
+    /// Its addresses belong to the other family.
     #[error("it is an {0} pool")]
     Family(IpFamily),
-    /// Its `nodeName` has other nodes.
+    /// Its `nodeName` lists only other nodes.
     #[error("nodeName does not list this node, {0:?}")]
     Node(String),
-    /// Its `namespaceName` has other namespaces.
+    /// Its `namespaceName` lists only other namespaces.
     #[error("namespaceName does not list the pod's namespace, {0:?}")]
     Namespace(String),
-    /// Its `namespaceName` cannot be compared.
+    /// Its `namespaceName` is set, and the pod's namespace is unknown.
     #[error("namespaceName is set, and CNI_ARGS has no K8S_POD_NAMESPACE")]
     NoNamespace,
-    /// Its `multusName` has other networks.
+    /// Its `multusName` lists only other networks.
     #[error("multusName does not list this network, {0:?}")]
     Network(String),
-    /// Its `multusName` cannot be compared.
-    #[error("multusName is set, and the network's name is not known")]
+    /// Its `multusName` is set, and the network's name is unknown.
+    #[error("multusName is set, and the network's name is unknown")]
     NoNetwork,
-    /// It selects by labels.
-    #[error("{0} needs labels that only the Kubernetes API has")]
+    /// It has a label selector, which cannot be evaluated without the Kubernetes API.
+    #[error("{0} selects by labels, which are available only from the Kubernetes API")]
     Labels(&'static str),
-    /// Two pools have its name.
+    /// Two pools have this name, so that neither is used.
     #[error("it is defined twice: in {first} and in {second}; rename or remove one")]
     Contested {
-        /// Where it is first.
+        /// The place of the first definition.
         first: String,
-        /// Where it is again.
+        /// The place of the second definition.
         second: String,
     },
 }
 
 impl SkipReason {
-    /// That two pools have one name.
+    /// Returns the reason for a pool whose name is defined twice; `None` for any other pool.
     pub(crate) fn contested(entry: &PoolEntry) -> Option<Self> {
         let second = entry.rival.clone()?;
         Some(Self::Contested { first: entry.origin.clone(), second })
@@ -104,75 +104,75 @@ impl SkipReason {
 /// No pool can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    /// The configuration names no pool and none is a default.
+    /// The configuration lists no pool, and no pool has `default: true`.
     #[error(
         "no IPPool available: default_ipv4_ippool and default_ipv6_ippool are empty and no pool has default: true; \
          known IPPools: {known}{remarks}"
     )]
     None {
-        /// What there is.
+        /// The names of all pools.
         known: NameList,
-        /// What there may be.
+        /// Missing directories and unusable files, which might contain further pools.
         remarks: PoolWarnings,
     },
-    /// A named pool does not exist.
+    /// A listed pool does not exist.
     #[error("no IPPool available: IPPool {name:?} of {key} does not exist; known IPPools: {known}{remarks}")]
     Unknown {
-        /// Which key names it.
+        /// The key that lists it, for example `default_ipv4_ippool`.
         key: &'static str,
-        /// The name.
+        /// The name of the pool.
         name: String,
-        /// What there is.
+        /// The names of all pools.
         known: NameList,
-        /// What there may be.
+        /// Missing directories and unusable files, which might contain further pools.
         remarks: PoolWarnings,
     },
-    /// No pool's name matches.
+    /// No pool matches any pattern.
     #[error("no IPPool available: no IPPool matches {patterns} of {key}; known IPPools: {known}{remarks}")]
     NoMatch {
-        /// Which key has the patterns.
+        /// The key that lists the patterns.
         key: &'static str,
         /// The patterns.
         patterns: NameList,
-        /// What there is.
+        /// The names of all pools.
         known: NameList,
-        /// What there may be.
+        /// Missing directories and unusable files, which might contain further pools.
         remarks: PoolWarnings,
     },
-    /// A name is there twice.
+    /// A pool is listed twice.
     #[error("wrong input, {key} lists IPPool {name} twice; remove one")]
     Duplicate {
-        /// Which key.
+        /// The key of the list.
         key: &'static str,
-        /// The name.
+        /// The name of the pool.
         name: String,
     },
     /// A pattern is malformed.
     #[error("wrong input, {key} has the malformed pattern {pattern:?}; close its [ or write \\[")]
     Pattern {
-        /// Which key.
+        /// The key of the list.
         key: &'static str,
         /// The pattern.
         pattern: String,
     },
-    /// All candidates of a family may not be used.
+    /// No candidate of a family can be used.
     #[error("no IPPool available, all {family} IPPools {pools} of {ifname} filtered out: {skipped}{remarks}")]
     Filtered {
-        /// The family.
+        /// The address family.
         family: IpFamily,
-        /// The candidates.
+        /// The names of the candidates.
         pools: NameList,
-        /// The interface.
+        /// The name of the interface.
         ifname: String,
-        /// Why each of them may not be used.
+        /// Why each of them cannot be used.
         skipped: SkipReasons,
-        /// What there may be.
+        /// Missing directories and unusable files, which might contain further pools.
         remarks: PoolWarnings,
     },
 }
 
 impl SelectError {
-    /// Whether pool files have to be corrected, as far as can be seen.
+    /// Whether the error may be caused by pool files that must be corrected.
     pub fn is_of_files(&self) -> bool {
         match self {
             Self::None { remarks, .. } | Self::Unknown { remarks, .. } | Self::NoMatch { remarks, .. } => {
@@ -187,11 +187,11 @@ impl SelectError {
     }
 }
 
-/// Names. Prints as `[a b]`.
+/// A list of names. Prints as `[a b]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameList(pub Vec<String>);
 
-/// Pools and why they may not be used. Prints as `[a: why; b: why]`.
+/// Pools with the reasons why they cannot be used. Prints as `[a: reason; b: reason]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkipReasons(pub Vec<SkippedPool>);
 

@@ -1,4 +1,4 @@
-//! What kept pools from being known.
+//! Warnings about pool files and directories that could not be read.
 
 use std::{
     fmt,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::PoolReadError;
 
-/// What was not there or could not be used where pools were looked for. Prints as what follows an error's text.
+/// The missing directories and unusable files of pools. Prints as a suffix of an error message, starting with `; `.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolWarnings {
     missing: Vec<PathBuf>,
@@ -28,7 +28,7 @@ impl PoolWarnings {
         self.unusable.extend(other.unusable);
     }
 
-    /// The files that cannot be used, each with the reason.
+    /// Returns the files that cannot be used, each with the reason.
     pub fn unusable(&self) -> &[String] {
         &self.unusable
     }
@@ -37,15 +37,13 @@ impl PoolWarnings {
 impl fmt::Display for PoolWarnings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for directory in &self.missing {
-            write!(f, "; there is no directory {}", directory.display())?;
+            write!(f, "; directory {} does not exist", directory.display())?;
         }
         match self.unusable.as_slice() {
             [] => Ok(()),
-            files => write!(
-                f,
-                "; no pool is known of a file that cannot be used, correct it: {}",
-                files.join("; ")
-            ),
+            files => {
+                write!(f, "; these files and their pools are ignored, correct them: {}", files.join("; "))
+            }
         }
     }
 }

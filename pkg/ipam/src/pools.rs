@@ -1,4 +1,4 @@
-//! All pools a node knows, from the plugin's configuration and from a directory.
+//! The pools of a node, from the plugin's configuration and from a directory.
 
 use std::{
     fs, io,
@@ -13,87 +13,87 @@ use crate::{
     pool_index::{self, PoolDirListing, PoolQuery},
 };
 
-/// Pools in the order they were read, each name once.
+/// Pools in the order in which they were read. Each name is contained once.
 #[derive(Debug, Clone, Default)]
 pub struct Pools {
     entries: Vec<PoolEntry>,
     reserved: Vec<IpRange>,
     ignored: Vec<IgnoredDocument>,
     remarks: PoolWarnings,
-    /// Whether there may be more of which is not told.
+    /// Whether the pools come from an index, so that there may be others.
     partial: bool,
-    /// Whether a file could not be read, which another time may be read.
-    passing: bool,
+    /// Whether an I/O error occurred, which may be temporary: the result must not be indexed.
+    has_io_error: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct PoolEntry {
     pub(crate) pool: Pool,
-    /// Written in the configuration itself.
+    /// Whether the pool is part of the configuration itself.
     pub(crate) inline: bool,
     pub(crate) origin: String,
-    /// Where another pool of this name is: nobody can say which is meant.
+    /// The place of another pool with this name, so that neither is used.
     pub(crate) rival: Option<String>,
 }
 
-/// A document that is no pool.
+/// A document that is not a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IgnoredDocument {
-    /// Where it stands.
+    /// The file, and the number of the document if it has several.
     pub origin: String,
-    /// Why it is left alone.
+    /// Why it is ignored.
     pub reason: String,
 }
 
-/// Pools cannot be read.
+/// Pools cannot be read or parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolReadError {
-    /// A file or the directory.
-    #[error("read {}: {source}", path.display())]
+    /// A file or the directory cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// Which.
+        /// The file or the directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// No YAML.
+    /// A file is not valid YAML.
     #[error("{}: {problem}", path.display())]
     Yaml {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the parser.
         problem: InvalidYaml,
     },
-    /// No JSON.
+    /// A file is not valid JSON.
     #[error("{}: {problem}", path.display())]
     Json {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the parser.
         problem: serde_json::Error,
     },
-    /// A document breaks a rule.
+    /// A document contains an invalid value.
     #[error("{origin}: {problem}")]
     Invalid {
-        /// Which file and which document.
+        /// The file, and the number of the document if it has several.
         origin: String,
-        /// Which key and why.
+        /// The key and the error.
         problem: InvalidPool,
     },
-    /// A file without content.
-    #[error("{}: it is empty, as one that is just being written; remove it if it is meant so", .0.display())]
+    /// A file is empty.
+    #[error("{}: the file is empty, possibly because it is being written; remove it if it is not needed", .0.display())]
     Empty(PathBuf),
-    /// A file that cannot be understood may reserve addresses.
-    #[error("{0}; no pool of the directory is used, for the file may reserve addresses")]
+    /// A file that cannot be parsed may reserve addresses.
+    #[error("{0}; no pool of the directory is used, because the file may reserve addresses")]
     Reservation(Box<PoolReadError>),
 }
 
 impl Pools {
-    /// The pools of a configuration's `pools`: a list of objects with `name` and the keys of a
-    /// `SpiderIPPool`'s `spec`. `null` is no pool at all.
+    /// Parses `pools` of a configuration: a list of objects with `name` and the keys of a `SpiderIPPool`'s `spec`.
+    /// `null` is an empty list.
     ///
     /// # Errors
-    /// [`PoolReadError::Invalid`], naming `pools[index]`.
+    /// [`PoolReadError::Invalid`] with the origin `pools[index]`.
     pub fn from_inline(value: &Value) -> Result<Self, PoolReadError> {
         let invalid = |origin: String| move |problem| PoolReadError::Invalid { origin, problem };
         let mut pools = Self::default();
@@ -114,15 +114,15 @@ impl Pools {
         Ok(pools)
     }
 
-    /// The pools of a directory's `*.yaml`, `*.yml` and `*.json` files in the order of their names; files
-    /// whose name begins with a dot are skipped.
+    /// Reads the `*.yaml`, `*.yml` and `*.json` files of a directory in the order of their names. Files whose
+    /// name starts with a dot are skipped.
     ///
-    /// A file that cannot be used harms its own pools only, and a missing directory has none: [`Pools::remarks`] tells
-    /// of both.
+    /// If a file cannot be used, only its own pools are missing. A directory that does not exist has no pools.
+    /// [`Pools::remarks`] reports both.
     ///
     /// # Errors
     /// [`PoolReadError::Io`] if the directory cannot be listed; [`PoolReadError::Reservation`] if a file that cannot be used
-    /// may keep addresses of all pools from being given.
+    /// may reserve addresses.
     pub fn read_dir(path: &Path) -> Result<Self, PoolReadError> {
         let mut pools = Self::default();
         let Some(files) = files(path)? else {
@@ -136,7 +136,7 @@ impl Pools {
                     return Err(PoolReadError::Reservation(Box::new(error)));
                 }
                 Err(UnusableFile { error, .. }) => {
-                    pools.passing |= matches!(error, PoolReadError::Io { .. });
+                    pools.has_io_error |= matches!(error, PoolReadError::Io { .. });
                     pools.remarks.unusable_file(&error);
                 }
             }
@@ -145,11 +145,11 @@ impl Pools {
         Ok(pools)
     }
 
-    /// As [`Pools::read_dir`], for who needs but some of the pools: an index below the state directory tells of them if
-    /// no file was changed since it was made. With `keep` one is made where there is none.
+    /// As [`Pools::read_dir`], but returns at least the pools that match `wanted`: they are read from an index below the
+    /// state directory if no file has changed since it was written. With `keep`, an index is written if there is none.
     ///
-    /// What comes of an index [is partial](Pools::is_partial): whoever does not find there what was wanted has to read
-    /// the directory.
+    /// The result of an index [is partial](Pools::is_partial): a caller that does not find a pool in it must read the
+    /// directory.
     ///
     /// # Errors
     /// As [`Pools::read_dir`].
@@ -166,16 +166,16 @@ impl Pools {
             return Ok(found);
         }
         let pools = Self::read_dir(path)?;
-        if let Some(listing) = listing.filter(|_| keep && !pools.passing) {
+        if let Some(listing) = listing.filter(|_| keep && !pools.has_io_error) {
             pool_index::write_index(state, path, &listing, &pools);
         }
         Ok(pools)
     }
 
-    /// The pools of one file. `path` stands in messages; if it ends in `.json` the text is JSON, else YAML.
+    /// Parses the pools of one file. `path` is used in messages; if it ends in `.json`, `text` is JSON, else YAML.
     ///
     /// # Errors
-    /// Any [`PoolReadError`].
+    /// [`PoolReadError`] if the text cannot be parsed or contains an invalid value.
     pub fn from_text(text: &str, path: &Path) -> Result<Self, PoolReadError> {
         let mut pools = Self::default();
         pools.add_text(text, path)?;
@@ -183,7 +183,7 @@ impl Pools {
         Ok(pools)
     }
 
-    /// These and then the others'. Addresses reserved in either are reserved in both.
+    /// Appends the pools of `other`. Addresses that are reserved in one are reserved in both.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
         self.take(other);
@@ -191,47 +191,47 @@ impl Pools {
         self
     }
 
-    /// Whether there may be more pools than these, and more to say of them: they come of an index.
+    /// Whether the pools come from an index: others may exist, and fields that only error messages need are empty.
     pub fn is_partial(&self) -> bool {
         self.partial
     }
 
-    /// All pools in order.
+    /// Returns all pools in order.
     pub fn iter(&self) -> impl Iterator<Item = &Pool> {
         self.entries.iter().map(|entry| &entry.pool)
     }
 
-    /// The pool of that name.
+    /// Returns the pool with that name.
     pub fn get(&self, name: &str) -> Option<&Pool> {
         self.iter().find(|pool| pool.name.as_str() == name)
     }
 
-    /// How many pools there are.
+    /// Returns the number of pools.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no pool.
+    /// Whether there are no pools.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Addresses that no pool gives out.
+    /// Returns the addresses of all `SpiderReservedIP` objects.
     pub fn reserved(&self) -> &[IpRange] {
         &self.reserved
     }
 
-    /// Documents that were read and are no pools.
+    /// Returns the documents that are not pools.
     pub fn ignored(&self) -> &[IgnoredDocument] {
         &self.ignored
     }
 
-    /// What kept further pools from being known.
+    /// Returns the missing directories and the files that cannot be used.
     pub fn remarks(&self) -> &PoolWarnings {
         &self.remarks
     }
 
-    /// The pools that are not used because there are two of their name, and where these are.
+    /// Returns the pools that are not used because their name is defined twice, with both places.
     pub fn contested(&self) -> impl Iterator<Item = SkippedPool> {
         self.entries.iter().filter_map(|entry| {
             let reason = SkipReason::contested(entry)?;
@@ -239,7 +239,8 @@ impl Pools {
         })
     }
 
-    /// What an error adds if another pool could have helped: the files that cannot be used, and the pools of one name.
+    /// Returns the suffix of an error message that another pool could have avoided: the files that cannot be used, and the
+    /// pools whose name is defined twice.
     pub fn unusable(&self) -> String {
         let contested =
             self.contested().map(|SkippedPool { pool, reason }| format!("; IPPool {pool}: {reason}"));
@@ -250,7 +251,7 @@ impl Pools {
         &self.entries
     }
 
-    /// Pools of an index, of which these ranges were taken.
+    /// Returns the pools of an index, from which the reserved ranges are already subtracted.
     pub(crate) fn of_index(pools: Vec<Pool>, reserved: Vec<IpRange>) -> Self {
         let entry = |pool| PoolEntry { pool, inline: false, origin: String::new(), rival: None };
         Self { entries: pools.into_iter().map(entry).collect(), reserved, partial: true, ..Self::default() }
@@ -297,10 +298,10 @@ impl Pools {
         self.ignored.extend(other.ignored);
         self.remarks.extend(other.remarks);
         self.partial |= other.partial;
-        self.passing |= other.passing;
+        self.has_io_error |= other.has_io_error;
     }
 
-    /// Of two pools of one name neither is used, for nobody can say which was meant.
+    /// Adds a pool. If its name exists already, neither of the two is used.
     fn add_entry(&mut self, entry: PoolEntry) {
         match self.entries.iter_mut().find(|first| first.pool.name == entry.pool.name) {
             Some(first) => first.rival = Some(entry.origin),
@@ -317,17 +318,17 @@ impl Pools {
     }
 }
 
-/// A file of which nothing can be used.
+/// A file that cannot be used.
 struct UnusableFile {
     error: PoolReadError,
-    /// Its content, as far as it can be seen, speaks of reservations, or nothing of it can be seen.
+    /// Whether the content mentions reservations or cannot be read at all.
     may_reserve: bool,
 }
 
 fn pools_of_file(path: &Path) -> Result<Pools, UnusableFile> {
     let io = |source| PoolReadError::Io { path: path.to_owned(), source };
     let bytes = fs::read(path).map_err(|source| {
-        // A link that leads nowhere and a directory have no content. A file that was just there is being replaced.
+        // A dangling link and a directory have no content. A file that vanished since the listing is being replaced.
         let empty = match source.kind() {
             io::ErrorKind::NotFound => path.is_symlink(),
             kind => kind == io::ErrorKind::IsADirectory,
@@ -348,14 +349,14 @@ fn pools_of_file(path: &Path) -> Result<Pools, UnusableFile> {
     }
 }
 
-/// Whether a file that cannot be understood may be meant to reserve addresses.
+/// Whether a file that cannot be parsed may be a reservation of addresses.
 fn may_contain_reservations(bytes: &[u8]) -> bool {
-    let says = |word: &[u8]| bytes.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
-    // Half of it is enough: the other half may be what is wrong.
-    says(b"SpiderR") || says(b"ReservedIP")
+    let contains = |word: &[u8]| bytes.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
+    // One half of the kind is enough, because the other half may be mistyped.
+    contains(b"SpiderR") || contains(b"ReservedIP")
 }
 
-/// A directory's pool files, sorted; `None` if it is missing.
+/// Returns the pool files of a directory, sorted; `None` if it does not exist.
 fn files(directory: &Path) -> Result<Option<Vec<PathBuf>>, PoolReadError> {
     let failed = |source| PoolReadError::Io { path: directory.to_owned(), source };
     let entries = match fs::read_dir(directory) {
@@ -374,12 +375,12 @@ fn files(directory: &Path) -> Result<Option<Vec<PathBuf>>, PoolReadError> {
     Ok(Some(files))
 }
 
-/// Whether a file of a pool directory is looked at, by its name.
+/// Whether a file of a pool directory is read, by its name.
 pub(crate) fn is_pool_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| is_pool_file_name(name.as_encoded_bytes()))
 }
 
-/// As [`is_pool_file`], of the name alone.
+/// As [`is_pool_file`], for a file name without directory.
 pub(crate) fn is_pool_file_name(name: &[u8]) -> bool {
     let ends: [&[u8]; 3] = [b".yaml", b".yml", b".json"];
     !name.starts_with(b".") && ends.iter().any(|end| name.ends_with(end))

@@ -1,69 +1,69 @@
-//! Whether a certain address can be given, and why not.
+//! Checks whether a requested address can be allocated.
 
 use std::net::IpAddr;
 
 use crate::{IpFamily, Pool, PoolName, PoolSelection, Pools, SkipReason};
 
-/// An address that was asked for is not to be given.
+/// A requested address cannot be allocated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("requested IP address {address} cannot be given: {why}{unusable}")]
+#[error("requested IP address {address} cannot be allocated: {why}{unusable}")]
 pub struct AddressUnavailable {
     /// The address.
     pub address: IpAddr,
-    /// Why.
+    /// Why it cannot be allocated.
     pub why: UnavailableReason,
-    /// What may be the reason that no pool has it, as [`Pools::unusable`].
+    /// The files and pools that cannot be used and might contain it, see [`Pools::unusable`]; else empty.
     pub unusable: String,
 }
 
-/// What keeps an address from being given.
+/// Why an address cannot be allocated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnavailableReason {
     /// It is the subnet's gateway.
     #[error("it is the gateway of IPPool {0}")]
     Gateway(PoolName),
-    /// `excludeIPs` has it.
-    #[error("excludeIPs of IPPool {0} has it")]
+    /// `excludeIPs` contains it.
+    #[error("it is in excludeIPs of IPPool {0}")]
     Excluded(PoolName),
-    /// A `SpiderReservedIP` has it.
-    #[error("a SpiderReservedIP reserves it")]
+    /// A `SpiderReservedIP` contains it.
+    #[error("it is reserved by a SpiderReservedIP")]
     Reserved,
-    /// Spiderpool itself has given it.
-    #[error("by the status of IPPool {pool}, Spiderpool has given it to pod {pod}")]
+    /// Spiderpool has allocated it.
+    #[error("Spiderpool has allocated it to pod {pod}, according to the status of IPPool {pool}")]
     Given {
-        /// The pool.
+        /// The name of the pool.
         pool: PoolName,
-        /// `namespace/name`.
+        /// The pod, as `namespace/name`.
         pod: String,
     },
-    /// Its pool is not for this attachment.
-    #[error("IPPool {pool} has it, but may not be used: {reason}")]
+    /// Its pool cannot be used by this attachment.
+    #[error("it belongs to IPPool {pool}, which cannot be used: {reason}")]
     Skipped {
-        /// The pool.
+        /// The name of the pool.
         pool: PoolName,
-        /// Why.
+        /// Why the pool cannot be used.
         reason: SkipReason,
     },
-    /// Its pool is none of this network's.
+    /// Its pool is not one of this network.
     #[error(
-        "IPPool {0} has it, which this network does not use; name it in default_ipv4_ippool or default_ipv6_ippool"
+        "it belongs to IPPool {0}, which this network does not use; list the pool in default_ipv4_ippool or default_ipv6_ippool"
     )]
     OtherPool(PoolName),
-    /// No pool has it.
-    #[error("no IPPool of this network has it: {}", described(.0))]
+    /// No pool contains it.
+    #[error("no IPPool of this network contains it: {}", described(.0))]
     Outside(Vec<String>),
-    /// The network has no addresses of that family at all.
+    /// The network has no pools of that family.
     #[error("this network has no {0} IPPool")]
     NoFamily(IpFamily),
 }
 
 impl<'a> PoolSelection<'a> {
-    /// The pool that a certain address is given from: the first that has it.
+    /// Returns the pool that a requested address is allocated from: the first that contains it.
     pub fn pool_of(&self, address: IpAddr) -> Option<&'a Pool> {
         self.of(IpFamily::of(address)).iter().find(|pool| pool.ranges.contains(address)).copied()
     }
 
-    /// Why an address that [no pool](Self::pool_of) gives is not to be had. `pools` are those that were selected from.
+    /// Returns why an address is in [no selected pool](Self::pool_of). `pools` are the pools that were selected from.
     pub fn reason_unavailable(&self, address: IpAddr, pools: &Pools) -> AddressUnavailable {
         let why = self.obstacle(address, pools);
         let unusable = match why {
@@ -73,7 +73,7 @@ impl<'a> PoolSelection<'a> {
         AddressUnavailable { address, why, unusable }
     }
 
-    /// The pools of one family.
+    /// Returns the pools of one family.
     pub fn of(&self, family: IpFamily) -> &[&'a Pool] {
         match family {
             IpFamily::V4 => &self.ipv4,
@@ -110,7 +110,7 @@ impl<'a> PoolSelection<'a> {
         match usable {
             [] => UnavailableReason::NoFamily(IpFamily::of(address)),
             usable => UnavailableReason::Outside(
-                usable.iter().map(|pool| format!("{} has {}", pool.name, pool.ranges)).collect(),
+                usable.iter().map(|pool| format!("{} contains {}", pool.name, pool.ranges)).collect(),
             ),
         }
     }
@@ -132,7 +132,8 @@ mod tests {
             "metadata": {"name": "r"}, "spec": {"ips": ["10.0.0.12"]}});
         let exported = json!({"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
             "metadata": {"name": "a"},
-            "spec": {"subnet": "10.0.0.0/24", "ips": ["10.0.0.9-10.0.0.19"], "excludeIPs": ["10.0.0.11"], "gateway": "10.0.0.1"},
+            "spec": {"subnet": "10.0.0.0/24", "ips": ["10.0.0.9-10.0.0.19"], "excludeIPs": ["10.0.0.11"],
+                "gateway": "10.0.0.1"},
             "status": {"allocatedIPs": "{\"10.0.0.13\":{\"pod\":\"ai/web-0\",\"podUid\":\"1\"}}"}});
         let theirs =
             json!({"name": "b", "subnet": "10.0.0.0/24", "ips": ["10.0.0.30"], "nodeName": ["other"]});
@@ -140,39 +141,45 @@ mod tests {
         Pools::from_inline(&Value::Array(vec![reserved, exported, theirs, other])).unwrap()
     }
 
-    fn ask(address: &str) -> Result<String, String> {
+    fn request(address: &str) -> Result<String, String> {
         let pools = pools();
         let names = ["a", "b"].map(str::to_owned);
-        let request =
-            PoolRequest { default_ipv4_ippool: &names, host_name: "node", ..PoolRequest::default() };
-        let selection = pools.select(&request).unwrap();
+        let query = PoolRequest { default_ipv4_ippool: &names, host_name: "node", ..PoolRequest::default() };
+        let selection = pools.select(&query).unwrap();
         let address = address.parse().unwrap();
         let found = selection.pool_of(address).map(|pool| pool.name.to_string());
         found.ok_or_else(|| selection.reason_unavailable(address, &pools).why.to_string())
     }
 
     #[test]
-    fn an_address_is_of_the_pool_that_has_it() {
-        assert_eq!(ask("10.0.0.9"), Ok("a".into()));
-        assert_eq!(ask("10.0.0.19"), Ok("a".into()));
+    fn a_requested_address_is_allocated_from_the_pool_that_contains_it() {
+        assert_eq!(request("10.0.0.9"), Ok("a".into()));
+        assert_eq!(request("10.0.0.19"), Ok("a".into()));
     }
 
     #[test]
-    fn every_obstacle_is_named() {
+    fn every_reason_is_reported() {
         for (address, why) in [
             ("10.0.0.1", "it is the gateway of IPPool a"),
-            ("10.0.0.11", "excludeIPs of IPPool a has it"),
-            ("10.0.0.12", "a SpiderReservedIP reserves it"),
-            ("10.0.0.13", "by the status of IPPool a, Spiderpool has given it to pod ai/web-0"),
-            ("10.0.0.30", "IPPool b has it, but may not be used: nodeName does not list this node, \"node\""),
+            ("10.0.0.11", "it is in excludeIPs of IPPool a"),
+            ("10.0.0.12", "it is reserved by a SpiderReservedIP"),
+            ("10.0.0.13", "Spiderpool has allocated it to pod ai/web-0, according to the status of IPPool a"),
+            (
+                "10.0.0.30",
+                "it belongs to IPPool b, which cannot be used: nodeName does not list this node, \"node\"",
+            ),
             (
                 "10.0.0.31",
-                "IPPool c has it, which this network does not use; name it in default_ipv4_ippool or default_ipv6_ippool",
+                "it belongs to IPPool c, which this network does not use; \
+                 list the pool in default_ipv4_ippool or default_ipv6_ippool",
             ),
-            ("10.0.0.32", "no IPPool of this network has it: a has 10.0.0.9-10.0.0.10, 10.0.0.14-10.0.0.19"),
+            (
+                "10.0.0.32",
+                "no IPPool of this network contains it: a contains 10.0.0.9-10.0.0.10, 10.0.0.14-10.0.0.19",
+            ),
             ("fd00::1", "this network has no IPv6 IPPool"),
         ] {
-            assert_eq!(ask(address), Err(why.to_owned()));
+            assert_eq!(request(address), Err(why.to_owned()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which pools an attachment may use.
+//! Selects the pools that an attachment can use.
 
 use crate::{
     IpFamily, NameList, PodNamespace, Pool, PoolRequest, PoolSelection, Pools, SelectError, SkipReason,
@@ -8,15 +8,15 @@ use crate::{
 };
 
 impl Pools {
-    /// The pools a request may use, best first.
+    /// Returns the pools that a request can use, in the order in which they are tried.
     ///
-    /// The first of these that has any pool gives the candidates of both families:
+    /// The candidates of both families are the first of these sets that is not empty:
     /// 1. the names in `default_ipv4_ippool` and `default_ipv6_ippool`;
     /// 2. the pools written in the configuration itself: those with `default: true`, or else all of them;
     /// 3. every pool with `default: true`.
     ///
     /// # Errors
-    /// [`SelectError`], if a name is wrong or a family has candidates and none may be used.
+    /// [`SelectError`] if a list is invalid, or if a family has candidates but none of them can be used.
     pub fn select(&self, request: &PoolRequest<'_>) -> Result<PoolSelection<'_>, SelectError> {
         let mut selection = PoolSelection::default();
         for family in IpFamily::ALL {
@@ -26,7 +26,7 @@ impl Pools {
                 let pool = &entry.pool;
                 match reason_to_skip(entry, family, request) {
                     None => {
-                        // Behind its equals: they keep the list's order.
+                        // Pools with the same priority keep the order of the list.
                         let at = pools.partition_point(|earlier| priority(earlier) >= priority(pool));
                         pools.insert(at, pool);
                     }
@@ -71,7 +71,7 @@ impl Pools {
         Ok(from.into_iter().filter(wanted).collect())
     }
 
-    /// The pools that a list names, in its order; those a pattern matches in the order they were read.
+    /// Returns the pools of a list in its order. The matches of a pattern are in the order in which they were read.
     fn named(
         &self,
         key: &'static str,
@@ -167,7 +167,7 @@ fn reason_to_skip(entry: &PoolEntry, family: IpFamily, request: &PoolRequest<'_>
     None
 }
 
-/// Whether two names may mean one network: a namespace counts only where both have one.
+/// Whether two names can refer to the same network. The namespaces are compared only if both have one.
 fn is_network(listed: &str, network: &str) -> bool {
     match (listed.split_once('/'), network.split_once('/')) {
         (Some(listed), Some(network)) => listed == network,
@@ -177,7 +177,8 @@ fn is_network(listed: &str, network: &str) -> bool {
     }
 }
 
-/// The more exactly a pool says whom it is for, the earlier it is tried. The first entry counts most.
+/// Returns the priority of a pool: pools with more specific restrictions are tried first. The first element is the most
+/// significant.
 fn priority(pool: &Pool) -> [bool; 6] {
     let affinity = &pool.affinity;
     [
@@ -196,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// A pool of ten addresses; `more` are keys of its specification.
+    /// Returns a pool of ten addresses with the further keys of `more`.
     fn pool(name: &str, more: Value) -> Value {
         let mut pool = json!({"name": name, "subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.10"]});
         pool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -299,11 +300,11 @@ mod tests {
     }
 
     #[test]
-    fn ipam_case_068_every_filter_says_why() {
+    fn ipam_case_068_every_filter_reports_its_reason() {
         let filters = [
-            (json!({"podAffinity": {}}), "podAffinity needs labels"),
-            (json!({"nodeAffinity": {}}), "nodeAffinity needs labels"),
-            (json!({"namespaceAffinity": {}}), "namespaceAffinity needs labels"),
+            (json!({"podAffinity": {}}), "podAffinity selects by labels"),
+            (json!({"nodeAffinity": {}}), "nodeAffinity selects by labels"),
+            (json!({"namespaceAffinity": {}}), "namespaceAffinity selects by labels"),
             (
                 json!({"namespaceName": ["default"]}),
                 "namespaceName does not list the pod's namespace, \"ai\"",
@@ -316,15 +317,15 @@ mod tests {
         ];
         for (more, reason) in filters {
             let error = select(&inline(vec![pool("a", more)]), &["a"], &[]).unwrap_err().to_string();
-            assert!(error.contains(reason), "{error} must say {reason}");
+            assert!(error.contains(reason), "{error} must contain {reason}");
         }
-        let nobody = PoolRequest { ifname: "net1", ..PoolRequest::default() };
+        let unknown = PoolRequest { ifname: "net1", ..PoolRequest::default() };
         for (more, reason) in [
             (json!({"namespaceName": ["ai"]}), SkipReason::NoNamespace),
             (json!({"multusName": ["a"]}), SkipReason::NoNetwork),
         ] {
             let pools = inline(vec![pool("a", more), pool("b", json!({}))]);
-            assert_eq!(pools.select(&nobody).unwrap().skipped[0].reason, reason);
+            assert_eq!(pools.select(&unknown).unwrap().skipped[0].reason, reason);
         }
     }
 
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn ipam_case_075_a_family_without_pools_is_not_asked_for() {
+    fn ipam_case_075_a_family_without_pools_gets_no_address() {
         let pools = inline(vec![pool("a", json!({})), v6("b")]);
         assert_eq!(select(&pools, &["a"], &[]).unwrap(), (texts(&["a"]), vec![]));
         assert_eq!(select(&pools, &[], &["b"]).unwrap(), (vec![], texts(&["b"])));
@@ -370,7 +371,8 @@ mod tests {
     #[test]
     fn without_names_inline_pools_come_before_default_ones() {
         let directory = tempfile::tempdir().unwrap();
-        let default = "name: cluster\nsubnet: 10.9.0.0/24\nips: [10.9.0.1]\ndefault: true\n---\nname: other\nsubnet: 10.8.0.0/24";
+        let default = "name: cluster\nsubnet: 10.9.0.0/24\nips: [10.9.0.1]\ndefault: true\n---\n\
+                       name: other\nsubnet: 10.8.0.0/24";
         std::fs::write(directory.path().join("a.yaml"), default).unwrap();
         let read = || Pools::read_dir(directory.path()).unwrap();
         assert_eq!(select(&read(), &[], &[]).unwrap().0, ["cluster"]);
@@ -382,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_select_from_is_said() {
+    fn an_empty_set_of_pools_is_an_error() {
         let error = select(&Pools::default(), &[], &[]).unwrap_err().to_string();
         assert!(error.starts_with("no IPPool available: default_ipv4_ippool and"), "{error}");
     }

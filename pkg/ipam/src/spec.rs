@@ -1,4 +1,4 @@
-//! The keys of an object as written, each read with an error that names it.
+//! Reads the keys of a JSON object. Errors contain the key.
 
 use std::str::FromStr;
 
@@ -11,21 +11,21 @@ use crate::{InvalidPool, InvalidValue};
 pub(crate) struct SpecReader<'a>(pub(crate) &'a Map<String, Value>);
 
 impl<'a> SpecReader<'a> {
-    /// The value of a key. `null` says the same as an absent key.
+    /// Returns the value of a key. `null` is the same as an absent key.
     pub(crate) fn value(self, key: &str) -> Option<&'a Value> {
         self.0.get(key).filter(|value| !value.is_null())
     }
 
-    /// A text; an empty one says the same as an absent key.
+    /// Returns a string. An empty string is the same as an absent key.
     pub(crate) fn text(self, key: &str) -> Result<Option<&'a str>, InvalidPool> {
         match self.value(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
-            Some(other) => Err(mismatch(key, "a text", other)),
+            Some(other) => Err(mismatch(key, "a string", other)),
         }
     }
 
-    /// A text read as a `T`.
+    /// Returns a string parsed as a `T`. `expected` describes the format for the error.
     pub(crate) fn parsed<T: FromStr>(
         self,
         key: &str,
@@ -35,7 +35,7 @@ impl<'a> SpecReader<'a> {
         text.parse().map(Some).map_err(|_| mismatch(key, expected, text))
     }
 
-    /// `true` or `false`, the latter if absent.
+    /// Returns a Boolean; `false` if the key is absent.
     pub(crate) fn flag(self, key: &str) -> Result<bool, InvalidPool> {
         match self.value(key) {
             None => Ok(false),
@@ -44,7 +44,7 @@ impl<'a> SpecReader<'a> {
         }
     }
 
-    /// A list, empty if absent.
+    /// Returns a list; empty if the key is absent.
     pub(crate) fn list(self, key: &str) -> Result<&'a [Value], InvalidPool> {
         match self.value(key) {
             None => Ok(&[]),
@@ -53,15 +53,15 @@ impl<'a> SpecReader<'a> {
         }
     }
 
-    /// A list of texts, empty if absent.
+    /// Returns a list of strings; empty if the key is absent.
     pub(crate) fn texts(self, key: &str) -> Result<Vec<&'a str>, InvalidPool> {
         let text = |(index, item): (usize, &'a Value)| {
-            item.as_str().ok_or_else(|| mismatch(format!("{key}[{index}]"), "a text", item))
+            item.as_str().ok_or_else(|| mismatch(format!("{key}[{index}]"), "a string", item))
         };
         self.list(key)?.iter().enumerate().map(text).collect()
     }
 
-    /// An object.
+    /// Returns an object; `None` if the key is absent.
     pub(crate) fn object(self, key: &str) -> Result<Option<SpecReader<'a>>, InvalidPool> {
         match self.value(key) {
             None => Ok(None),
@@ -71,7 +71,7 @@ impl<'a> SpecReader<'a> {
     }
 }
 
-/// "key: expected …, found …".
+/// Returns the error `<key>: expected <expected>, found <found>`.
 pub(crate) fn mismatch(key: impl Into<String>, expected: &'static str, found: impl ToString) -> InvalidPool {
     InvalidValue::Type { expected, found: found.to_string() }.at(key)
 }

@@ -1,4 +1,4 @@
-//! What a `SpiderIPPool`'s status tells: the addresses that Spiderpool has given to pods.
+//! Parses the status of a `SpiderIPPool`: the addresses that Spiderpool has allocated to pods.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -9,11 +9,11 @@ use crate::{
     spec::{SpecReader, mismatch},
 };
 
-/// Where they stand.
+/// The key path of the addresses.
 const KEY: &str = "status.allocatedIPs";
 
-/// The addresses that Spiderpool has given, and to whom. Since v2beta1 they are a JSON text within the object, before that
-/// they were an object themselves; in both the keys are the bare addresses.
+/// Returns the addresses that Spiderpool has allocated, with their pods. Since v2beta1, `allocatedIPs` is a string that
+/// contains JSON; before, it was an object. The keys are addresses without a prefix length.
 pub(crate) fn allocated(object: SpecReader<'_>) -> Result<BTreeMap<IpAddr, String>, InvalidPool> {
     let Some(status) = object.object("status")? else { return Ok(BTreeMap::new()) };
     match status.value("allocatedIPs") {
@@ -36,7 +36,7 @@ fn records(map: &Map<String, Value>) -> Result<BTreeMap<IpAddr, String>, Invalid
     map.iter().map(record).collect()
 }
 
-/// `namespace/name`, in one text or, before v2beta1, in two.
+/// Returns `namespace/name`, which is one value or, before v2beta1, two.
 fn pod(record: &Value) -> String {
     let text = |key: &str| record.get(key).and_then(Value::as_str).unwrap_or_default();
     match text("namespace") {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_refused_for_it_may_be_an_address_in_use() {
+    fn malformed_records_are_refused_because_they_may_be_addresses_in_use() {
         for bad in [json!("{"), json!("[]"), json!("null"), json!(5), json!({"web": {}})] {
             let text = read(json!({ "allocatedIPs": bad })).unwrap_err();
             assert!(text.starts_with("status.allocatedIPs: expected "), "{text}");

@@ -1,6 +1,6 @@
 //! File systems that are full or read-only.
 //!
-//! Each test runs this executable again in a mount namespace of its own, and fails where none can be had.
+//! Each test runs this executable again in a new mount namespace, and fails if it cannot create one.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
@@ -19,10 +19,10 @@ use serde_json::json;
 const BOOT_ID: &str = "6f1d9a3e-5c1b-4f0e-9a53-0123456789ab";
 const STATE: &str = "IPAM_TEST_STATE";
 
-/// Runs a shell script in namespaces of its own; `$0` is this executable and `$IPAM_TEST_STATE` a directory.
+/// Runs a shell script in a new mount namespace; `$0` is this executable and `$IPAM_TEST_STATE` a directory.
 fn run(script: &str) {
     let state = tempfile::tempdir().unwrap();
-    // Root needs no user namespace, which a machine may forbid.
+    // Root needs no user namespace, which may be disabled.
     let kinds = if nix::unistd::geteuid().is_root() { "-m" } else { "-rm" };
     let mut command = Command::new("unshare");
     command.args([kinds, "sh", "-ec", script]).arg(std::env::current_exe().unwrap()).env(STATE, state.path());
@@ -31,7 +31,7 @@ fn run(script: &str) {
     assert!(output.status.success(), "unshare {kinds}: {stdout}{stderr}");
 }
 
-/// The state directory of a child; `None` in an ordinary test run.
+/// Returns the state directory in a child process; `None` in an ordinary test run.
 fn state() -> Option<PathBuf> {
     std::env::var_os(STATE).map(PathBuf::from)
 }
@@ -59,7 +59,7 @@ fn assert_kind<T: std::fmt::Debug>(outcome: Result<T, StoreError>, kind: ErrorKi
 
 #[test]
 fn ipam_case_051_a_claim_on_a_full_disk_fails_and_works_when_there_is_space() {
-    // Ten inodes: the mount, four directories and the map leave four for claims.
+    // Ten inodes: the root, four directories and the map, which leaves four for claims.
     run(
         "mount -t tmpfs -o nr_inodes=10,size=64k tmpfs $IPAM_TEST_STATE; $0 child_runs_out_of_inodes --exact",
     );
@@ -77,7 +77,7 @@ fn child_runs_out_of_inodes() {
     assert_eq!(store.claims().unwrap().len(), 4);
     let first = store.claims().unwrap()[0].address;
     let released = store.release(Some("small"), first, &"c0@net1".parse().unwrap());
-    assert_eq!(released.unwrap(), ReleaseOutcome::Released, "a full disk keeps no address");
+    assert_eq!(released.unwrap(), ReleaseOutcome::Released, "an address can be released on a full disk");
     claim(&store, "small", "x@net1").unwrap();
 }
 
@@ -98,7 +98,7 @@ fn child_runs_out_of_space() {
 #[test]
 fn ipam_case_052_a_read_only_store_is_a_clear_error() {
     run("mount -t tmpfs tmpfs $IPAM_TEST_STATE; $0 child_claims_one --exact
-         mount -o remount,ro $IPAM_TEST_STATE; $0 child_finds_it_read_only --exact");
+         mount -o remount,ro $IPAM_TEST_STATE; $0 child_fails_on_a_read_only_store --exact");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn child_claims_one() {
 }
 
 #[test]
-fn child_finds_it_read_only() {
+fn child_fails_on_a_read_only_store() {
     let Some(state) = state() else { return };
     let store = open(&state);
     assert_kind(claim(&store, "small", "b@net1"), ErrorKind::ReadOnlyFilesystem, "stateDir");

@@ -1,6 +1,6 @@
-//! Several processes at one store, some of which are killed.
+//! Several processes that use one store, some of which are killed.
 //!
-//! A child is this test executable again, told by an environment variable what to be.
+//! A child process runs this test executable with environment variables that make it act as a child.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
@@ -39,14 +39,14 @@ fn child(test: &str, state: &Path, id: usize) -> Child {
     command.stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// The state directory and the number of this child; `None` in an ordinary test run.
-fn told() -> Option<(String, String)> {
+/// Returns the state directory and the number of this child process; `None` in an ordinary test run.
+fn child_parameters() -> Option<(String, String)> {
     Some((std::env::var(STATE).ok()?, std::env::var(CHILD).ok()?))
 }
 
 #[test]
 fn child_claims_ten() {
-    let Some((state, id)) = told() else { return };
+    let Some((state, id)) = child_parameters() else { return };
     let store = LocalStore::open(Path::new(&state), BOOT_ID).unwrap();
     let pools = pools("10.0.0.200");
     for n in 0..10 {
@@ -56,7 +56,7 @@ fn child_claims_ten() {
 }
 
 #[test]
-fn ipam_case_043_processes_share_out_a_pool() {
+fn ipam_case_043_claims_of_parallel_processes_are_distinct() {
     let state = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let children: Vec<_> = (0..20).map(|id| child("child_claims_ten", state.path(), id)).collect();
     for mut child in children {
@@ -65,13 +65,13 @@ fn ipam_case_043_processes_share_out_a_pool() {
     let claims = LocalStore::open(state.path(), BOOT_ID).unwrap().claims().unwrap();
     assert_eq!(claims.len(), 200);
     let owners: HashSet<_> = claims.iter().map(|claim| claim.owner.to_string()).collect();
-    assert_eq!(owners.len(), 200, "every claim that was reported is there");
+    assert_eq!(owners.len(), 200, "every reported claim exists");
 }
 
-/// Claims and releases until it is killed, and writes down what it does: `?` noted, `+` has, `-` gives back.
+/// Claims and releases until it is killed, and logs each step: `?` about to claim, `+` claimed, `-` about to release.
 #[test]
 fn child_churns() {
-    let Some((state, id)) = told() else { return };
+    let Some((state, id)) = child_parameters() else { return };
     let store = LocalStore::open(Path::new(&state), BOOT_ID).unwrap();
     let pools = pools("10.0.0.24");
     let log_path = Path::new(&state).join(format!("log{id}"));
@@ -83,7 +83,7 @@ fn child_churns() {
     for n in 0.. {
         let owner: Attachment = format!("c{id}-{n}@net1").parse().unwrap();
         let note = |address| {
-            thread::sleep(Duration::from_micros(100)); // many kills shall hit here
+            thread::sleep(Duration::from_micros(100)); // so that many kills happen here
             write(&log, '?', address, &owner);
             Ok::<_, StoreError>(())
         };
@@ -107,8 +107,8 @@ fn child_churns() {
 /// An address and an owner.
 type HeldAddress = (IpAddr, Attachment);
 
-/// What a child surely has, and what it may have, by its own account.
-fn account(state: &Path, id: usize) -> (HashSet<HeldAddress>, HashSet<HeldAddress>) {
+/// Returns the addresses that a child certainly has, and those that it may have, according to its log.
+fn read_log(state: &Path, id: usize) -> (HashSet<HeldAddress>, HashSet<HeldAddress>) {
     let (mut has, mut may_have) = (HashSet::new(), HashSet::new());
     let log = fs::read_to_string(state.join(format!("log{id}"))).unwrap_or_default();
     for line in log.lines() {
@@ -125,39 +125,39 @@ fn account(state: &Path, id: usize) -> (HashSet<HeldAddress>, HashSet<HeldAddres
 }
 
 #[test]
-fn ipam_case_046_047_killed_processes_neither_lose_nor_double_an_address() {
+fn ipam_case_046_047_killed_processes_neither_lose_nor_duplicate_an_address() {
     let state = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let mut children: Vec<(usize, Child)> =
         (0..4).map(|id| (id, child("child_churns", state.path(), id))).collect();
     for round in 4..60 {
         thread::sleep(Duration::from_millis(8 + (round * 7) as u64 % 23));
         let (id, mut victim) = children.remove(round % children.len());
-        assert_eq!(victim.try_wait().unwrap(), None, "child {id} ended by itself");
+        assert_eq!(victim.try_wait().unwrap(), None, "child {id} exited");
         victim.kill().unwrap();
         victim.wait().unwrap();
         children.push((round, child("child_churns", state.path(), round)));
         forget_taken_addresses(state.path());
         let store = LocalStore::open(state.path(), BOOT_ID).unwrap();
-        clean_up(&store, id, account(state.path(), id));
+        clean_up(&store, id, read_log(state.path(), id));
     }
     for (id, mut child) in children {
         child.kill().unwrap();
         child.wait().unwrap();
         let store = LocalStore::open(state.path(), BOOT_ID).unwrap();
-        clean_up(&store, id, account(state.path(), id));
+        clean_up(&store, id, read_log(state.path(), id));
     }
-    every_address_can_be_had(&LocalStore::open(state.path(), BOOT_ID).unwrap());
+    every_address_can_be_claimed(&LocalStore::open(state.path(), BOOT_ID).unwrap());
 }
 
-/// Clears the map's bits under the children's feet, so that they meet each other's claims.
+/// Clears the bits of the map while the children use it, so that they try addresses of each other.
 fn forget_taken_addresses(state: &Path) {
     let map = state.join("ipam").join(BOOT_ID).join("maps/p");
     if let Ok(map) = OpenOptions::new().write(true).open(map) {
-        map.write_all_at(&[0; 8], 64 + 32).unwrap(); // behind the header and its one interval
+        map.write_all_at(&[0; 8], 64 + 32).unwrap(); // after the header and its single interval
     }
 }
 
-/// Does a DEL's work for a dead child. What it surely had must still be its own.
+/// Releases all addresses of a killed child. Those that it certainly had must still be claimed by it.
 fn clean_up(store: &LocalStore, id: usize, (has, may_have): (HashSet<HeldAddress>, HashSet<HeldAddress>)) {
     for (address, owner) in has {
         let found = store.owner(address).unwrap();
@@ -168,14 +168,14 @@ fn clean_up(store: &LocalStore, id: usize, (has, may_have): (HashSet<HeldAddress
         store.claims().unwrap().into_iter().filter(ours).collect::<Vec<_>>()
     };
     for AddressClaim { address, owner } in left() {
-        let ClaimOwner::Attachment(owner) = owner else { panic!("{owner} is no attachment") };
+        let ClaimOwner::Attachment(owner) = owner else { panic!("{owner} is not an attachment") };
         assert_eq!(store.release(Some("p"), address, &owner).unwrap(), ReleaseOutcome::Released);
-        assert!(may_have.contains(&(address, owner)), "{address} was claimed and not noted");
+        assert!(may_have.contains(&(address, owner)), "{address} was claimed and not logged");
     }
     assert_eq!(left(), []);
 }
 
-fn every_address_can_be_had(store: &LocalStore) {
+fn every_address_can_be_claimed(store: &LocalStore) {
     assert_eq!(store.claims().unwrap(), []);
     let pools = pools("10.0.0.24");
     let mut given = HashSet::new();

@@ -1,11 +1,6 @@
 //! The header of a journal, and the boot ID.
 
-use std::{
-    fs::File,
-    io::Read,
-    path::{Path, PathBuf},
-    sync::OnceLock,
-};
+use std::path::{Path, PathBuf};
 
 use identifiers::Attachment;
 use netns::NetNsId;
@@ -59,15 +54,10 @@ impl JournalHeader {
 /// # Errors
 /// [`Error::File`] if it cannot be read. A wrong ID would make existing state look like that of a former boot.
 pub fn boot_id() -> Result<&'static str, Error> {
-    static BOOT_ID: OnceLock<String> = OnceLock::new();
-    if let Some(id) = BOOT_ID.get() {
-        return Ok(id);
-    }
-    let path = Path::new("/proc/sys/kernel/random/boot_id");
-    let failed = |source| statefile::Error::Io { operation: "read", path: path.to_owned(), source };
-    // One read(2) returns the whole file.
-    let mut text = [0; 64];
-    let length = File::open(path).and_then(|mut file| file.read(&mut text)).map_err(failed)?;
-    let id = String::from_utf8_lossy(&text[..length]);
-    Ok(BOOT_ID.get_or_init(|| id.trim().to_owned()))
+    let failed = |source| statefile::Error::Io {
+        operation: "read",
+        path: "/proc/sys/kernel/random/boot_id".into(),
+        source,
+    };
+    Ok(bootid::current().map_err(failed)?)
 }

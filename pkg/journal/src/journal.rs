@@ -184,7 +184,9 @@ impl<C: Change> Journal<C> {
             |why: Error| vec![RevertFailure { change: "the attachment".into(), why: why.to_string() }];
         let is_earlier_boot = self.is_from_earlier_boot().map_err(unknown)?;
         let mut left = Vec::new();
-        for change in self.content.changes.iter().rev().filter(|change| !is_earlier_boot || change.survives_reboot()) {
+        for change in
+            self.content.changes.iter().rev().filter(|change| !is_earlier_boot || change.survives_reboot())
+        {
             if change.revert_last() && !left.is_empty() {
                 continue;
             }

@@ -1,34 +1,34 @@
-//! What a plugin's own errors mean to who called the plugin.
+//! What a plugin's own errors mean to the caller of the plugin.
 
-/// What an error means to who called the plugin. [`crate::Error`] gives each its code.
+/// What an error means to the caller of the plugin. [`crate::Error`] maps each to a CNI error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// A key of the configuration asks for what is not supported here.
+    /// A key of the configuration requests something that is not supported here.
     UnsupportedField,
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     InvalidConfig,
-    /// A variable of the environment is wrong.
+    /// An environment variable is invalid.
     InvalidEnvironment,
-    /// CHECK: the node is not as ADD left it.
+    /// CHECK: the node differs from the state that ADD left.
     Changed,
-    /// Somebody else has it.
+    /// Another attachment or process uses the device, link or address.
     InUse,
     /// The same call may succeed later.
     TryAgain,
-    /// A pod required RDMA and would not have it.
+    /// The network requires RDMA, and the pod would not have it.
     NoRdma,
-    /// No address is left, or may be given.
+    /// No address is free, or none of the free ones is allowed.
     NoAddress,
-    /// Anything else.
+    /// Any other error.
     Internal,
 }
 
-/// An error that is a plugin's own.
+/// An error that only one plugin has, as opposed to the variants of [`crate::Error`].
 pub trait PluginError: std::error::Error + Send + Sync + 'static {
-    /// What it means to who called the plugin.
+    /// Returns what the error means to the caller, which decides its code.
     fn condition(&self) -> Condition;
 
-    /// What to do about it, or more about its cause; empty if the error's text says everything.
+    /// Returns the remedy, or more about the cause; empty if the error's text is sufficient.
     fn details(&self) -> String {
         String::new()
     }

@@ -1,4 +1,4 @@
-//! What a configuration says to every plugin.
+//! The configuration keys that every plugin has.
 
 use std::path::{Component, PathBuf};
 
@@ -6,7 +6,7 @@ use cni::{CallContext, Error};
 use identifiers::MacAddr;
 use state::StateDir;
 
-/// The state directory of a configuration: `stateDir`, or the usual one.
+/// Returns the state directory of a configuration: `stateDir`, else [`StateDir::DEFAULT`].
 ///
 /// # Errors
 /// If `stateDir` is not an absolute path.
@@ -22,10 +22,10 @@ pub fn state_dir(common: &CallContext<'_>) -> Result<StateDir, Error> {
     }
 }
 
-/// The MAC address of a configuration: `runtimeConfig.mac`, else `MAC` of `CNI_ARGS`, else `mac`.
+/// Returns the MAC address of a configuration: `runtimeConfig.mac`, else `MAC` of `CNI_ARGS`, else `mac`.
 ///
 /// # Errors
-/// A text that is no address, or a group's.
+/// If the value is not a MAC address, or is zero or a multicast address.
 pub fn mac(common: &CallContext<'_>) -> Result<Option<MacAddr>, Error> {
     let runtime = common.conf.runtime()?.map_or(Ok(None), |runtime| runtime.text("mac"))?;
     let Some(text) = runtime.or_else(|| common.args.get("MAC")).or(common.conf.fields().text("mac")?) else {
@@ -34,9 +34,7 @@ pub fn mac(common: &CallContext<'_>) -> Result<Option<MacAddr>, Error> {
     let mac: MacAddr =
         text.parse().map_err(|e| Error::config(format!("invalid args {text} for MAC addr: {e}")))?;
     if mac.is_multicast() || mac.is_zero() {
-        return Err(Error::config(format!(
-            "mac: {mac} is no address of a single host (the kernel refuses it)"
-        )));
+        return Err(Error::config(format!("mac: expected a unicast address, got {mac}")));
     }
     Ok(Some(mac))
 }

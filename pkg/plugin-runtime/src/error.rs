@@ -1,4 +1,4 @@
-//! A failure of a plugin, and what its text does not say.
+//! The errors of a plugin, and the details that go with their messages.
 
 mod codes;
 
@@ -9,55 +9,55 @@ use journal::RevertFailure;
 
 use crate::PluginError;
 
-/// Something a plugin did failed.
+/// The error of an operation of a plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It has its code already: a wrong configuration, or a delegate's answer.
+    /// An error that has its code already: an invalid configuration, or the error object of a delegate.
     #[error(transparent)]
     Cni(#[from] cni::Error),
-    /// A link, address or route.
+    /// An rtnetlink request for a link, address or route failed.
     #[error(transparent)]
     Link(#[from] rtnl::Error),
-    /// A namespace.
+    /// A network namespace cannot be opened or entered.
     #[error(transparent)]
     NetNs(#[from] netns::Error),
     /// `CNI_NETNS` is the node's own namespace.
     #[error("plugin's netns and netns from CNI_NETNS should not be the same")]
     OwnNetNs {
-        /// The path.
+        /// The value of `CNI_NETNS`.
         path: PathBuf,
     },
-    /// A journal.
+    /// A journal cannot be created, read or written.
     #[error(transparent)]
     Journal(#[from] journal::Error),
-    /// The pod map.
+    /// An entry of the pod map cannot be read or written.
     #[error(transparent)]
     PodMap(#[from] podmap::Error),
-    /// A file of state.
+    /// Another file of the state directory cannot be read or written.
     #[error(transparent)]
     File(#[from] statefile::Error),
-    /// The node's devices.
+    /// A device's attribute cannot be read from sysfs.
     #[error(transparent)]
     Sysfs(#[from] sysfs::Error),
-    /// An RDMA device.
+    /// An operation on an RDMA device failed.
     #[error(transparent)]
     Rdma(#[from] rdma::Error),
-    /// The pools of a configuration.
+    /// The address pools of the configuration cannot be read.
     #[error(transparent)]
     Pools(#[from] ipam::PoolReadError),
-    /// No pool can be used.
+    /// No address pool matches.
     #[error(transparent)]
     NoPool(#[from] ipam::SelectError),
     /// An address could not be claimed or released.
     #[error(transparent)]
     Address(#[from] ipam::StoreError),
-    /// The state directory.
+    /// A claim cannot be acquired or released, or the state directory cannot be read.
     #[error(transparent)]
     State(#[from] state::Error),
-    /// A plugin's own.
+    /// An error that only one plugin has.
     #[error("{0}")]
     Plugin(Box<dyn PluginError>),
-    /// An IPAM plugin succeeded and gave no address.
+    /// An IPAM plugin succeeded without returning an address.
     #[error("IPAM plugin returned missing IP config")]
     NoAddresses,
     /// There is no IPAM plugin of the configuration's name.
@@ -65,95 +65,95 @@ pub enum Error {
     NoDelegate {
         /// The configuration's `ipam.type`.
         name: String,
-        /// `CNI_PATH`.
+        /// The directories of `CNI_PATH`.
         searched: Vec<String>,
     },
     /// An IPAM plugin could not be run.
     #[error("{operation} {}: {source}", program.display())]
     Delegate {
-        /// What was tried: `run`, `talk to`.
+        /// What failed: `run`, or `talk to` for its standard streams.
         operation: &'static str,
-        /// Its file.
+        /// The plugin's executable.
         program: PathBuf,
         /// The system call's error.
         source: std::io::Error,
     },
     /// An IPAM plugin took too long.
-    #[error("the IPAM plugin {} did not end its {verb} within {waited} and was killed", program.display())]
+    #[error("the IPAM plugin {} did not finish its {verb} within {waited} and was killed", program.display())]
     DelegateTimedOut {
-        /// Its file.
+        /// The plugin's executable.
         program: PathBuf,
-        /// What it was asked for.
+        /// The CNI operation: `ADD`, `DEL`, …
         verb: &'static str,
-        /// How long it had.
+        /// The time it had, such as `110 s`.
         waited: String,
     },
-    /// An IPAM plugin failed and did not say why.
+    /// An IPAM plugin failed without a CNI error object on standard output.
     #[error("{} failed ({status}) without an error object", program.display())]
     DelegateWithoutError {
-        /// Its file.
+        /// The plugin's executable.
         program: PathBuf,
-        /// How it ended.
+        /// Its exit status or signal.
         status: std::process::ExitStatus,
-        /// What it printed instead.
+        /// Its standard output.
         printed: String,
     },
-    /// The pod has a link of the name.
+    /// The pod already has a link of that name.
     #[error("interface {ifname} already exists in the container: it is {what} link with index {index}")]
     NameInUse {
-        /// The name.
+        /// The requested name: `CNI_IFNAME`.
         ifname: identifiers::LinkName,
-        /// What has it, with an article: `a macvlan`.
+        /// The kind of the link that has it, with an article: `a macvlan`.
         what: String,
-        /// The link's index.
+        /// The index of that link.
         index: u32,
     },
-    /// The kernel refused the link's MAC address.
+    /// The kernel refused the link's MAC address with `EADDRINUSE`.
     #[error("MAC address {mac} of {link} is in use by its master or another link on it")]
     MacInUse {
-        /// The address.
+        /// The refused address.
         mac: identifiers::MacAddr,
-        /// The link.
+        /// The name of the new link.
         link: String,
-        /// The kernel's answer.
+        /// The netlink error.
         source: rtnl::Error,
     },
     /// IPv6 could not be enabled for a link.
-    #[error("enable IPv6 on {ifname}: {source}")]
+    #[error("failed to enable IPv6 on {ifname}: {source}")]
     Ipv6 {
-        /// The link.
+        /// The name of the link.
         ifname: String,
-        /// The kernel's answer.
+        /// The error of writing `disable_ipv6`.
         source: std::io::Error,
     },
-    /// Another host has an address of the pod.
+    /// Duplicate address detection found another host with an address of the pod.
     #[error("address {address} of {link} is in use by another host of the network")]
     DuplicateAddress {
-        /// The address.
+        /// The duplicate address.
         address: ipnetwork::IpNetwork,
-        /// The link.
+        /// The name of the pod's link.
         link: String,
     },
     /// The kernel did not finish duplicate address detection.
     #[error("{address} of {link} is still being checked for duplicates after {waited}")]
     Tentative {
-        /// The address.
+        /// The tentative address.
         address: ipnetwork::IpNetwork,
-        /// The link.
+        /// The name of the pod's link.
         link: String,
-        /// How long it was waited.
+        /// The time waited, such as `10 s`.
         waited: String,
     },
-    /// CHECK: an address or a route is not there.
+    /// CHECK: an address or a route is missing.
     #[error("{0}")]
     Changed(String),
-    /// What a DEL or GC could not take back.
-    #[error("could not take back: {0}")]
+    /// The changes that a DEL or GC failed to revert.
+    #[error("failed to revert: {0}")]
     Left(String),
     /// Waiting for an event failed.
-    #[error("wait for {what}: {source}")]
+    #[error("failed to wait for {what}: {source}")]
     Wait {
-        /// For what.
+        /// The event, such as `duplicate address detection`.
         what: &'static str,
         /// The system call's error.
         source: std::io::Error,
@@ -161,7 +161,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What happened, with the cause where the text alone does not have it.
+    /// Returns the message, with the cause of errors that do not include it.
     fn text(&self) -> String {
         let text = self.to_string();
         match (self, std::error::Error::source(self)) {
@@ -176,12 +176,12 @@ impl Error {
         match self {
             Self::Cni(error) => error.details.clone(),
             Self::OwnNetNs { path } => format!(
-                "{} is the node's own network namespace: the runtime gave a stale or wrong path; nothing was changed",
+                "{} is the node's own network namespace: the runtime passed a stale or wrong path; nothing was changed",
                 path.display()
             ),
             Self::NetNs(netns::Error::Missing { .. }) => {
                 "CNI_NETNS must be the path of the pod's network namespace: the sandbox has ended meanwhile, or the runtime \
-                 gave a stale path"
+                 passed a stale path"
                     .into()
             }
             Self::NetNs(netns::Error::NotANamespace { .. }) => {
@@ -191,17 +191,17 @@ impl Error {
                 "entering a namespace needs CAP_SYS_ADMIN: the runtime must call the plugin as root".into()
             }
             Self::State(state::Error::InUse { netns, .. }) => {
-                format!("its namespace {} lives; nothing was touched", netns.display())
+                format!("the owner's network namespace {} still exists; nothing was changed", netns.display())
             }
             Self::Plugin(error) => error.details(),
             Self::NoDelegate { .. } => "ipam.type must be the name of a file in a directory of CNI_PATH".into(),
             Self::DelegateTimedOut { .. } => {
-                "it says nothing of why: see its own log, and whether what it asks (an API server, an agent) answers".into()
+                "the plugin gave no reason: check its own log, and that the API server or agent it depends on responds".into()
             }
-            Self::DelegateWithoutError { printed, .. } => format!("it printed {printed:?}"),
+            Self::DelegateWithoutError { printed, .. } => format!("its output was {printed:?}"),
             Self::NameInUse { .. } => "nothing was changed".into(),
-            Self::MacInUse { source, .. } => format!("the kernel's answer: {source}"),
-            Self::Ipv6 { .. } => "the pod is to have an IPv6 address".into(),
+            Self::MacInUse { source, .. } => format!("kernel error: {source}"),
+            Self::Ipv6 { .. } => "the network assigns an IPv6 address to the pod".into(),
             Self::Tentative { .. } => {
                 "by RFC 4862 it takes one to two seconds: is dad_transmits or retrans_timer of the pod set higher?".into()
             }
@@ -219,7 +219,7 @@ impl<E: PluginError> From<E> for Error {
     }
 }
 
-/// The same error as a STATUS has it: an ADD would fail because of it.
+/// Returns the error with the code that STATUS reports when an ADD would fail because of it.
 pub fn not_available(error: impl Into<cni::Error>) -> cni::Error {
     cni::Error { code: ErrorCode::NOT_AVAILABLE, ..error.into() }
 }
@@ -233,18 +233,18 @@ impl From<Error> for cni::Error {
     }
 }
 
-/// The error of an ADD that failed and left something.
+/// Returns the error of a failed ADD, with the changes that could not be reverted in its details.
 pub(crate) fn failed(failed: journal::AbortError<Error>) -> cni::Error {
     let error = cni::Error::from(failed.cause);
     if failed.left.is_empty() {
         return error;
     }
-    let left = format!("left behind, DEL tries again: {}", list(&failed.left));
+    let left = format!("not reverted, DEL tries again: {}", list(&failed.left));
     let details = if error.details.is_empty() { left } else { format!("{}; {left}", error.details) };
     error.with_details(details)
 }
 
-/// The error of a DEL or GC that could not take everything back.
+/// Returns the error of a DEL or GC that could not revert every change.
 pub(crate) fn left_behind(left: &[RevertFailure]) -> Error {
     Error::Left(list(left))
 }

@@ -1,13 +1,13 @@
-//! What the plugins share.
+//! The code that all CNI plugins share.
 //!
-//! [`Node`] and [`PodNetns`] are the two sides of an attachment: where it is made and where it goes; [`Budget`] is how
-//! long that may take.
-//! [`attachment`] begins, takes back and collects journals; [`delegate`] calls the IPAM plugin;
-//! [`retry_while_busy`] waits for drivers that are busy; [`orphan_gc`] releases what no journal tells of; [`interface`] gives a pod's link
-//! its addresses and routes; [`pod_map_entry`] fills the pod map; [`Error`] is where a failure gets its code.
+//! [`Node`] and [`PodNetns`] are the two sides of an attachment, the host and the pod. [`Budget`] limits the total time
+//! that a call waits.
+//! [`attachment`] begins, reverts and collects journals; [`delegate`] calls the IPAM plugin;
+//! [`retry_while_busy`] waits for busy drivers; [`orphan_gc`] releases orphaned claims; [`interface`] gives a pod's link
+//! its addresses and routes; [`pod_map_entry`] fills the pod map; [`Error`] maps each failure to its CNI error code.
 //!
-//! A plugin is a [`JournaledPlugin`]: its own configuration, changes, ADD and CHECK. [`Adapter`] makes a CNI plugin of it, and
-//! does what all of them do alike. [`run()`] is what an executable's `main` calls, and [`RevertByJournal`] what `silkrail gc` does.
+//! A plugin implements [`JournaledPlugin`]: its own configuration, changes, ADD and CHECK. [`Adapter`] turns it into a CNI
+//! plugin and implements the common part. An executable's `main` calls [`run()`]; `silkrail gc` uses [`RevertByJournal`].
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! GC of what no journal tells of.
+//! GC of orphans: claims of devices and addresses whose owner has no journal.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use tracing::info;
 
 use crate::{Error, Node};
 
-/// Releases what attachments without a journal have claimed of devices, if they are neither valid nor alive. Where
-/// nobody can say who is alive, what may be is left alone.
+/// Releases the orphaned claims of devices whose owner is neither valid nor alive. If the living namespaces cannot be
+/// listed, claims that may be in use are kept.
 ///
 /// # Errors
-/// What is left.
+/// The claims that could not be released.
 pub fn release_devices(node: &Node, part: ClaimKind, valid: &[Attachment]) -> Result<(), Error> {
     let mut claims = orphans::devices(&node.state, part)?;
     claims.retain(|claim| !valid.contains(claim.owner()));
@@ -24,16 +24,16 @@ pub fn release_devices(node: &Node, part: ClaimKind, valid: &[Attachment]) -> Re
         return Ok(());
     }
     let living = LiveNetns::scan(Path::new("/"))
-        .inspect_err(|why| info!(%why, "claims without a journal are left alone"));
+        .inspect_err(|why| info!(%why, "keeping claims without a journal: cannot list the namespaces in use"));
     let dead = claims.into_iter().filter(|claim| claim.reason_dead(living.as_ref().ok()).is_some());
     release(node, dead.map(Orphan::Device))
 }
 
-/// Releases the addresses that attachments without a journal have claimed, if they are not valid and nothing says that
-/// they may live.
+/// Releases the orphaned addresses whose owner is not valid and for which there is no evidence that it may still be
+/// alive.
 ///
 /// # Errors
-/// What is left.
+/// The addresses that could not be released.
 pub fn release_addresses(node: &Node, valid: &[Attachment]) -> Result<(), Error> {
     let mut claims = orphans::addresses(&node.state)?;
     claims.retain(|(_, owner)| !valid.contains(owner));
@@ -42,10 +42,10 @@ pub fn release_addresses(node: &Node, valid: &[Attachment]) -> Result<(), Error>
     }
     let living = LiveNetns::scan(Path::new("/")).ok();
     let mut dead = Vec::new();
-    let witnesses = LivenessEvidence::look(&node.state)?;
+    let evidence = LivenessEvidence::look(&node.state)?;
     for (address, owner) in claims {
-        match witnesses.of(&owner, living.as_ref()) {
-            Some(why) => info!(%address, %owner, why, "an address without a journal is left alone"),
+        match evidence.of(&owner, living.as_ref()) {
+            Some(why) => info!(%address, %owner, why, "keeping an address without a journal"),
             None => dead.push(Orphan::Address(address, owner)),
         }
     }
@@ -56,7 +56,7 @@ fn release(node: &Node, orphans: impl Iterator<Item = Orphan>) -> Result<(), Err
     let mut failures = Vec::new();
     for orphan in orphans {
         match orphan.release(&node.state, node.claims_lock().at()) {
-            Ok(true) => info!(%orphan, "released what no journal tells of"),
+            Ok(true) => info!(%orphan, "released a claim without a journal"),
             Ok(false) => {}
             Err(error) => failures.push(format!("{orphan}: {error}")),
         }

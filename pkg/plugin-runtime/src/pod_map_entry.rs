@@ -1,4 +1,4 @@
-//! An attachment's entry in the pod map, as a change that can be taken back.
+//! An attachment's entry in the pod map, as a change that can be reverted.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use tracing::warn;
 
 use crate::{Error, Node, PodNetns};
 
-/// An attachment's entry was put into the pod map.
+/// The change that an attachment's entry was written to the pod map.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PodMapWrite {
     attachment: Attachment,
 }
 
 impl PodMapWrite {
-    /// The entry of an attachment.
+    /// Returns the change for `attachment`. Nothing is written yet.
     pub fn of(attachment: &Attachment) -> Self {
         Self { attachment: attachment.clone() }
     }
@@ -27,7 +27,7 @@ impl PodMapWrite {
     /// # Errors
     /// If it cannot be written.
     pub fn publish(&self, node: &Node, entry: &Entry) -> Result<(), Error> {
-        // What is in its place and cannot be understood is not ours to overwrite.
+        // A malformed file in its place is quarantined, not overwritten.
         self.entry(node)?;
         Ok(node.state.podmap().write(&self.attachment, entry)?)
     }
@@ -37,12 +37,12 @@ impl PodMapWrite {
     /// # Errors
     /// If it cannot be removed.
     pub fn revert(&self, node: &Node) -> Result<(), Error> {
-        // One that cannot be understood is not ours to delete.
+        // A malformed entry is quarantined, not deleted.
         self.entry(node)?;
         Ok(node.state.podmap().remove(&self.attachment)?)
     }
 
-    /// The entry as it is. One that cannot be understood is moved out of the way and counts as none.
+    /// Reads the current entry. A malformed one is quarantined and counts as none.
     fn entry(&self, node: &Node) -> Result<Option<Entry>, Error> {
         read(node, &self.attachment)
     }
@@ -54,28 +54,28 @@ impl fmt::Display for PodMapWrite {
     }
 }
 
-/// An attachment's entry in the pod map. One that cannot be understood is moved out of the way and counts as none.
+/// Reads an attachment's entry in the pod map. A malformed one is quarantined and counts as none.
 ///
 /// # Errors
-/// If it cannot be read, or moved.
+/// If it cannot be read or quarantined.
 pub fn read(node: &Node, attachment: &Attachment) -> Result<Option<Entry>, Error> {
     let map = node.state.podmap();
     match map.read(attachment) {
         Err(
             error @ (podmap::Error::Malformed { .. } | podmap::Error::File(statefile::Error::Strange { .. })),
         ) => {
-            let aside = map.quarantine(attachment)?;
-            warn!(%error, file = %aside.display(), "an entry of the pod map could not be read and was set aside");
+            let file = map.quarantine(attachment)?;
+            warn!(%error, file = %file.display(), "an entry of the pod map cannot be read and was quarantined");
             Ok(None)
         }
         read => Ok(read?),
     }
 }
 
-/// What an ADD knows about its attachment before any RDMA device is looked at.
+/// Returns the entry of a new attachment, without its RDMA devices.
 ///
 /// # Errors
-/// If the kernel does not tell which boot this is.
+/// If the boot ID cannot be read.
 pub fn new_entry(
     plugin: &str,
     request: &AddRequest<'_>,

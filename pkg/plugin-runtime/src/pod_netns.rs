@@ -1,4 +1,4 @@
-//! The pod: where attachments go.
+//! The pod: the network namespace in which attachments end.
 
 use std::{fs, io, path::Path};
 
@@ -12,15 +12,15 @@ use crate::Error;
 /// The pod's side of a call: its namespace and the links in it.
 #[derive(Debug)]
 pub struct PodNetns {
-    /// The namespace.
+    /// The pod's network namespace.
     pub netns: NetNs,
-    /// Its links, addresses and routes.
+    /// An rtnetlink socket in it, for its links, addresses and routes.
     pub links: Handle,
     /// The namespace that this thread is in.
-    home: NetNs,
+    host: NetNs,
 }
 
-/// The namespace `CNI_NETNS` names, for who needs nothing of its links.
+/// Opens the namespace that `CNI_NETNS` names, for callers that do not need its links.
 ///
 /// # Errors
 /// As [`PodNetns::open`].
@@ -32,21 +32,21 @@ pub fn netns_of(path: &Path, own_allowed: bool) -> Result<NetNs, Error> {
     Ok(netns.identified()?)
 }
 
-/// The namespace of a journal, if it still lives, for who needs nothing of its links.
+/// Opens the namespace of a journal if it still exists, for callers that do not need its links.
 ///
 /// # Errors
 /// As [`PodNetns::find`].
 pub fn find_netns(path: &Path, id: NetNsId) -> Result<Option<NetNs>, Error> {
     match NetNs::open(path) {
         Ok(netns) if netns.is(id)? => Ok(Some(netns)),
-        // A path that names something else, or nothing, names no pod of ours.
+        // The path is gone, or names another namespace or file: the pod's namespace is not there.
         Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The namespaces that something holds, but for the node's own: what a pod moved on, to a namespace of its own making, is in
-/// one of them. None if this process does not see every process.
+/// Opens all network namespaces in use, except the node's own. A device that a pod moved to a namespace of its own is in
+/// one of them. Empty if this process cannot see all processes.
 ///
 /// # Errors
 /// If the thread's own namespace cannot be opened.
@@ -54,7 +54,7 @@ pub fn other_netns() -> Result<Vec<NetNs>, Error> {
     let own = NetNs::current()?.id();
     let all = LiveNetns::scan(Path::new("/")).and_then(|living| living.open_all());
     let mut all = all.unwrap_or_else(|error| {
-        warn!(%error, "namespaces that pods made cannot be looked into");
+        warn!(%error, "cannot open the network namespaces that pods created");
         Vec::new()
     });
     all.retain(|netns| netns.id() != own);
@@ -62,7 +62,7 @@ pub fn other_netns() -> Result<Vec<NetNs>, Error> {
 }
 
 impl PodNetns {
-    /// The pod of a namespace.
+    /// Opens the links of a namespace that is open already.
     ///
     /// # Errors
     /// If it cannot be entered.
@@ -70,50 +70,50 @@ impl PodNetns {
         Self::open_links(netns, NetNs::current()?)
     }
 
-    /// Opens the namespace `CNI_NETNS` names. It is looked at before anything is touched: a stale path like
-    /// `/proc/1234/ns/net` may have come to mean the node's own.
+    /// Opens the namespace that `CNI_NETNS` names. It is checked before anything is changed: a stale path like
+    /// `/proc/1234/ns/net` may now refer to the node's own.
     ///
     /// # Errors
-    /// [`Error::OwnNetNs`] unless `own_allowed`; [`Error::NetNs`] if it is gone or no namespace.
+    /// [`Error::OwnNetNs`] unless `own_allowed`; [`Error::NetNs`] if it is gone or not a namespace.
     pub fn open(path: &Path, own_allowed: bool) -> Result<Self, Error> {
         let netns = NetNs::open(path)?;
-        let home = NetNs::current()?;
-        if !own_allowed && netns.id() == home.id() {
+        let host = NetNs::current()?;
+        if !own_allowed && netns.id() == host.id() {
             return Err(Error::OwnNetNs { path: path.to_owned() });
         }
-        Self::open_links(netns, home)
+        Self::open_links(netns, host)
     }
 
-    fn open_links(netns: NetNs, home: NetNs) -> Result<Self, Error> {
-        let (netns, links) = netns.identified_with(&home, Handle::open)?;
-        Ok(Self { netns, links: links?, home })
+    fn open_links(netns: NetNs, host: NetNs) -> Result<Self, Error> {
+        let (netns, links) = netns.identified_with(&host, Handle::open)?;
+        Ok(Self { netns, links: links?, host })
     }
 
-    /// The namespace of a journal, if it still lives. Another one under the same path is not it.
+    /// Opens the namespace of a journal; `None` if it is gone or if its path names another namespace.
     ///
     /// # Errors
-    /// If it is there and cannot be entered.
+    /// If it exists and cannot be entered.
     pub fn find(path: &Path, id: NetNsId) -> Result<Option<Self>, Error> {
         match NetNs::open(path) {
             Ok(netns) if netns.id() == id => {
                 let pod = Self::open_links(netns, NetNs::current()?)?;
                 Ok(Some(pod).filter(|pod| pod.id().is(id)))
             }
-            // A path that names something else, or nothing, names no pod of ours.
+            // The path is gone, or names another namespace or file: the pod's namespace is not there.
             Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// What tells this pod's namespace from others.
+    /// Returns the device, inode and cookie that identify this pod's namespace.
     pub fn id(&self) -> NetNsId {
         self.netns.id()
     }
 
-    /// Refuses a name that a link of the pod has, be it as an altname, and returns the highest index of its links.
+    /// Checks that no link of the pod has this name or altname, and returns the highest index of its links.
     ///
     /// # Errors
-    /// That it is taken, and by what.
+    /// [`Error::NameInUse`], with the link that has the name.
     pub fn require_name_free(&self, ifname: &LinkName) -> Result<u32, Error> {
         let links = self.links.links()?;
         let has_it = |link: &&Link| {
@@ -127,22 +127,22 @@ impl PodNetns {
         Err(Error::NameInUse { ifname: ifname.clone(), what: format!("{of}{what}"), index: link.index })
     }
 
-    /// Has sysctls in the pod be so, given as in [`PodNetns::write_sysctls`]. One that is so already need not be writable.
+    /// Sets sysctls in the pod, given as in [`PodNetns::write_sysctls`]. One that has its value already is not written.
     ///
     /// # Errors
     /// As [`PodNetns::write_sysctls`].
     pub fn ensure_sysctls(&self, sysctls: &[(String, &str)]) -> Result<io::Result<()>, Error> {
-        let is_so = |(name, value): &(String, &str)| {
+        let is_set = |(name, value): &(String, &str)| {
             fs::read_to_string(format!("/proc/sys/{name}")).is_ok_and(|text| text.trim() == *value)
         };
-        let others = self.run(|| sysctls.iter().filter(|it| !is_so(it)).cloned().collect::<Vec<_>>())?;
+        let others = self.run(|| sysctls.iter().filter(|it| !is_set(it)).cloned().collect::<Vec<_>>())?;
         if others.is_empty() { Ok(Ok(())) } else { self.write_sysctls(&others) }
     }
 
-    /// Writes sysctls in the pod, given as `net/ipv4/…` and value, every one that can be written.
+    /// Writes sysctls in the pod, given as `net/ipv4/…` and value. A failure does not keep the others from being written.
     ///
     /// # Errors
-    /// Outer: if the namespace cannot be entered. Inner: the first that could not be written.
+    /// Outer: if the namespace cannot be entered. Inner: the first write that failed.
     pub fn write_sysctls(&self, sysctls: &[(String, &str)]) -> Result<io::Result<()>, Error> {
         let write = || {
             let mut result = Ok(());
@@ -160,6 +160,6 @@ impl PodNetns {
     /// # Errors
     /// As [`NetNs::run`].
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T, netns::Error> {
-        self.netns.run_from(&self.home, work)
+        self.netns.run_from(&self.host, work)
     }
 }

@@ -6,13 +6,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use identifiers::{LinkName, MacAddr};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::link::{
-    IpVlanMode, LinkAttribute, LinkExtentMask, LinkMessage, MacVlanMode, Prop,
-};
+use netlink_packet_route::link::{IpVlanMode, LinkAttribute, LinkExtentMask, LinkMessage, MacVlanMode, Prop};
 use rtnetlink::LinkUnspec;
 
-pub(crate) use self::message::read;
 use self::message::is_prop_list;
+pub(crate) use self::message::read;
 use crate::{
     Error, Handle, LinkSettings,
     handle::LinkIndexText,

@@ -82,7 +82,9 @@ impl DeviceClaim {
         for _ in 0..8 {
             match statefile::create(&path(state, self.part, &self.function), 0o600, &content, |_| Ok(())) {
                 Ok(_) => return Ok(()),
-                Err(statefile::Error::Exists { .. }) => self.release_former(state, deadline, &revert_former)?,
+                Err(statefile::Error::Exists { .. }) => {
+                    self.release_former(state, deadline, &revert_former)?
+                }
                 Err(error) => return Err(Error::from(error).into()),
             }
         }
@@ -118,7 +120,7 @@ impl DeviceClaim {
             };
             return Err(Error::InUse { device, owner, netns }.into());
         }
-        info!(device = %self.function, former = %present.owner, "reclaiming a device: the pod of the former owner is gone, and its DEL was never called");
+        info!(device = %self.function, former = %present.owner, "reclaiming a device of a pod that is gone without a DEL");
         revert_former(&present.owner)?;
         // Without a journal, the former settings of the device are unknown. The device is free anyway.
         Ok(present.revert(state, deadline().at())?)

@@ -39,7 +39,10 @@ pub enum Error {
         claim: String,
     },
     /// The device is no longer claimed by the attachment.
-    #[error("{claim} is no longer held by this attachment; current owner: {}", .owner.as_ref().map_or_else(|| "none".to_owned(), Attachment::to_string))]
+    #[error(
+        "{claim} is no longer held by this attachment; current owner: {}",
+        .owner.as_ref().map_or_else(|| "none".to_owned(), Attachment::to_string)
+    )]
     NotOwner {
         /// The claim that should exist.
         claim: String,

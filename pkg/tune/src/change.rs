@@ -1,28 +1,28 @@
-//! What is to be changed, and what became of it.
+//! Changes of settings and their outcomes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Setting;
 
-/// A setting that is other than it should be.
+/// A change of a setting from its current to its desired value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SettingChange {
-    /// The setting.
+    /// The setting to change.
     pub knob: Setting,
-    /// What it is.
+    /// The current value.
     pub from: String,
-    /// What it should be.
+    /// The desired value.
     pub to: String,
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SettingOutcome {
-    /// The change.
+    /// The attempted change.
     #[serde(flatten)]
     pub change: SettingChange,
-    /// Why it was not made; none if it was.
+    /// Why the change failed; `None` if it was made.
     pub error: Option<String>,
 }

@@ -1,16 +1,16 @@
-//! What the settings of a node should be.
+//! The desired values of a node's settings, derived from a profile.
 
 use std::{fs, path::Path};
 
 use crate::{Setting, TuneProfile};
 
-/// The runtimes whose containers may pin memory.
+/// The systemd services of container runtimes.
 const RUNTIMES: [&str; 7] = ["containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-server", "rke2-agent"];
 
-/// What a setting should be.
+/// The desired value of a setting.
 pub(crate) enum DesiredValue {
-    Is(String),
-    /// Only where it is the first, it should be the second.
+    Exactly(String),
+    /// Replace the first value by the second; other values are accepted.
     InsteadOf(&'static str, &'static str),
     AtLeast(u64),
 }
@@ -18,31 +18,31 @@ pub(crate) enum DesiredValue {
 impl DesiredValue {
     pub(crate) fn is_met(&self, value: &str) -> bool {
         match self {
-            Self::Is(wanted) => wanted == value,
-            Self::InsteadOf(wrong, _) => *wrong != value,
+            Self::Exactly(wanted) => wanted == value,
+            Self::InsteadOf(unwanted, _) => *unwanted != value,
             Self::AtLeast(least) => value.parse().is_ok_and(|value: u64| value >= *least),
         }
     }
 
     pub(crate) fn text(&self) -> String {
         match self {
-            Self::Is(wanted) => wanted.clone(),
+            Self::Exactly(wanted) => wanted.clone(),
             Self::InsteadOf(_, wanted) => (*wanted).to_owned(),
             Self::AtLeast(least) => least.to_string(),
         }
     }
 }
 
-/// The settings that a profile speaks of, on the node whose root directory this is.
+/// Returns the settings of a profile with their desired values, for the node whose root directory is `root`.
 pub(crate) fn of(profile: &TuneProfile, root: &Path) -> Vec<(Setting, DesiredValue)> {
     let node = Tunables { root };
     let sysctl = |name: &str, wanted| (Setting::Sysctl { name: name.into() }, wanted);
     let mut all = Vec::new();
     if profile.numa_balancing_off {
-        all.push(sysctl("kernel.numa_balancing", DesiredValue::Is("0".into())));
+        all.push(sysctl("kernel.numa_balancing", DesiredValue::Exactly("0".into())));
     }
     for family in ["ipv4", "ipv6"] {
-        // The kernel begins to forget at the first, and refuses at the last.
+        // The kernel starts garbage collection at gc_thresh1 and refuses new entries at gc_thresh3.
         for (number, parts) in [(1, 4), (2, 2), (3, 1)] {
             let name = format!("net.{family}.neigh.default.gc_thresh{number}");
             all.push(sysctl(&name, DesiredValue::AtLeast(u64::from(profile.neighbours / parts))));
@@ -51,27 +51,27 @@ pub(crate) fn of(profile: &TuneProfile, root: &Path) -> Vec<(Setting, DesiredVal
     if profile.multi_rail {
         all.push(sysctl("net.ipv4.conf.all.arp_ignore", DesiredValue::AtLeast(1)));
         all.push(sysctl("net.ipv4.conf.all.arp_announce", DesiredValue::AtLeast(2)));
-        // 0 is looser still.
+        // 0 (no filtering) is accepted too.
         all.push(sysctl("net.ipv4.conf.all.rp_filter", DesiredValue::InsteadOf("1", "2")));
     }
     if !profile.governor.is_empty() {
-        let of = |cpu| (Setting::Governor { cpu }, DesiredValue::Is(profile.governor.clone()));
+        let of = |cpu| (Setting::Governor { cpu }, DesiredValue::Exactly(profile.governor.clone()));
         all.extend(node.cpus().into_iter().map(of));
     }
     if let Some(tos) = profile.roce_tos {
-        let of = |(device, port)| (Setting::RoceTos { device, port }, DesiredValue::Is(tos.to_string()));
+        let of = |(device, port)| (Setting::RoceTos { device, port }, DesiredValue::Exactly(tos.to_string()));
         all.extend(node.ports().into_iter().map(of));
     }
     if profile.memlock {
-        let there = RUNTIMES.into_iter().filter(|service| node.has_service(service));
-        all.extend(there.map(|service| {
-            (Setting::Memlock { service: service.into() }, DesiredValue::Is("infinity".into()))
+        let installed = RUNTIMES.into_iter().filter(|service| node.has_service(service));
+        all.extend(installed.map(|service| {
+            (Setting::Memlock { service: service.into() }, DesiredValue::Exactly("infinity".into()))
         }));
     }
     all
 }
 
-/// What a node has that can be set.
+/// The tunable objects of a node.
 struct Tunables<'a> {
     root: &'a Path,
 }
@@ -82,10 +82,10 @@ impl Tunables<'_> {
         let mut cpus: Vec<u32> =
             self.names("sys/devices/system/cpu").into_iter().filter_map(number).collect();
         let dir = |cpu| self.root.join(format!("sys/devices/system/cpu/cpu{cpu}"));
-        // One that is off (SMT) shows its directory, and answers nothing. The first cannot be off, and need not say so.
-        let is_off =
+        // An offline CPU has the directory cpufreq, but its files cannot be read. CPU 0 can lack the file `online`.
+        let is_offline =
             |cpu| fs::read_to_string(dir(cpu).join("online")).is_ok_and(|online| online.trim() == "0");
-        cpus.retain(|cpu| dir(*cpu).join("cpufreq").is_dir() && !is_off(*cpu));
+        cpus.retain(|cpu| dir(*cpu).join("cpufreq").is_dir() && !is_offline(*cpu));
         cpus.sort_unstable();
         cpus
     }
@@ -100,7 +100,7 @@ impl Tunables<'_> {
         all
     }
 
-    /// A service that allows it already, in its own file, needs no other.
+    /// Whether the service is installed and its unit file does not already set `LimitMEMLOCK=infinity`.
     fn has_service(&self, service: &str) -> bool {
         let dirs = [
             "etc/systemd/system",

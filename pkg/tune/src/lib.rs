@@ -1,9 +1,10 @@
-//! Settings of a node that RDMA depends on: compared, set, taken back.
+//! Settings of a node that RDMA depends on: compared, applied and reverted.
 //!
-//! A [`TuneProfile`] says what should be, a [`Tuner`] finds what is and makes it so. What a setting was is remembered before
-//! it is changed, and taken back only where it is still as we set it: whoever changed it since meant something.
+//! A [`TuneProfile`] contains the desired values; a [`Tuner`] compares them with the node and applies them. The former value
+//! of a setting is saved before the setting is changed. A setting is reverted only if it still has the value that was
+//! applied: a different value is a deliberate change by the administrator or another program.
 //!
-//! Only what RDMA depends on is here. Buffers of TCP, dropped caches and guessed routes help nobody's RDMA.
+//! This crate covers only settings that RDMA depends on. TCP buffers, for example, do not affect RDMA.
 
 #![forbid(unsafe_code)]
 

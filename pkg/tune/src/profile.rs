@@ -1,25 +1,25 @@
-//! What a node's settings should be.
+//! The profile: the desired settings of a node.
 
 use serde::Deserialize;
 
-/// A profile. Without a file it is [`TuneProfile::default`].
+/// A profile. [`TuneProfile::default`] applies without a file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct TuneProfile {
-    /// Whether the kernel leaves the pages of processes where they are. Moving them costs latency, and what is pinned
-    /// for RDMA cannot be moved anyway.
+    /// Whether to disable automatic NUMA balancing (`kernel.numa_balancing`). Migrating pages costs latency, and pages that
+    /// are pinned for RDMA cannot be migrated anyway.
     pub numa_balancing_off: bool,
-    /// How many neighbours the kernel remembers at least: every node with its rails, and their pods. Beyond that, RoCE
-    /// connections fail with "neighbour table overflow".
+    /// Minimum size of the neighbour tables (`gc_thresh3`): it must cover all rails of all nodes, and their pods. If a table
+    /// is full, RoCE connections fail with "neighbour table overflow".
     pub neighbours: u32,
-    /// Whether pods on several rails of one subnet answer and are answered on the right one (`arp_ignore`,
-    /// `arp_announce`, loose `rp_filter`).
+    /// Whether to set ARP and reverse path filtering for several rails in one subnet (`arp_ignore`, `arp_announce`, loose
+    /// `rp_filter`).
     pub multi_rail: bool,
-    /// The governor of all CPUs; empty leaves it.
+    /// The frequency governor of all CPUs; if empty, governors are not changed.
     pub governor: String,
-    /// Whether containers may pin as much memory as they like: RDMA pins whatever it sends.
+    /// Whether containers may lock unlimited memory (`LimitMEMLOCK`): RDMA locks all registered memory.
     pub memlock: bool,
-    /// The type of service of what `rdma_cm` connects, 0 to 255; the fabric says which. Left as it is without.
+    /// The type of service of `rdma_cm` connections, 0 to 255, as the fabric requires. `None` leaves it unchanged.
     pub roce_tos: Option<u8>,
 }
 
@@ -36,39 +36,42 @@ impl Default for TuneProfile {
     }
 }
 
-/// Why a text is no profile.
+/// A text is not a valid profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidProfile {
-    /// It is no YAML.
+    /// The text is not valid YAML.
     #[error(transparent)]
     Yaml(#[from] yaml::InvalidYaml),
-    /// Something in it is not understood.
+    /// A key or a value is invalid.
     #[error("{path}: {what}")]
     Content {
-        /// Where.
+        /// The path of the key, for example `roceTos`.
         path: String,
-        /// What is wrong.
+        /// What is wrong with it.
         what: String,
     },
 }
 
-const MOST_NEIGHBOURS: u32 = 1_000_000;
+const MAX_NEIGHBOURS: u32 = 1_000_000;
 
 impl TuneProfile {
-    /// Reads a text. What it does not say is as without a file.
+    /// Parses a profile in YAML. Keys that are missing have the values of [`TuneProfile::default`].
     ///
     /// # Errors
     /// [`InvalidProfile`].
     pub fn parse(text: &str) -> Result<Self, InvalidProfile> {
         let Some(document) = yaml::documents(text)?.into_iter().next() else { return Ok(Self::default()) };
-        let wrong = |path: String, what: String| InvalidProfile::Content { path, what };
+        let invalid = |path: String, what: String| InvalidProfile::Content { path, what };
         let profile: Self = serde_path_to_error::deserialize(document)
-            .map_err(|error| wrong(error.path().to_string(), error.inner().to_string()))?;
-        if profile.neighbours > MOST_NEIGHBOURS {
-            return Err(wrong("neighbours".into(), format!("expected at most {MOST_NEIGHBOURS}")));
+            .map_err(|error| invalid(error.path().to_string(), error.inner().to_string()))?;
+        if profile.neighbours > MAX_NEIGHBOURS {
+            return Err(invalid("neighbours".into(), format!("expected at most {MAX_NEIGHBOURS}")));
         }
         if !profile.governor.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
-            return Err(wrong("governor".into(), "expected a governor's name, like performance".into()));
+            return Err(invalid(
+                "governor".into(),
+                "expected the name of a governor, like performance".into(),
+            ));
         }
         Ok(profile)
     }
@@ -79,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_profile_does_not_say_is_as_without_one() {
+    fn missing_keys_have_default_values() {
         assert_eq!(TuneProfile::parse("").unwrap(), TuneProfile::default());
         let profile = TuneProfile::parse("roceTos: 106\ngovernor: ''\n").unwrap();
         assert_eq!(
@@ -89,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_invalid_key_is_named() {
         for (text, said) in [
             ("tcpBuffers: big", "tcpBuffers: unknown field"),
             ("roceTos: 256", "roceTos: "),

@@ -1,10 +1,11 @@
-//! One setting: a file of the kernel's, or a file for systemd.
+//! A setting: a file of the kernel or a drop-in file of systemd.
 
 use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
 };
 
+use cpufreq::Governors;
 use serde::{Deserialize, Serialize};
 
 /// A setting of the node.
@@ -13,22 +14,22 @@ use serde::{Deserialize, Serialize};
 pub enum Setting {
     /// A kernel parameter, like `kernel.numa_balancing`.
     Sysctl {
-        /// Its name.
+        /// The name, with dots.
         name: String,
     },
-    /// How a CPU chooses its frequency.
+    /// The frequency governor of a CPU.
     Governor {
-        /// The CPU.
+        /// The number of the CPU.
         cpu: u32,
     },
-    /// The type of service of connections over a port that `rdma_cm` makes: bits 2 to 7 are the DSCP.
+    /// The default type of service of `rdma_cm` connections over a port; bits 2 to 7 are the DSCP.
     RoceTos {
-        /// The RDMA device.
+        /// The RDMA device, for example `mlx5_0`.
         device: String,
-        /// The port.
+        /// The port of the device.
         port: u32,
     },
-    /// How much memory the containers of a runtime may pin.
+    /// The limit of locked memory of a container runtime and its containers (`LimitMEMLOCK`).
     Memlock {
         /// The runtime's systemd service, without `.service`.
         service: String,
@@ -36,7 +37,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Its file, below the node's root.
+    /// Returns the path of the setting's file, relative to the node's root directory.
     fn path(&self) -> PathBuf {
         match self {
             Self::Sysctl { name } => Path::new("proc/sys").join(name.replace('.', "/")),
@@ -52,8 +53,11 @@ impl Setting {
         }
     }
 
-    /// Its value now; `None` if the node does not have it.
+    /// Reads the current value; `None` if the node does not have the setting.
     pub(crate) fn read(&self, root: &Path) -> io::Result<Option<String>> {
+        if let Self::Governor { cpu } = self {
+            return Governors::below(root).configured(*cpu).map_err(io::Error::other);
+        }
         self.prepare(root)?;
         let text = match fs::read_to_string(root.join(self.path())) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
@@ -71,38 +75,39 @@ impl Setting {
         let path = root.join(self.path());
         match self {
             Self::Memlock { .. } => write_drop_in(&path, value),
-            Self::Sysctl { .. } | Self::Governor { .. } | Self::RoceTos { .. } => fs::write(path, value),
+            Self::Governor { cpu } => Governors::below(root).configure(*cpu, value).map_err(io::Error::other),
+            Self::Sysctl { .. } | Self::RoceTos { .. } => fs::write(path, value),
         }
     }
 
-    /// `rdma_cm` shows the settings of a device for which a directory was made.
+    /// Creates the configfs directory of a device, in which `rdma_cm` then shows the settings of the device.
     fn prepare(&self, root: &Path) -> io::Result<()> {
         let Self::RoceTos { device, .. } = self else { return Ok(()) };
         let dir = root.join("sys/kernel/config/rdma_cm");
         match fs::create_dir(dir.join(device)) {
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(e),
-            // It is there already, or rdma_cm is not, or does not know the device.
+            // The directory exists, rdma_cm is not loaded, or it does not know the device.
             _ => Ok(()),
         }
     }
 
-    /// What it needs to take effect.
+    /// Returns what the administrator must do for a change to take effect; `None` if nothing.
     pub fn remedy(&self) -> Option<String> {
         match self {
             Self::Memlock { service } => Some(format!(
-                "systemctl daemon-reload && systemctl restart {service}: containers made before keep their limit"
+                "systemctl daemon-reload && systemctl restart {service}: existing containers keep their limit"
             )),
             Self::Sysctl { .. } | Self::Governor { .. } | Self::RoceTos { .. } => None,
         }
     }
 }
 
-/// The limit of a drop-in.
+/// Returns the value of `LimitMEMLOCK=` in a drop-in file.
 fn limit(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("LimitMEMLOCK="))
 }
 
-/// Without a value there is no file.
+/// Writes a drop-in file, or removes it if the value is empty.
 fn write_drop_in(path: &Path, value: &str) -> io::Result<()> {
     if value.is_empty() {
         return match fs::remove_file(path) {
@@ -113,7 +118,7 @@ fn write_drop_in(path: &Path, value: &str) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir)?;
     }
-    let text = format!("# Made by `silkrail tune apply`.\n[Service]\nLimitMEMLOCK={value}\n");
+    let text = format!("# Created by `silkrail tune apply`.\n[Service]\nLimitMEMLOCK={value}\n");
     statefile::replace_durably(path, 0o644, text.as_bytes())
 }
 

@@ -1,4 +1,4 @@
-//! Comparing, setting, and taking back.
+//! Compares, applies and reverts settings.
 
 use std::{
     fs, io,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{SavedSettings, Setting, SettingChange, SettingOutcome, TuneProfile, desired_value};
 
-/// Where sysctls are kept for the next boot.
+/// The file from which systemd-sysctl sets the kernel parameters at boot.
 const SYSCTLS: &str = "etc/sysctl.d/90-silkrail.conf";
 
 /// The settings of a node.
@@ -16,7 +16,7 @@ pub struct Tuner {
     root: PathBuf,
 }
 
-/// Why the settings could not be seen, or remembered.
+/// Why settings could not be read, saved or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A setting could not be read.
@@ -24,7 +24,7 @@ pub enum Error {
     Read {
         /// The setting.
         knob: Setting,
-        /// The kernel's answer.
+        /// The error of the system call.
         source: io::Error,
     },
     /// A file could not be written.
@@ -32,29 +32,29 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// What is remembered is not understood.
-    #[error("{}: {source}; nothing can be taken back by it: move it away, if it is not needed", path.display())]
+    /// The saved settings could not be parsed.
+    #[error("{}: {source}; nothing can be reverted with it: move it away if it is not needed", path.display())]
     Memory {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the parser.
         source: serde_json::Error,
     },
-    /// What is remembered could not be read or written.
+    /// The saved settings could not be locked, read or written.
     #[error(transparent)]
     StateFile(#[from] statefile::Error),
 }
 
 impl Tuner {
-    /// Those of the node whose root directory this is.
+    /// Returns the tuner of the node whose root directory is `root`.
     pub fn of(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
-    /// What is other than a profile says, and the settings that this node does not have.
+    /// Returns the changes that a profile requires, and the settings of the profile that this node does not have.
     ///
     /// # Errors
     /// [`Error::Read`].
@@ -71,46 +71,46 @@ impl Tuner {
         Ok((changes, absent))
     }
 
-    /// Makes changes, each after it was noted what the setting was.
+    /// Makes changes. The former value of each setting is saved before the setting is changed.
     ///
     /// # Errors
-    /// If what was changed cannot be remembered; then it is not changed.
+    /// If a former value cannot be saved; then its setting is not changed.
     pub fn apply(&self, changes: Vec<SettingChange>) -> Result<Vec<SettingOutcome>, Error> {
-        let _alone = SavedSettings::lock(&self.root)?;
-        let mut memory = SavedSettings::read(&self.root)?;
+        let _lock = SavedSettings::lock(&self.root)?;
+        let mut saved = SavedSettings::read(&self.root)?;
         let mut outcomes = Vec::new();
         for change in changes {
-            memory.record(&change);
-            memory.write(&self.root)?;
+            saved.record(&change);
+            saved.write(&self.root)?;
             let error = change.knob.write(&self.root, &change.to).err().map(|error| error.to_string());
             outcomes.push(SettingOutcome { change, error });
         }
-        self.write_sysctl_file(&memory)?;
+        self.write_sysctl_file(&saved)?;
         Ok(outcomes)
     }
 
-    /// Takes every change back whose setting is still as we made it.
+    /// Reverts every change whose setting still has the value that was applied.
     ///
     /// # Errors
-    /// If it is not known what was changed, or cannot be forgotten.
+    /// If the saved changes cannot be read or updated.
     pub fn revert(&self) -> Result<Vec<SettingOutcome>, Error> {
-        let _alone = SavedSettings::lock(&self.root)?;
-        let mut memory = SavedSettings::read(&self.root)?;
+        let _lock = SavedSettings::lock(&self.root)?;
+        let mut saved = SavedSettings::read(&self.root)?;
         let mut outcomes = Vec::new();
-        for change in std::mem::take(&mut memory.changes).into_iter().rev() {
+        for change in std::mem::take(&mut saved.changes).into_iter().rev() {
             let error = self.revert_one(&change);
-            let is_left = error.is_some();
+            let has_failed = error.is_some();
             outcomes.push(SettingOutcome { change: change.clone(), error });
-            if is_left {
-                memory.changes.insert(0, change);
+            if has_failed {
+                saved.changes.insert(0, change);
             }
         }
-        memory.write(&self.root)?;
-        self.write_sysctl_file(&memory)?;
+        saved.write(&self.root)?;
+        self.write_sysctl_file(&saved)?;
         Ok(outcomes.into_iter().filter(|outcome| outcome.change.from != outcome.change.to).collect())
     }
 
-    /// Why a change could not be taken back. A setting that is gone, or that somebody set otherwise, needs nothing.
+    /// Reverts a change and returns the error, if any. Ignores a setting that no longer exists or has another value.
     fn revert_one(&self, change: &SettingChange) -> Option<String> {
         match change.knob.read(&self.root) {
             Ok(Some(now)) if now == change.to => {
@@ -121,11 +121,11 @@ impl Tuner {
         }
     }
 
-    /// Keeps the sysctls for the next boot.
-    fn write_sysctl_file(&self, memory: &SavedSettings) -> Result<(), Error> {
+    /// Writes the changed kernel parameters to [`SYSCTLS`] for the next boot, or removes the file if there are none.
+    fn write_sysctl_file(&self, saved: &SavedSettings) -> Result<(), Error> {
         let path = self.root.join(SYSCTLS);
         let failed = |source| Error::Io { path: path.clone(), source };
-        let lines: Vec<String> = memory
+        let lines: Vec<String> = saved
             .changes
             .iter()
             .filter_map(|change| match &change.knob {
@@ -140,7 +140,7 @@ impl Tuner {
             };
         }
         let text = format!(
-            "# Made by `silkrail tune apply`; `silkrail tune revert` removes it.\n{}",
+            "# Created by `silkrail tune apply`; `silkrail tune revert` removes it.\n{}",
             lines.concat()
         );
         if fs::read_to_string(&path).is_ok_and(|present| present == text) {
@@ -157,7 +157,7 @@ impl Tuner {
 mod tests {
     use super::*;
 
-    /// A node made of files: its kernel takes whatever is written.
+    /// A node made of files, which accept every value.
     struct FakeNode(tempfile::TempDir);
 
     impl FakeNode {
@@ -193,9 +193,9 @@ mod tests {
         }
 
         fn apply(&self, profile: &TuneProfile) -> Vec<String> {
-            let tuning = Tuner::of(self.root());
-            let (changes, _) = tuning.compare(profile).unwrap();
-            let outcomes = tuning.apply(changes).unwrap();
+            let tuner = Tuner::of(self.root());
+            let (changes, _) = tuner.compare(profile).unwrap();
+            let outcomes = tuner.apply(changes).unwrap();
             assert!(outcomes.iter().all(|outcome| outcome.error.is_none()), "{outcomes:?}");
             outcomes.into_iter().map(|outcome| outcome.change.knob.to_string()).collect()
         }
@@ -209,7 +209,20 @@ mod tests {
     const DROP_IN: &str = "etc/systemd/system/containerd.service.d/silkrail.conf";
 
     #[test]
-    fn what_is_other_than_it_should_be_is_set_once_and_taken_back() {
+    fn a_governor_that_a_test_holds_is_compared_and_changed_as_it_will_be_after_it() {
+        let node = FakeNode::new();
+        let governors = cpufreq::Governors::below(node.root());
+        let held = governors.hold().unwrap();
+        let profile = TuneProfile::parse("governor: performance\n").unwrap();
+        assert!(node.apply(&profile).contains(&"governor of CPU 0".to_owned()));
+        held.restore().unwrap();
+        let cpu0 = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+        assert_eq!(node.read(cpu0).as_deref(), Some("performance"));
+        assert!(!node.apply(&profile).contains(&"governor of CPU 0".to_owned()));
+    }
+
+    #[test]
+    fn differing_settings_are_applied_once_and_reverted() {
         let node = FakeNode::new();
         let done = node.apply(&TuneProfile::default());
         let expected = [
@@ -219,7 +232,7 @@ mod tests {
             "governor of CPU 0",
             "LimitMEMLOCK of containerd",
         ];
-        assert_eq!(done, expected, "what is more than enough stays, and so does what allows it already");
+        assert_eq!(done, expected, "a larger value and a unit that sets the limit itself are left unchanged");
         assert_eq!(node.read(NUMA).as_deref(), Some("0"));
         assert_eq!(node.read("proc/sys/net/ipv4/neigh/default/gc_thresh1").as_deref(), Some("4096"));
         assert!(node.read(DROP_IN).unwrap().ends_with("[Service]\nLimitMEMLOCK=infinity"));
@@ -236,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_set_since_is_not_taken_back() {
+    fn a_setting_that_was_changed_since_is_not_reverted() {
         let node = FakeNode::new();
         node.apply(&TuneProfile::default());
         node.write(NUMA, "2\n");
@@ -245,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_was_before_the_first_change_is_what_it_was() {
+    fn the_value_before_the_first_change_is_restored() {
         let node = FakeNode::new();
         node.apply(&TuneProfile::default());
         node.apply(&TuneProfile { neighbours: 65_536, ..TuneProfile::default() });
@@ -254,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_setting_is_told_of_it_and_no_node_has_settings_that_it_has_not() {
+    fn settings_that_the_node_does_not_have_are_reported_as_absent() {
         let node = FakeNode::new();
         let profile = TuneProfile { multi_rail: true, roce_tos: Some(106), ..TuneProfile::default() };
         node.write("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
@@ -263,16 +276,16 @@ mod tests {
         assert!(absent.contains(&"net.ipv4.conf.all.rp_filter".to_owned()), "{absent:?}");
         assert!(
             absent.contains(&"RoCE type of service of mlx5_0, port 1".to_owned()),
-            "rdma_cm is not there"
+            "rdma_cm is not loaded"
         );
         node.write("sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos", "0\n");
         let (changes, _) = Tuner::of(node.root()).compare(&profile).unwrap();
         assert!(changes.iter().any(|change| (&*change.from, &*change.to) == ("0", "106")), "{changes:?}");
     }
 
-    /// The directory stands for the file of the kernel, which cannot be read either.
+    /// The directory stands for the kernel's file, which cannot be read either while the CPU is offline.
     #[test]
-    fn a_cpu_that_is_off_has_no_governor() {
+    fn an_offline_cpu_has_no_governor() {
         let node = FakeNode::new();
         fs::create_dir_all(node.root().join("sys/devices/system/cpu/cpu2/cpufreq/scaling_governor")).unwrap();
         assert!(Tuner::of(node.root()).compare(&TuneProfile::default()).is_err());
@@ -281,14 +294,14 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_fails_is_said_and_the_others_are_made() {
+    fn a_failed_change_is_reported_and_the_others_are_made() {
         let node = FakeNode::new();
         let path = node.root().join("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-        let tuning = Tuner::of(node.root());
-        let (changes, _) = tuning.compare(&TuneProfile::default()).unwrap();
+        let tuner = Tuner::of(node.root());
+        let (changes, _) = tuner.compare(&TuneProfile::default()).unwrap();
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        let outcomes = tuning.apply(changes).unwrap();
+        let outcomes = tuner.apply(changes).unwrap();
         let failed: Vec<_> = outcomes.iter().filter(|outcome| outcome.error.is_some()).collect();
         assert_eq!(failed.len(), 1, "{failed:?}");
         assert!(node.read(DROP_IN).is_some());

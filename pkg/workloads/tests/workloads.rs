@@ -13,8 +13,8 @@ use api_server::{ApiFault, FakeApiServer};
 use exporter::{CollectorSet, DeviceFilter, ErrorReason, Exporter, ExporterOptions, WorkloadResolver};
 use exposition::ExpositionFormat;
 use fixture::{
-    NODE, REPLICA_SET, RETRY_POLICY, ask, ask_with, kubeconfig, owner, pod, reasons, start, told, until, until_told,
-    with_deployment,
+    NODE, REPLICA_SET, RETRY_POLICY, ask, ask_with, kubeconfig, owner, pod, reasons, start, told, until,
+    until_told, with_deployment,
 };
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::json;

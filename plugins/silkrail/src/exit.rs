@@ -84,6 +84,8 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Check(#[from] ::check::Error),
     #[error(transparent)]
+    Governor(#[from] cpufreq::Error),
+    #[error(transparent)]
     Incomparable(#[from] ::check::comparison::CompareError),
     #[error("{0} is named twice")]
     NodeTwice(String),

@@ -72,10 +72,7 @@ impl PodsArgs {
 }
 
 fn list(root: &Path, state: &Path, as_json: bool, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
-    let node = LiveNode {
-        root: root.to_owned(),
-        boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned()),
-    };
+    let node = LiveNode { root: root.to_owned(), boot_id: bootid::below(Path::new("/")).ok() };
     let mut entries = Vec::new();
     for read in PodMap::below(state).read_all()? {
         match read {

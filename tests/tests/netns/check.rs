@@ -113,7 +113,7 @@ fn a_lost_claim_of_the_address_is_noticed() {
     let (rail, call, result) = attached();
     let claims = format!("{}/ipam", rail.node.state_dir().display());
     rail.node.run("find", &[claims.as_str(), "-type", "l", "-delete"]);
-    call.check_after(&result).error(103).says(&["10.7.0.10", "not claimed"]);
+    call.check_after(&result).error(103).says(&["10.7.0.10", "no longer claimed"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Invariant 1: a failed or killed ADD, followed by DEL, GC or the next ADD, leaves the node as before.
 //!
-//! Debug builds fail, or are killed, where `SILKRAIL_FAULT` says; see `pkg/journal/src/fault.rs`.
+//! Debug builds fail, or are killed, where `SILKRAIL_FAULT` says; see `pkg/journal/src/fault_injection.rs`.
 
 use serde_json::json;
 use testkit::{Call, FakeIpam, Observe, Snapshot};

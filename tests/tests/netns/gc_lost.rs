@@ -233,7 +233,7 @@ fn gc_logs_where_the_configuration_says() {
     let log = rail.node.log_file("log");
     valid(&call, &[]).with("logFile", &json!(log)).gc().done();
     let text = fs::read_to_string(&log).unwrap();
-    assert!(text.contains("released what no journal tells of") && text.contains("10.7.0.10"), "{text}");
+    assert!(text.contains("released a claim without a journal") && text.contains("10.7.0.10"), "{text}");
     let main = rail.macvlan(&json!({"logFile": log, "logLevel": "debug"}));
     main.add().ok();
     fs::write(&log, "").unwrap();

@@ -10,10 +10,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use silkrail_tests::{
-    cli,
-    rail::RailNode,
-};
+use silkrail_tests::{cli, rail::RailNode};
 use testkit::{Observe, TestNode};
 
 use crate::install_fixture::{InstallFixture, write_program};

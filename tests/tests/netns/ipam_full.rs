@@ -90,7 +90,7 @@ fn invariant_4_an_add_that_finds_its_pool_full_takes_nothing_of_a_namespace_that
     call(&rail, "held").add().ok();
     let open = fs::File::open(rail.pod.path()).unwrap();
     let rail = rail.next_pod("b");
-    call(&rail, "new").add().error(101).says(&["1 of 1 given on this node"]);
+    call(&rail, "new").add().error(101).says(&["1 of 1 allocated on this node"]);
     drop(open);
     assert_eq!(ip(&call(&rail, "new").add().ok()), "10.7.0.10");
 }

@@ -129,7 +129,7 @@ fn an_address_that_spiderpool_has_given_is_not_given_again() {
     assert_eq!(ip(&call.clone().container("a").add().ok()), "10.7.0.11");
     call.clone().container("b").add().error(101).says(&["rail", "1 of 2", "Spiderpool"]);
     let asked = call.with("runtimeConfig", &json!({"ips": ["10.7.0.10"]})).container("c");
-    asked.add().error(101).says(&["10.7.0.10", "Spiderpool has given it to pod ai/web-0"]);
+    asked.add().error(101).says(&["10.7.0.10", "Spiderpool has allocated it to pod ai/web-0"]);
 }
 
 /// A call of a network that names these pools.
@@ -150,7 +150,7 @@ fn a_file_that_is_just_being_written_does_not_give_away_what_it_reserves() {
     // As `kubectl get … > reserved.yaml` begins, and as it ends on a full disk.
     for empty in ["", "\n"] {
         let call = with_files(&rail, &[("reserved.yaml", empty)]);
-        call.add().error(7).says(&["reserved.yaml", "it is empty", "may reserve addresses"]);
+        call.add().error(7).says(&["reserved.yaml", "the file is empty", "may reserve addresses"]);
         call.status().error(50).says(&["reserved.yaml"]);
     }
     // Somebody means it.
@@ -178,7 +178,7 @@ fn a_pool_that_is_full_does_not_hide_the_file_that_cannot_be_used() {
     let next = call.container("b");
     next.add().error(101).says(&["all IP addresses used out", "bad.yaml", "line ", "twice", "b.yaml"]);
     let asked = |address: &str| next.with("runtimeConfig", &json!({"ips": [address]})).add().error(101);
-    asked("10.7.0.40").says(&["no IPPool of this network has it", "bad.yaml", "twice"]);
+    asked("10.7.0.40").says(&["no IPPool of this network contains it", "bad.yaml", "twice"]);
 }
 
 #[test]
@@ -244,8 +244,11 @@ fn an_empty_directory_has_no_pools() {
     with_files(&rail, &[]).add().error(101).says(&["no IPPool available"]);
     let missing: Value = json!({"poolsDir": "/nonexistent/pools.d"});
     let call = rail.ipam(&missing);
-    call.add().error(101).says(&["no IPPool available", "there is no directory /nonexistent/pools.d"]);
-    naming(&call, &["v4-81"]).add().error(101).says(&["v4-81", "there is no directory /nonexistent/pools.d"]);
+    call.add().error(101).says(&["no IPPool available", "directory /nonexistent/pools.d does not exist"]);
+    naming(&call, &["v4-81"])
+        .add()
+        .error(101)
+        .says(&["v4-81", "directory /nonexistent/pools.d does not exist"]);
 }
 
 /// Sees to it that the pools are read from the index of the next calls.
@@ -280,7 +283,7 @@ fn a_pool_file_that_is_changed_in_place_counts_at_once_though_its_directory_is_i
     let reserved = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderReservedIP\nmetadata: {name: r}\nspec: {ips: [10.7.0.20]}\n";
     fs::write(path.with_file_name("other.yaml"), reserved).unwrap();
     call.clone().container("a").del().done();
-    call.container("b").add().error(101).says(&["no address to give"]);
+    call.container("b").add().error(101).says(&["no usable addresses"]);
 }
 
 #[test]
@@ -292,8 +295,11 @@ fn what_an_index_does_not_know_is_looked_up_in_the_files() {
     let call = naming(&call, &["rail"]);
     indexed(&rail, &call);
     let asked = call.with("runtimeConfig", &json!({"ips": ["10.7.0.10"]}));
-    asked.add().error(101).says(&["Spiderpool has given it to pod ai/web-0"]);
+    asked.add().error(101).says(&["Spiderpool has allocated it to pod ai/web-0"]);
     naming(&call, &["other"]).add().error(7).says(&["other", "known IPPools: [long rail]", "bad.yaml"]);
     assert_eq!(ip(&call.add().ok()), "10.7.0.11");
-    call.container("next").add().error(101).says(&["1 of 2 given on this node", "given by Spiderpool"]);
+    call.container("next")
+        .add()
+        .error(101)
+        .says(&["1 of 2 allocated on this node", "allocated by Spiderpool"]);
 }

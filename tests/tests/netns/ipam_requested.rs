@@ -52,7 +52,7 @@ fn a_requested_address_that_is_taken_is_refused_and_its_holder_named() {
     let before = rail.node.snapshot();
     for call in ways(&call, "10.7.0.15") {
         let refusal = call.add().error(101);
-        refusal.says(&["requested IP address 10.7.0.15", "taken by first@net1"]);
+        refusal.says(&["requested IP address 10.7.0.15", "already in use by first@net1"]);
     }
     rail.node.snapshot().assert_is(&before);
 }
@@ -73,9 +73,9 @@ fn a_requested_address_that_no_pool_gives_is_refused_with_the_reason() {
         ("10.7.0.12", "excludeIPs of IPPool rail"),
         ("10.7.0.13", "SpiderReservedIP"),
         ("10.7.0.1", "gateway of IPPool rail"),
-        ("10.7.0.30", "rail has 10.7.0.10-10.7.0.11, 10.7.0.14-10.7.0.20"),
-        ("10.7.0.40", "IPPool theirs has it, but may not be used: nodeName"),
-        ("10.7.0.50", "IPPool other has it, which this network does not use"),
+        ("10.7.0.30", "rail contains 10.7.0.10-10.7.0.11, 10.7.0.14-10.7.0.20"),
+        ("10.7.0.40", "it belongs to IPPool theirs, which cannot be used: nodeName"),
+        ("10.7.0.50", "it belongs to IPPool other, which this network does not use"),
         ("fd00:7::a", "no IPv6 IPPool"),
     ] {
         for call in ways(&call, address) {

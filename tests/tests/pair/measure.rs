@@ -54,7 +54,7 @@ fn results_are_kept_compared_and_told() {
     let _agent = RemoteAgent::start();
     pair::here("rm -rf /var/lib/silkrail/check").ended(0);
     let first = check(BW).ended(0);
-    assert!(first.stdout.contains("kept as result 1"), "{first:?}");
+    assert!(first.stdout.contains("stored as result 1"), "{first:?}");
     // A gigabit port, and an emulator: below four fifths.
     let second = check(&format!("bw {THERE} --duration 1 --qps 2 --threshold 10000")).ended(6);
     assert!(second.stdout.contains("verdict: FAILED") && second.stdout.contains("of 1 Gb/s"), "{second:?}");
@@ -93,7 +93,7 @@ fn loss_is_named_where_it_lowers_the_number() {
     let lossy = check(&format!("{BW} --no-store"));
     pair::here("tc qdisc del dev eth0 root").ended(0);
     let lossy = lossy.ended(0);
-    let (_, trouble) = lossy.stdout.split_once("counters that tell of loss or congestion:").unwrap();
+    let (_, trouble) = lossy.stdout.split_once("counters that indicate loss or congestion:").unwrap();
     assert!(trouble.contains("hw_counters/"), "{lossy:?}");
 }
 

@@ -32,7 +32,7 @@ const MAX_CLIENTS: usize = 32;
 /// Maximum number of clients from one source.
 const MAX_CLIENTS_PER_PREFIX: usize = 16;
 
-/// Connection rate of one source.
+/// Connection rate of one source: 10 per second, with bursts of 20.
 const CONNECTION_RATE: RateLimit = RateLimit { burst: 20, each: Duration::from_millis(100) };
 
 /// Maximum number of sources whose connection rate is tracked.

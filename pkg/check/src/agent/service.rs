@@ -7,11 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cpufreq::{GovernorOutcome, Governors};
+
 use super::{Agent, POLL_INTERVAL, admission::ConnectionSlot, log::ConnectionLog};
 use crate::{
     Error, Interrupt, PortSelector, TestSpec,
     client::{Client, TestRequest},
-    governor::{GovernorOutcome, Governors},
     local_end::{LocalContext, LocalEnd, PROGRAM_GRACE},
     perftest::RunningProgram,
     protocol::{AgentRefusal, AgentReply, AgentRequest, MessageStream, RefusalReason, RemoteTest},
@@ -120,21 +121,21 @@ impl Agent<'_> {
         test.require_consistent()?;
         let program = self.node.launcher.find(test.kind, test.operation)?;
         let selected = self.node.select(wanted, gid.or(Some(wire.peer())), wire.local())?;
-        let session = LocalEnd::new(self.node, program, test, &selected);
+        let local_end = LocalEnd::new(self.node, program, test, &selected);
         // perftest listens only on the address that the client connected to.
         let at = match wire.local() {
             Some(IpAddr::V4(local)) => Some(local),
             _ => None,
         };
-        let (mut running, tcp_port) = session.serve(self.settings.first_port, at)?;
-        wire.send(&AgentReply::Ready { tcp_port, end: Box::new(session.end()) })?;
+        let (mut running, tcp_port) = local_end.serve(self.settings.first_port, at)?;
+        wire.send(&AgentReply::Ready { tcp_port, end: Box::new(local_end.end()) })?;
         let limit = Duration::from_secs(test.duration.get().into()) + PROGRAM_GRACE;
         self.run_server(wire, &mut running, limit)?;
         let output = running.end()?;
         if !output.is_success() {
             return Err(output.failure());
         }
-        Ok(AgentReply::Done { end: Box::new(session.end()) })
+        Ok(AgentReply::Done { end: Box::new(local_end.end()) })
     }
 
     /// Waits until the client reports that its program has exited, and then until the server has exited or timed out.
@@ -177,8 +178,8 @@ impl Agent<'_> {
             sysfs: self.node.sysfs.clone(),
             interrupt: Interrupt::never(),
         };
-        let order = TestRequest { test, wanted: wanted.or(&self.settings.wanted), peer_wanted, limit };
-        let measure = || Client::connect(&node, against, self.settings.token.as_ref())?.measure(&order);
+        let request = TestRequest { test, wanted: wanted.or(&self.settings.wanted), peer_wanted, limit };
+        let measure = || Client::connect(&node, against, self.settings.token.as_ref())?.measure(&request);
         let record = thread::scope(|scope| {
             let worker = scope.spawn(measure);
             let watched = self.watch(wire, || worker.is_finished());

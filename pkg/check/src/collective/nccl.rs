@@ -27,7 +27,9 @@ fn of_report(result: &Value) -> Result<CurvePoint, String> {
         if result["out_of_place"].is_object() { &result["out_of_place"] } else { &result["in_place"] };
     let time = measured.get("time").or_else(|| measured.get("cpu_time"));
     let number = |value: Option<&Value>, what: &str| {
-        value.and_then(Value::as_f64).ok_or_else(|| format!("invalid {what} for {size} bytes: expected a number"))
+        value
+            .and_then(Value::as_f64)
+            .ok_or_else(|| format!("invalid {what} for {size} bytes: expected a number"))
     };
     let wrong = measured["nwrong"].as_f64();
     Ok(CurvePoint {
@@ -47,8 +49,10 @@ fn table(text: &str) -> Result<Vec<CurvePoint>, String> {
         rows.filter_map(|row| of_row(row).transpose()).collect::<Result<_, _>>()?;
     // Before 2.13 the last column is the largest rounding error. The number of wrong values is in a line below the table.
     if text.lines().any(is_head_with_error) {
-        let out_of_bounds = text.lines().find_map(|line| line.trim().strip_prefix("# Out of bounds values :"));
-        let correct = out_of_bounds.and_then(|text| Some(text.split_whitespace().next()?.parse::<u64>().ok()? == 0));
+        let out_of_bounds =
+            text.lines().find_map(|line| line.trim().strip_prefix("# Out of bounds values :"));
+        let correct =
+            out_of_bounds.and_then(|text| Some(text.split_whitespace().next()?.parse::<u64>().ok()? == 0));
         points.iter_mut().for_each(|point| point.correct = correct);
     }
     Ok(points)

@@ -46,8 +46,11 @@ mod tests {
         let json = include_str!("../../golden/25.01.0+0.80/write_bw.report");
         assert_eq!(parse(TestKind::Bandwidth, table).unwrap().iterations, Some(1094));
         assert_eq!(parse(TestKind::Bandwidth, &format!("{json}{table}")).unwrap().iterations, Some(2664));
-        let torn = "{\ntest_info: {\ntest: RDMA_Write_BW_Test,\n";
-        assert_eq!(parse(TestKind::Bandwidth, &format!("{torn}{table}")).unwrap().iterations, Some(1094));
+        let truncated = "{\ntest_info: {\ntest: RDMA_Write_BW_Test,\n";
+        assert_eq!(
+            parse(TestKind::Bandwidth, &format!("{truncated}{table}")).unwrap().iterations,
+            Some(1094)
+        );
         assert_eq!(parse(TestKind::Bandwidth, "Killed"), Err(UnusableOutput::Nothing));
     }
 }

@@ -93,7 +93,9 @@ pub fn accept_handshake(
     };
     if theirs.silkrail_check != VERSION {
         let theirs = theirs.silkrail_check;
-        let why = format!("protocol version {theirs}, expected {VERSION}: use the same version of silkrail at both ends");
+        let why = format!(
+            "protocol version {theirs}, expected {VERSION}: use the same version of silkrail at both ends"
+        );
         refuse(wire, AgentRefusal { reason: RefusalReason::Version, message: why.as_str().into() });
         return Err(wire.protocol(&why));
     }
@@ -149,7 +151,9 @@ pub fn connect_handshake(
     };
     if greeting.silkrail_check != VERSION {
         let theirs = greeting.silkrail_check;
-        let why = format!("protocol version {theirs}, expected {VERSION}: use the same version of silkrail at both ends");
+        let why = format!(
+            "protocol version {theirs}, expected {VERSION}: use the same version of silkrail at both ends"
+        );
         return Err(wire.protocol(&why));
     }
     match (greeting.token, token) {

@@ -283,8 +283,8 @@ mod tests {
         other.write_all(b"\0\x0212\0\x023").unwrap();
         drop(other);
         assert_eq!(receive(&mut wire).unwrap(), 12);
-        let torn = receive(&mut wire).unwrap_err().to_string();
-        assert!(torn.contains("ended within a message"), "{torn}");
+        let error = receive(&mut wire).unwrap_err().to_string();
+        assert!(error.contains("ended within a message"), "{error}");
     }
 
     #[test]

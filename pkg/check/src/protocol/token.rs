@@ -53,12 +53,17 @@ impl CheckToken {
             return Err(invalid(format!("owned by user {}; must be owned by root", meta.uid())));
         }
         if meta.mode() & forbidden != 0 {
-            return Err(invalid(format!("accessible to other users (mode {:o}); run chmod 600", meta.mode() & 0o7777)));
+            return Err(invalid(format!(
+                "accessible to other users (mode {:o}); run chmod 600",
+                meta.mode() & 0o7777
+            )));
         }
         let bytes = content(file).map_err(|error| invalid(error.to_string()))?;
         Self::new(&bytes).ok_or_else(|| {
             let length = bytes.trim_ascii().len();
-            invalid(format!("{length} bytes, expected at least {MIN_TOKEN_BYTES}; create it with openssl rand -hex 32"))
+            invalid(format!(
+                "{length} bytes, expected at least {MIN_TOKEN_BYTES}; create it with openssl rand -hex 32"
+            ))
         })
     }
 

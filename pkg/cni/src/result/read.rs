@@ -29,9 +29,8 @@ pub(crate) fn prev_result(value: &Value, conf: Version) -> Result<AddResult, Err
 
 /// Parses the standard output of a delegate that was called with a configuration of version `conf`.
 pub(super) fn delegate_result(stdout: &[u8], conf: Version) -> Result<AddResult, Error> {
-    let decode = |why: String| {
-        Error::new(ErrorCode::DECODE, format!("cannot parse the IPAM plugin's result: {why}"))
-    };
+    let decode =
+        |why: String| Error::new(ErrorCode::DECODE, format!("cannot parse the IPAM plugin's result: {why}"));
     let value: Value = serde_json::from_slice(stdout).map_err(|e| decode(e.to_string()))?;
     if value.is_null() {
         return Ok(AddResult::default());

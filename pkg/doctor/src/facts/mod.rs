@@ -173,7 +173,7 @@ impl NodeFacts {
 
 impl ExaminationScope {
     fn at(tree: &HostRoot) -> Self {
-        let boot = "proc/sys/kernel/random/boot_id";
+        let boot = bootid::FILE;
         let own = HostRoot::at(Path::new("/")).text(boot).into_option();
         let this_machine = own.is_some() && own == tree.text(boot).into_option();
         Self { superuser: geteuid().is_root(), this_machine, nodes_netns: nodes_netns(tree, this_machine) }

@@ -65,7 +65,7 @@ impl PoolFacts {
 
 /// The pools that have no free address, of those that the IPAM plugin was asked for addresses of since the boot.
 fn full(tree: &HostRoot, state_dir: &Path) -> Vec<(String, u64)> {
-    let Known::Is(boot_id) = tree.text("/proc/sys/kernel/random/boot_id") else { return Vec::new() };
+    let Known::Is(boot_id) = tree.text(bootid::FILE) else { return Vec::new() };
     let store = ipam::LocalStore::open_existing(&tree.path(state_dir), boot_id.trim());
     match store.and_then(|store| store.map_or(Ok(Vec::new()), |store| store.usage())) {
         Ok(usage) => {

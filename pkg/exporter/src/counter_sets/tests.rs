@@ -123,8 +123,7 @@ fn a_set_whose_thread_ended_is_still_its_pod_s() {
     let mut test = CounterSetsTest::default();
     test.enter(&[]);
     test.enter(&[retries(1, 304, 10)]);
-    let orphan =
-        CounterSet { owner: ResourceOwner::Unknown, kind: Some(QpType::Rc), ..retries(1, 0, 11) };
+    let orphan = CounterSet { owner: ResourceOwner::Unknown, kind: Some(QpType::Rc), ..retries(1, 0, 11) };
     test.enter(&[orphan]);
     assert_eq!(test.retries("304"), Some(11));
 }
@@ -133,8 +132,7 @@ fn a_set_whose_thread_ended_is_still_its_pod_s() {
 fn sets_of_a_type_and_an_operator_s_own_are_no_pod_s() {
     let mut test = CounterSetsTest::default();
     test.enter(&[]);
-    let by_type =
-        CounterSet { owner: ResourceOwner::Unknown, kind: Some(QpType::Rc), ..retries(1, 0, 9) };
+    let by_type = CounterSet { owner: ResourceOwner::Unknown, kind: Some(QpType::Rc), ..retries(1, 0, 9) };
     let manual = CounterSet { mode: BindMode::Manual, ..retries(2, 304, 9) };
     test.sets.enter(&device(), &[by_type, manual], |_| Some(pod("a", "304")));
     test.sets.publish_totals(&mut test.layouts, &mut test.ledger);

@@ -1,4 +1,4 @@
-//! The index agrees with the files of its directory or is not used.
+//! An index agrees with the files of its directory, or it is not used.
 
 use std::os::unix::fs::symlink;
 
@@ -64,7 +64,7 @@ impl PoolDirFixture {
         fs::write(self.pools().join(name), text).unwrap();
     }
 
-    /// Makes the index, as if the files had been there for long.
+    /// Writes the index as if the files had been unchanged for a long time.
     fn index(&self) {
         let listing = PoolDirListing { settled: true, ..PoolDirListing::of(&self.pools()).unwrap() };
         write_index(&self.state(), &self.pools(), &listing, &Pools::read_dir(&self.pools()).unwrap());
@@ -82,13 +82,13 @@ impl PoolDirFixture {
     }
 }
 
-/// What an ADD that succeeds needs of a pool.
+/// Returns the fields of a pool that an index contains.
 fn essence(pool: &Pool) -> Pool {
     Pool { excluded: Vec::new(), given: std::collections::BTreeMap::new(), ..pool.clone() }
 }
 
 #[test]
-fn an_index_tells_of_pools_what_the_files_do() {
+fn an_index_contains_the_same_pools_as_the_files() {
     let node = PoolDirFixture::new();
     node.index();
     let whole = Pools::read_dir(&node.pools()).unwrap();
@@ -97,33 +97,30 @@ fn an_index_tells_of_pools_what_the_files_do() {
         (&["rail*"], &["rail0", "rail1"]),
         (&["other", "rail1"], &["rail1", "other"]),
         (&[], &["rail0"]),
-        (&["nobody"], &[]),
+        (&["unknown"], &[]),
     ] {
         let found = node.find(names).unwrap();
         assert!(found.is_partial() && !whole.is_partial());
         assert_eq!(found.reserved(), whole.reserved());
         let of = |name: &&str| essence(whole.get(name).unwrap());
-        assert_eq!(
-            found.iter().cloned().collect::<Vec<_>>(),
-            expected.iter().map(of).collect::<Vec<_>>()
-        );
+        assert_eq!(found.iter().cloned().collect::<Vec<_>>(), expected.iter().map(of).collect::<Vec<_>>());
     }
 }
 
 #[test]
-fn any_change_of_a_file_makes_an_index_worthless() {
+fn any_change_of_a_file_invalidates_an_index() {
     let changes: [fn(&PoolDirFixture); 7] = [
         |node| node.write("c.yaml", ""),
         |node| fs::remove_file(node.pools().join("b.yaml")).unwrap(),
         |node| fs::rename(node.pools().join("b.yaml"), node.pools().join("c.yaml")).unwrap(),
-        // The same size, and the time that it had: as `touch -r` sets it.
+        // The same size and mtime, as `touch -r` sets it.
         |node| {
             let path = node.pools().join("b.yaml");
             let before = fs::metadata(&path).unwrap().modified().unwrap();
             node.write("b.yaml", "name: other\nsubnet: 10.1.0.0/24\nips: [10.1.0.2]\n");
             File::options().write(true).open(&path).unwrap().set_modified(before).unwrap();
         },
-        // Another file of the same size and time in its place.
+        // Another file of the same size and mtime in its place.
         |node| {
             let (path, new) = (node.pools().join("b.yaml"), node.pools().join("new"));
             let before = fs::metadata(&path).unwrap().modified().unwrap();
@@ -132,7 +129,7 @@ fn any_change_of_a_file_makes_an_index_worthless() {
             fs::rename(&new, &path).unwrap();
         },
         |node| symlink("/nowhere", node.pools().join("c.yaml")).unwrap(),
-        // As a ConfigMap is mounted: what the link leads to is another file.
+        // As in a mounted ConfigMap: the link leads to another file.
         |node| {
             let path = node.pools().join("b.yaml");
             fs::rename(&path, node.0.path().join("elsewhere")).unwrap();
@@ -143,7 +140,7 @@ fn any_change_of_a_file_makes_an_index_worthless() {
     for (number, change) in changes.into_iter().enumerate() {
         let node = PoolDirFixture::new();
         node.index();
-        // The clock that stamps files ticks slowly.
+        // Longer than the granularity of file timestamps.
         std::thread::sleep(Duration::from_millis(20));
         change(&node);
         assert!(node.find(&["other"]).is_none(), "change {number}");
@@ -151,7 +148,7 @@ fn any_change_of_a_file_makes_an_index_worthless() {
 }
 
 #[test]
-fn short_files_leave_no_index() {
+fn small_files_are_not_indexed() {
     let node = PoolDirFixture::new();
     fs::remove_file(node.pools().join("long.yaml")).unwrap();
     let listing = PoolDirListing { settled: true, ..PoolDirListing::of(&node.pools()).unwrap() };
@@ -160,7 +157,7 @@ fn short_files_leave_no_index() {
 }
 
 #[test]
-fn files_that_were_changed_just_now_are_not_indexed() {
+fn recently_changed_files_are_not_indexed() {
     let node = PoolDirFixture::new();
     let wanted = PoolQuery::default();
     let pools = Pools::read_wanted(&node.pools(), wanted, &node.state(), true).unwrap();
@@ -168,7 +165,7 @@ fn files_that_were_changed_just_now_are_not_indexed() {
 }
 
 #[test]
-fn what_was_changed_while_it_was_read_is_not_indexed() {
+fn files_that_change_while_they_are_read_are_not_indexed() {
     let node = PoolDirFixture::new();
     let listing = PoolDirListing { settled: true, ..PoolDirListing::of(&node.pools()).unwrap() };
     let pools = Pools::read_dir(&node.pools()).unwrap();
@@ -178,7 +175,7 @@ fn what_was_changed_while_it_was_read_is_not_indexed() {
 }
 
 #[test]
-fn of_a_pool_that_is_there_twice_an_index_says_nothing() {
+fn a_pool_that_is_defined_twice_is_not_found_in_an_index() {
     let node = PoolDirFixture::new();
     node.write("c.yaml", "name: other\nsubnet: 10.1.0.0/24\nips: [10.1.0.1]\n");
     node.index();
@@ -187,7 +184,7 @@ fn of_a_pool_that_is_there_twice_an_index_says_nothing() {
 }
 
 #[test]
-fn a_directorys_index_is_not_anothers() {
+fn the_index_of_another_directory_is_not_used() {
     let node = PoolDirFixture::new();
     node.index();
     let other = node.0.path().join("other.d");
@@ -199,9 +196,9 @@ fn a_directorys_index_is_not_anothers() {
 }
 
 proptest! {
-    /// Whatever the file holds, it is an index or none; what is found can be used.
+    /// Any content is a valid index or is ignored; the pools that are found can be used.
     #[test]
-    fn a_damaged_index_harms_nobody(at in 0_usize..4000, byte in any::<u8>(), cut in any::<bool>()) {
+    fn a_damaged_index_is_ignored_or_usable(at in 0_usize..4000, byte in any::<u8>(), cut in any::<bool>()) {
         let node = PoolDirFixture::new();
         node.index();
         let mut bytes = fs::read(node.path()).unwrap();

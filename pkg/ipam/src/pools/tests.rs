@@ -39,7 +39,7 @@ fn names(pools: &Pools) -> Vec<&str> {
     pools.iter().map(|pool| pool.name.as_str()).collect()
 }
 
-/// What is said of the one file that cannot be used.
+/// Returns the error or the warning about the one file that cannot be used.
 fn refused(files: &[(&str, &str)]) -> String {
     match Pools::read_dir(directory(files).path()) {
         Ok(pools) => pools.remarks().to_string(),
@@ -65,18 +65,18 @@ fn a_directory_is_read_in_the_order_of_its_names() {
     assert_eq!(pools.get("rail0").unwrap().ranges.len(), 6, "three are reserved");
     assert_eq!(pools.ignored().len(), 1);
     assert!(pools.ignored()[0].origin.ends_with("b.yaml, document 2"));
-    assert_eq!(pools.ignored()[0].reason, "kind \"ConfigMap\" is no SpiderIPPool or SpiderReservedIP");
+    assert_eq!(pools.ignored()[0].reason, "kind \"ConfigMap\" is not SpiderIPPool or SpiderReservedIP");
 }
 
 #[test]
 fn a_missing_directory_has_no_pools() {
     let pools = Pools::read_dir(Path::new("/nowhere/pools.d")).unwrap();
     assert!(pools.is_empty());
-    assert_eq!(pools.remarks().to_string(), "; there is no directory /nowhere/pools.d");
+    assert_eq!(pools.remarks().to_string(), "; directory /nowhere/pools.d does not exist");
 }
 
 #[test]
-fn errors_name_file_document_and_key() {
+fn errors_contain_file_document_and_key() {
     let bad = MANIFESTS.replace("10.0.0.1-10.0.0.3", "10.0.0.3-10.0.0.1");
     let error = refused(&[("a.yaml", &bad)]);
     assert!(error.contains("/a.yaml, document 3: spec.ips[0]: range"), "{error}");
@@ -91,7 +91,7 @@ fn errors_name_file_document_and_key() {
 }
 
 #[test]
-fn a_kind_of_ours_in_another_group_is_refused() {
+fn a_spiderpool_kind_of_another_group_is_refused() {
     let error = refused(&[("a.yaml", &MANIFESTS.replace("spiderpool.spidernet.io", "spiderpool.io"))]);
     assert!(error.contains("apiVersion: expected spiderpool.spidernet.io/v2beta1"), "{error}");
 }
@@ -101,16 +101,12 @@ fn contested(pools: &Pools) -> Vec<String> {
 }
 
 #[test]
-fn of_two_pools_of_one_name_both_places_are_told() {
+fn both_places_of_a_duplicate_name_are_reported() {
     let pool = "name: a\nsubnet: 10.1.0.0/24";
-    let files =
-        directory(&[("1.yaml", pool), ("2.yaml", pool), ("3.yaml", "name: b\nsubnet: 10.1.0.0/24")]);
+    let files = directory(&[("1.yaml", pool), ("2.yaml", pool), ("3.yaml", "name: b\nsubnet: 10.1.0.0/24")]);
     let pools = Pools::read_dir(files.path()).unwrap();
     let [text] = contested(&pools).try_into().unwrap();
-    assert!(
-        text.starts_with("a: it is defined twice: in ") && text.contains("/1.yaml and in "),
-        "{text}"
-    );
+    assert!(text.starts_with("a: it is defined twice: in ") && text.contains("/1.yaml and in "), "{text}");
     let inline = Pools::from_inline(&json!([{"name": "a", "subnet": "10.0.0.0/24"}])).unwrap();
     let read = Pools::read_dir(directory(&[("1.yaml", pool)]).path()).unwrap();
     let [text] = contested(&inline.merge(read)).try_into().unwrap();
@@ -118,10 +114,9 @@ fn of_two_pools_of_one_name_both_places_are_told() {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_harms_its_own_pools_only() {
+fn a_file_that_cannot_be_used_affects_only_its_own_pools() {
     let good = ("good.yaml", "name: good\nsubnet: 10.1.0.0/24");
-    for bad in [("bad.yaml", "kind: ["), ("bad.json", "{"), ("bad.yaml", "name: b\nsubnett: 10.1.0.0/24")]
-    {
+    for bad in [("bad.yaml", "kind: ["), ("bad.json", "{"), ("bad.yaml", "name: b\nsubnett: 10.1.0.0/24")] {
         let pools = Pools::read_dir(directory(&[good, bad]).path()).unwrap();
         assert_eq!(names(&pools), ["good"]);
         let [why] = pools.remarks().unusable() else { panic!("{:?}", pools.remarks()) };
@@ -135,51 +130,48 @@ fn a_file_that_cannot_be_used_harms_its_own_pools_only() {
 }
 
 #[test]
-fn a_file_that_may_be_a_reservation_spoils_the_directory() {
+fn a_malformed_file_that_may_be_a_reservation_fails_the_directory() {
     let good = ("good.yaml", "name: good\nsubnet: 10.1.0.0/24");
     for bad in [
         "kind: SpiderReservedIP\nspec: [",
         "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderResrvedIP\nspec: {ips: [10.1.0.1]}",
         "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderReservedIP\nspec: {ip: [10.1.0.1]}",
     ] {
-        let error =
-            Pools::read_dir(directory(&[good, ("bad.yaml", bad)]).path()).unwrap_err().to_string();
+        let error = Pools::read_dir(directory(&[good, ("bad.yaml", bad)]).path()).unwrap_err().to_string();
         assert!(error.contains("/bad.yaml") && error.contains("may reserve addresses"), "{error}");
     }
 }
 
 #[test]
-fn an_unknown_key_is_refused_by_name_wherever_it_stands() {
+fn an_unknown_key_is_refused_at_every_level() {
     let spec = MANIFESTS
         .replace("  ips:\n  - 10.0.0.1-10.0.0.9", "  ips: [10.0.0.1-10.0.0.9]\n  excludeIps: [10.0.0.5]");
     for (text, expected) in [
         (spec.as_str(), "document 1: spec.excludeIps: unknown key; did you mean \"excludeIPs\"?"),
-        (
-            &MANIFESTS.replace("status:", "staus:"),
-            "document 1: staus: unknown key; did you mean \"status\"?",
-        ),
+        (&MANIFESTS.replace("status:", "staus:"), "document 1: staus: unknown key; did you mean \"status\"?"),
         ("name: a\nsubnett: 10.0.0.0/24\nips: []", "subnett: unknown key; did you mean \"subnet\"?"),
         (
             "name: a\nsubnet: 10.0.0.0/24\nroutes: [{dst: 10.1.0.0/16, gw: 10.0.0.1, via: x}]",
-            "routes[0].via: unknown key; known are dst, gw",
+            "routes[0].via: unknown key; known keys: dst, gw",
         ),
         ("metadata: {name: a}\napiVersion: spiderpool.spidernet.io/v2beta1\nspec: {}", "kind: missing"),
     ] {
         let error = refused(&[("a.yaml", text)]);
-        assert!(error.contains(expected), "{error} must have {expected}");
+        assert!(error.contains(expected), "{error} must contain {expected}");
     }
 }
 
 #[test]
 fn spiderpools_other_keys_and_kinds_are_known() {
     let vlan = MANIFESTS.replace("  subnet:", "  vlan: 100\n  ipVersion: 4\n  subnet:");
-    let subnet = "---\napiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderSubnet\nspec: {subnet: 10.0.0.0/8}\n";
+    let subnet =
+        "---\napiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderSubnet\nspec: {subnet: 10.0.0.0/8}\n";
     let pools = Pools::read_dir(directory(&[("a.yaml", &(vlan + subnet))]).path()).unwrap();
     assert_eq!((names(&pools), pools.remarks()), (vec!["rail0"], &PoolWarnings::default()));
 }
 
 #[test]
-fn what_spiderpool_has_given_is_not_given_again() {
+fn addresses_that_spiderpool_has_allocated_are_excluded() {
     let status = r#"'{"10.0.0.4":{"pod":"ai/web-0","podUid":"91ab"}}'"#;
     let pools = Pools::from_text(&MANIFESTS.replace("'{}'", status), Path::new("a.yaml")).unwrap();
     let pool = pools.get("rail0").unwrap();
@@ -208,7 +200,7 @@ fn ipam_case_014_inline_pools_are_read_as_files_are() {
 }
 
 #[test]
-fn ipam_case_072_reservations_hold_for_joined_pools() {
+fn ipam_case_072_reservations_apply_to_merged_pools() {
     let inline = json!([{"name": "x", "subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.4"]}]);
     let read = Pools::read_dir(directory(&[("a.yaml", MANIFESTS)]).path()).unwrap();
     let pools = Pools::from_inline(&inline).unwrap().merge(read);

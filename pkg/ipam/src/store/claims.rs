@@ -1,8 +1,8 @@
-//! The claims: one symbolic link per address whose target is the owner.
+//! The claims: one symbolic link per address, whose target is the owner.
 //!
-//! To make a link is one system call that either succeeds with its content or fails because the name is
-//! there. So the directory alone says who has what; there is no moment at which a claim has no owner, and
-//! nothing to repair after a kill. The links lead nowhere and are never followed.
+//! symlink(2) either creates a link together with its content or fails because the name exists. The directory is
+//! therefore the only record: a claim always has an owner, and nothing needs repair after a kill. The links are
+//! dangling and are never followed.
 
 use std::{
     ffi::OsString,
@@ -28,50 +28,50 @@ use crate::{
     store::{kill_point, lock::lock},
 };
 
-/// How long a removal waits for another one before it gives up.
+/// The timeout of a removal for the lock of the directory.
 const REMOVAL_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// The kernel stamps directories by a clock that ticks this often, or more often.
+/// The maximum granularity of the timestamps of directories: the kernel updates its coarse clock at every tick.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
-/// Under this name a link is made that will replace another. It is no address.
+/// The temporary name of a link that will replace another one. It is not a valid address.
 const REPLACEMENT: &str = ".replacement";
 
-/// Who has an address.
+/// The owner of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimOwner {
     /// An attachment.
     Attachment(Attachment),
-    /// Something that is no attachment: the claim was not made by this program.
+    /// A string that is not an attachment: the claim was not made by this program.
     Unknown(String),
 }
 
-/// An address and its owner.
+/// A claimed address and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressClaim {
-    /// The address.
+    /// The IP address.
     pub address: IpAddr,
-    /// Who has it.
+    /// The owner of the claim.
     pub owner: ClaimOwner,
 }
 
-/// What a release found.
+/// The result of a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReleaseOutcome {
-    /// The claim was ours and is gone.
+    /// The claim was removed.
     Released,
-    /// The address belongs to somebody else and was left alone.
+    /// The address has another owner; the claim was not removed.
     NotOurs(ClaimOwner),
-    /// Nobody had the address.
+    /// The address was not claimed.
     Absent,
-    /// The claim was ours and is not to go, after all.
+    /// The condition of the caller was not met; the claim was not removed.
     Kept,
 }
 
-/// What an attempt to claim found.
+/// The result of an attempt to claim an address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ClaimAttempt {
-    /// The address is ours, now or since an earlier attempt.
+    /// The address is claimed by this owner, now or since an earlier attempt.
     Ours,
-    /// Somebody else has it.
+    /// The address is claimed by another owner.
     Theirs,
 }
 
@@ -91,7 +91,7 @@ impl ClaimOwner {
     }
 }
 
-/// The directory of claims.
+/// The directory of claims, opened.
 #[derive(Debug)]
 pub(crate) struct ClaimDir {
     directory: OwnedFd,
@@ -107,23 +107,23 @@ impl ClaimDir {
         &self.path
     }
 
-    /// Claims an address if nobody has it.
+    /// Claims an address if it is free.
     pub(crate) fn take(&self, address: IpAddr, owner: &str) -> Result<ClaimAttempt, StoreError> {
         let name = address.to_string();
-        // The link may go between the two calls; then it is tried again. Twice is bad luck enough.
+        // The link may be removed between the two calls. Then try again, at most three times.
         for _ in 0..3 {
             kill_point::point();
             match symlinkat(owner, &self.directory, name.as_str()) {
                 Ok(()) => return Ok(ClaimAttempt::Ours),
                 Err(Errno::EEXIST) => {}
-                Err(errno) => return Err(StoreError::io("make claim", self.path.join(name))(errno)),
+                Err(errno) => return Err(StoreError::io("create claim", self.path.join(name))(errno)),
             }
             match self.target(&name)? {
                 Some(target) if target == owner => {}
                 Some(_) => return Ok(ClaimAttempt::Theirs),
                 None => continue,
             }
-            // Ours from an earlier attempt. Who is just removing it, because no journal told of it, has the lock.
+            // Claimed by an earlier attempt. Wait for the lock: GC may be removing the claim as an orphan.
             let _lock = self.lock()?;
             if self.target(&name)?.is_some_and(|target| target == owner) {
                 return Ok(ClaimAttempt::Ours);
@@ -132,13 +132,13 @@ impl ClaimDir {
         Ok(ClaimAttempt::Theirs)
     }
 
-    /// Who has an address.
+    /// Returns the owner of an address; `None` if it is free.
     pub(crate) fn owner(&self, address: IpAddr) -> Result<Option<ClaimOwner>, StoreError> {
         Ok(self.target(&address.to_string())?.map(ClaimOwner::read))
     }
 
-    /// Gives an address back if it is the owner's. `before` runs under the lock when it may be given to others, and has
-    /// the last word.
+    /// Releases an address if `owner` has claimed it. `before` runs under the lock before the removal; if it returns `false`,
+    /// the claim is kept.
     pub(crate) fn remove<E: From<StoreError>>(
         &self,
         address: IpAddr,
@@ -164,7 +164,7 @@ impl ClaimDir {
         Ok(ReleaseOutcome::Released)
     }
 
-    /// Gives an address of one owner to another. At no moment it is free.
+    /// Reassigns a claim to another owner. rename(2) replaces the link atomically, so the address is never free.
     pub(crate) fn replace(&self, address: IpAddr, from: &str, to: &str) -> Result<(), StoreError> {
         let _lock = self.lock()?;
         let name = address.to_string();
@@ -178,7 +178,7 @@ impl ClaimDir {
         }
         let failed = || StoreError::io("replace claim", self.path.join(&name));
         kill_point::point();
-        // A killed process may have left one; under the lock it is nobody's.
+        // A killed process may have left one. This process holds the lock, so no other process uses it.
         match unlinkat(&self.directory, REPLACEMENT, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(errno) => return Err(failed()(errno)),
@@ -189,7 +189,7 @@ impl ClaimDir {
         renameat(&self.directory, REPLACEMENT, &self.directory, name.as_str()).map_err(failed())
     }
 
-    /// All claimed addresses.
+    /// Returns all claimed addresses, in the order of the directory.
     pub(crate) fn addresses(&self) -> Result<Vec<IpAddr>, StoreError> {
         let failed = || StoreError::io("list", &self.path);
         let mut addresses = Vec::new();
@@ -197,7 +197,7 @@ impl ClaimDir {
         for entry in directory.iter() {
             let entry = entry.map_err(failed())?;
             let Ok(name) = entry.file_name().to_str() else { continue };
-            // Another spelling of an address is not a claim of ours.
+            // Claims are in canonical form. Another spelling of an address is not a claim.
             if let Ok(address) = name.parse::<IpAddr>()
                 && address.to_string() == name
             {
@@ -207,7 +207,7 @@ impl ClaimDir {
         Ok(addresses)
     }
 
-    /// All claims.
+    /// Returns all claims, in the order of the directory.
     pub(crate) fn list(&self) -> Result<Vec<AddressClaim>, StoreError> {
         let mut claims = Vec::new();
         for address in self.addresses()? {
@@ -218,9 +218,9 @@ impl ClaimDir {
         Ok(claims)
     }
 
-    /// A number that differs from an earlier one if claims came or went in between; 0 differs from itself.
+    /// Returns a number that changes whenever a claim is added or removed; 0 must not be compared.
     ///
-    /// It is the directory's time of change. That clock ticks slowly, so a time just past can still come again.
+    /// It is the directory's mtime in nanoseconds, or 0 if the mtime is so recent that a further change might not alter it.
     pub(crate) fn stamp(&self) -> Result<u64, StoreError> {
         let failed = || StoreError::io("stat", &self.path);
         let stat = fstat(&self.directory).map_err(failed())?;
@@ -235,20 +235,20 @@ impl ClaimDir {
         match readlinkat(&self.directory, name) {
             Ok(target) => Ok(Some(target)),
             Err(Errno::ENOENT) => Ok(None),
-            // Something else has the name: the address is taken, nobody knows by whom.
+            // The entry is not a link. The address counts as claimed by an unknown owner.
             Err(Errno::EINVAL) => Ok(Some(OsString::new())),
             Err(errno) => Err(StoreError::io("read claim", self.path.join(name))(errno)),
         }
     }
 
-    /// Holds off every other removal: who looks at an owner and acts upon it must not be overtaken.
+    /// Locks the directory against other removals, so that the owner does not change between the check and the removal.
     fn lock(&self) -> Result<File, StoreError> {
         let directory = self.reopen()?;
         lock(&directory, &self.path, Instant::now() + REMOVAL_LOCK_TIMEOUT)?;
         Ok(directory)
     }
 
-    /// The directory once more: its lock and its listing belong to an open file, not to a process.
+    /// Opens the directory again: flock(2) and the position of readdir(3) belong to an open file description.
     fn reopen(&self) -> Result<File, StoreError> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let opened = openat(&self.directory, ".", flags, Mode::empty());

@@ -1,4 +1,4 @@
-//! The store's directories.
+//! The directories of the store.
 
 use std::{
     fs::{self, DirBuilder},
@@ -15,19 +15,19 @@ use nix::{
 
 use crate::{StoreError, store::kill_point};
 
-/// The boot ID, if it is one: it becomes a directory's name.
+/// Returns the boot ID if it is valid. It becomes the name of a directory.
 pub(crate) fn checked(boot_id: &str) -> Result<&str, StoreError> {
     let allowed = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f' | b'-');
     let valid = boot_id.len() == 36 && boot_id.bytes().all(allowed);
     if valid { Ok(boot_id) } else { Err(StoreError::BootId(boot_id.to_owned())) }
 }
 
-/// The store of one boot.
+/// Returns the directory of the store of a boot.
 pub(crate) fn root(state: &Path, boot_id: &str) -> PathBuf {
     state.join("ipam").join(boot_id)
 }
 
-/// Opens a directory; `None` if it is missing.
+/// Opens a directory; `None` if it does not exist.
 pub(crate) fn open(path: &Path) -> Result<Option<OwnedFd>, StoreError> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     match open_file(path, flags, Mode::empty()) {
@@ -37,13 +37,13 @@ pub(crate) fn open(path: &Path) -> Result<Option<OwnedFd>, StoreError> {
     }
 }
 
-/// Makes the store's directories as far as they are missing; says whether this process made the boot's own.
+/// Creates the directories of the store that do not exist. Returns whether this process created the one of the boot.
 pub(crate) fn make(state: &Path, boot_id: &str) -> Result<bool, StoreError> {
     let root = root(state, checked(boot_id)?);
     let above = state.join("ipam");
     kill_point::point();
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&above);
-    made.map_err(StoreError::io("make directory", above))?;
+    made.map_err(StoreError::io("create directory", above))?;
     let first = make_one(&root)?;
     make_one(&root.join("claims"))?;
     make_one(&root.join("maps"))?;
@@ -55,11 +55,11 @@ fn make_one(path: &Path) -> Result<bool, StoreError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(StoreError::io("make directory", path)(error)),
+        Err(error) => Err(StoreError::io("create directory", path)(error)),
     }
 }
 
-/// The directories beside this one that are named like boots.
+/// Returns the names of the sibling directories that are boot IDs.
 pub(crate) fn siblings(root: &Path) -> Result<Vec<String>, StoreError> {
     let Some(parent) = root.parent() else { return Ok(Vec::new()) };
     let entries = match fs::read_dir(parent) {
@@ -77,7 +77,7 @@ pub(crate) fn siblings(root: &Path) -> Result<Vec<String>, StoreError> {
     Ok(found)
 }
 
-/// Removes a directory with everything in it. It may be gone already.
+/// Removes a directory recursively. Succeeds if it does not exist.
 pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
     kill_point::point();
     match fs::remove_dir_all(path) {

@@ -1,88 +1,88 @@
-//! What can go wrong in the store.
+//! The errors of the store.
 
 use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
 use crate::{ClaimOwner, IpFamily, NameList, PoolName};
 
-/// An address cannot be claimed, released or looked up.
+/// An address cannot be claimed or released, or a claim cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Every address of the pool is claimed.
     #[error("all IP addresses used out: IPPool {pool} has {}; extend its ips", all_claimed(*addresses))]
     Exhausted {
-        /// The pool.
+        /// The name of the pool.
         pool: PoolName,
-        /// How many addresses it can give out.
+        /// The number of its allocatable addresses.
         addresses: u128,
     },
-    /// Every address of all pools is claimed.
+    /// Every address of several pools is claimed.
     #[error(
         "failed to allocate any {family} IP address to NIC {ifname} from IPPools {pools}: all IP addresses used out; \
          extend their ips"
     )]
     AllExhausted {
-        /// The pools' family.
+        /// The address family of the pools.
         family: IpFamily,
-        /// The interface that asked.
+        /// The interface in the pod.
         ifname: String,
-        /// The pools, in the order tried.
+        /// The names of the pools, in the order in which they were tried.
         pools: NameList,
     },
-    /// An ADD would find every address of all pools claimed.
+    /// STATUS: every address of several pools is claimed.
     #[error(
         "all IP addresses used out: every address of the {family} IPPools {pools} is claimed; extend their ips"
     )]
     AllFull {
-        /// The pools' family.
+        /// The address family of the pools.
         family: IpFamily,
-        /// The pools.
+        /// The names of the pools.
         pools: NameList,
     },
-    /// A certain address was asked for, and another attachment has it.
-    #[error("requested IP address {address} cannot be given: it is taken by {owner}")]
+    /// A requested address is claimed by another attachment.
+    #[error("requested IP address {address} cannot be allocated: already in use by {owner}")]
     Taken {
-        /// The address.
+        /// The IP address.
         address: IpAddr,
-        /// Who has it.
+        /// The owner of the claim.
         owner: ClaimOwner,
     },
-    /// Another process holds a lock. It is normally held for microseconds, so that process is stopped.
-    #[error("{} is locked by another process; gave up after {waited:?}; try again later", path.display())]
+    /// Another process holds a lock. Locks are normally held for microseconds, so that process may be stopped.
+    #[error("{}: locked by another process; timed out after {waited:?}; try again later", path.display())]
     Busy {
         /// The locked file.
         path: PathBuf,
-        /// How long this process waited.
+        /// The duration of the wait.
         waited: Duration,
     },
-    /// The address belongs to somebody else, or to nobody.
-    #[error("{address} is not claimed by {expected}; {}", claimed_by(owner.as_ref()))]
+    /// The address has another owner or none.
+    #[error("{address} is not claimed by {expected}; current owner: {}", owner_name(owner.as_ref()))]
     NotOwner {
-        /// The address.
+        /// The IP address.
         address: IpAddr,
-        /// Who should have it.
+        /// The expected owner.
         expected: String,
-        /// Who has it.
+        /// The current owner, if any.
         owner: Option<ClaimOwner>,
     },
-    /// The text is no boot ID.
+    /// The value is not a valid boot ID.
     #[error(
         "boot ID {0:?}: expected 36 characters of 0-9, a-f and '-', as in /proc/sys/kernel/random/boot_id"
     )]
     BootId(String),
-    /// A file or directory of the store.
-    #[error("{what} {}{}", path.display(), advice(source))]
+    /// A file or directory of the store cannot be accessed.
+    #[error("cannot {what} {}{}", path.display(), advice(source))]
     Io {
-        /// What was tried, as a verb.
+        /// The operation, for example `create claim`.
         what: &'static str,
-        /// With which file.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
 impl StoreError {
-    /// For `map_err`: what was tried with which file.
+    /// Returns a function for `map_err` that adds the operation and the path.
     pub(crate) fn io<S: Into<io::Error>>(
         what: &'static str,
         path: impl Into<PathBuf>,
@@ -92,11 +92,11 @@ impl StoreError {
     }
 }
 
-fn claimed_by(owner: Option<&ClaimOwner>) -> String {
-    owner.map_or_else(|| "nobody has it".to_owned(), |owner| format!("{owner} has it"))
+fn owner_name(owner: Option<&ClaimOwner>) -> String {
+    owner.map_or_else(|| "none".to_owned(), ClaimOwner::to_string)
 }
 
-/// What to do about an error that an operator can mend.
+/// Returns the remedy of an error that an operator can correct, or an empty string.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => " (free space on its file system)",

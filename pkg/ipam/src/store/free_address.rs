@@ -1,4 +1,4 @@
-//! Whether pools have a free address, seen without taking one.
+//! Checks whether pools have a free address, without claiming one.
 
 use std::net::IpAddr;
 
@@ -7,16 +7,16 @@ use crate::{
     store::{exhausted, search::Search},
 };
 
-/// How many clear bits of a map may turn out to be wrong before the claims themselves are looked at.
+/// The number of stale clear bits of a map after which the claims themselves are read.
 const MAX_STALE_BITS: usize = 16;
 
 impl LocalStore {
-    /// Looks whether any of these pools of one family has a free address. Nothing is written and no lock is waited for.
+    /// Checks whether any of these pools of one family has a free address. Writes nothing and does not wait for locks.
     ///
-    /// It costs one look at a map, and all claims only where the map looks full.
+    /// Normally reads a few bytes of a map. The claims are listed only if the maps appear full.
     ///
     /// # Errors
-    /// [`StoreError::Exhausted`], [`StoreError::AllFull`] for several pools; [`StoreError::Io`].
+    /// [`StoreError::Exhausted`] for one pool, [`StoreError::AllFull`] for several pools; [`StoreError::Io`].
     pub fn has_room(&self, pools: &[&Pool]) -> Result<(), StoreError> {
         for pool in pools {
             if self.map_shows_room(pool)? {
@@ -35,7 +35,7 @@ impl LocalStore {
         }
     }
 
-    /// Whether the map has a clear bit whose address nobody has. A map is a hint: that it has none proves nothing.
+    /// Whether the map has a clear bit whose address is free. `false` proves nothing, because a map is only a hint.
     fn map_shows_room(&self, pool: &Pool) -> Result<bool, StoreError> {
         let Some(map) = self.maps.peek(&pool.name, &pool.ranges)? else { return Ok(false) };
         let mut search = Search::new(&map);

@@ -1,39 +1,39 @@
-//! The head of a map file: which ranges its bits stand for.
+//! The header of a map file, which identifies the ranges of its bits.
 
 use std::net::IpAddr;
 
 use crate::{IpFamily, IpRanges, ip_ranges::NumberedRange};
 
-/// The most addresses of one pool that are given out: its first 2^24. Their map has 2 MiB.
+/// The maximum number of addresses of a pool that are used: the first 2^24, whose map has 2 MiB.
 pub const MAX_ADDRESSES: u32 = 1 << 24;
 
 const MAGIC: [u8; 8] = *b"silkmap\0";
 const VERSION: u32 = 1;
-/// Where in the fixed part the rotor stands.
+/// The offset of the rotor in the file.
 pub(crate) const ROTOR_AT: u64 = 28;
-/// Bytes of one interval.
+/// The length of one interval in bytes: two `u128`.
 const INTERVAL: usize = 32;
 
-/// The fixed part of a pool's map: for which ranges it was made.
+/// The fixed part of a pool's map, which identifies the ranges that it was written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MapHeader {
     family: IpFamily,
     intervals: u32,
-    /// Of the intervals and the family.
+    /// The hash of the family and the intervals.
     hash: u64,
-    /// How many ordinals are used.
+    /// The number of ordinals.
     pub(crate) bits: u32,
-    /// The ordinal where the next search begins.
+    /// The ordinal at which the next search starts.
     pub(crate) rotor: u32,
-    /// The claims' stamp when the map was last made from them.
+    /// The stamp of the claims when the map was last written from them.
     pub(crate) stamp: u64,
 }
 
 impl MapHeader {
-    /// Its bytes.
+    /// The length in bytes.
     pub const LEN: usize = 64;
 
-    /// The header of a map for these ranges, and its table of intervals.
+    /// Returns the header of a map for these ranges, and its table of intervals.
     pub(crate) fn of(ranges: &IpRanges) -> (Self, Vec<u8>) {
         let table = encode(ranges);
         let bits = u32::try_from(ranges.len()).map_or(MAX_ADDRESSES, |len| len.min(MAX_ADDRESSES));
@@ -42,33 +42,33 @@ impl MapHeader {
         (Self { family: ranges.family(), intervals, hash, bits, rotor: 0, stamp: 0 }, table)
     }
 
-    /// Whether both are headers of maps for the same ranges.
+    /// Whether both headers are for the same ranges.
     pub(crate) fn fits(&self, other: &Self) -> bool {
         let ranges = |header: &Self| (header.family, header.intervals, header.hash, header.bits);
         ranges(self) == ranges(other)
     }
 
-    /// Bytes of the table of intervals, which follows the fixed part.
+    /// Returns the length of the table of intervals, which follows the fixed part, in bytes.
     pub(crate) fn table_len(&self) -> u64 {
         u64::from(self.intervals) * INTERVAL as u64
     }
 
-    /// Where the bitmap begins.
+    /// Returns the offset of the bitmap.
     pub(crate) fn bitmap_at(&self) -> u64 {
         Self::LEN as u64 + self.table_len()
     }
 
-    /// Bytes of the bitmap: whole words of 64 bits.
+    /// Returns the length of the bitmap in bytes, a multiple of 8.
     pub(crate) fn bitmap_len(&self) -> u64 {
         u64::from(self.bits).div_ceil(64) * 8
     }
 
-    /// Bytes of the whole file.
+    /// Returns the length of the whole file in bytes.
     pub(crate) fn file_len(&self) -> u64 {
         self.bitmap_at() + self.bitmap_len()
     }
 
-    /// The header as [`MapHeader::from_bytes`] reads it.
+    /// Encodes the header for [`MapHeader::from_bytes`].
     pub fn to_bytes(self) -> [u8; MapHeader::LEN] {
         let mut bytes = [0; MapHeader::LEN];
         bytes[0..8].copy_from_slice(&MAGIC);
@@ -82,7 +82,7 @@ impl MapHeader {
         bytes
     }
 
-    /// `None` if these are not the bytes of a header.
+    /// Decodes a header; `None` if it is not valid.
     pub fn from_bytes(bytes: &[u8; MapHeader::LEN]) -> Option<Self> {
         if field(bytes, 0)? != MAGIC || u32::from_le_bytes(field(bytes, 8)?) != VERSION {
             return None;
@@ -102,13 +102,13 @@ impl MapHeader {
         sane.then_some(header)
     }
 
-    /// The ordinal of an address by a map's own table; `None` if it has none or the table is damaged.
+    /// Returns the ordinal of an address according to the map's own table; `None` if it has none or the table is damaged.
     pub fn ordinal(&self, table: &[u8], address: IpAddr) -> Option<u32> {
         let ordinal = self.ranges(table)?.ordinal(address)?;
         u32::try_from(ordinal).ok().filter(|ordinal| *ordinal < self.bits)
     }
 
-    /// The ranges of a map by its own table; `None` if the table is damaged.
+    /// Returns the ranges of the map's own table; `None` if the table is damaged.
     pub(crate) fn ranges(&self, table: &[u8]) -> Option<IpRanges> {
         if hash(self.family, table) != self.hash {
             return None;
@@ -121,14 +121,14 @@ fn field<const N: usize>(bytes: &[u8; MapHeader::LEN], at: usize) -> Option<[u8;
     bytes.get(at..at + N)?.try_into().ok()
 }
 
-/// The intervals that have ordinals below the limit.
+/// Encodes the intervals with ordinals below [`MAX_ADDRESSES`].
 fn encode(ranges: &IpRanges) -> Vec<u8> {
     let used = |interval: &&NumberedRange| interval.ordinal < MAX_ADDRESSES.into();
     let bytes = |interval: &NumberedRange| [interval.first.to_le_bytes(), interval.last.to_le_bytes()];
     ranges.intervals().iter().take_while(used).flat_map(bytes).flatten().collect()
 }
 
-/// The ranges of a table; `None` if its intervals could not be a pool's.
+/// Decodes the ranges of a table; `None` if its intervals are reversed or overlap.
 fn decode(family: IpFamily, table: &[u8]) -> Option<IpRanges> {
     let number = |bytes: &[u8]| bytes.try_into().ok().map(u128::from_le_bytes);
     let spans: Option<Vec<_>> =
@@ -140,7 +140,7 @@ fn decode(family: IpFamily, table: &[u8]) -> Option<IpRanges> {
     disjoint.then(|| IpRanges::from_spans(family, spans))
 }
 
-/// FNV-1a. It tells ranges apart; it need not withstand an attacker, for a map is only a hint.
+/// FNV-1a. It need not be cryptographic, because only root can write maps and a map is only a hint.
 fn hash(family: IpFamily, table: &[u8]) -> u64 {
     let bytes = std::iter::once(family.version()).chain(table.iter().copied());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_reads_back_what_it_writes() {
+    fn a_header_is_decoded_as_encoded() {
         let (header, table) = MapHeader::of(&ranges(&["fd00::5-fd00::9", "fd00::1"]));
         let header = MapHeader { rotor: 3, stamp: 7, ..header };
         assert_eq!(MapHeader::from_bytes(&header.to_bytes()), Some(header));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_that_no_pool_has_are_damage_even_if_their_hash_fits() {
+    fn invalid_intervals_are_damage_even_if_their_hash_matches() {
         let (header, table) = MapHeader::of(&ranges(&["10.0.0.5-10.0.0.9", "10.0.1.1"]));
         let (one, other) = table.split_at(INTERVAL);
         let reversed = [&one[16..], &one[..16], other].concat();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_bytes_are_no_header() {
+    fn damaged_headers_are_refused() {
         let (header, _) = MapHeader::of(&ranges(&["10.0.0.1-10.0.0.9"]));
         assert_eq!(MapHeader::from_bytes(&[0; MapHeader::LEN]), None);
         for (at, value) in [(0, b'S'), (8, 2), (24, 0), (27, 255), (28, 9), (40, 5), (15, 1)] {

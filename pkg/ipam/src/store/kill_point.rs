@@ -1,6 +1,6 @@
-//! Where a process may be killed: before each step that changes something on the disk. Tests do it.
+//! The points at which tests kill a process: before each change of a file.
 
-/// Passes such a place.
+/// Does nothing: only tests kill.
 #[cfg(not(test))]
 pub(crate) fn point() {}
 
@@ -9,7 +9,7 @@ pub(crate) use order::{killable, point};
 
 #[cfg(test)]
 mod order {
-    //! A kill is an unwinding that nobody sees: what the process would not have done is not done, and its locks go.
+    //! A kill is an unwinding panic without a message: the remaining steps do not happen, and locks are released.
 
     use std::{
         cell::Cell,
@@ -17,7 +17,7 @@ mod order {
     };
 
     thread_local! {
-        /// How many places are passed before the kill.
+        /// The number of points before the kill.
         static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
     }
 
@@ -30,7 +30,7 @@ mod order {
         }
     }
 
-    /// What `work` returns; `None` if it was killed at the place of that number before it ended.
+    /// Returns the result of `work`; `None` if it was killed at point number `at`, counted from 0.
     pub(crate) fn killable<T>(at: u32, work: impl FnOnce() -> T) -> Option<T> {
         LEFT.set(Some(at));
         let done = catch_unwind(AssertUnwindSafe(work));

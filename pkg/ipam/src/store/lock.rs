@@ -1,4 +1,4 @@
-//! Advisory locks with a deadline. The kernel drops them when their process ends, however it ends.
+//! Advisory locks (flock(2)) with a deadline. The kernel releases them when the process ends, even if it is killed.
 
 use std::{
     fs::{File, TryLockError},
@@ -11,18 +11,18 @@ use tracing::info;
 
 use crate::StoreError;
 
-const FIRST_PAUSE: Duration = Duration::from_micros(20);
-const LONGEST_PAUSE: Duration = Duration::from_micros(500);
-/// Who waits longer than this says so.
+const INITIAL_DELAY: Duration = Duration::from_micros(20);
+const MAX_DELAY: Duration = Duration::from_micros(500);
+/// A longer wait is logged.
 const LOG_WAIT_THRESHOLD: Duration = Duration::from_millis(100);
 
 /// Locks the file until it is closed.
 ///
-/// The kernel has no lock call with a deadline, so this asks again and again, more and more slowly. Locks are
-/// held for microseconds; who waits longer waits for a stopped process, and after 100 ms it is logged.
+/// flock(2) has no timeout, so this polls with exponential backoff. Locks are normally held for microseconds. A
+/// longer wait means that the holder is stopped; it is logged after 100 ms.
 pub(crate) fn lock(file: &File, path: &Path, deadline: Instant) -> Result<(), StoreError> {
     let began = Instant::now();
-    let mut pause = FIRST_PAUSE;
+    let mut delay = INITIAL_DELAY;
     loop {
         match file.try_lock() {
             Ok(()) => {
@@ -36,8 +36,8 @@ pub(crate) fn lock(file: &File, path: &Path, deadline: Instant) -> Result<(), St
         if left.is_zero() {
             return Err(StoreError::Busy { path: path.to_owned(), waited: began.elapsed() });
         }
-        thread::sleep(pause.min(left));
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        thread::sleep(delay.min(left));
+        delay = (delay * 2).min(MAX_DELAY);
     }
 }
 

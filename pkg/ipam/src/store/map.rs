@@ -1,9 +1,9 @@
-//! A pool's map: which of its addresses are worth trying.
+//! The map of a pool: a bitmap of the addresses that are claimed.
 //!
-//! One bit per ordinal, set where an address was found taken. The map is a hint and never the truth: a bit
-//! wrongly clear costs one failed attempt, a bit wrongly set hides an address until the map is made anew
-//! from the claims. So nothing about it has to be atomic, and whatever does not look right is made anew. What was
-//! no map of ours is kept under another name, for whoever wants to know how it came there.
+//! It has one bit per ordinal, which is set when the address is found to be claimed. The map is only a hint: a stale
+//! clear bit costs one failed attempt, a stale set bit hides an address until the map is rewritten from the claims.
+//! Writes therefore need not be atomic, and a map that is not valid is rewritten. A file that is not a map is
+//! quarantined.
 //!
 //! ```text
 //!   0  magic "silkmap\0"                          24  bits             u32
@@ -13,7 +13,7 @@
 //!  64  intervals, each its first and last address as u128
 //!   …  bitmap, padded to 8 bytes                  all numbers little-endian
 //! ```
-//! The intervals are there for a release: it must find its bit even if the pool's definition is gone.
+//! A release uses the intervals to find its bit, even if the pool has been removed from the configuration.
 
 use std::{
     fs::File,
@@ -44,21 +44,21 @@ use crate::{
     },
 };
 
-/// The directory of maps.
+/// The directory of maps, opened.
 #[derive(Debug)]
 pub(crate) struct MapDir {
     pub(crate) directory: OwnedFd,
     pub(crate) path: PathBuf,
 }
 
-/// What a pool's map file holds.
+/// The content of a pool's map file.
 #[derive(Debug)]
 pub(crate) enum MapFileContent {
-    /// The map.
+    /// A valid map of the pool's ranges.
     Map(AddressMap),
-    /// Nothing yet, or the map of other ranges: the file can be written.
+    /// An empty file, or the map of other ranges: the file can be overwritten.
     Old(File),
-    /// Nothing that we wrote, or not all of it.
+    /// The file is truncated or is not a map.
     Damaged(File),
 }
 
@@ -70,11 +70,11 @@ pub(crate) struct AddressMap {
 }
 
 impl MapDir {
-    /// Locks a pool's map file, made if need be.
+    /// Opens and locks the map file of a pool. Creates it if it does not exist.
     pub(crate) fn lock(&self, pool: &PoolName, deadline: Instant) -> Result<File, StoreError> {
         kill_point::point();
         let file = match self.open(pool, OFlag::O_CREAT) {
-            // A link, a directory or a socket is in its place.
+            // The entry is a link, a directory or a socket.
             Err(StoreError::Io { source, .. })
                 if matches!(source.raw_os_error(), Some(libc::ELOOP | libc::EISDIR | libc::ENXIO)) =>
             {
@@ -90,7 +90,7 @@ impl MapDir {
         Ok(file)
     }
 
-    /// Moves a locked file that is no map out of the way, unless another process has done so.
+    /// Quarantines a locked file that is not a map, unless another process has done so.
     pub(crate) fn quarantine(&self, pool: &PoolName, file: &File) -> Result<(), StoreError> {
         let path = self.path.join(pool.as_str());
         let ours = file.metadata().map_err(StoreError::io("stat map", &path))?.ino();
@@ -101,17 +101,17 @@ impl MapDir {
         }
     }
 
-    /// No pool has such a name.
+    /// Renames the map of a pool to `<pool>@bad`, which is not a valid pool name.
     fn rename_quarantined(&self, pool: &PoolName) -> Result<(), StoreError> {
-        let (path, aside) = (self.path.join(pool.as_str()), format!("{pool}@bad"));
+        let (path, quarantined) = (self.path.join(pool.as_str()), format!("{pool}@bad"));
         kill_point::point();
-        renameat(&self.directory, pool.as_str(), &self.directory, aside.as_str())
-            .map_err(StoreError::io("set aside", &path))?;
-        warn!(map = %path.display(), %aside, "a map of addresses could not be read, was set aside and is made anew");
+        renameat(&self.directory, pool.as_str(), &self.directory, quarantined.as_str())
+            .map_err(StoreError::io("quarantine map", &path))?;
+        warn!(map = %path.display(), %quarantined, "an address map is not valid; it is quarantined and written again");
         Ok(())
     }
 
-    /// Locks a pool's map, if there is one, and finds an address in it by the map's own table.
+    /// Locks the map of a pool and finds the ordinal of an address in the map's own table. `None` if there is none.
     pub(crate) fn find(
         &self,
         pool: &PoolName,
@@ -134,7 +134,7 @@ impl MapDir {
         found().map_err(StoreError::io("read map", path))
     }
 
-    /// A pool's map of these ranges as it is now, without a lock; `None` if there is none.
+    /// Reads the map of a pool without a lock; `None` if there is no valid map of these ranges.
     pub(crate) fn peek(&self, pool: &PoolName, ranges: &IpRanges) -> Result<Option<AddressMap>, StoreError> {
         let Some(file) = self.open(pool, OFlag::empty())? else { return Ok(None) };
         let read = AddressMap::read(file, ranges);
@@ -155,7 +155,7 @@ impl MapDir {
 }
 
 impl AddressMap {
-    /// What a locked file holds, where a map of these ranges should be.
+    /// Reads the content of a locked file, which should be a map of these ranges.
     pub(crate) fn read(file: File, ranges: &IpRanges) -> io::Result<MapFileContent> {
         let (wanted, _) = MapHeader::of(ranges);
         let meta = file.metadata()?;
@@ -171,9 +171,9 @@ impl AddressMap {
         })
     }
 
-    /// Writes a map in which just these addresses are taken.
+    /// Writes a map in which exactly the addresses of `taken` are claimed.
     ///
-    /// The header is written last: a kill in between leaves a file that holds no map.
+    /// The header is written last: a kill in between leaves a file that is not a map.
     pub(crate) fn write(
         file: File,
         ranges: &IpRanges,
@@ -211,7 +211,7 @@ impl AddressMap {
         Ok(Self { file, header })
     }
 
-    /// The map anew, with its rotor kept.
+    /// Rewrites the map from the claims. The rotor is kept.
     pub(crate) fn rewrite(self, ranges: &IpRanges, stamp: u64, taken: &[IpAddr]) -> io::Result<Self> {
         let rotor = self.header.rotor;
         Self::write(self.file, ranges, rotor, stamp, taken)
@@ -221,7 +221,7 @@ impl AddressMap {
         &self.header
     }
 
-    /// Reads a part of the bitmap from that byte on.
+    /// Reads a part of the bitmap, starting at byte `at`.
     pub(crate) fn read_bits(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
         count(bytes.len());
         self.file.read_exact_at(bytes, self.header.bitmap_at() + at)
@@ -241,7 +241,7 @@ impl AddressMap {
         self.write_bits(at, byte[0] & !(1 << (ordinal % 8)))
     }
 
-    /// Lets the next search begin behind that ordinal.
+    /// Sets the rotor, so that the next search starts after `ordinal`.
     pub(crate) fn set_rotor(&mut self, ordinal: u32) -> io::Result<()> {
         self.header.rotor = (ordinal + 1) % self.header.bits;
         kill_point::point();
@@ -259,7 +259,7 @@ fn read_header(file: &File) -> io::Result<Option<MapHeader>> {
     }
 }
 
-/// Whether a file has no header yet: it is new, or who wrote it was killed before the last step.
+/// Whether a file has no header yet: it is new, or the process that wrote it was killed before the last step.
 fn is_unwritten(file: &File) -> io::Result<bool> {
     let mut bytes = [0; MapHeader::LEN];
     let length = file.read_at(&mut bytes, 0)?;
@@ -274,7 +274,7 @@ pub(crate) use counter::count;
 
 #[cfg(test)]
 pub(crate) mod counter {
-    //! How much of maps this thread has read.
+    //! Counts the bytes of maps that this thread has read.
 
     use std::cell::Cell;
 
@@ -286,7 +286,7 @@ pub(crate) mod counter {
         BYTES.set(BYTES.get() + bytes);
     }
 
-    /// The bytes read since the last call.
+    /// Returns the number of bytes read since the last call.
     pub(crate) fn take() -> usize {
         BYTES.replace(0)
     }

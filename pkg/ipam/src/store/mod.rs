@@ -1,14 +1,14 @@
-//! Who has which address on this node.
+//! The store of address claims of a node.
 //!
 //! ```text
-//! <state>/ipam/<boot id>/claims/<address> -> <container>@<ifname>     the truth, one link per address
+//! <state>/ipam/<boot id>/claims/<address> -> <container>@<ifname>     authoritative, one link per address
 //! <state>/ipam/<boot id>/maps/<pool>                                  a hint, one bitmap per pool
 //! ```
-//! Several processes work here at once and each may be killed at any instruction. Claims are made and removed
-//! by single system calls and belong to an address, not to a pool, so two pools that overlap never give one
-//! address twice. The maps make the cost of a claim independent of how many there are.
+//! Several processes use the store at the same time, and each may be killed at any instruction. A claim is created
+//! and removed by a single system call. It belongs to an address, not to a pool, so overlapping pools never allocate
+//! an address twice. With the maps, the cost of a claim does not depend on the number of claims.
 //!
-//! After a reboot there is another boot ID and so an empty store: no container outlives its node.
+//! After a reboot the boot ID differs, so that the store is empty: containers do not survive a reboot.
 
 mod claims;
 mod directories;
@@ -43,7 +43,7 @@ use claims::{ClaimAttempt, ClaimDir};
 use map::{AddressMap, MapDir, MapFileContent};
 use search::Search;
 
-/// How long a release waits for a pool's map. Without it the release still succeeds, only the hint is stale.
+/// The timeout of a release for the lock of a pool's map. Without the map, the release succeeds and the hint is stale.
 const MAP_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The claims of one node since its last boot.
@@ -55,10 +55,10 @@ pub struct LocalStore {
 }
 
 impl LocalStore {
-    /// Opens the store below a state directory, making it if need be; only root may look inside.
+    /// Opens the store below a state directory, and creates it with mode 0700 if it does not exist.
     ///
-    /// `boot_id` is the text of `/proc/sys/kernel/random/boot_id`. Whoever makes the store of a new boot
-    /// removes those of earlier ones.
+    /// `boot_id` is the content of `/proc/sys/kernel/random/boot_id`. The process that creates the store of a new
+    /// boot removes those of earlier boots.
     ///
     /// # Errors
     /// [`StoreError::BootId`] and [`StoreError::Io`].
@@ -72,13 +72,13 @@ impl LocalStore {
             StoreError::io("open", directories::root(state, boot_id))(vanished)
         })?;
         if made {
-            // Stale directories do no harm; the next boot tries again.
+            // Stale directories are harmless; the next boot tries again.
             let _ = store.remove_other_boots();
         }
         Ok(store)
     }
 
-    /// Opens the store if there is one. Without it nobody has an address.
+    /// Opens the store; `None` if it does not exist, so that no address is claimed.
     ///
     /// # Errors
     /// [`StoreError::BootId`] and [`StoreError::Io`].
@@ -91,7 +91,7 @@ impl LocalStore {
         Ok(Some(Self { claims, maps: MapDir { directory: maps, path: root.join("maps") }, root }))
     }
 
-    /// Removes the stores of earlier boots and says how many there were.
+    /// Removes the stores of all other boots and returns their number.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -103,7 +103,7 @@ impl LocalStore {
         Ok(others.len())
     }
 
-    /// The stores below a state directory that belong to other boots than this one.
+    /// Returns the boot IDs of the stores below a state directory, except `boot_id`.
     ///
     /// # Errors
     /// [`StoreError::BootId`] and [`StoreError::Io`].
@@ -111,7 +111,7 @@ impl LocalStore {
         directories::siblings(&directories::root(state, directories::checked(boot_id)?))
     }
 
-    /// Removes the store of a boot. Nobody may have it open who could still claim.
+    /// Removes the store of a boot. No process must have it open that may still claim addresses.
     ///
     /// # Errors
     /// [`StoreError::BootId`] and [`StoreError::Io`].
@@ -121,13 +121,13 @@ impl LocalStore {
 
     /// Claims a free address of a pool.
     ///
-    /// Just before an address is claimed it is told to `note`, whose error ends the attempt with nothing
-    /// claimed. `note` may be told several addresses if other processes are faster; only the last one told
-    /// is claimed. A pool of more than [`MAX_ADDRESSES`] uses its first ones.
+    /// Calls `note` with each address before it tries to claim it; an error of `note` is returned and nothing is
+    /// claimed. If other processes claim addresses at the same time, `note` is called several times; only the last
+    /// address is claimed. Of a pool with more than [`MAX_ADDRESSES`], the first ones are used.
     ///
     /// # Errors
     /// [`StoreError::Exhausted`]; [`StoreError::Busy`] if another process holds the pool's lock until
-    /// `deadline`; [`StoreError::Io`]; and whatever `note` returns.
+    /// `deadline`; [`StoreError::Io`]; and the errors of `note`.
     pub fn claim<E: From<StoreError>>(
         &self,
         pool: &Pool,
@@ -144,7 +144,7 @@ impl LocalStore {
             if let Some(address) = self.try_clear_bits(&mut map, pool, &owner, &mut note)? {
                 return Ok(address);
             }
-            // All bits are set. Some may be so wrongly, but only if claims went since the map was made.
+            // All bits are set. Some may be stale, but only if claims were released since the map was written.
             let stamp = self.claims.stamp()?;
             if fresh || (stamp != 0 && stamp == map.header().stamp) {
                 return Err(exhausted(pool).into());
@@ -155,9 +155,9 @@ impl LocalStore {
         }
     }
 
-    /// Claims a free address of the first of these pools that has one, and says which.
+    /// Claims a free address of the first of these pools that has one, and returns that pool.
     ///
-    /// Only exhaustion leads to the next pool: contention is waited out.
+    /// The next pool is tried only if a pool is exhausted, not if its lock is busy.
     ///
     /// # Errors
     /// As [`LocalStore::claim`], with [`StoreError::AllExhausted`] for several pools.
@@ -182,26 +182,28 @@ impl LocalStore {
         Err(StoreError::AllExhausted { family, ifname: owner.ifname.to_string(), pools }.into())
     }
 
-    /// Claims a certain address.
+    /// Claims a specific address.
     ///
     /// # Errors
-    /// [`StoreError::Taken`]; [`StoreError::Busy`] and [`StoreError::Io`].
+    /// [`StoreError::Taken`] if another attachment has it; [`StoreError::Busy`] and [`StoreError::Io`].
     pub fn claim_address(&self, address: IpAddr, owner: &Attachment) -> Result<(), StoreError> {
-        // The pool's map is a hint: that the address is taken it learns from whoever tries it next.
+        // The pool's map is not updated: it is a hint, and the next attempt to claim the address sets its bit.
         match self.claims.take(address, &owner.to_string())? {
             ClaimAttempt::Ours => Ok(()),
             ClaimAttempt::Theirs => {
-                let owner =
-                    self.claims.owner(address)?.unwrap_or_else(|| ClaimOwner::Unknown("somebody".to_owned()));
+                let owner = self
+                    .claims
+                    .owner(address)?
+                    .unwrap_or_else(|| ClaimOwner::Unknown("another process".to_owned()));
                 Err(StoreError::Taken { address, owner })
             }
         }
     }
 
-    /// Gives an address back if it is this owner's.
+    /// Releases an address if `owner` has claimed it.
     ///
-    /// `pool` is the name of the pool it came from; neither the pool nor its map need exist any more. With
-    /// `None` the address is given back all the same and offered again when its pool looks full.
+    /// `pool` is the name of the pool that it was allocated from; neither the pool nor its map need exist any more.
+    /// With `None` the map is not updated, and the address is allocated again only when the pool appears full.
     ///
     /// # Errors
     /// [`StoreError::Busy`] and [`StoreError::Io`]; the address is then still claimed.
@@ -213,10 +215,10 @@ impl LocalStore {
     ) -> Result<ReleaseOutcome, StoreError> {
         let deadline = Instant::now() + MAP_LOCK_TIMEOUT;
         let name: Option<PoolName> = pool.and_then(|name| name.parse().ok());
-        // A map that cannot be had is no reason to keep the address.
+        // Release the address even if the map cannot be read or locked.
         let found = name.and_then(|name| self.maps.find(&name, address, deadline).ok().flatten());
         self.claims.remove(address, &owner.to_string(), || {
-            // First the bit, then the claim: a kill in between leaves a clear bit, which heals by itself.
+            // First the bit, then the claim: a kill in between leaves a stale clear bit, which the next claim corrects.
             if let Some((map, ordinal)) = &found {
                 let _ = map.clear(*ordinal);
             }
@@ -224,29 +226,29 @@ impl LocalStore {
         })
     }
 
-    /// Gives an address back if it is this owner's and `may` go, which is asked while no other process can give it back
-    /// or take it for its own. It is offered again when its pool looks full.
+    /// Releases an address if `owner` has claimed it and `condition`, which is evaluated under the lock, returns `true`. The
+    /// address is allocated again only when its pool appears full.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] and [`StoreError::Io`], or what `may` failed with; the address is then still claimed.
+    /// [`StoreError::Busy`] and [`StoreError::Io`], or the error of `condition`; the address is then still claimed.
     pub fn release_when<E: From<StoreError>>(
         &self,
         address: IpAddr,
         owner: &Attachment,
-        may: impl FnOnce() -> Result<bool, E>,
+        condition: impl FnOnce() -> Result<bool, E>,
     ) -> Result<ReleaseOutcome, E> {
-        self.claims.remove(address, &owner.to_string(), may)
+        self.claims.remove(address, &owner.to_string(), condition)
     }
 
-    /// Gives an address of one owner to another, without it being free in between.
+    /// Reassigns a claim to another owner atomically. Succeeds if `to` is the owner already.
     ///
     /// # Errors
-    /// [`StoreError::NotOwner`] if neither of them has it; [`StoreError::Busy`] and [`StoreError::Io`].
+    /// [`StoreError::NotOwner`] if neither of them is the owner; [`StoreError::Busy`] and [`StoreError::Io`].
     pub fn reassign(&self, address: IpAddr, from: &Attachment, to: &Attachment) -> Result<(), StoreError> {
         self.claims.replace(address, &from.to_string(), &to.to_string())
     }
 
-    /// Who has an address.
+    /// Returns the owner of an address; `None` if it is free.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -254,7 +256,7 @@ impl LocalStore {
         self.claims.owner(address)
     }
 
-    /// The addresses of an owner. Looks at every claim; the journal of an attachment knows faster.
+    /// Returns the addresses of an owner. Reads every claim, so the cost grows with their number.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -264,7 +266,7 @@ impl LocalStore {
         Ok(self.claims.list()?.into_iter().filter(ours).map(|claim| claim.address).collect())
     }
 
-    /// All claims, sorted by address. Those that come or go meanwhile may or may not be among them.
+    /// Returns all claims, sorted by address. Claims that change during the call may or may not be included.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -274,26 +276,26 @@ impl LocalStore {
         Ok(claims)
     }
 
-    /// The directory of the claims, for messages.
+    /// Returns the path of the directory of claims, for messages.
     pub fn path(&self) -> &Path {
         self.claims.path()
     }
 
-    /// The pool's map under its lock, and whether it was made just now.
+    /// Locks and reads a pool's map. Returns it, and whether it was written from the claims just now.
     fn lock_map(&self, pool: &Pool, deadline: Instant) -> Result<(AddressMap, bool), StoreError> {
         loop {
             let file = self.maps.lock(&pool.name, deadline)?;
             match AddressMap::read(file, &pool.ranges).map_err(self.map_failed(pool))? {
                 MapFileContent::Map(map) => return Ok((map, false)),
                 MapFileContent::Old(file) => return Ok((self.new_map(file, pool)?, true)),
-                // Then it is out of the way.
+                // Try again without the damaged file.
                 MapFileContent::Damaged(file) => self.maps.quarantine(&pool.name, &file)?,
             }
         }
     }
 
     fn new_map(&self, file: File, pool: &Pool) -> Result<AddressMap, StoreError> {
-        // The stamp is taken first: what changes during the listing must count as a later change.
+        // Read the stamp before the list, so that a change during the listing counts as later.
         let stamp = self.claims.stamp()?;
         let taken = self.claims.addresses()?;
         AddressMap::write(file, &pool.ranges, 0, stamp, &taken).map_err(self.map_failed(pool))
@@ -312,7 +314,7 @@ impl LocalStore {
             let Some(address) = pool.ranges.nth(ordinal.into()) else { continue };
             note(address)?;
             let attempt = self.claims.take(address, owner)?;
-            // The claim is made or refused; if the hint cannot be written (a full disk), it heals later.
+            // The address is claimed now, by this or another owner. If the bit cannot be written (a full disk), it stays stale.
             let _ = search.set(ordinal);
             if attempt == ClaimAttempt::Ours {
                 let _ = map.set_rotor(ordinal);
@@ -327,7 +329,7 @@ impl LocalStore {
     }
 }
 
-/// What ends a claim: the store, or the caller's own note.
+/// The error of a claim: of the store or of `note`.
 enum ClaimError<E> {
     Store(StoreError),
     Note(E),

@@ -4,23 +4,23 @@ use std::io;
 
 use crate::store::map::AddressMap;
 
-/// Bytes of a map read at once.
+/// The number of bytes of a map that are read at once.
 const CHUNK: usize = 4096;
 const CHUNK_BITS: u32 = 8 * 4096;
 
-/// Walks once around a map's clear bits, from the rotor on.
+/// Iterates once over the clear bits of a map, starting at the rotor and wrapping around.
 ///
-/// Next fit, not first fit: an address that was released rests until the rotor comes round, so that peers
-/// forget whom it meant.
+/// This is next fit, not first fit: a released address is not reused until the rotor reaches it, so that neighbour
+/// caches of peers expire.
 #[derive(Debug)]
 pub(crate) struct Search<'a> {
     map: &'a AddressMap,
-    /// The next ordinal to look at.
+    /// The next ordinal to check.
     at: u32,
-    /// How many ordinals are left to look at.
+    /// The number of ordinals that are left to check.
     left: u32,
     chunk: [u8; CHUNK],
-    /// Which chunk of the bitmap that is.
+    /// The index of the chunk that is loaded.
     loaded: Option<u32>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Search<'a> {
         Self { map, at: header.rotor, left: header.bits, chunk: [0; CHUNK], loaded: None }
     }
 
-    /// The next ordinal whose bit is clear.
+    /// Returns the next ordinal whose bit is clear.
     pub(crate) fn next(&mut self) -> io::Result<Option<u32>> {
         let bits = self.map.header().bits;
         while self.left > 0 {
@@ -49,7 +49,7 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
-    /// Sets the bit of the ordinal that was found last.
+    /// Sets the bit of the ordinal that `next` returned last.
     pub(crate) fn set(&mut self, ordinal: u32) -> io::Result<()> {
         let in_chunk = (ordinal % CHUNK_BITS / 8) as usize;
         self.chunk[in_chunk] |= 1 << (ordinal % 8);
@@ -67,7 +67,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The first clear bit in `from..to`, 64 at a time.
+/// Returns the first clear bit in `from..to`. Checks 64 bits at a time.
 fn first_clear(bytes: &[u8; CHUNK], from: u32, to: u32) -> Option<u32> {
     let mut bit = from;
     while bit < to {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::{IpFamily, IpRanges};
 
-    /// A map of so many addresses of which those in `taken` are.
+    /// Returns a map of `bits` addresses, of which those of `taken` are claimed.
     fn map(bits: u32, rotor: u32, taken: &[u32]) -> AddressMap {
         let first = u128::from(u32::from_be_bytes([10, 0, 0, 0]));
         let ranges = IpRanges::from_spans(IpFamily::V4, [(first, first + u128::from(bits) - 1)]);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_map_has_nothing() {
+    fn a_full_map_has_no_clear_bit() {
         for bits in [1, 64, 65, CHUNK_BITS + 1] {
             assert_eq!(found(&map(bits, bits - 1, &(0..bits).collect::<Vec<_>>())), [] as [u32; 0]);
         }

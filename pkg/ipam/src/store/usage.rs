@@ -1,4 +1,4 @@
-//! How full the pools are that this node has given addresses of.
+//! The usage of the pools from which this node has allocated addresses.
 
 use std::{
     fs::File,
@@ -15,22 +15,22 @@ use nix::{
 
 use crate::{IpFamily, IpRanges, LocalStore, PoolName, StoreError, store::header::MapHeader};
 
-/// How full a pool is on this node.
+/// The usage of a pool on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolUsage {
-    /// The pool.
+    /// The name of the pool.
     pub pool: PoolName,
     /// The family of its addresses.
     pub family: IpFamily,
-    /// How many addresses it can give.
+    /// The number of its allocatable addresses.
     pub addresses: u64,
-    /// How many of them are claimed, by whomever.
+    /// The number of them that are claimed, by any owner.
     pub claimed: u64,
 }
 
 impl LocalStore {
-    /// How full each pool is that an ADD was asked for addresses of, as it was then written. Nothing is changed and nobody
-    /// is waited for; the cost grows with the claims.
+    /// Returns the usage of each pool that an ADD has used, with the ranges that it had at that time. Writes nothing and does
+    /// not wait for locks. The cost grows with the number of claims.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -46,7 +46,7 @@ impl LocalStore {
         Ok(found)
     }
 
-    /// A number that is the same as long as no claim came or went; 0 says nothing.
+    /// Returns a number that changes whenever a claim is added or removed; 0 must not be compared.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -54,7 +54,7 @@ impl LocalStore {
         self.claims.stamp()
     }
 
-    /// The pools that have a map, their ranges and how many of their addresses are used.
+    /// Returns the pools that have a map, with their ranges and the number of addresses of the map.
     fn maps_of_pools(&self) -> Result<Vec<(PoolName, IpRanges, u32)>, StoreError> {
         let failed = || StoreError::io("list", &self.maps.path);
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -76,7 +76,7 @@ impl LocalStore {
     }
 }
 
-/// What a map says of itself; `None` if it says nothing, or has just gone.
+/// Reads the header and the ranges of a map; `None` if it is not a valid map or was removed meanwhile.
 fn read(directory: impl AsFd, pool: &PoolName) -> io::Result<Option<(IpRanges, u32)>> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file: File = match openat(directory, pool.as_str(), flags, Mode::empty()) {
@@ -107,7 +107,7 @@ mod tests {
     use crate::Pools;
 
     #[test]
-    fn it_is_told_how_full_each_pool_is() {
+    fn the_usage_of_each_pool_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalStore::open(dir.path(), "00000000-0000-0000-0000-000000000000").unwrap();
         assert_eq!(store.usage().unwrap(), []);
@@ -121,12 +121,12 @@ mod tests {
             store.claim::<StoreError>(pool, &owner, Instant::now(), |_| Ok(())).unwrap();
         }
         fs::write(dir.path().join("ipam/00000000-0000-0000-0000-000000000000/maps/bad"), "no map").unwrap();
-        let told: Vec<_> = store
+        let usage: Vec<_> = store
             .usage()
             .unwrap()
             .into_iter()
             .map(|u| (u.pool.to_string(), u.addresses, u.claimed))
             .collect();
-        assert_eq!(told, [("four".to_owned(), 3, 2), ("six".to_owned(), 1 << 24, 1)]);
+        assert_eq!(usage, [("four".to_owned(), 3, 2), ("six".to_owned(), 1 << 24, 1)]);
     }
 }

@@ -242,7 +242,10 @@ fn a_status_reports_the_lock_and_leaves_the_file_unchanged() {
     assert!(JournalStatus::read_status(&path).unwrap().is_none());
     let mut journal = Journal::create(&path, head()).unwrap();
     put(&mut journal, &node, "a").unwrap();
-    assert_eq!((status().complete, status().at_work, status().inode), (false, true, journal.inode().unwrap()));
+    assert_eq!(
+        (status().complete, status().at_work, status().inode),
+        (false, true, journal.inode().unwrap())
+    );
     drop(journal);
     assert_eq!((status().complete, status().at_work), (false, false));
     let mut journal = open(&path);
@@ -259,7 +262,8 @@ fn a_status_reports_the_lock_and_leaves_the_file_unchanged() {
 fn the_status_of_a_malformed_file_is_an_error_and_the_file_stays() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("j");
-    for (content, why) in [("", "no complete line"), ("x\n", "header"), ("{\"version\":9}\n", "newer Silkrail")]
+    for (content, why) in
+        [("", "no complete line"), ("x\n", "header"), ("{\"version\":9}\n", "newer Silkrail")]
     {
         fs::write(&path, content).unwrap();
         let error = JournalStatus::read_status(&path).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The code of each error: the one place that decides.
+//! The CNI error code of each error.
 
 use cni::ErrorCode;
 use nix::errno::Errno;
@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use crate::{Condition, Error};
 
 impl Error {
-    /// The code a runtime acts on.
+    /// Returns the code of the CNI error object, which the runtime acts on.
     pub(super) fn code(&self) -> ErrorCode {
         match self {
             Self::Cni(error) => error.code,

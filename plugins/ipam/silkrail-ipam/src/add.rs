@@ -1,4 +1,4 @@
-//! ADD: one address for each family that the pools cover.
+//! ADD: allocates one address of each family for which there are pools.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -24,21 +24,21 @@ use crate::{
     pool_full, reclaim, requested, sandbox_restart,
 };
 
-/// How long another process may hold a pool's lock. It normally does for microseconds.
+/// The timeout for the lock of a pool's map, which is normally held for microseconds.
 const POOL_LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, cni::Error> {
     let conf = IpamConf::of(&request.common, true)?;
-    let beginning = JournalSpec {
+    let spec = JournalSpec {
         plugin: NAME,
         attachment: &request.attachment,
         network: &request.common.conf.name,
         netns_path: &request.netns,
         netns: NetNs::open(&request.netns).and_then(NetNs::identified).ok().map(|netns| netns.id()),
     };
-    let journal = match attachment::begin(node, &beginning) {
+    let journal = match attachment::begin(node, &spec) {
         Ok(journal) => journal,
-        // A main plugin that was killed and asks again gets what it got.
+        // A main plugin that was killed and called again gets the same result.
         Err(Error::Journal(journal::Error::Exists { .. })) => return repeat_result(node, request, &conf),
         Err(error) => return Err(error.into()),
     };
@@ -55,18 +55,18 @@ fn allocate(
     let selection = conf.select(&request.common, request.attachment.ifname.as_str())?;
     let store = LocalStore::open(node.state.root(), boot_id()?)?;
     let note = PodInterfaceNote::of(&request.attachment, request.common.args.get("K8S_POD_UID"));
-    let may_stay = |claim: &ClaimedAddress| can_keep(claim, &selection, &requested);
-    let kept = sandbox_restart::take_over_addresses(journal, node, &store, request, note.as_ref(), may_stay)?;
-    let mut giving = AddressAllocation { journal, node, store: &store, request, conf };
-    let claims = giving.claims(&selection, &requested, kept)?;
+    let can_keep = |claim: &ClaimedAddress| is_allocatable(claim, &selection, &requested);
+    let kept = sandbox_restart::take_over_addresses(journal, node, &store, request, note.as_ref(), can_keep)?;
+    let mut allocation = AddressAllocation { journal, node, store: &store, request, conf };
+    let claims = allocation.claims(&selection, &requested, kept)?;
     if let Some(note) = note {
         journal.record_and_apply(Change::Note(note.clone()), |_| note.write(node))?;
     }
     result(&claims, conf)
 }
 
-/// Whether an ADD of now could give an address of the pod's former sandbox.
-fn can_keep(claim: &ClaimedAddress, selection: &PoolSelection<'_>, requested: &[IpAddr]) -> bool {
+/// Whether this ADD could allocate the address of the pod's former sandbox.
+fn is_allocatable(claim: &ClaimedAddress, selection: &PoolSelection<'_>, requested: &[IpAddr]) -> bool {
     let family = IpFamily::of(claim.address);
     let pools = selection.of(family).iter();
     let mut asked = requested.iter().filter(|address| IpFamily::of(**address) == family).peekable();
@@ -74,7 +74,7 @@ fn can_keep(claim: &ClaimedAddress, selection: &PoolSelection<'_>, requested: &[
         && (asked.peek().is_none() || asked.any(|address| *address == claim.address))
 }
 
-/// An ADD that gives addresses.
+/// The allocation of the addresses of one ADD.
 struct AddressAllocation<'a> {
     journal: &'a mut Journal<Change>,
     node: &'a Node,
@@ -84,14 +84,15 @@ struct AddressAllocation<'a> {
 }
 
 impl AddressAllocation<'_> {
-    /// Of each family what was asked for, or else one address of the first pool that has one. What the pod `kept` counts.
+    /// Claims the requested addresses of each family, or else one address of the first pool that has a free one. Addresses
+    /// that the pod has `kept` count.
     fn claims(
         &mut self,
         selection: &PoolSelection<'_>,
         requested: &[IpAddr],
         kept: Vec<ClaimedAddress>,
     ) -> Result<Vec<ClaimedAddress>, Error> {
-        // Before anything is given it is known whether all that was asked for can be.
+        // Check all requested addresses before the first one is claimed.
         let requested: Vec<(&Pool, IpAddr)> = requested
             .iter()
             .map(|address| {
@@ -117,7 +118,7 @@ impl AddressAllocation<'_> {
         Ok(claims)
     }
 
-    /// Any address of the pools. Before they are called full, what the dead hold is taken back.
+    /// Claims any free address of the pools. If they are full, first reclaims the addresses of pods that no longer exist.
     fn claim_any(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
         match self.first_free(pools) {
             Err(Error::Address(StoreError::Exhausted { .. } | StoreError::AllExhausted { .. })) => {}
@@ -162,7 +163,7 @@ impl AddressAllocation<'_> {
         Ok(ClaimedAddress { owner: owner.clone(), pool: pool.name.to_string(), address })
     }
 
-    /// A certain address, unless somebody who may live has it.
+    /// Claims a requested address. If its owner's pod no longer exists, reclaims the address first.
     fn claim_requested(&mut self, pool: &Pool, address: IpAddr) -> Result<ClaimedAddress, Error> {
         let owner = &self.request.attachment;
         let claim = ClaimedAddress { owner: owner.clone(), pool: pool.name.to_string(), address };
@@ -177,11 +178,11 @@ impl AddressAllocation<'_> {
     }
 }
 
-/// The result of an attachment that has its addresses.
+/// Returns the result of an attachment that already has its addresses.
 fn repeat_result(node: &Node, request: &AddRequest<'_>, conf: &IpamConf) -> Result<AddResult, cni::Error> {
     let journal = attachment::find::<Change>(node, NAME, &request.attachment)?;
     let changes = journal.as_ref().map(|journal| journal.changes()).unwrap_or_default();
-    // An address that was noted and taken by another in the same moment is not ours.
+    // An address may have been recorded in the journal and then claimed by another process: skip it.
     let claims = changes.iter().filter_map(|change| match change {
         Change::Claim(claim) => Some(claim),
         Change::Note(_) => None,
@@ -195,7 +196,7 @@ fn result(claims: &[ClaimedAddress], conf: &IpamConf) -> Result<AddResult, Error
     for claim in claims {
         let Some(pool) = conf.pool(&claim.pool)? else {
             let msg = format!(
-                "{} came from pool {}, which the configuration does not have any more",
+                "address {} was allocated from pool {}, which is no longer configured",
                 claim.address, claim.pool
             );
             return Err(cni::Error::config(msg).with_details("DEL the attachment, then ADD it again").into());
@@ -209,14 +210,14 @@ fn add_address(result: &mut AddResult, pool: &Pool, address: IpAddr, clean: bool
     let wrong = |e: ipnetwork::IpNetworkError| cni::Error::config(format!("pool {}: {e}", pool.name));
     let address = IpNetwork::new(address, pool.subnet.prefix()).map_err(wrong)?;
     result.ips.push(IpConfig { address, gateway: pool.gateway, interface: None });
-    // A pod may have several addresses of one pool.
+    // A pod can have several addresses of one pool.
     for route in pool.routes.iter().map(|route| ResultRoute::new(route.dst, Some(route.gw))) {
         if !result.routes.contains(&route) {
             result.routes.push(route);
         }
     }
     if let Some(gateway) = pool.gateway.filter(|_| !clean) {
-        // A second one of a family would be left out by the main plugin: the pod keeps what it has.
+        // Only one default route of each family: the first gateway is used.
         let everywhere =
             if gateway.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let route = ResultRoute::new(IpNetwork::new(everywhere, 0).map_err(wrong)?, Some(gateway));

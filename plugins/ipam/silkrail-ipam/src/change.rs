@@ -1,4 +1,4 @@
-//! What an ADD changes on the node: claims of addresses.
+//! The changes that an ADD makes on the node: claims of addresses and the pod's link.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 use std::{fmt, net::IpAddr};
@@ -16,11 +16,11 @@ use crate::{error::IpamError, pod_interface_note::PodInterfaceNote};
 pub enum Change {
     /// An address was claimed.
     Claim(ClaimedAddress),
-    /// It was noted which attachment the pod's interface is.
+    /// The link from the pod's interface to its attachment was written.
     Note(PodInterfaceNote),
 }
 
-/// The claim of an address. Its owner is how it is known again.
+/// The claim of an address. A revert releases it only if its owner is still `owner`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimedAddress {
     pub(crate) owner: Attachment,
@@ -41,8 +41,8 @@ impl ClaimedAddress {
         match found {
             Some(ClaimOwner::Attachment(is)) if is == *owner => Ok(()),
             Some(other) => {
-                let (now, owner) = (other.to_string(), owner.clone());
-                Err(IpamError::NotOwner { address: *address, now, owner }.into())
+                let (current, owner) = (other.to_string(), owner.clone());
+                Err(IpamError::NotOwner { address: *address, current, owner }.into())
             }
             None => Err(IpamError::NotClaimed { address: *address, owner: owner.clone() }.into()),
         }
@@ -63,14 +63,14 @@ impl journal::Change for Change {
     fn verify(&self, node: &Node) -> Result<(), Error> {
         match self {
             Self::Claim(claim) => claim.verify(node),
-            // Without it only a restarted sandbox would get another address.
+            // The link only matters to a restarted sandbox, which would get other addresses without it.
             Self::Note(_) => Ok(()),
         }
     }
 
     fn survives_reboot(&self) -> bool {
         match self {
-            // Each boot has a store of its own.
+            // Each boot has its own store.
             Self::Claim(_) => false,
             Self::Note(_) => true,
         }
@@ -88,7 +88,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// The store of this boot, if there is one.
+/// Opens the address store of this boot, if it exists.
 fn store(node: &Node) -> Result<Option<LocalStore>, Error> {
     Ok(LocalStore::open_existing(node.state.root(), journal::boot_id()?)?)
 }

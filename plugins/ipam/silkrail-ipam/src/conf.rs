@@ -1,4 +1,4 @@
-//! The configuration's `ipam` object: what was written, and the pools it means.
+//! The configuration's `ipam` object and the pools that it selects.
 
 use std::{cell::OnceCell, fs, path::PathBuf};
 
@@ -10,31 +10,31 @@ use state::StateDir;
 
 use crate::error::IpamError;
 
-/// Where pools are read from unless the configuration has its own.
+/// The directory of pools if the configuration contains neither `pools` nor `poolsDir`.
 const POOLS_DIR: &str = "/etc/silkrail/pools.d";
 
-/// The IPAM configuration.
+/// The parsed `ipam` object.
 pub(crate) struct IpamConf {
     source: PoolSource,
-    /// As far as they are wanted.
+    /// The pools that the configuration lists; perhaps from an index.
     pools: Pools,
-    /// All of them, where that was not enough.
+    /// All pools of the files, read on demand.
     whole: OnceCell<Pools>,
     pub(crate) clean_gateway: bool,
-    /// Whether a full pool means that the node cannot serve.
+    /// Whether STATUS fails if all pools of a family are full.
     pub(crate) status_fails_when_full: bool,
     ipv4: Vec<String>,
     ipv6: Vec<String>,
     node: String,
-    /// As `multusName` of pools has it, with a namespace if that is told.
+    /// The network's name as in a pool's `multusName`: `namespace/name` with `multusNamespace`, else `name`.
     network: String,
 }
 
 impl IpamConf {
-    /// Reads the configuration and its pools; with `keep`, what was read of a directory is kept for the next call.
+    /// Parses the configuration and reads its pools. With `keep`, writes an index of the directory for later calls.
     ///
     /// # Errors
-    /// A wrong value, named with its key; a pool that breaks a rule.
+    /// The key of an invalid value; a pool that is not valid.
     pub(crate) fn of(common: &CallContext<'_>, keep: bool) -> Result<Self, Error> {
         let fields = common.conf.fields();
         let Some(ipam) = fields.object("ipam")? else {
@@ -63,10 +63,10 @@ impl IpamConf {
         })
     }
 
-    /// The pools an attachment may use, best first.
+    /// Returns the pools that an attachment can use, in the order in which they are tried.
     ///
     /// # Errors
-    /// That there are none, with the reason for each that was looked at.
+    /// If there are none, with the reason for each candidate.
     pub(crate) fn select(&self, common: &CallContext<'_>, ifname: &str) -> Result<PoolSelection<'_>, Error> {
         let namespace = namespace(common);
         match self.select_from(&self.pools, namespace, ifname) {
@@ -75,7 +75,7 @@ impl IpamConf {
         }
     }
 
-    /// The pools that any pod of the network could be given an address of.
+    /// Returns the pools from which any pod of the network could get an address.
     ///
     /// # Errors
     /// As [`IpamConf::select`].
@@ -83,7 +83,7 @@ impl IpamConf {
         self.select_from(self.all()?, PodNamespace::Any, "")
     }
 
-    /// As [`IpamConf::select`], from pools of which everything is known: for who has to say why something is not to be had.
+    /// As [`IpamConf::select`], but always reads the files: an index does not contain everything that error messages report.
     ///
     /// # Errors
     /// As [`IpamConf::select`].
@@ -96,7 +96,7 @@ impl IpamConf {
         Ok((self.select_from(all, namespace(common), ifname)?, all))
     }
 
-    /// The pool of that name, whether it is wanted or not.
+    /// Returns the pool with that name, whether or not the configuration lists it.
     ///
     /// # Errors
     /// If the pools cannot be read.
@@ -139,7 +139,7 @@ fn namespace<'a>(common: &'a CallContext<'_>) -> PodNamespace<'a> {
     common.args.get("K8S_POD_NAMESPACE").map_or(PodNamespace::Unknown, PodNamespace::Of)
 }
 
-/// Where pools are: written in the configuration; with them, or instead of them, in a directory.
+/// The sources of pools: the configuration itself, a directory, or both.
 struct PoolSource {
     inline: Pools,
     dir: Option<PathBuf>,
@@ -158,7 +158,7 @@ impl PoolSource {
         Ok(Self { inline: Pools::from_inline(inline)?, dir })
     }
 
-    /// The pools that these lists may mean.
+    /// Reads the pools that the two lists can refer to.
     fn candidate_pools(
         &self,
         [ipv4, ipv6]: &[Vec<String>; 2],
@@ -166,7 +166,7 @@ impl PoolSource {
         keep: bool,
     ) -> Result<Pools, Error> {
         let Some(dir) = &self.dir else { return Ok(self.inline.clone()) };
-        // A pool of the directory that has the name of one that is written in the configuration.
+        // Also read pools of the directory with the name of an inline pool, to detect duplicates.
         let also: Vec<_> = self.inline.iter().map(|pool| pool.name.to_string()).collect();
         let wanted = PoolQuery { listed: [ipv4, ipv6], also: &also };
         Ok(self.inline.clone().merge(Pools::read_wanted(dir, wanted, state.root(), keep)?))
@@ -180,7 +180,7 @@ impl PoolSource {
     }
 }
 
-/// The node's name, for pools that belong to certain nodes: the configuration's, or else the host's.
+/// Returns the node's name, which is compared with a pool's `nodeName`: `nodeName`, or else the host name.
 fn node_name(ipam: &ConfObject<'_>) -> Result<String, Error> {
     if let Some(name) = ipam.text("nodeName")? {
         return Ok(name.to_owned());

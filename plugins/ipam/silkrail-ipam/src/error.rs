@@ -1,36 +1,36 @@
-//! What can go wrong with addresses, beside what the store of addresses says.
+//! The errors of the plugin, besides those of the address store.
 
 use std::net::IpAddr;
 
 use identifiers::Attachment;
 use plugin_runtime::{Condition, PluginError};
 
-/// An address cannot be given, or is not the attachment's.
+/// An address cannot be allocated, or is not claimed by the attachment.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IpamError {
-    /// The configuration asks for what Spiderpool's coordinator does.
-    #[error("ipam.match_master_subnet: true is not supported; name the pools in default_ipv4_ippool")]
+    /// The configuration enables a feature of Spiderpool's coordinator.
+    #[error("ipam.match_master_subnet: true is not supported; list the pools in default_ipv4_ippool")]
     MatchMasterSubnet,
-    /// `CNI_ARGS` has something else than an address.
+    /// `IP` of `CNI_ARGS` is not an address.
     #[error("CNI_ARGS: IP: expected an address like 10.0.0.5, found {0:?}")]
     WrongArgument(String),
-    /// An address that was asked for may not be given.
+    /// A requested address cannot be allocated.
     #[error("{0}")]
     Refused(String),
-    /// Every pool is full.
+    /// All pools are full.
     #[error("{0}")]
     Full(String),
-    /// What a dead pod holds could not be taken back.
+    /// The claim of a pod that no longer exists could not be reverted.
     #[error("{0}")]
     Left(String),
-    /// CHECK: there is no journal.
-    #[error("attachment {0} has no address here")]
+    /// CHECK: the attachment has no journal.
+    #[error("attachment {0} has no addresses on this node")]
     NoAttachment(Attachment),
     /// CHECK: another attachment has the address.
-    #[error("address {address} belongs to {now}, not to {owner}")]
-    NotOwner { address: IpAddr, now: String, owner: Attachment },
-    /// CHECK: nobody has the address.
-    #[error("address {address} of {owner} is not claimed any more")]
+    #[error("address {address} belongs to {current}, not to {owner}")]
+    NotOwner { address: IpAddr, current: String, owner: Attachment },
+    /// CHECK: the address is not claimed.
+    #[error("address {address} of {owner} is no longer claimed")]
     NotClaimed { address: IpAddr, owner: Attachment },
 }
 

@@ -1,7 +1,7 @@
-//! `silkrail-ipam`: addresses from `SpiderIPPool` pools, claimed on the node's own disk.
+//! `silkrail-ipam`: allocates addresses from `SpiderIPPool` pools. The claims are files on the node.
 //!
-//! It answers to `spiderpool` too and reads Spiderpool's keys. Read [`add`] first; what it changes on the
-//! node is [`change::Change`].
+//! The plugin is also installed as `spiderpool` and accepts Spiderpool's keys. Start reading at [`add`]; the changes
+//! that it makes on the node are in [`change::Change`].
 
 #![forbid(unsafe_code)]
 
@@ -61,11 +61,11 @@ impl JournaledPlugin for IpamPlugin {
     }
 }
 
-/// Releases the addresses of an attachment whose journal was lost.
+/// Releases the addresses of an attachment that has no journal, if it may be orphaned.
 ///
-/// Only then every claim is looked at: runtimes repeat a DEL, and each would cost a look at each address in use. A
-/// journal that is there no more was taken back whole, unless it was set aside, or all of them are gone. One that
-/// somebody has removed among others is for GC, which finds claims without a journal.
+/// Without this condition, a repeated DEL would read every claim of the node. An attachment without a journal has no
+/// claims, unless its journal was quarantined or all journals were lost. If only its own journal was deleted, GC
+/// finds the claims.
 fn release_unjournaled(node: &Node, attachment: &Attachment) -> Result<(), plugin_runtime::Error> {
     let Some(store) = LocalStore::open_existing(node.state.root(), journal::boot_id()?)? else {
         return Ok(());

@@ -1,6 +1,5 @@
-//! Which attachment a pod's interface was last, as a change that can be taken back.
-//!
-//! `<state>/ipam/pods/<pod UID>@<interface> -> <container>@<interface>`
+//! The link from a pod's interface to its latest attachment, as a change that can be reverted:
+//! `<state>/ipam/pods/<pod UID>@<interface> -> <container>@<interface>`.
 
 use std::{
     fmt, fs, io,
@@ -12,33 +11,33 @@ use identifiers::Attachment;
 use plugin_runtime::{Error, Node};
 use serde::{Deserialize, Serialize};
 
-/// A note that a pod's interface is this attachment.
+/// The link from a pod's interface to this attachment.
 ///
-/// It is a symbolic link, as a claim is: one system call makes it, with its content.
+/// It is a symbolic link, as a claim is: symlink(2) creates it together with its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodInterfaceNote {
     uid: FileNameUid,
     attachment: Attachment,
 }
 
-/// A pod's UID that can be part of a file name.
+/// A pod's UID, checked to be safe in a file name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 struct FileNameUid(String);
 
 impl PodInterfaceNote {
-    /// The note of an attachment whose runtime gave this UID; `None` if it is none that a file can be named after.
+    /// Returns the link of an attachment; `None` without a UID, or if the UID is not safe in a file name.
     pub(crate) fn of(attachment: &Attachment, uid: Option<&str>) -> Option<Self> {
         let uid = uid?.to_owned().try_into().ok()?;
         Some(Self { uid, attachment: attachment.clone() })
     }
 
-    /// The attachment that the pod's interface was before this one.
+    /// Returns the former attachment of the pod's interface, if it is not this one.
     pub(crate) fn former(&self, node: &Node) -> Option<Attachment> {
         read(&self.path(node)).filter(|former| *former != self.attachment)
     }
 
-    /// Writes the note, in place of a former one.
+    /// Writes the link, atomically replacing a former one.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -52,7 +51,7 @@ impl PodInterfaceNote {
         written.map_err(|source| statefile::Error::Io { operation: "write", path, source }.into())
     }
 
-    /// Removes the note, unless it is another attachment's by now.
+    /// Removes the link, unless it leads to another attachment by now.
     ///
     /// # Errors
     /// If it cannot be removed.
@@ -75,7 +74,7 @@ impl PodInterfaceNote {
 
 impl fmt::Display for PodInterfaceNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "note that pod {} has {}", self.uid.0, self.attachment)
+        write!(f, "link from pod {} to {}", self.uid.0, self.attachment)
     }
 }
 
@@ -83,9 +82,9 @@ impl TryFrom<String> for FileNameUid {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let is_one =
+        let is_valid =
             (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        if is_one { Ok(Self(text)) } else { Err("expected a pod UID: 1 to 64 letters, digits and hyphens") }
+        if is_valid { Ok(Self(text)) } else { Err("expected a pod UID: 1 to 64 letters, digits and hyphens") }
     }
 }
 
@@ -99,7 +98,8 @@ fn read(path: &Path) -> Option<Attachment> {
     fs::read_link(path).ok()?.to_str()?.parse().ok()
 }
 
-/// One sandbox of a pod is made at a time, so one name is enough, and who is killed leaves nothing unknown.
+/// Returns the path of the temporary link. It is derived from the final name: only one sandbox of a pod is created at a
+/// time, and the next call removes what a killed process has left.
 fn temporary(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}"))

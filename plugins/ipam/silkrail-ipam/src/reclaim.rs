@@ -1,4 +1,5 @@
-//! Who finds no address looks whether the dead hold any: runtimes forget sandboxes whose DEL was never made.
+//! Releases the addresses of pods that no longer exist. An ADD that finds its pools full does this, because a runtime may
+//! forget a sandbox without calling DEL.
 
 use std::{net::IpAddr, path::Path, time::Duration};
 
@@ -12,11 +13,11 @@ use tracing::{info, warn};
 
 use crate::{NAME, change::Change, error::IpamError};
 
-/// How long another call may hold the journal of a dead attachment. Who does is taking it back already.
+/// The timeout for the journal of a stale attachment. A call that holds it longer is already reverting it.
 const DEAD_JOURNAL_LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Gives back what attachments whose namespace is provably dead hold of these pools, and says how many addresses that
-/// were. What may live is left alone, and so is everything where nobody can judge.
+/// Releases the addresses of these pools whose owner's network namespace certainly no longer exists. Returns the number
+/// of released addresses. Nothing is released if the existing namespaces cannot be listed.
 ///
 /// # Errors
 /// If the claims cannot be read.
@@ -24,7 +25,7 @@ pub(crate) fn from_pools(node: &Node, store: &LocalStore, pools: &[&Pool]) -> Re
     reclaim_from_dead_pods(node, store, |address| pools.iter().any(|pool| pool.ranges.contains(address)))
 }
 
-/// As [`from_pools`], of one address.
+/// As [`from_pools`], for one address.
 ///
 /// # Errors
 /// If the claims cannot be read.
@@ -45,7 +46,7 @@ fn reclaim_from_dead_pods(
     let living = match LiveNetns::scan(Path::new("/")) {
         Ok(living) => living,
         Err(why) => {
-            info!(%why, "a full pool is not searched for what the dead hold");
+            info!(%why, "cannot list the network namespaces; stale addresses of a full pool are not reclaimed");
             return Ok(0);
         }
     };
@@ -54,18 +55,20 @@ fn reclaim_from_dead_pods(
         let ClaimOwner::Attachment(owner) = owner else { continue };
         match revert_dead(node, address, &owner, &living) {
             Ok(Some(why)) => {
-                info!(%address, %owner, %why, "took back an address of a pod that is gone without a DEL");
+                info!(%address, %owner, %why, "reclaimed an address of a pod that is gone without a DEL");
                 freed += 1;
             }
             Ok(None) => {}
-            // One that cannot be had is no reason to leave the others.
-            Err(error) => warn!(%address, %owner, %error, "an address of a dead pod could not be taken back"),
+            // Continue with the other addresses.
+            Err(error) => {
+                warn!(%address, %owner, %error, "the address of a pod that is gone could not be reclaimed")
+            }
         }
     }
     Ok(freed)
 }
 
-/// Takes an address back if its owner is dead, and says how that shows.
+/// Releases an address if its owner's namespace no longer exists. Returns the proof of that.
 fn revert_dead(
     node: &Node,
     address: IpAddr,
@@ -80,7 +83,7 @@ fn revert_dead(
     let Some(why) = record.head.netns.and_then(dead).filter(|_| !record.at_work) else { return Ok(None) };
     let deadline = node.budget.until("another call about the attachment", DEAD_JOURNAL_LOCK_TIMEOUT);
     match Journal::<Change>::open(&path, deadline.at())? {
-        // Whoever was judged, this is the next attachment of its name.
+        // A later attachment of the same name, about which nothing is known.
         Some(journal) if journal.inode()? != record.inode => return Ok(None),
         Some(journal) => {
             let left = journal.revert(node).err().unwrap_or_default();
@@ -88,13 +91,13 @@ fn revert_dead(
                 return Err(IpamError::Left(left.to_string()).into());
             }
         }
-        // Another call was faster.
+        // Another call has reverted it.
         None => {}
     }
     Ok(Some(why))
 }
 
-/// Without a journal only the pod map can prove that the owner is dead.
+/// Releases an address whose owner has no journal, if the pod map proves that the owner is gone.
 fn orphan(
     node: &Node,
     address: IpAddr,

@@ -1,4 +1,4 @@
-//! Addresses that the runtime asks for.
+//! The addresses that the runtime requests.
 
 use std::net::IpAddr;
 
@@ -7,11 +7,11 @@ use plugin_runtime::Error;
 
 use crate::error::IpamError;
 
-/// The addresses that a call asks for, in order and each once: of `runtimeConfig.ips`, of `args.cni.ips` and of `IP` in
-/// `CNI_ARGS`. A prefix length is that of the pool's subnet, whatever is asked.
+/// Returns the requested addresses, in order and without duplicates: those of `runtimeConfig.ips`, `args.cni.ips` and `IP`
+/// in `CNI_ARGS`. A requested prefix length is ignored; the result has that of the pool's subnet.
 ///
 /// # Errors
-/// What is no address, with its key.
+/// The key and the value that is not an address.
 pub(crate) fn addresses(common: &CallContext<'_>) -> Result<Vec<IpAddr>, Error> {
     let mut found = Vec::new();
     if let Some(runtime) = common.conf.runtime()? {
@@ -43,7 +43,7 @@ fn listed(fields: &ConfObject<'_>, found: &mut Vec<IpAddr>) -> Result<(), Error>
     Ok(())
 }
 
-/// `10.0.0.5` or `10.0.0.5/24`.
+/// Parses `10.0.0.5` or `10.0.0.5/24`.
 fn address(text: &str) -> Option<IpAddr> {
     let (address, length) =
         text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));

@@ -1,8 +1,8 @@
-//! A pod whose sandbox was restarted keeps its addresses.
+//! A pod keeps its addresses when its sandbox is restarted.
 //!
-//! The new sandbox has another container ID but the pod's UID. A note for each (UID, interface) says which
-//! attachment it last was; if that one's namespace is gone, its claims become the new one's, as far as an ADD could get
-//! these addresses now.
+//! The new sandbox has another container ID but the same pod UID. A link for each UID and interface leads to the latest
+//! attachment. If the namespace of that attachment no longer exists, its claims are reassigned to the new attachment,
+//! provided that the ADD could allocate these addresses now.
 
 use cni::AddRequest;
 use ipam::{LocalStore, StoreError};
@@ -17,17 +17,18 @@ use crate::{
     pod_interface_note::PodInterfaceNote,
 };
 
-/// The claims of the pod's former sandbox that `may` be taken over; none if it still lives.
+/// Reassigns the claims of the pod's former sandbox for which `can_keep` returns `true`, and returns them; none if that
+/// sandbox may still exist.
 ///
 /// # Errors
-/// If a claim cannot be taken over.
+/// If a claim cannot be reassigned.
 pub(crate) fn take_over_addresses(
     journal: &mut Journal<Change>,
     node: &Node,
     store: &LocalStore,
     request: &AddRequest<'_>,
     note: Option<&PodInterfaceNote>,
-    may: impl Fn(&ClaimedAddress) -> bool,
+    can_keep: impl Fn(&ClaimedAddress) -> bool,
 ) -> Result<Vec<ClaimedAddress>, Error> {
     let Some(former) = note.and_then(|note| note.former(node)) else { return Ok(Vec::new()) };
     let Some(old) = attachment::find::<Change>(node, NAME, &former)? else { return Ok(Vec::new()) };
@@ -38,7 +39,7 @@ pub(crate) fn take_over_addresses(
     let (mut claims, mut left) = (Vec::new(), false);
     for change in old.changes() {
         let Change::Claim(claim) = change else { continue };
-        if !may(claim) {
+        if !can_keep(claim) {
             left = true;
             continue;
         }
@@ -46,7 +47,7 @@ pub(crate) fn take_over_addresses(
         let reassigned = journal.record_and_apply(Change::Claim(ours.clone()), |_| {
             match store.reassign(claim.address, &former, &request.attachment) {
                 Ok(()) => Ok(true),
-                // It was noted and never claimed, or is somebody else's.
+                // It was recorded but never claimed, or has another owner.
                 Err(StoreError::NotOwner { .. }) => Ok(false),
                 Err(error) => Err(Error::from(error)),
             }
@@ -55,15 +56,15 @@ pub(crate) fn take_over_addresses(
             claims.push(ours);
         }
     }
-    info!(former = %former, attachment = %request.attachment, "the pod's new sandbox takes its addresses over");
-    // What was taken over is the new owner's, and a late DEL leaves it alone; the rest is for that DEL.
+    info!(former = %former, attachment = %request.attachment, "reassigned the addresses of the pod's former sandbox");
+    // A late DEL of the former sandbox does not release reassigned addresses. If others are left, it needs the journal.
     if !left {
         let _ = old.remove();
     }
     Ok(claims)
 }
 
-/// Whether the former sandbox may be there: only a namespace that is known to be gone says that it is not.
+/// Whether the former sandbox may still exist. Only a network namespace that is certainly gone proves the opposite.
 fn may_be_alive(head: &JournalHeader) -> bool {
     head.netns.is_none_or(|id| NetNs::is_still_at(&head.netns_path, id).unwrap_or(true))
 }

@@ -1,4 +1,4 @@
-//! STATUS: could an ADD get its addresses?
+//! STATUS: whether an ADD could allocate addresses.
 
 use cni::StatusRequest;
 use ipam::{LocalStore, StoreError};
@@ -6,17 +6,17 @@ use plugin_runtime::{Error, Node};
 
 use crate::conf::IpamConf;
 
-/// Looks whether there are pools that the configuration can use, of each family that they cover.
+/// Checks that the configuration has pools that can be used.
 ///
-/// That they are full is no reason to fail, unless the configuration asks for it: a runtime would report the whole node as
-/// not ready, and pods of other networks would be evicted.
+/// Full pools are an error only with `statusFailsWhenFull`: a runtime would report the whole node as not ready, and pods of
+/// other networks would be evicted.
 ///
 /// # Errors
-/// That a pool is wrong, or none can be used; where asked for, that all of a family are full.
+/// If a pool is invalid or no pool can be used; with `statusFailsWhenFull`, if all pools of a family are full.
 pub(crate) fn status(node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
     let conf = IpamConf::of(&request.common, false)?;
     let selection = conf.select_for_any_pod()?;
-    // Without a store nobody has an address.
+    // Without a store, no address is claimed.
     let Some(store) = LocalStore::open_existing(node.state.root(), journal::boot_id()?)? else {
         return Ok(());
     };
@@ -24,7 +24,7 @@ pub(crate) fn status(node: &Node, request: &StatusRequest<'_>) -> Result<(), Err
         match store.has_room(&pools) {
             Err(StoreError::Exhausted { .. } | StoreError::AllFull { .. })
                 if !conf.status_fails_when_full => {}
-            looked => looked?,
+            checked => checked?,
         }
     }
     Ok(())

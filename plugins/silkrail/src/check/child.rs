@@ -1,4 +1,4 @@
-//! What stands between us and a program of perftest, so that it never outlives us, even if we are killed.
+//! `silkrail check child`: the wrapper of perftest's programs, so that they never outlive `silkrail`, even if it is killed.
 
 use std::{ffi::OsString, process};
 
@@ -6,19 +6,19 @@ use check::perftest::become_child;
 
 use crate::exit::{CommandError, CommandExit};
 
-/// Execute a program that ends with its parent
+/// Execute a program that is killed with its parent
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckExecArgs {
-    /// The parent: if it is another by now, it is dead
+    /// The process ID of the parent; nothing is executed if the parent has exited
     parent: u32,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
 
-/// What is put in front of a program.
+/// Returns the command that precedes a program.
 pub(super) fn wrapper() -> Vec<OsString> {
-    // This executable, even if another has its name by now.
+    // The running executable, even if its file has been replaced.
     let words = ["/proc/self/exe".into(), "check".into(), "child".into(), process::id().to_string().into()];
     words.to_vec()
 }

@@ -22,10 +22,10 @@ use crate::{
     json, table,
 };
 
-/// Plan, run or read a test of NCCL (nccl-tests)
+/// Plan or run a test of NCCL (nccl-tests), or parse its output
 ///
-/// Without --run it prints the mpirun command, with --mpijob a manifest for the MPI Operator; nothing is done then. With
-/// --parse it reads what a test has printed, or the report of its option -J.
+/// Without --run the command prints the mpirun command line, with --mpijob a manifest for the MPI Operator, and runs
+/// nothing. With --parse it reads the output of a test, or the report of its option -J.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NCCL_EXAMPLES)]
 pub(crate) struct Nccl {
@@ -33,10 +33,10 @@ pub(crate) struct Nccl {
     common: CollectiveArgs,
 }
 
-/// Plan, run or read a test of HCCL (hccl_test)
+/// Plan or run a test of HCCL (hccl_test), or parse its output
 ///
-/// Without --run it prints the mpirun command, with --mpijob a manifest for the MPI Operator; nothing is done then. With
-/// --parse it reads what a test has printed.
+/// Without --run the command prints the mpirun command line, with --mpijob a manifest for the MPI Operator, and runs
+/// nothing. With --parse it reads the output of a test.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HCCL_EXAMPLES)]
 pub(crate) struct Hccl {
@@ -49,37 +49,37 @@ struct CollectiveArgs {
     /// The nodes, separated by commas
     #[arg(long, value_delimiter = ',', required_unless_present = "parse", value_name = "HOST,...")]
     hosts: Vec<Host>,
-    /// Processes of each node: one for each GPU or NPU
+    /// Processes per node: one for each GPU or NPU
     #[arg(long, default_value = "8", value_parser = clap::value_parser!(u16).range(1..=64), value_name = "N")]
     per_node: u16,
-    /// all_reduce, all_gather, reduce_scatter, alltoall or broadcast
+    /// The operation: all_reduce, all_gather, reduce_scatter, alltoall or broadcast
     #[arg(long, default_value = "all_reduce")]
     op: Collective,
-    /// The smallest message
+    /// The smallest message size; suffixes K, M and G
     #[arg(long, default_value = "8M", value_parser = size, value_name = "BYTES")]
     first: u64,
-    /// The largest message
+    /// The largest message size; suffixes K, M and G
     #[arg(long, default_value = "1G", value_parser = size, value_name = "BYTES")]
     last: u64,
-    /// Where the programs are on the nodes; default: in PATH
+    /// The directory of the test programs on the nodes; default: PATH
     #[arg(long, value_name = "DIR")]
     programs: Option<Image>,
-    /// A variable for the processes, like NCCL_IB_GID_INDEX=3; more than once
+    /// An environment variable for the processes, like NCCL_IB_GID_INDEX=3; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<Variable>,
-    /// Print a manifest of an MPIJob with this image
+    /// Print the manifest of an MPIJob with this container image
     #[arg(long, value_name = "IMAGE", conflicts_with = "run")]
     mpijob: Option<Image>,
-    /// Run it, with the mpirun of this machine
+    /// Run the test with the mpirun of this machine
     #[arg(long)]
     run: bool,
-    /// Read what a test has printed; - is the standard input
+    /// Parse the output of a test; - for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "mpijob", "hosts"])]
     parse: Option<PathBuf>,
-    /// How long it may take, in seconds
+    /// Timeout of the test, in seconds
     #[arg(long, default_value = "1800", value_parser = measure::seconds, value_name = "SECONDS")]
     timeout: Seconds,
-    /// What is enough for the largest messages, in GB/s: of the bus for NCCL, of the algorithm for HCCL
+    /// Minimum bandwidth for the largest messages, in GB/s: bus bandwidth for NCCL, algorithm bandwidth for HCCL
     #[arg(long, value_parser = measure::positive, value_name = "GB/S")]
     min_gbs: Option<f64>,
     /// Print JSON
@@ -97,7 +97,7 @@ Exit status:
   0   done
   1   an error: no result
   2   wrong usage
-  6   data was wrong, or below --min-gbs";
+  6   incorrect data, or below --min-gbs";
 
 const HCCL_EXAMPLES: &str = "\
 Examples:
@@ -108,9 +108,9 @@ Exit status:
   0   done
   1   an error: no result
   2   wrong usage
-  6   data was wrong, or below --min-gbs";
+  6   incorrect data, or below --min-gbs";
 
-/// As it is printed.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CurveReport<'a> {
@@ -121,7 +121,7 @@ struct CurveReport<'a> {
 
 const TABLE_HEADER: [&str; 5] = ["SIZE", "TIME-US", "ALGORITHM-GB/S", "BUS-GB/S", "DATA"];
 
-/// No output of a test is longer.
+/// Maximum size of a test's output.
 const MAX_TEST_LOG_BYTES: u64 = 64 << 20;
 
 impl Nccl {
@@ -182,9 +182,9 @@ impl CollectiveArgs {
             json::print(&CurveReport { curve, plateau_gbs: plateau }, out)?;
         } else {
             table::print(out, TABLE_HEADER, &curve.points.iter().map(cells).collect::<Vec<_>>())?;
-            writeln!(out, "plateau: {plateau:.2} GB/s{}", if low { ", below what is expected" } else { "" })?;
+            writeln!(out, "plateau: {plateau:.2} GB/s{}", if low { ", below the threshold" } else { "" })?;
             if curve.is_wrong() {
-                writeln!(out, "data was wrong")?;
+                writeln!(out, "incorrect data")?;
             }
         }
         Ok(if low || curve.is_wrong() { CommandExit::Found } else { CommandExit::Done })
@@ -193,8 +193,8 @@ impl CollectiveArgs {
 
 fn cells(point: &check::collective::CurvePoint) -> [String; TABLE_HEADER.len()] {
     let data = match point.correct {
-        Some(true) => "right",
-        Some(false) => "WRONG",
+        Some(true) => "correct",
+        Some(false) => "INCORRECT",
         None => "",
     };
     [

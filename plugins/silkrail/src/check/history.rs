@@ -4,8 +4,8 @@ use std::{io::Write, path::Path};
 
 use check::{
     comparison::{THRESHOLD_PERCENT, compare, last_two},
-    test_result::TestResult,
     result_store::ResultStore,
+    test_result::TestResult,
 };
 
 use super::print;
@@ -14,11 +14,11 @@ use crate::{
     json, table,
 };
 
-/// Show the results that this node keeps, the latest last
+/// Show the results stored on this node, the latest last
 #[derive(Debug, clap::Args)]
 #[command(after_help = HISTORY_EXAMPLES)]
 pub(crate) struct HistoryArgs {
-    /// Only the latest so many
+    /// Show only the latest N results
     #[arg(long, value_name = "N")]
     last: Option<usize>,
     /// Print JSON
@@ -26,22 +26,22 @@ pub(crate) struct HistoryArgs {
     json: bool,
 }
 
-/// Compare two results of the same test, and say whether it got worse
+/// Compare two results of the same test and report a regression
 #[derive(Debug, clap::Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub(crate) struct CompareArgs {
-    /// The number of the earlier result
+    /// The ID of the earlier result
     #[arg(required_unless_present = "last", requires = "after", conflicts_with = "last")]
     before: Option<u64>,
-    /// The number of the later result
+    /// The ID of the later result
     after: Option<u64>,
-    /// The last result and the one before it of the same test
+    /// Compare the last result with the previous one of the same test
     #[arg(long)]
     last: bool,
-    /// A change for the worse by more percent is a regression
+    /// A value that is worse by more percent is a regression
     #[arg(long, default_value_t = THRESHOLD_PERCENT, value_name = "PERCENT")]
     threshold: f64,
-    /// Compare results of different tests too
+    /// Compare results of different tests of the same kind too
     #[arg(long)]
     any: bool,
     /// Print JSON
@@ -54,7 +54,7 @@ Examples:
   silkrail check history --last 20
   silkrail check history --json | jq -r '.[] | select(.verdict.passed == false) | .id'
 
-The results are in /var/lib/silkrail/check/history.jsonl, the last one of each test for Prometheus in check_last.prom.
+The results are in /var/lib/silkrail/check/history.jsonl. The last result of each test is in check_last.prom, for Prometheus.
 
 Exit status:
   0   done
@@ -67,7 +67,7 @@ Examples:
   silkrail check compare --last --threshold 5
 
 Exit status:
-  0   not worse
+  0   no regression
   1   an error: no such results, or results of different tests
   2   wrong usage
   6   worse by more than the threshold";
@@ -103,7 +103,7 @@ impl CompareArgs {
         if self.json {
             json::print(&found, out)?;
         } else {
-            let worse = if found.regression { "REGRESSION" } else { "not worse" };
+            let worse = if found.regression { "REGRESSION" } else { "no regression" };
             writeln!(
                 out,
                 "result {}: {}, result {}: {}: {:+.1} %: {worse} (threshold {} %)",

@@ -10,12 +10,12 @@ use check::{
     DeviceName, PortNumber, PortSelector, QueuePairs, RdmaOperation, Seconds, Size, TestKind, TestSpec,
     client::{Client, TestRequest, resolve},
     exposition,
-    governor::{GovernorGuard, GovernorOutcome, Governors, PERFORMANCE},
     protocol::CheckToken,
-    test_result::TestResult,
     result_store::ResultStore,
+    test_result::TestResult,
     verdict::{THRESHOLD_PERCENT, Threshold},
 };
+use cpufreq::{GovernorGuard, GovernorOutcome, Governors, PERFORMANCE};
 
 use super::{EXIT_STATUS, print};
 use crate::{
@@ -29,22 +29,22 @@ use crate::{
 pub(crate) struct BandwidthArgs {
     #[command(flatten)]
     common: MeasureArgs,
-    /// Bytes of a message; K and M are understood
+    /// The message size in bytes; suffixes K and M
     #[arg(long, default_value = "64K", value_name = "BYTES")]
     size: Size,
-    /// How many queue pairs
+    /// The number of queue pairs
     #[arg(long, default_value = "8", value_name = "N")]
     qps: QueuePairs,
-    /// How long, in seconds
+    /// The duration of the test in seconds
     #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
     duration: Seconds,
-    /// All sizes from the first to the last, doubling: 2..8M
+    /// Test all sizes from FIRST to LAST, doubling, like 2..8M
     #[arg(long, value_name = "FIRST..LAST", conflicts_with = "size")]
     sweep: Option<Sweep>,
-    /// What is enough, in percent of the slower port's speed
+    /// Minimum bandwidth in percent of the slower port's speed
     #[arg(long, default_value_t = THRESHOLD_PERCENT, value_parser = positive, value_name = "PERCENT")]
     threshold: f64,
-    /// What is enough, in Gb/s
+    /// Minimum bandwidth in Gb/s
     #[arg(long, value_parser = positive, value_name = "GBPS", conflicts_with = "threshold")]
     min_gbps: Option<f64>,
 }
@@ -55,56 +55,56 @@ pub(crate) struct BandwidthArgs {
 pub(crate) struct LatencyArgs {
     #[command(flatten)]
     common: MeasureArgs,
-    /// Bytes of a message; K and M are understood
+    /// The message size in bytes; suffixes K and M
     #[arg(long, default_value = "8", value_name = "BYTES")]
     size: Size,
-    /// How long, in seconds
+    /// The duration of the test in seconds
     #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = seconds)]
     duration: Seconds,
-    /// All sizes from the first to the last, doubling: 2..8M
+    /// Test all sizes from FIRST to LAST, doubling, like 2..8M
     #[arg(long, value_name = "FIRST..LAST", conflicts_with = "size")]
     sweep: Option<Sweep>,
-    /// What is enough, in microseconds; without it there is no verdict
+    /// Maximum latency in microseconds; without it there is no verdict
     #[arg(long, value_parser = positive, value_name = "MICROSECONDS")]
     max_us: Option<f64>,
 }
 
 #[derive(Debug, clap::Args)]
 struct MeasureArgs {
-    /// The other node
+    /// The node to test with
     #[arg(value_name = "HOST[:PORT]")]
     host: String,
-    /// What carries the data: read, write or send
+    /// The RDMA operation: read, write or send
     #[arg(long, default_value = "write")]
     op: RdmaOperation,
-    /// The RDMA device of this node; default: the one whose GID is best for the other node's address
+    /// The RDMA device of this node; default: the device with the best GID for the other node's address
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceName>,
-    /// Its port
+    /// The port of --device
     #[arg(long, value_name = "N")]
     port: Option<PortNumber>,
-    /// The GID's place in the port's table; default: the best RoCE v2 one, and none for InfiniBand
+    /// The index of the GID in the port's table; default: the best RoCE v2 GID, none for InfiniBand
     #[arg(long, value_name = "I")]
     gid_index: Option<u16>,
     /// The RDMA device of the other node
     #[arg(long, value_name = "DEVICE")]
     peer_device: Option<DeviceName>,
-    /// Its port
+    /// The port of --peer-device
     #[arg(long, value_name = "N")]
     peer_port: Option<PortNumber>,
-    /// Its GID's place
+    /// The index of the other node's GID
     #[arg(long, value_name = "I")]
     peer_gid_index: Option<u16>,
-    /// The secret that all nodes share; see `silkrail check serve --help`
+    /// The file with the shared secret of all nodes; see `silkrail check serve --help`
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Set the CPUs of this node to this frequency governor during the test, and back
+    /// Set this CPU frequency governor on this node during the test, and restore it after
     #[arg(long, value_parser = [PERFORMANCE])]
     governor: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Do not keep the result
+    /// Do not store the result
     #[arg(long)]
     no_store: bool,
 }
@@ -115,7 +115,8 @@ Examples:
   silkrail check bw 10.1.70.2 --op read --device mlx5_1 --governor performance --threshold 90
   silkrail check bw 10.1.70.2 --sweep 2..8M --duration 2 --json | jq '.[] | [.size, .bandwidth.averageGbps]'
 
-Without --min-gbps at least 80 % of the slower port's speed are expected, of messages of 64 KiB and more. If a speed is unknown there is no verdict.";
+Without --min-gbps the threshold is 80 % of the slower port's speed, for messages of 64 KiB and more.
+If a speed is unknown, there is no verdict.";
 
 const LAT_EXAMPLES: &str = "\
 Examples:
@@ -171,8 +172,8 @@ impl MeasureArgs {
         let mut records = Vec::new();
         for test in tests {
             progress(&test, &self.host);
-            let order = TestRequest { test, wanted: self.wanted(), peer_wanted: self.peer_wanted(), limit };
-            let mut record = client.measure(&order)?;
+            let request = TestRequest { test, wanted: self.wanted(), peer_wanted: self.peer_wanted(), limit };
+            let mut record = client.measure(&request)?;
             if !self.no_store {
                 save_result(&store, &mut record)?;
             }
@@ -182,7 +183,7 @@ impl MeasureArgs {
             records.push(record);
         }
         if let Some(held) = held {
-            held.give_back()?;
+            held.restore()?;
         }
         match &records[..] {
             [record] if self.json => json::print(record, out)?,
@@ -194,7 +195,7 @@ impl MeasureArgs {
 
     fn hold<'a>(&self, governors: &'a Governors) -> Result<Option<GovernorGuard<'a>>, CommandError> {
         if self.governor.is_none() {
-            // A test that was killed may have left them.
+            // A killed test can have left the governors changed.
             if let Err(error) = governors.restore_after_kill() {
                 eprintln!("silkrail: {error}");
             }
@@ -202,7 +203,7 @@ impl MeasureArgs {
         }
         let held = governors.hold()?;
         if let GovernorOutcome::Without(why) = &held.done {
-            eprintln!("silkrail: the governor stays as it is: {why}");
+            eprintln!("silkrail: the CPU frequency governor was not changed: {why}");
         }
         Ok(Some(held))
     }
@@ -220,7 +221,7 @@ impl MeasureArgs {
     }
 }
 
-/// Keeps a result, and tells Prometheus of it.
+/// Stores a result and updates the metrics file for Prometheus.
 pub(super) fn save_result(store: &ResultStore, record: &mut TestResult) -> Result<(), CommandError> {
     store.append(record)?;
     store.write(exposition::FILE, &exposition::text(&store.read()?))?;
@@ -232,13 +233,13 @@ fn verdict(records: &[TestResult]) -> CommandExit {
     if low { CommandExit::Found } else { CommandExit::Done }
 }
 
-/// Tests are long: whoever waits is told for what.
+/// Prints the test that is about to start, since a test can take minutes.
 fn progress(test: &TestSpec, host: &str) {
     let TestSpec { kind, operation, size, duration, .. } = test;
     eprintln!("silkrail: {kind} by {operation} to {host}: {size} bytes, {duration} s");
 }
 
-/// The sizes of a sweep.
+/// The first and the last message size of a sweep.
 #[derive(Debug, Clone, Copy)]
 struct Sweep {
     first: Size,
@@ -270,7 +271,7 @@ pub(super) fn seconds(text: &str) -> Result<Seconds, String> {
 
 pub(super) fn positive(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
-    number.ok_or_else(|| "expected a number above 0".into())
+    number.ok_or_else(|| "expected a number greater than 0".into())
 }
 
 #[cfg(test)]
@@ -278,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sweep_has_two_ends() {
+    fn a_sweep_has_a_first_and_a_last_size() {
         let sizes = |text: &str| {
             let sweep: Sweep = text.parse().unwrap();
             Size::sweep(sweep.first, sweep.last).len()
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_are_above_zero() {
+    fn thresholds_are_positive() {
         assert_eq!(positive("0.5"), Ok(0.5));
         for bad in ["0", "-1", "nan", "inf", ""] {
             assert!(positive(bad).is_err(), "{bad:?}");

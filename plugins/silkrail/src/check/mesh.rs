@@ -1,4 +1,4 @@
-//! `silkrail check mesh`: all pairs of many nodes.
+//! `silkrail check mesh`: tests of all pairs of several nodes.
 
 use std::{
     collections::BTreeSet,
@@ -24,45 +24,45 @@ use crate::{
 
 /// Test all pairs of nodes where `silkrail check serve` runs
 ///
-/// The nodes test each other, in rounds in which each is busy once; this one only instructs them and may be any machine
-/// that reaches them. Each HOST is also what the other nodes reach it by.
+/// The nodes test each other, in rounds in which each node takes part at most once. The command only instructs them and can
+/// run on any machine that reaches them. The other nodes must be able to reach each HOST by the same address.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples())]
 pub(crate) struct MeshArgs {
     /// The nodes
     #[arg(required = true, num_args = 2.., value_name = "HOST[:PORT]")]
     hosts: Vec<String>,
-    /// What carries the data: read, write or send
+    /// The RDMA operation: read, write or send
     #[arg(long, default_value = "write")]
     op: RdmaOperation,
     /// Measure latency instead of bandwidth
     #[arg(long)]
     latency: bool,
-    /// Bytes of a message; default: 64K, of latency 8
+    /// The message size in bytes; suffixes K and M; default: 64K, for latency 8
     #[arg(long, value_name = "BYTES")]
     size: Option<Size>,
-    /// How many queue pairs
+    /// The number of queue pairs
     #[arg(long, default_value = "8", value_name = "N", conflicts_with = "latency")]
     qps: QueuePairs,
-    /// How long each pair is tested, in seconds
+    /// The duration of each test in seconds
     #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = measure::seconds)]
     duration: Seconds,
-    /// What is enough, in percent of the slower port's speed; default: 80
+    /// Minimum bandwidth in percent of the slower port's speed; default: 80
     #[arg(long, value_parser = measure::positive, value_name = "PERCENT", conflicts_with = "latency")]
     threshold: Option<f64>,
-    /// What is enough, in Gb/s
+    /// Minimum bandwidth in Gb/s
     #[arg(long, value_parser = measure::positive, value_name = "GBPS", conflicts_with_all = ["latency", "threshold"])]
     min_gbps: Option<f64>,
-    /// What is enough, in microseconds
+    /// Maximum latency in microseconds
     #[arg(long, value_parser = measure::positive, value_name = "MICROSECONDS", requires = "latency")]
     max_us: Option<f64>,
-    /// The secret that all nodes share; see `silkrail check serve --help`
+    /// The file with the shared secret of all nodes; see `silkrail check serve --help`
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Do not keep the results
+    /// Do not store the results
     #[arg(long)]
     no_store: bool,
 }
@@ -74,13 +74,13 @@ Examples:
   silkrail check mesh 10.1.70.1 10.1.70.2 10.1.70.3 10.1.70.4 --token-file /etc/silkrail/check.token
   silkrail check mesh $(cat hosts) --op read --json >mesh.json
 
-A pair stands out if it is more than {OUTLIER_PERCENT} % worse than the median, a node if most of its pairs are.
+A pair is an outlier if it is more than {OUTLIER_PERCENT} % worse than the median. A node is slow if most of its pairs are outliers.
 
 Exit status:
-  0   all pairs have a result, none is below what is expected, none stands out
-  1   an error: pairs without a result are named, the other results are kept
+  0   all pairs have a result, none is below the threshold or an outlier
+  1   an error: pairs without a result are listed, the other results are stored
   2   wrong usage
-  6   a pair is below what is expected, or stands out"
+  6   a pair is below the threshold or an outlier"
     )
 }
 
@@ -91,11 +91,11 @@ impl MeshArgs {
         let plan = self.plan()?;
         let total = self.hosts.len() * (self.hosts.len() - 1) / 2;
         let mut done = 0;
-        let mut lost = None;
+        let mut store_error = None;
         let mesh = mesh::run(&plan, &node, |pair, plan| {
             done += 1;
             if let Some(record) = pair.record.as_mut().filter(|_| !self.no_store) {
-                lost = measure::save_result(&store, record).err().or(lost.take());
+                store_error = measure::save_result(&store, record).err().or(store_error.take());
             }
             eprintln!("[{done}/{total}] {}", print_pair(pair, &plan.agents));
         })?;
@@ -104,7 +104,7 @@ impl MeshArgs {
         } else {
             print(&mesh, out)?;
         }
-        match lost {
+        match store_error {
             Some(failure) => Err(failure),
             None if mesh.failures() > 0 => Ok(CommandExit::Failed),
             None if mesh.is_wrong() => Ok(CommandExit::Found),
@@ -134,7 +134,7 @@ fn agents(hosts: &[String]) -> Result<Vec<(String, SocketAddr)>, CommandError> {
         if !seen.insert(address) {
             return Err(CommandError::NodeTwice(host.clone()));
         }
-        // Debian gives a node's own name 127.0.1.1 in /etc/hosts.
+        // In /etc/hosts of Debian, the node's own name has the address 127.0.1.1.
         if address.ip().is_loopback() {
             return Err(CommandError::Loopback(host.clone(), address.ip()));
         }
@@ -151,7 +151,7 @@ fn print_pair(pair: &NodePair, agents: &[(String, SocketAddr)]) -> String {
     }
 }
 
-/// The matrix, and below it what stands out or failed.
+/// Prints the matrix of the averages, followed by the outliers, the slow nodes and the failures.
 fn print(mesh: &MeshResult, out: &mut dyn Write) -> Result<(), CommandError> {
     let names: Vec<&str> = mesh.nodes.iter().map(String::as_str).collect();
     let first = names.iter().map(|name| name.len()).max().unwrap_or(0);
@@ -179,12 +179,16 @@ fn print(mesh: &MeshResult, out: &mut dyn Write) -> Result<(), CommandError> {
         let (client, server) = (names[outlier.client], names[outlier.server]);
         writeln!(
             out,
-            "stands out: {client} to {server}: {:.2}, {:.0} % worse than the median",
+            "outlier: {client} to {server}: {:.2}, {:.0} % worse than the median",
             outlier.value, outlier.worse_percent
         )?;
     }
     for slow in &mesh.slow_nodes {
-        writeln!(out, "stands out: {}: {} of its {} pairs", names[slow.node], slow.outliers, slow.pairs)?;
+        writeln!(
+            out,
+            "slow node: {}: {} of its {} pairs are outliers",
+            names[slow.node], slow.outliers, slow.pairs
+        )?;
     }
     for pair in mesh.pairs.iter().filter(|pair| pair.record.is_none()) {
         let why = pair.error.as_deref().unwrap_or("no result");
@@ -204,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_of_a_mesh_has_an_address_that_others_reach_and_is_named_once() {
+    fn a_node_of_a_mesh_is_named_once_and_has_no_loopback_address() {
         let of = |hosts: &[&str]| agents(&hosts.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(of(&["192.0.2.1", "192.0.2.2"]).unwrap().len(), 2);
         assert!(matches!(of(&["192.0.2.1", "192.0.2.1:18514"]), Err(CommandError::NodeTwice(_))));

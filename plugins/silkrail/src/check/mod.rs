@@ -12,14 +12,14 @@ mod serve;
 
 use std::{io::Write, path::Path};
 
-use check::{Interrupt, perftest::Launcher, local_end::LocalContext};
+use check::{Interrupt, local_end::LocalContext, perftest::Launcher};
 use sysfs::Sysfs;
 
 use crate::exit::{CommandError, CommandExit};
 
-/// Test RDMA between nodes: bandwidth and latency, judged, kept and compared
+/// Test RDMA between nodes: measure, judge, store and compare bandwidth and latency
 ///
-/// On one node `silkrail check serve`, on another `silkrail check bw NODE`. Both need perftest.
+/// Run `silkrail check serve` on one node and `silkrail check bw NODE` on another. Both need perftest.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum CheckCommand {
@@ -46,14 +46,14 @@ Examples:
   node-a# silkrail check history
   node-a# silkrail check compare --last";
 
-/// How all of them end.
+/// The exit status of the commands that run tests.
 const EXIT_STATUS: &str = "\
 Exit status:
-  0   done; a test reached what is expected, or there was nothing to judge by
+  0   done; the threshold was reached, or there is none
   1   an error: no result
   2   wrong usage
-  4   no RDMA on this node
-  6   below what is expected";
+  4   no RDMA device on this node
+  6   below the threshold";
 
 impl CheckCommand {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
@@ -73,7 +73,7 @@ impl CheckCommand {
     }
 }
 
-/// This node, for tests. Signals are from now on a question.
+/// Returns the environment of tests on this node. SIGINT, SIGTERM and SIGHUP are blocked from now on and polled.
 fn node(root: &Path) -> Result<LocalContext, CommandError> {
     Ok(LocalContext {
         launcher: Launcher::of_environment(child::wrapper()),

@@ -1,4 +1,4 @@
-//! `silkrail check page`: the history as a page.
+//! `silkrail check page`: the history as an HTML page.
 
 use std::{
     io::Write,
@@ -9,11 +9,11 @@ use check::{history_page::page, result_store::ResultStore};
 
 use crate::exit::{CommandError, CommandExit};
 
-/// Write the results that this node keeps as a page with charts: one HTML file that needs nothing else
+/// Write the results stored on this node as a self-contained HTML page with charts
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PageArgs {
-    /// The file; - is the standard output
+    /// The file to write; - for standard output
     file: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! Results for people.
+//! Human-readable output of results.
 
 use std::io::{self, Write};
 
@@ -8,30 +8,30 @@ use check::{
     test_result::{TestEnd, TestResult},
 };
 
-/// Prints a result with what explains it.
+/// Prints a result with its verdict, its ends and the counters that indicate problems.
 pub(super) fn record(record: &TestResult, out: &mut dyn Write) -> io::Result<()> {
     let test = &record.test;
-    let asked = match test.kind {
+    let parameters = match test.kind {
         TestKind::Bandwidth => {
             format!("{} bytes, {} queue pairs, {} s", test.size, test.queue_pairs, test.duration)
         }
         TestKind::Latency => format!("{} bytes, {} s", test.size, test.duration),
     };
-    writeln!(out, "{} by {}: {}  ({asked})", test.kind, test.operation, value(record))?;
+    writeln!(out, "{} by {}: {}  ({parameters})", test.kind, test.operation, value(record))?;
     writeln!(out, "verdict: {}: {}", verdict(record), record.verdict.why)?;
     end("client", &record.client, out)?;
     end("server", &record.server, out)?;
     if let Some(mismatch) = record.mismatch() {
         writeln!(out, "{mismatch}")?;
     }
-    trouble(record, out)?;
+    problem_counters(record, out)?;
     if record.id > 0 {
-        writeln!(out, "kept as result {}", record.id)?;
+        writeln!(out, "stored as result {}", record.id)?;
     }
     Ok(())
 }
 
-/// The average with its unit.
+/// Returns the average with its unit.
 pub(super) fn value(record: &TestResult) -> String {
     match record.test.kind {
         TestKind::Bandwidth => record.value().map_or_else(String::new, |gbps| format!("{gbps:.3} Gb/s")),
@@ -39,7 +39,7 @@ pub(super) fn value(record: &TestResult) -> String {
     }
 }
 
-/// The verdict in a word.
+/// Returns the verdict as one word.
 pub(super) fn verdict(record: &TestResult) -> &'static str {
     match record.verdict.passed {
         Some(true) => "passed",
@@ -58,7 +58,7 @@ fn end(role: &str, end: &TestEnd, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// In Gb/s, without an end that says nothing.
+/// Formats a speed in Gb/s, without a trailing `.0`.
 fn speed(mbps: u64) -> String {
     match (mbps / 1000, mbps % 1000 / 100) {
         (whole, 0) => format!("{whole} Gb/s"),
@@ -66,16 +66,16 @@ fn speed(mbps: u64) -> String {
     }
 }
 
-/// What counters tell of loss or congestion: it explains a low number.
-fn trouble(record: &TestResult, out: &mut dyn Write) -> io::Result<()> {
-    let of = |role, end: &TestEnd| {
-        let bad = end.counters.iter().filter(|(name, _)| is_trouble(name.as_str()));
-        bad.map(|(name, more)| format!("{role} {name} +{more}")).collect::<Vec<_>>()
+/// Prints the counters that indicate loss or congestion and so explain a bad result.
+fn problem_counters(record: &TestResult, out: &mut dyn Write) -> io::Result<()> {
+    let lines = |role, end: &TestEnd| {
+        let problems = end.counters.iter().filter(|(name, _)| is_trouble(name.as_str()));
+        problems.map(|(name, more)| format!("{role} {name} +{more}")).collect::<Vec<_>>()
     };
-    let all = [of("client", &record.client), of("server", &record.server)].concat();
+    let all = [lines("client", &record.client), lines("server", &record.server)].concat();
     if all.is_empty() {
-        return writeln!(out, "no counter tells of loss or congestion");
+        return writeln!(out, "no counter indicates loss or congestion");
     }
-    writeln!(out, "counters that tell of loss or congestion:")?;
+    writeln!(out, "counters that indicate loss or congestion:")?;
     all.iter().try_for_each(|line| writeln!(out, "        {line}"))
 }

@@ -1,14 +1,14 @@
-//! `silkrail check restore`: gives back what a test that was killed has left.
+//! `silkrail check restore`: restores the CPU frequency governors after a test was killed.
 
 use std::{io::Write, path::Path};
 
-use check::governor::Governors;
+use cpufreq::Governors;
 
 use crate::exit::{CommandError, CommandExit};
 
-/// Give the CPUs' governors back that a killed test has left at performance
+/// Restore the CPU frequency governors that a killed test has left at performance
 ///
-/// Every test with --governor does so too before it begins.
+/// Every test with --governor also does this before it starts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RestoreArgs {}
@@ -18,15 +18,15 @@ Examples:
   silkrail check restore
 
 Exit status:
-  0   done, or nothing was left
+  0   done, or nothing to restore
   1   an error
   2   wrong usage";
 
 impl RestoreArgs {
     pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         match Governors::below(root).restore_after_kill()? {
-            None => writeln!(out, "nothing is to be given back")?,
-            Some(cpus) => writeln!(out, "the governors of {cpus} CPUs are as they were")?,
+            None => writeln!(out, "nothing to restore")?,
+            Some(cpus) => writeln!(out, "restored the governors of {cpus} CPUs")?,
         }
         Ok(CommandExit::Done)
     }

@@ -1,4 +1,4 @@
-//! `silkrail check serve`: the end that waits for tests.
+//! `silkrail check serve`: the agent that serves tests of other nodes.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -8,49 +8,49 @@ use std::{
 use check::{
     DeviceName, PortNumber, PortSelector,
     agent::{Agent, AgentOptions},
-    client,
-    governor::{Governors, PERFORMANCE},
+    client, local_end,
     protocol::CheckToken,
-    local_end,
 };
+use cpufreq::{Governors, PERFORMANCE};
 
 use super::EXIT_STATUS;
 use crate::exit::{CommandError, CommandExit};
 
-/// Wait for tests of other nodes, one at a time
+/// Serve tests of other nodes, one at a time
 ///
-/// Who can connect can have this node start perftest, so without --token-file only this node itself can (127.0.0.1). With
-/// it, both ends prove that they have the same token, and all that they say is encrypted, with keys of that connection
-/// (Noise NNpsk0); the token does not go over the network. The file must be root's and nobody else's (mode 600), with
-/// at least 16 bytes; a service may have it from systemd (LoadCredential=). All ends need the same version of silkrail.
+/// A client can make this node start perftest. Without --token-file only clients on this node can connect (127.0.0.1). With
+/// it, both ends prove that they have the same token, and their messages are encrypted with keys of that connection
+/// (Noise NNpsk0); the token is not sent over the network. The file must be owned by root, inaccessible to others (mode
+/// 600) and have at least 16 bytes. A service can get it from systemd (LoadCredential=). All ends need the same version of
+/// silkrail.
 ///
-/// perftest's own TCP port knows no token. It is open for the length of a test, on the address that the client has
-/// connected to; perftest that does not know --bind_source_ip, like 4.5, has it on all addresses. Neither that port nor RDMA
-/// is encrypted: use it in a network whose nodes you trust.
+/// perftest's own TCP port is not protected by the token. It is open during a test, on the address that the client
+/// connected to, or on all addresses with versions of perftest that do not support --bind_source_ip, like 4.5. Neither that
+/// port nor RDMA traffic is encrypted: use this command only in a network of trusted nodes.
 ///
-/// Ports: the one of --listen, perftest's TCP ports (--test-port and the 15 after it), and for RoCE UDP 4791.
+/// Ports: the one of --listen, perftest's TCP ports (--test-port and the 15 after it), and UDP 4791 for RoCE.
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_STATUS}"))]
 pub(crate) struct ServeArgs {
-    /// Where to listen; other addresses than 127.0.0.1 need a token
+    /// The address to listen on; addresses other than 127.0.0.1 require a token
     #[arg(long, default_value_t = SocketAddr::from(([127, 0, 0, 1], client::PORT)), value_name = "ADDR:PORT")]
     listen: SocketAddr,
-    /// The secret that all nodes share
+    /// The file with the shared secret of all nodes
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Another address than its own by which clients reach this agent, where addresses are translated; may be given again
+    /// Another address by which clients reach this agent, if addresses are translated; repeatable
     #[arg(long, value_name = "ADDR")]
     known_as: Vec<IpAddr>,
-    /// The RDMA device for clients that ask for none; default: the one that is best for their address
+    /// The RDMA device if the client requests none; default: the device with the best GID for the client's address
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceName>,
-    /// Its port
+    /// The port of --device
     #[arg(long, value_name = "N", requires = "device")]
     port: Option<PortNumber>,
     /// The first TCP port for perftest; the 15 after it are tried too
     #[arg(long, default_value_t = local_end::FIRST_PORT, value_name = "PORT")]
     test_port: u16,
-    /// Set the CPUs of this node to this frequency governor during tests, and back
+    /// Set this CPU frequency governor on this node during tests, and restore it after
     #[arg(long, value_parser = [PERFORMANCE])]
     governor: Option<String>,
 }

@@ -52,7 +52,8 @@ impl Authenticator {
         if !login && !token {
             return AuthDecision::Yes;
         }
-        if let (Some(tokens), Some(token)) = (&self.tokens, header.and_then(token_review_queue::from_header)) {
+        if let (Some(tokens), Some(token)) = (&self.tokens, header.and_then(token_review_queue::from_header))
+        {
             match tokens.decide(token, path, source).await {
                 Ok(AccessDecision::Allowed) => return AuthDecision::Yes,
                 Ok(AccessDecision::Forbidden) => return AuthDecision::Forbidden,

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::UnixStream;
 
 use super::FrontendProcessError;
@@ -18,6 +19,9 @@ use crate::frontend;
 
 /// This program, also where its file has been replaced since it was started.
 const SELF_EXE: &str = "/proc/self/exe";
+
+/// The send buffer of the reader's socket, in bytes.
+const SOCKET_SEND_BUFFER: usize = 4 << 20;
 
 /// How long a process that has closed its socket, or was killed, may take to end.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -31,6 +35,8 @@ impl FrontendProcess {
     pub(super) fn start() -> io::Result<(Self, UnixStream)> {
         let (ours, theirs) = net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
+        // The kernel limits it to net.core.wmem_max. With a small one the text goes over in many pieces, which costs only time.
+        let _ = setsockopt(&ours, sockopt::SndBuf, &SOCKET_SEND_BUFFER);
         let mut command = Command::new(SELF_EXE);
         command.arg0("silkraild").arg(frontend::OPTION).args(std::env::args_os().skip(1));
         let child = command.stdin(Stdio::from(OwnedFd::from(theirs))).spawn()?;

@@ -108,13 +108,13 @@ fn a_client_with_the_token_learns_that_perftest_is_missing() {
     serving_by(with_token(), |address| {
         let node = node();
         let mut client = Client::connect(&node, address, Some(&token())).unwrap();
-        let order = TestRequest {
+        let request = TestRequest {
             test: run().test,
             wanted: PortSelector::default(),
             peer_wanted: PortSelector::default(),
             limit: Default::default(),
         };
-        let error = client.measure(&order).unwrap_err().to_string();
+        let error = client.measure(&request).unwrap_err().to_string();
         assert!(error.contains("install the package perftest"), "{error}");
     });
 }

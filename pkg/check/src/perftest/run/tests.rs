@@ -21,10 +21,7 @@ fn a_missing_program_is_named_with_its_package() {
     let dir = tempfile::tempdir().unwrap();
     let launcher = launcher(dir.path().to_str().unwrap());
     let missing = launcher.find(TestKind::Bandwidth, RdmaOperation::Read).unwrap_err().to_string();
-    assert!(
-        missing.starts_with("ib_read_bw: not found in PATH; install the package perftest"),
-        "{missing}"
-    );
+    assert!(missing.starts_with("ib_read_bw: not found in PATH; install the package perftest"), "{missing}");
     // A directory and a file that is not executable are not programs.
     fs::write(dir.path().join("ib_read_bw"), "").unwrap();
     fs::create_dir(dir.path().join("ib_send_lat")).unwrap();

@@ -1,4 +1,4 @@
-//! Claims, releases and whose they are.
+//! Claims, releases and owners.
 
 use std::{collections::HashSet, fs, os::unix::fs::PermissionsExt, thread, time::Duration};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::{AddressClaim, ClaimOwner, MAX_ADDRESSES, ReleaseOutcome};
 
 #[test]
-fn ipam_case_001_three_addresses_are_three_then_all_are_used_out() {
+fn ipam_case_001_three_addresses_are_allocated_then_the_pool_is_exhausted() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.10-10.0.0.12"]));
     let given: Vec<_> =
         (0..3).map(|n| node.claim(&pool, &format!("c{n}@net1")).unwrap().to_string()).collect();
@@ -17,7 +17,7 @@ fn ipam_case_001_three_addresses_are_three_then_all_are_used_out() {
 }
 
 #[test]
-fn ipam_case_002_a_single_address_is_given_once() {
+fn ipam_case_002_a_single_address_is_allocated_once() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.10"]));
     node.claim(&pool, "a@net1").unwrap();
     let error = node.claim(&pool, "b@net1").unwrap_err();
@@ -79,7 +79,7 @@ fn ipam_case_025_ten_thousand_claims_are_distinct() {
 }
 
 #[test]
-fn ipam_case_029_a_released_address_rests_while_others_are_free() {
+fn ipam_case_029_a_released_address_is_not_reused_while_others_are_free() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
     let first = node.claim(&pool, "a@net1").unwrap();
     node.release(&pool, first, "a@net1");
@@ -88,7 +88,7 @@ fn ipam_case_029_a_released_address_rests_while_others_are_free() {
 }
 
 #[test]
-fn a_release_leaves_the_map_as_it_was_but_for_the_rotor() {
+fn a_release_restores_the_map_except_for_the_rotor() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.100"]));
     node.claim(&pool, "a@net1").unwrap();
     let bitmap = || fs::read(node.map_path(&pool)).unwrap().split_off(96);
@@ -146,20 +146,20 @@ fn ipam_case_040_a_release_needs_no_pool() {
         let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1"]));
         let given = node.claim(&pool, "a@net1").unwrap();
         assert_eq!(node.store.release(name, given, &attachment("a@net1")).unwrap(), ReleaseOutcome::Released);
-        assert_eq!(node.claim(&pool, "b@net1").unwrap(), given, "found again when the pool looks full");
+        assert_eq!(node.claim(&pool, "b@net1").unwrap(), given, "allocated again when the pool appears full");
     }
 }
 
 #[test]
-fn a_claim_that_was_made_already_is_found_again() {
+fn a_claim_of_an_earlier_attempt_is_found_again() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.2"]));
     node.claim(&pool, "other@net1").unwrap();
-    node.store.claims.take(address("10.0.0.2"), "a@net1").unwrap(); // killed before the bit was set
+    node.store.claims.take(address("10.0.0.2"), "a@net1").unwrap(); // as if killed before the bit was set
     assert_eq!(node.claim(&pool, "a@net1").unwrap(), address("10.0.0.2"));
 }
 
 #[test]
-fn every_address_is_noted_before_it_is_claimed() {
+fn every_address_is_recorded_before_it_is_claimed() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.2"]));
     let note = |address| {
         assert_eq!(node.store.owner(address).unwrap(), None);
@@ -172,7 +172,7 @@ fn every_address_is_noted_before_it_is_claimed() {
 }
 
 #[test]
-fn ipam_case_071_a_full_pool_leads_to_the_next_and_a_busy_one_does_not() {
+fn ipam_case_071_the_next_pool_is_tried_if_one_is_full_but_not_if_it_is_busy() {
     let (node, first, second) = (StoreFixture::new(), pool("a", &["10.0.0.1"]), pool("b", &["10.0.0.2"]));
     let claim = |owner: &str, deadline| {
         node.store
@@ -199,34 +199,34 @@ fn ipam_case_048_a_stopped_lock_holder_is_waited_for_until_the_deadline() {
     let deadline = Instant::now() + Duration::from_millis(30);
     let failed = node.store.claim(&pool, &attachment("b@net1"), deadline, |_| Ok::<_, StoreError>(()));
     let Err(error @ StoreError::Busy { waited, .. }) = failed else { panic!("{failed:?}") };
-    // The wait began a little after the deadline was set, so it was a little shorter.
+    // The wait started after the deadline was computed, so it was a little shorter.
     assert!(Instant::now() >= deadline && !waited.is_zero(), "{error}");
-    assert!(error.to_string().contains("maps/p is locked by another process; gave up after"), "{error}");
+    assert!(error.to_string().contains("maps/p: locked by another process; timed out after"), "{error}");
     node.release(&pool, given, "a@net1"); // a release does not need the map
     drop(held);
     assert_eq!(node.fill(&pool, "c").len(), 2);
 }
 
 #[test]
-fn reassigned_addresses_change_hands_at_once() {
+fn an_address_is_reassigned_atomically() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.2"]));
     let (old, new) = (attachment("a@net1"), attachment("b@net1"));
     let given = node.claim(&pool, "a@net1").unwrap();
     std::os::unix::fs::symlink("killed", node.link(".replacement")).unwrap();
     node.store.reassign(given, &old, &new).unwrap();
-    node.store.reassign(given, &old, &new).unwrap(); // once more is the same
+    node.store.reassign(given, &old, &new).unwrap(); // succeeds again
     assert_eq!(
         node.store.claims().unwrap(),
         [AddressClaim { address: given, owner: ClaimOwner::Attachment(new.clone()) }]
     );
     let error = node.store.reassign(given, &old, &attachment("c@net1")).unwrap_err().to_string();
-    assert_eq!(error, "10.0.0.1 is not claimed by a@net1; b@net1 has it");
+    assert_eq!(error, "10.0.0.1 is not claimed by a@net1; current owner: b@net1");
     let error = node.store.reassign(address("10.0.0.2"), &old, &new).unwrap_err().to_string();
-    assert_eq!(error, "10.0.0.2 is not claimed by a@net1; nobody has it");
+    assert_eq!(error, "10.0.0.2 is not claimed by a@net1; current owner: none");
 }
 
 #[test]
-fn ipam_case_043_044_parallel_claims_share_out_a_pool() {
+fn ipam_case_043_044_parallel_claims_are_distinct() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.100"]));
     let claim = |thread: usize| -> Vec<_> {
         (0..25).filter_map(|n| node.claim(&pool, &format!("t{thread}c{n}@net1")).ok()).collect()
@@ -240,7 +240,7 @@ fn ipam_case_043_044_parallel_claims_share_out_a_pool() {
 }
 
 #[test]
-fn ipam_case_045_churn_ends_where_it_says() {
+fn ipam_case_045_parallel_claims_and_releases_are_consistent() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.20"]));
     let churn = |thread: usize| {
         let owner = format!("t{thread}@net1");
@@ -272,7 +272,7 @@ fn ipam_case_054_after_a_reboot_all_addresses_are_free() {
 }
 
 #[test]
-fn only_root_may_look_inside() {
+fn only_root_can_access_the_directories() {
     let node = StoreFixture::new();
     let root = node.store.root.clone();
     for path in [root.parent().unwrap().to_owned(), root.join("claims"), root.join("maps"), root] {
@@ -281,7 +281,7 @@ fn only_root_may_look_inside() {
 }
 
 #[test]
-fn a_boot_id_is_checked_and_an_absent_store_is_none() {
+fn a_boot_id_is_checked_and_a_missing_store_is_none() {
     let state = tempfile::tempdir().unwrap();
     for bad in ["", "../../../../../../../../../../../../etc", "6F1D9A3E-5C1B-4F0E-9A53-0123456789AB"] {
         assert!(matches!(LocalStore::open(state.path(), bad), Err(StoreError::BootId(_))), "{bad}");
@@ -291,11 +291,11 @@ fn a_boot_id_is_checked_and_an_absent_store_is_none() {
 }
 
 #[test]
-fn ipam_case_108_overlapping_pools_never_give_one_address_twice() {
+fn ipam_case_108_overlapping_pools_never_allocate_an_address_twice() {
     let (node, a, b) =
         (StoreFixture::new(), pool("a", &["10.0.0.1-10.0.0.6"]), pool("b", &["10.0.0.4-10.0.0.9"]));
     let (from_a, from_b) = (node.fill(&a, "a"), node.fill(&b, "b"));
     assert_eq!((from_a.len(), from_b.len()), (6, 3));
     node.release(&a, address("10.0.0.4"), "a3@net1");
-    assert_eq!(node.claim(&b, "c@net1").unwrap(), address("10.0.0.4"), "b learns what a gave back");
+    assert_eq!(node.claim(&b, "c@net1").unwrap(), address("10.0.0.4"), "the address that a released");
 }

@@ -1,4 +1,4 @@
-//! What a claim costs, counted in bytes of map read.
+//! The cost of a claim, measured in bytes of maps that are read.
 
 use super::*;
 use crate::store::map::counter;
@@ -10,7 +10,7 @@ fn bytes_read(work: impl FnOnce()) -> usize {
 }
 
 #[test]
-fn ipam_case_106_a_claim_costs_the_same_with_few_and_with_many_taken() {
+fn ipam_case_106_a_claim_costs_the_same_with_few_and_many_claims() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.0-10.0.255.255"]));
     let mut costs = Vec::new();
     let mut taken = 0;
@@ -32,7 +32,7 @@ fn ipam_case_106_a_claim_costs_the_same_with_few_and_with_many_taken() {
 fn ipam_case_028_a_full_pool_lists_the_claims_once() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.50"]));
     node.fill(&pool, "c");
-    std::thread::sleep(std::time::Duration::from_millis(40)); // until the directory's clock has moved on
+    std::thread::sleep(std::time::Duration::from_millis(40)); // longer than the granularity of timestamps
     let map = || std::fs::metadata(node.map_path(&pool)).unwrap().modified().unwrap();
     assert!(node.claim(&pool, "x@net1").is_err());
     let listed = map();
@@ -40,7 +40,7 @@ fn ipam_case_028_a_full_pool_lists_the_claims_once() {
     for _ in 0..5 {
         assert!(node.claim(&pool, "x@net1").is_err());
     }
-    assert_eq!(map(), listed, "nothing changed, so the map is not made anew");
+    assert_eq!(map(), listed, "nothing changed, so the map is not rewritten");
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! Maps that are damaged, gone or stale, and file systems that refuse.
+//! Maps that are damaged, missing or stale, and directories that cannot be created.
 
 use std::{fs, io};
 
 use super::*;
 use crate::{ClaimOwner, ReleaseOutcome, store::kill_point::killable};
 
-/// A pool of ten, five of them claimed.
+/// Returns a store with a pool of ten addresses, of which five are claimed.
 fn half_full() -> (StoreFixture, Pool) {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.10"]));
     for n in 0..5 {
@@ -14,7 +14,7 @@ fn half_full() -> (StoreFixture, Pool) {
     (node, pool)
 }
 
-/// No address twice, and all of the rest can be had.
+/// Checks that exactly the other five addresses can be claimed.
 fn rest_is_five(node: &StoreFixture, pool: &Pool, what: &str) {
     node.touch_claims();
     let rest = node.fill(pool, "rest");
@@ -23,7 +23,7 @@ fn rest_is_five(node: &StoreFixture, pool: &Pool, what: &str) {
 }
 
 #[test]
-fn ipam_case_049_a_truncated_map_is_made_anew() {
+fn ipam_case_049_a_truncated_map_is_rewritten() {
     for len in [0, 1, 63, 64, 95, 96, 103] {
         let (node, pool) = half_full();
         let map = fs::OpenOptions::new().write(true).open(node.map_path(&pool)).unwrap();
@@ -33,7 +33,7 @@ fn ipam_case_049_a_truncated_map_is_made_anew() {
 }
 
 #[test]
-fn ipam_case_050_any_damaged_byte_is_survived() {
+fn ipam_case_050_any_damaged_byte_is_tolerated() {
     for at in 0..104 {
         for flip in [0x01, 0x80, 0xff] {
             let (node, pool) = half_full();
@@ -51,7 +51,7 @@ fn ipam_case_050_any_damaged_byte_is_survived() {
 }
 
 #[test]
-fn zeros_noise_and_missing_maps_are_made_anew() {
+fn zeros_noise_and_missing_maps_are_rewritten() {
     for bytes in [vec![0; 104], vec![0xff; 104], b"silkmap\0".repeat(20)] {
         let (node, pool) = half_full();
         fs::write(node.map_path(&pool), &bytes).unwrap();
@@ -90,13 +90,13 @@ fn ipam_case_046_a_kill_between_two_steps_loses_nothing() {
 }
 
 #[test]
-fn a_store_that_was_half_made_is_made() {
+fn a_partly_created_store_is_completed() {
     let old = "00000000-0000-0000-0000-000000000000";
     for at in 0..8 {
         let state = tempfile::tempdir().unwrap();
         LocalStore::open(state.path(), old).unwrap();
         let killed = killable(at, || LocalStore::open(state.path(), BOOT_ID).map(drop)).is_none();
-        assert_eq!(killed, at < 5, "four directories are made and one is removed");
+        assert_eq!(killed, at < 5, "four directories are created and one is removed");
         let store = LocalStore::open(state.path(), BOOT_ID).unwrap();
         let pool = pool("p", &["10.0.0.1"]);
         let claimed = store.claim(&pool, &attachment("a@net1"), soon(), |_| Ok::<_, StoreError>(()));
@@ -116,27 +116,27 @@ fn ipam_case_046_a_kill_at_any_step_of_a_claim_loses_no_address() {
             assert_eq!(node.claim(&pool, "last@net1").unwrap(), address, "killed at {at}");
         }
         if !killed {
-            assert!(at > 6, "a map is made and an address claimed in {at} steps");
+            assert!(at > 6, "a map is written and an address claimed in {at} steps");
             return;
         }
     }
 }
 
 #[test]
-fn something_else_under_an_addresss_name_is_left_alone() {
+fn other_files_with_the_name_of_an_address_are_left_unchanged() {
     let (node, pool) = half_full();
     fs::write(node.link("10.0.0.6"), "not a link").unwrap();
     fs::create_dir(node.link("10.0.0.7")).unwrap();
-    std::os::unix::fs::symlink("what is this", node.link("10.0.0.8")).unwrap();
+    std::os::unix::fs::symlink("not an owner", node.link("10.0.0.8")).unwrap();
     std::os::unix::fs::symlink("x@net1", node.link("010.0.0.9")).unwrap();
     assert_eq!(node.fill(&pool, "rest").len(), 2);
     let owner = node.store.owner(address("10.0.0.8")).unwrap();
-    assert_eq!(owner, Some(ClaimOwner::Unknown("what is this".to_owned())));
+    assert_eq!(owner, Some(ClaimOwner::Unknown("not an owner".to_owned())));
     assert_eq!(node.store.claims().unwrap().len(), 10);
 }
 
 #[test]
-fn ipam_case_052_a_directory_that_cannot_be_made_is_an_error() {
+fn ipam_case_052_a_directory_that_cannot_be_created_is_an_error() {
     let state = tempfile::tempdir().unwrap();
     let file = state.path().join("file");
     fs::write(&file, "").unwrap();
@@ -148,8 +148,8 @@ fn ipam_case_052_a_directory_that_cannot_be_made_is_an_error() {
         (io::ErrorKind::ReadOnlyFilesystem, "stateDir"),
         (io::ErrorKind::PermissionDenied, "root"),
     ] {
-        let error = StoreError::io("make claim", "/run/x")(io::Error::from(kind)).to_string();
-        assert!(error.starts_with("make claim /run/x (") && error.contains(advice), "{error}");
+        let error = StoreError::io("create claim", "/run/x")(io::Error::from(kind)).to_string();
+        assert!(error.starts_with("cannot create claim /run/x (") && error.contains(advice), "{error}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the store, and what they share.
+//! Tests of the store, and their fixture.
 
 mod claims;
 mod cost;
@@ -21,7 +21,7 @@ use crate::{LocalStore, Pool, Pools, StoreError};
 
 pub(crate) const BOOT_ID: &str = "6f1d9a3e-5c1b-4f0e-9a53-0123456789ab";
 
-/// A store in a directory of its own.
+/// A store in a temporary directory.
 pub(crate) struct StoreFixture {
     pub(crate) state: TempDir,
     pub(crate) store: LocalStore,
@@ -29,7 +29,7 @@ pub(crate) struct StoreFixture {
 
 impl StoreFixture {
     pub(crate) fn new() -> Self {
-        // On a tmpfs, as in production; elsewhere the tests take ten times as long.
+        // On a tmpfs, as in production. On other file systems the tests take ten times as long.
         let state = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let store = LocalStore::open(state.path(), BOOT_ID).unwrap();
         Self { state, store }
@@ -39,7 +39,7 @@ impl StoreFixture {
         self.store.claim(pool, &attachment(owner), soon(), |_| Ok(()))
     }
 
-    /// Claims until the pool is exhausted; every claim has another owner.
+    /// Claims all free addresses of the pool, each for another owner.
     pub(crate) fn fill(&self, pool: &Pool, owner: &str) -> Vec<IpAddr> {
         let mut addresses = Vec::new();
         loop {
@@ -64,7 +64,7 @@ impl StoreFixture {
         self.store.path().join(address)
     }
 
-    /// Lets the claims look changed, as any claim or release would.
+    /// Changes the stamp of the claims, as any claim or release does.
     pub(crate) fn touch_claims(&self) {
         std::os::unix::fs::symlink("x", self.link(".touch")).unwrap();
         fs::remove_file(self.link(".touch")).unwrap();

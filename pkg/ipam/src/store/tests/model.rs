@@ -1,4 +1,4 @@
-//! The store against a plain map, through random work, damage and kills.
+//! Compares the store with a plain map: random operations, damage and kills.
 
 use std::{cell::RefCell, collections::BTreeMap, fs, mem};
 
@@ -13,12 +13,12 @@ enum StoreStep {
         pool: usize,
         owner: u8,
     },
-    /// The journal cannot be written.
+    /// A claim whose address cannot be recorded in the journal.
     ClaimUnnoted {
         pool: usize,
         owner: u8,
     },
-    /// By an owner, or else whoever has it; with or without naming a pool.
+    /// A release by `owner`, or by the current owner if `None`; with or without the name of a pool.
     Release {
         address: u8,
         owner: Option<u8>,
@@ -29,7 +29,7 @@ enum StoreStep {
         from: Option<u8>,
         to: u8,
     },
-    /// Another definition of a pool under the same name.
+    /// The pool gets other ranges under the same name.
     ChangeRanges {
         pool: usize,
         variant: usize,
@@ -51,7 +51,7 @@ enum StoreStep {
         at: u32,
         step: Box<StoreStep>,
     },
-    /// What another pool's claim and release leave behind.
+    /// Sets a bit without a claim, as a claim and a release through another pool do.
     SetBitOnly {
         pool: usize,
         ordinal: u8,
@@ -95,8 +95,8 @@ struct StoreModel {
     node: StoreFixture,
     pools: [Pool; 2],
     model: BTreeMap<IpAddr, String>,
-    /// The addresses that were noted before they were claimed.
-    noted: RefCell<Vec<IpAddr>>,
+    /// The addresses that `note` was called with during the latest claim.
+    recorded: RefCell<Vec<IpAddr>>,
 }
 
 fn name(owner: u8) -> String {
@@ -112,8 +112,8 @@ fn nth(address: u8) -> IpAddr {
 }
 
 impl StoreModel {
-    /// The step with the owner it means.
-    fn meant(&self, step: &StoreStep) -> StoreStep {
+    /// Returns the step with the current owner in place of `None`.
+    fn with_owner(&self, step: &StoreStep) -> StoreStep {
         let holder = |address| {
             let name = self.model.get(&nth(address));
             Some(
@@ -133,7 +133,7 @@ impl StoreModel {
     }
 
     fn take(&mut self, step: &StoreStep) {
-        match self.meant(step) {
+        match self.with_owner(step) {
             StoreStep::Claim { pool, owner } => self.claim(pool, owner),
             StoreStep::ClaimUnnoted { pool, owner } => {
                 let unnoted = || StoreError::BootId(String::new());
@@ -152,9 +152,9 @@ impl StoreModel {
             }),
             StoreStep::TruncateMap { pool, len } => self.damage(pool, |bytes| bytes.resize(len, 0)),
             StoreStep::Killed { at, step } => {
-                let step = self.meant(&step);
+                let step = self.with_owner(&step);
                 if killable(at, || self.take(&step)).is_none() {
-                    self.half_done(&step);
+                    self.adopt_killed(&step);
                 }
             }
             StoreStep::SetBitOnly { pool, ordinal } => self.damage(pool, |bytes| {
@@ -167,17 +167,17 @@ impl StoreModel {
 
     fn claim(&mut self, pool: usize, owner: u8) {
         let (pool, owner) = (&self.pools[pool], name(owner));
-        self.noted.borrow_mut().clear();
+        self.recorded.borrow_mut().clear();
         let note = |address| {
-            self.noted.borrow_mut().push(address);
+            self.recorded.borrow_mut().push(address);
             Ok(())
         };
         match self.node.store.claim(pool, &attachment(&owner), soon(), note) {
             Ok(address) => {
-                assert_eq!(self.noted.borrow().last(), Some(&address), "given and not noted");
+                assert_eq!(self.recorded.borrow().last(), Some(&address), "allocated and not recorded");
                 assert!(pool.ranges.contains(address));
                 let former = self.model.insert(address, owner.clone());
-                assert!(former.is_none_or(|former| former == owner), "{address} was given twice");
+                assert!(former.is_none_or(|former| former == owner), "{address} was allocated twice");
             }
             Err(StoreError::Exhausted { .. }) => {
                 let free = (0..pool.ranges.len()).filter_map(|ordinal| pool.ranges.nth(ordinal));
@@ -220,20 +220,20 @@ impl StoreModel {
         {
             change(&mut bytes);
             fs::write(path, bytes).unwrap();
-            // A bit that is wrongly set is noticed when claims have come or gone since the last listing.
+            // A stale set bit is corrected only if the claims have changed since the last listing.
             self.node.touch_claims();
         }
     }
 
-    /// What a killed call may have done: all of it or nothing, and only what it was called for.
-    fn half_done(&mut self, step: &StoreStep) {
+    /// Checks that a killed call has completed its own change or changed nothing, and adopts the result.
+    fn adopt_killed(&mut self, step: &StoreStep) {
         let now = self.claims();
         let before = mem::replace(&mut self.model, now);
         for (address, owner) in &self.model {
             let former = before.get(address);
             let may = match *step {
                 StoreStep::Claim { owner: by, .. } => {
-                    former.is_none() && *owner == name(by) && self.noted.borrow().contains(address)
+                    former.is_none() && *owner == name(by) && self.recorded.borrow().contains(address)
                 }
                 StoreStep::Reassign { address: of, from, to } => {
                     *address == nth(of) && former == Some(&named(from)) && *owner == name(to)
@@ -247,9 +247,9 @@ impl StoreModel {
         }
         for (address, owner) in before.iter().filter(|(address, _)| !self.model.contains_key(address)) {
             let StoreStep::Release { address: of, owner: by, .. } = *step else {
-                panic!("{address} is lost: {step:?}")
+                panic!("{address} was released by {step:?}")
             };
-            assert_eq!((*address, owner), (nth(of), &named(by)), "lost by {step:?}");
+            assert_eq!((*address, owner), (nth(of), &named(by)), "released by {step:?}");
         }
     }
 
@@ -267,9 +267,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_does_what_a_plain_map_does(steps in prop::collection::vec(step(), 1..120)) {
+    fn the_store_behaves_as_a_plain_map(steps in prop::collection::vec(step(), 1..120)) {
         let pools = [variant(0, 0), variant(1, 0)];
-        let mut world = StoreModel { node: StoreFixture::new(), pools, model: BTreeMap::new(), noted: RefCell::default() };
+        let mut world = StoreModel { node: StoreFixture::new(), pools, model: BTreeMap::new(), recorded: RefCell::default() };
         for step in &steps {
             world.take(step);
             world.check();

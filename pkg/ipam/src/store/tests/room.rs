@@ -1,10 +1,10 @@
-//! Whether there is room.
+//! Checks for free addresses, conditional releases, and stores of other boots.
 
 use super::*;
 use crate::store::map::counter;
 
 #[test]
-fn pools_have_room_until_the_last_address_of_the_last_one_is_taken() {
+fn pools_have_room_until_the_last_address_is_claimed() {
     let (node, small, large) =
         (StoreFixture::new(), pool("s", &["10.0.0.1-10.0.0.2"]), pool("l", &["10.0.1.1-10.0.1.3"]));
     node.store.has_room(&[]).unwrap();
@@ -29,15 +29,15 @@ fn an_empty_pool_has_no_room() {
 }
 
 #[test]
-fn the_claims_are_right_where_the_map_is_not() {
+fn the_claims_count_if_the_map_is_stale() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
     let given = node.fill(&pool, "c");
-    // Released without the map: every bit is set, and one address is free.
+    // Released without the map: all bits are set, and one address is free.
     node.store.release(None, given[2], &attachment("c2@net1")).unwrap();
     node.store.has_room(&[&pool]).unwrap();
     node.store.claims.take(given[2], "x@net1").unwrap();
     assert!(node.store.has_room(&[&pool]).is_err());
-    // No map at all, and one whose bits are clear though every address is taken.
+    // A map with a clear bit although all addresses are claimed, and then no map.
     let (map, ordinal) = node.store.maps.find(&pool.name, given[1], soon()).unwrap().unwrap();
     map.clear(ordinal).unwrap();
     drop(map);
@@ -48,7 +48,7 @@ fn the_claims_are_right_where_the_map_is_not() {
 }
 
 #[test]
-fn a_look_costs_the_same_with_few_and_with_many_taken() {
+fn a_check_for_room_costs_the_same_with_few_and_many_claims() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.0-10.0.255.255"]));
     let mut taken = 0;
     let costs = [10, 20_000].map(|wanted| {
@@ -64,7 +64,7 @@ fn a_look_costs_the_same_with_few_and_with_many_taken() {
 }
 
 #[test]
-fn a_look_does_not_wait_for_who_holds_the_map() {
+fn a_check_for_room_does_not_wait_for_the_lock() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1-10.0.0.4"]));
     node.claim(&pool, "c@net1").unwrap();
     let _held = node.store.maps.lock(&pool.name, soon()).unwrap();
@@ -74,7 +74,7 @@ fn a_look_does_not_wait_for_who_holds_the_map() {
 }
 
 #[test]
-fn an_address_goes_only_if_it_may_and_is_its_owners() {
+fn an_address_is_released_only_on_the_condition_and_by_its_owner() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1"]));
     let address = node.claim(&pool, "c@net1").unwrap();
     let release = |owner: &str, may: bool| {
@@ -84,11 +84,11 @@ fn an_address_goes_only_if_it_may_and_is_its_owners() {
     assert!(matches!(release("x@net1", true), crate::ReleaseOutcome::NotOurs(_)));
     assert_eq!(release("c@net1", true), crate::ReleaseOutcome::Released);
     assert_eq!(release("c@net1", true), crate::ReleaseOutcome::Absent);
-    assert_eq!(node.claim(&pool, "d@net1").unwrap(), address, "it is offered again");
+    assert_eq!(node.claim(&pool, "d@net1").unwrap(), address, "it is allocated again");
 }
 
 #[test]
-fn a_claim_that_is_being_removed_is_not_taken_for_ones_own() {
+fn a_claim_that_is_being_removed_is_not_reused() {
     let (node, pool) = (StoreFixture::new(), pool("p", &["10.0.0.1"]));
     let address = node.claim(&pool, "c@net1").unwrap();
     std::thread::scope(|scope| {
@@ -107,7 +107,7 @@ fn a_claim_that_is_being_removed_is_not_taken_for_ones_own() {
         assert_eq!(remover.join().unwrap(), crate::ReleaseOutcome::Released);
     });
     let owner = node.store.owner(address).unwrap();
-    assert_eq!(owner, Some(crate::ClaimOwner::Attachment(attachment("c@net1"))), "the new claim stands");
+    assert_eq!(owner, Some(crate::ClaimOwner::Attachment(attachment("c@net1"))), "the new claim remains");
 }
 
 #[test]

@@ -157,7 +157,9 @@ impl JournalModel {
         self.node.kill.take();
         let stuck = self.node.stuck.take();
         match alive {
-            None => assert!(self.path.exists(), "the journal was removed before its last change was reverted"),
+            None => {
+                assert!(self.path.exists(), "the journal was removed before its last change was reverted")
+            }
             Some(Ok(())) => {
                 assert!(!self.path.exists());
                 (self.recorded, self.complete) = (Vec::new(), false);
