@@ -1,64 +1,64 @@
-//! What was found.
+//! Findings and the report that contains them.
 
 use serde::Serialize;
 
-/// How bad it is, the worst first.
+/// The severity of a finding, in descending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Pods will not get RDMA, or get it broken.
+    /// Pods do not get RDMA, or RDMA does not work in them.
     Error,
-    /// It works now, but not well, or not after the next boot.
+    /// RDMA works, but with reduced performance, or will stop working at the next boot.
     Warning,
-    /// Good to know.
+    /// Information; no action is required.
     Info,
 }
 
-/// The stable name of a kind of finding, in kebab-case.
+/// A kind of finding. Scripts select findings by its name, so names are stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FindingId {
-    /// The name.
+    /// The name, in kebab case: `link-down`.
     pub name: &'static str,
-    /// What it means, in one line.
+    /// The description that `silkrail doctor --list` prints, in one line.
     pub line: &'static str,
 }
 
-/// Something that is not as it should be, or good to know.
+/// A problem of the node, or a piece of information about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Its kind: [`FindingId::name`].
+    /// The kind of finding: [`FindingId::name`].
     pub id: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What it is about: a device, a PCI address, a file.
+    /// The affected object: a device, a PCI address, a file.
     pub object: String,
-    /// What is.
+    /// The problem, in one sentence.
     pub summary: String,
-    /// Where that shows.
+    /// The observations that led to the finding, one per line.
     pub evidence: Vec<String>,
-    /// What to do.
+    /// The remedy; empty if there is nothing to do.
     pub fix: String,
 }
 
-/// All findings of one look, the worst first.
+/// All findings of one examination, in descending order of severity.
 #[derive(Debug, Clone, Serialize)]
 pub struct DoctorReport {
-    /// The version of the program that looked.
+    /// The version of the program that examined the node.
     pub version: &'static str,
-    /// How many there are of each severity.
+    /// The number of findings of each severity.
     pub counts: SeverityCounts,
     /// The findings.
     pub findings: Vec<Finding>,
 }
 
-/// How many findings there are of each severity.
+/// The number of findings of each severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SeverityCounts {
-    /// Errors.
+    /// The number of errors.
     pub error: usize,
-    /// Warnings.
+    /// The number of warnings.
     pub warning: usize,
-    /// Infos.
+    /// The number of informational findings.
     pub info: usize,
 }
 
@@ -102,7 +102,7 @@ impl Finding {
 }
 
 impl DoctorReport {
-    /// The findings, the worst first, and in the order of the rules among equals.
+    /// Sorts the findings by severity, in the order of the rules within a severity, and counts them.
     pub fn of(mut findings: Vec<Finding>) -> Self {
         findings.sort_by_key(|finding| finding.severity);
         let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();

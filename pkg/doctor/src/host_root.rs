@@ -1,4 +1,4 @@
-//! Reading below a root directory, tolerantly: what cannot be read is noted, and the reading goes on.
+//! Fault-tolerant reads below a root directory: a failed read is recorded, and the examination continues.
 
 use std::{
     cell::RefCell,
@@ -14,19 +14,19 @@ use serde::Serialize;
 
 use crate::Known;
 
-/// No file that is looked at is longer, but for those whose length is asked for.
+/// The number of bytes that are read of a file, unless the caller passes another limit.
 const MAX_READ_BYTES: u64 = 4 << 20;
 
-/// Something that could not be seen.
+/// Something that could not be examined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Unexamined {
-    /// What.
+    /// The object: a path, or a description such as `RDMA devices`.
     pub(crate) what: String,
-    /// Why.
+    /// The error or other reason.
     pub(crate) why: String,
 }
 
-/// A root directory, and what could not be seen below it.
+/// A root directory, and what could not be examined below it.
 #[derive(Debug)]
 pub(crate) struct HostRoot {
     root: PathBuf,
@@ -38,13 +38,13 @@ impl HostRoot {
         Self { root: root.to_owned(), unexamined: RefCell::default() }
     }
 
-    /// The path below the root, also of one that is absolute.
+    /// Returns the path below the root. An absolute `path` is interpreted relative to the root.
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// The path as the node calls it.
+    /// Returns the path without the root directory: the path on the node itself.
     pub(crate) fn shown(&self, path: &Path) -> String {
         match path.strip_prefix(&self.root) {
             Ok(below) => format!("/{}", below.display()),
@@ -61,7 +61,7 @@ impl HostRoot {
         self.unexamined.into_inner()
     }
 
-    /// The text of a file without the line's end.
+    /// Reads a file as text, without trailing white space.
     pub(crate) fn text(&self, path: impl AsRef<Path>) -> Known<String> {
         self.bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned())
     }
@@ -79,7 +79,7 @@ impl HostRoot {
                     let path = self.path(path);
                     self.note_unexamined(
                         self.shown(&path),
-                        format!("holds {text:?}, which makes no sense there"),
+                        format!("contains {text:?}, which is not a valid value"),
                     );
                     Known::Unknown
                 }
@@ -89,7 +89,7 @@ impl HostRoot {
         }
     }
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     pub(crate) fn names(&self, path: impl AsRef<Path>) -> Known<Vec<String>> {
         let path = self.path(path);
         let list = fs::read_dir(&path).and_then(|entries| {
@@ -102,7 +102,7 @@ impl HostRoot {
         self.read_or_note(&path, list)
     }
 
-    /// The last part of a symbolic link's target.
+    /// Returns the last component of the target of a symbolic link.
     pub(crate) fn link(&self, path: impl AsRef<Path>) -> Option<String> {
         let target = fs::read_link(self.path(path)).ok()?;
         Some(target.file_name()?.to_string_lossy().into_owned())
@@ -129,14 +129,15 @@ impl HostRoot {
     }
 }
 
-/// Not there; or an attribute that has no value now: the speed of a link that is down, an unused GID.
+/// Returns whether the file does not exist, or is an attribute that currently has no value: the speed of a link that is
+/// down, an unused GID.
 fn is_absent(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || matches!(code, Some(libc::EINVAL | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO))
 }
 
-/// At most so many bytes of a file. Nothing is waited for: a pipe nobody writes to.
+/// Reads at most `limit` bytes of a file. `O_NONBLOCK`: a pipe without a writer must not block.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let mut bytes = Vec::new();
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_read_is_unknown_and_told_of_and_what_is_not_there_is_not() {
+    fn an_unreadable_value_is_unknown_and_listed_but_a_missing_one_is_not() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("number"), "seven\n").unwrap();
         fs::create_dir(root.path().join("directory")).unwrap();
@@ -160,7 +161,7 @@ mod tests {
         assert_eq!(tree.text("/missing"), Known::Absent);
         assert_eq!(tree.value::<u32>("number"), Known::Unknown);
         assert_eq!(tree.text("directory"), Known::Unknown);
-        let told: Vec<_> = tree.into_unexamined().into_iter().map(|one| one.what).collect();
-        assert_eq!(told, ["/number", "/directory"]);
+        let unexamined: Vec<_> = tree.into_unexamined().into_iter().map(|one| one.what).collect();
+        assert_eq!(unexamined, ["/number", "/directory"]);
     }
 }

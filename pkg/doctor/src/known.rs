@@ -1,21 +1,21 @@
-//! What is known of something.
+//! A value that may be absent or unknown.
 
 use serde::{Serialize, Serializer};
 
-/// A value, that there is none, or that it could not be seen.
+/// A value read from the node: present, absent, or not readable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Known<T> {
-    /// It is this.
+    /// The value was read.
     Is(T),
-    /// It is not there.
+    /// The file or attribute does not exist.
     #[default]
     Absent,
-    /// It could not be seen; [`crate::NodeFacts::unexamined`] has the reason.
+    /// The value could not be read; [`crate::NodeFacts::unexamined`] lists the reason.
     Unknown,
 }
 
 impl<T> Known<T> {
-    /// The value, if there is one that is known.
+    /// Returns the value if it is known.
     pub fn get(&self) -> Option<&T> {
         match self {
             Self::Is(value) => Some(value),
@@ -23,7 +23,7 @@ impl<T> Known<T> {
         }
     }
 
-    /// Whether it is known not to be there.
+    /// Returns whether the value is known to be absent.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
@@ -43,20 +43,20 @@ impl<T> Known<T> {
         }
     }
 
-    /// Whether the value is known and `holds`.
-    pub(crate) fn is_and(&self, holds: impl FnOnce(&T) -> bool) -> bool {
-        self.get().is_some_and(holds)
+    /// Returns whether the value is known and satisfies `predicate`.
+    pub(crate) fn is_and(&self, predicate: impl FnOnce(&T) -> bool) -> bool {
+        self.get().is_some_and(predicate)
     }
 }
 
 impl<T> Known<Vec<T>> {
-    /// The items that are known.
+    /// Returns the items; an empty slice if the list is absent or unknown.
     pub(crate) fn items(&self) -> &[T] {
         self.get().map_or(&[], Vec::as_slice)
     }
 }
 
-/// `null` is what is not there, `"unknown"` what could not be seen.
+/// Absent is serialized as `null`, unknown as `"unknown"`.
 impl<T: Serialize> Serialize for Known<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

@@ -1,14 +1,15 @@
-//! What is wrong with a node, and what to do about it.
+//! Diagnosis of a node: finds problems and suggests remedies.
 //!
-//! Two steps. [`NodeFacts::read`] looks at the node once and changes nothing. What cannot be read becomes [`Known::Unknown`]
-//! and is told of ([`NodeFacts::unexamined`]); it never counts as well. [`examine`] then judges: pure rules, facts in,
-//! [`Finding`]s out. A rule whose fact is unknown says nothing, and the finding `not-examined` says that.
+//! There are two steps. [`NodeFacts::read`] reads the state of the node once and changes nothing. A value that cannot be
+//! read becomes [`Known::Unknown`] and is listed by [`NodeFacts::unexamined`]; it never counts as healthy. [`examine`] then
+//! applies the rules, which are pure functions from facts to [`Finding`]s. A rule whose input is unknown reports nothing;
+//! the finding `not-examined` reports the missing value instead.
 //!
-//! Everything is read below a root directory, so a container uses its host's and a test a tree of files. The kernel is
-//! asked by netlink only if the root's `/proc` is that of the running kernel and the calling thread is in the node's
-//! network namespace: otherwise the answers would be another machine's or another namespace's.
+//! All files are read below a root directory: a container uses the directory where the host is mounted, a test uses a
+//! temporary tree. The kernel is queried over netlink only if the root's `/proc` belongs to the running kernel and the
+//! calling thread is in the host's network namespace: otherwise the replies would describe another machine or namespace.
 //!
-//! [`bundle::write`] packs the facts, the findings and what they come from for a support ticket.
+//! [`bundle::write`] packs the facts, the findings and their sources into an archive for a support ticket.
 
 #![forbid(unsafe_code)]
 

@@ -6,8 +6,7 @@ use identifiers::LinkName;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, EthtoolSocket,
-    hex,
+    Error, EthtoolSocket, hex,
     layout::{features, rss, rules},
     socket::{EthtoolCommand, number, put},
 };

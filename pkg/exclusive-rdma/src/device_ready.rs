@@ -1,22 +1,11 @@
 //! Waiting until a pod can use its RDMA device.
 
-use std::{
-    fs, io,
-    net::IpAddr,
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::fs::FileTypeExt,
-    },
-    path::Path,
-    thread,
-    time::Duration,
-};
+use std::{fs, net::IpAddr, os::unix::fs::FileTypeExt, path::Path, thread, time::Duration};
 
 use netns::NetNs;
 use plugin_runtime::{Error, Node};
 use rdma::{CharDevices, Device, Handle, Port, PortState};
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-use sysfs::Sysfs;
+use sysfs::DetachedSysfs;
 
 use crate::error::ExclusiveError;
 
@@ -53,28 +42,16 @@ pub(crate) fn wait(
 /// What the pod sees.
 struct PodSysfs {
     rdma: Handle,
-    sysfs: Sysfs,
-    _mount: OwnedFd,
+    sysfs: DetachedSysfs,
 }
 
 impl PodSysfs {
     fn of(pod: &NetNs) -> Result<Self, Error> {
         let rdma = Handle::open_in(pod)?;
         let failed = |source| Error::Wait { what: "the pod's GIDs (a view of its sysfs)", source };
-        let mount = pod.run(mount)?.map_err(failed)?;
-        Ok(Self { rdma, sysfs: Sysfs::at(format!("/proc/self/fd/{}", mount.as_raw_fd())), _mount: mount })
+        let sysfs = pod.run(DetachedSysfs::mount)?.map_err(failed)?;
+        Ok(Self { rdma, sysfs })
     }
-}
-
-/// A sysfs of the calling thread's namespace that is mounted nowhere.
-fn mount() -> io::Result<OwnedFd> {
-    let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_create(&context)?;
-    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
-        | MountAttrFlags::MOUNT_ATTR_NOSUID
-        | MountAttrFlags::MOUNT_ATTR_NODEV
-        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
 struct ReadyCheck<'a> {
@@ -108,7 +85,7 @@ impl ReadyCheck<'_> {
 
     fn is_gid(&self, ports: &[&Port], address: IpAddr) -> Result<bool, Error> {
         for port in ports {
-            if self.inside.sysfs.find_gid(&port.device_name, port.port, address)?.is_some() {
+            if self.inside.sysfs.sysfs().find_gid(&port.device_name, port.port, address)?.is_some() {
                 return Ok(true);
             }
         }

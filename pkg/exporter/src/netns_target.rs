@@ -3,7 +3,6 @@
 use std::{
     ffi::OsString,
     fs, io,
-    os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::{Duration, Instant},
@@ -12,8 +11,7 @@ use std::{
 use netns::{NetNs, NetNsId};
 use podmap::{AttachMode, Entry};
 use rdma::Device;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-use sysfs::Sysfs;
+use sysfs::{DetachedSysfs, Sysfs};
 
 use crate::PodInfo;
 
@@ -50,16 +48,17 @@ const DEVICE_LIST_TTL: Duration = Duration::from_secs(60);
 
 /// sysfs as a namespace sees it.
 #[derive(Debug)]
-pub(crate) struct SysfsView {
-    pub(crate) sysfs: Sysfs,
-    /// Of a pod: the root of a mount that is nowhere in the node's tree.
-    _mount: Option<OwnedFd>,
+pub(crate) enum SysfsView {
+    /// The node's own, as it is mounted.
+    Node(Sysfs),
+    /// A pod's. It does not keep the pod's namespace alive.
+    Pod(DetachedSysfs),
 }
 
 impl NetnsTarget {
     /// The node's own namespace.
     pub(crate) fn node(home: &NetNs, sysfs: &Sysfs) -> Self {
-        let view = SysfsView { sysfs: sysfs.clone(), _mount: None };
+        let view = SysfsView::Node(sysfs.clone());
         Self {
             id: home.id(),
             path: None,
@@ -117,10 +116,10 @@ impl NetnsTarget {
         let mut kept = self.sysfs.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.is_none() {
             *kept = self
-                .run_in_netns(home, SysfsView::mount)
+                .run_in_netns(home, DetachedSysfs::mount)
                 .map_err(io::Error::other)?
                 .transpose()?
-                .map(Arc::new);
+                .map(|mount| Arc::new(SysfsView::Pod(mount)));
         }
         Ok(kept.clone())
     }
@@ -163,27 +162,18 @@ impl NetnsTarget {
 }
 
 impl SysfsView {
+    pub(crate) fn sysfs(&self) -> &Sysfs {
+        match self {
+            Self::Node(sysfs) => sysfs,
+            Self::Pod(mount) => mount.sysfs(),
+        }
+    }
+
     /// The names of the RDMA devices that it shows, in order.
     fn rdma_names(&self) -> io::Result<Vec<OsString>> {
-        let entries = fs::read_dir(self.sysfs.root().join("class/infiniband"))?;
+        let entries = fs::read_dir(self.sysfs().root().join("class/infiniband"))?;
         let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
         names.sort_unstable();
         Ok(names)
-    }
-
-    /// A sysfs of the calling thread's namespace that is mounted nowhere. It holds the namespace's memory, but does not
-    /// keep it alive.
-    ///
-    /// `/proc/<pid>/root/sys` of a process in the pod would be another way, if the pod has a process and mounts one.
-    fn mount() -> io::Result<Self> {
-        let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_create(&context)?;
-        let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
-            | MountAttrFlags::MOUNT_ATTR_NOSUID
-            | MountAttrFlags::MOUNT_ATTR_NODEV
-            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-        let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
-        let sysfs = Sysfs::at(format!("/proc/self/fd/{}", mount.as_raw_fd()));
-        Ok(Self { sysfs, _mount: Some(mount) })
     }
 }

@@ -51,10 +51,10 @@ impl DeviceReader {
     ) -> Result<Option<Self>, BoxError> {
         for attempt in 0..2 {
             let Some(view) = session.view()? else { return Ok(None) };
-            let dir = view.sysfs.root().join("class/infiniband").join(name);
+            let dir = view.sysfs().root().join("class/infiniband").join(name);
             // The kernel names devices; a name that leads elsewhere would not be a directory here.
             if dir.is_dir() {
-                let facts = Arc::new(DeviceInfo::read(&view.sysfs, &session.node, name));
+                let facts = Arc::new(DeviceInfo::read(view.sysfs(), &session.node, name));
                 let files = CounterFiles::open(&dir.join("hw_counters"), allowance, troubles);
                 let allowance = allowance.clone();
                 let traffic_class = TrafficClass::open(&dir, 1);

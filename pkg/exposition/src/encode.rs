@@ -1,4 +1,4 @@
-//! The texts.
+//! Encoding of an exposition as text.
 
 use std::{
     fmt::{Display, Write},
@@ -7,17 +7,17 @@ use std::{
 
 use crate::{Exposition, MetricFamily, MetricType, SampleValue};
 
-/// In which text Prometheus reads an exposition.
+/// A text format that Prometheus accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ExpositionFormat {
-    /// The classic text, version 0.0.4. node_exporter's text files have it too.
+    /// The classic text format, version 0.0.4. node_exporter's textfile collector also reads it.
     Text,
     /// OpenMetrics 1.0.
     OpenMetrics,
 }
 
 impl ExpositionFormat {
-    /// The value of the HTTP header `Content-Type`.
+    /// Returns the value of the HTTP header `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -26,11 +26,11 @@ impl ExpositionFormat {
     }
 }
 
-/// An exposition with more samples than this is written by two threads: it has megabytes.
+/// Two threads encode an exposition with more samples than this, as its text is megabytes long.
 const PARALLEL_ENCODE_SAMPLES: usize = 4096;
 
 impl Exposition {
-    /// All families with samples, by name.
+    /// Encodes all families that have samples, sorted by name.
     pub fn encode(&self, format: ExpositionFormat) -> String {
         let families = self.sorted();
         let samples: usize = families.iter().map(|family| family.samples.len()).sum();
@@ -38,7 +38,7 @@ impl Exposition {
             let half = split_point(&families, samples);
             thread::scope(|scope| {
                 let rest = scope.spawn(|| write(String::new(), &families[half..], format));
-                let room = String::with_capacity(length(&families)); // for the rest too
+                let room = String::with_capacity(length(&families)); // for both halves
                 let mut first = write(room, &families[..half], format);
                 match rest.join() {
                     Ok(rest) => first.push_str(&rest),
@@ -56,7 +56,7 @@ impl Exposition {
     }
 }
 
-/// How many of the families have half of the samples.
+/// Returns the number of leading families that contain about half of the samples.
 fn split_point(families: &[&MetricFamily], samples: usize) -> usize {
     let mut before = 0;
     let beyond = families.iter().position(|family| {
@@ -66,7 +66,7 @@ fn split_point(families: &[&MetricFamily], samples: usize) -> usize {
     beyond.unwrap_or(families.len())
 }
 
-/// How long the text of families is, about.
+/// Estimates the length of the families' text in bytes.
 fn length(families: &[&MetricFamily]) -> usize {
     let line = |family: &MetricFamily| family.samples.first().map_or(0, |(labels, _)| labels.as_str().len());
     let length = |family: &&MetricFamily| family.samples.len() * (family.name.len() + line(family) + 24);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_names_a_counter_s_family_without_it_and_ends_with_eof() {
+    fn openmetrics_omits_the_suffix_in_the_family_name_and_ends_with_eof() {
         let text = some().encode(ExpositionFormat::OpenMetrics);
         assert!(
             text.contains("# TYPE rdma_duplicate_request counter\nrdma_duplicate_request_total{"),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_said_so() {
+    fn special_float_values_have_names() {
         let mut odd = Exposition::default();
         let family = odd.family("x", MetricType::Gauge, "");
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300] {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_write_what_one_writes() {
+    fn two_threads_produce_the_same_text_as_one() {
         let mut large = Exposition::default();
         for family in 0..100 {
             for sample in 0..family {

@@ -1,43 +1,43 @@
-//! Families and their samples.
+//! Metric families and their samples.
 
 use std::{collections::HashMap, sync::Arc};
 
 use crate::LabelSet;
 
-/// What the samples of a family are.
+/// The type of a metric family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricType {
-    /// Only ever grows, until it begins anew. The family's name ends in `_total`.
+    /// Only increases, or restarts at zero. The name of the family ends in `_total`.
     Counter,
-    /// Goes up and down.
+    /// Can increase and decrease.
     Gauge,
 }
 
-/// The value of a sample. An integer is sent digit by digit, however large.
+/// The value of a sample. Integers are encoded exactly, without conversion to a float.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SampleValue {
-    /// A whole number.
+    /// A non-negative integer.
     Integer(u64),
-    /// Any other.
+    /// Any other number, including NaN and infinities.
     Float(f64),
 }
 
-/// Samples of one name.
+/// A metric family: name, type, HELP text and samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricFamily {
     pub(crate) name: Arc<str>,
     pub(crate) kind: MetricType,
     pub(crate) help: Arc<str>,
     pub(crate) samples: Vec<(LabelSet, SampleValue)>,
-    /// How many samples there were in the last exposition like this one.
+    /// The number of samples in the previous exposition with the same families, as a capacity hint.
     expected: usize,
 }
 
-/// The place of a family in an exposition and in all that are made [like](Exposition::with_same_families) it.
+/// The index of a family in an exposition, and in all expositions with the [same families](Exposition::with_same_families).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FamilyId(usize);
 
-/// Families by name.
+/// A set of metric families with distinct names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Exposition {
     pub(crate) families: Vec<MetricFamily>,
@@ -45,7 +45,8 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// An exposition with the families of another, at their places, and without samples: but with room for as many.
+    /// Creates an exposition with the families of another one and the same IDs, but without samples. The capacity for the
+    /// samples is reserved.
     pub fn with_same_families(other: &Self) -> Self {
         let empty = |family: &MetricFamily| MetricFamily {
             name: family.name.clone(),
@@ -57,8 +58,8 @@ impl Exposition {
         Self { families: other.families.iter().map(empty).collect(), places: other.places.clone() }
     }
 
-    /// The place of the family of that name, which is made if it is not there yet. One that never gets a sample is not
-    /// sent.
+    /// Returns the ID of the family with this name; creates the family if it does not exist. A family without samples is not
+    /// encoded.
     pub fn family_id(&mut self, name: &str, kind: MetricType, help: &str) -> FamilyId {
         if let Some(id) = self.places.get(name) {
             return *id;
@@ -75,18 +76,18 @@ impl Exposition {
         id
     }
 
-    /// The family of that name, as [`Exposition::family_id`] finds or makes it.
+    /// Returns the family with this name; creates it like [`Exposition::family_id`].
     pub fn family(&mut self, name: &str, kind: MetricType, help: &str) -> &mut MetricFamily {
         let FamilyId(at) = self.family_id(name, kind, help);
         &mut self.families[at]
     }
 
-    /// Adds a sample to the family at a place.
+    /// Adds a sample to the family with this ID.
     pub fn add(&mut self, FamilyId(at): FamilyId, labels: LabelSet, value: impl Into<SampleValue>) {
         self.families[at].add(labels, value);
     }
 
-    /// Adds the samples of another that was made [like](Self::with_same_families) the same one.
+    /// Adds the samples of an exposition with the [same families](Self::with_same_families).
     pub fn append(&mut self, other: Self) {
         for (ours, mut theirs) in self.families.iter_mut().zip(other.families) {
             if ours.samples.is_empty() {
@@ -97,21 +98,22 @@ impl Exposition {
         }
     }
 
-    /// Takes down how many samples an exposition like this one got, for the next.
+    /// Stores the numbers of samples of an exposition with the same families. The next [`Self::with_same_families`] reserves
+    /// capacity for them.
     pub fn reserve_like(&mut self, like_this: &Self) {
         for (family, last) in self.families.iter_mut().zip(&like_this.families) {
             family.expected = last.samples.len();
         }
     }
 
-    /// The families that have samples, by name.
+    /// Returns the families that have samples, sorted by name.
     pub fn sorted(&self) -> Vec<&MetricFamily> {
         let mut families: Vec<_> = self.families.iter().filter(|family| !family.samples.is_empty()).collect();
         families.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         families
     }
 
-    /// Adds what another has. Of a family in both, the other's samples take the place of this one's.
+    /// Adds the families of another exposition. If both have a family, the other's samples replace those of this one.
     pub fn replace(&mut self, other: Self) {
         for family in other.families {
             self.family(&family.name, family.kind, &family.help).samples = family.samples;
@@ -120,22 +122,22 @@ impl Exposition {
 }
 
 impl MetricFamily {
-    /// Adds a sample. The caller sees to it that no two have the same labels.
+    /// Adds a sample. The caller must not add two samples with the same labels.
     pub fn add(&mut self, labels: LabelSet, value: impl Into<SampleValue>) {
         self.samples.push((labels, value.into()));
     }
 
-    /// Its name.
+    /// Returns the name, such as `rdma_port_up`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What its samples are.
+    /// Returns the type.
     pub fn kind(&self) -> MetricType {
         self.kind
     }
 
-    /// The samples, in the order in which they were added.
+    /// Returns the samples in the order in which they were added.
     pub fn samples(&self) -> &[(LabelSet, SampleValue)] {
         &self.samples
     }
@@ -164,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_the_same_in_an_exposition_like_it() {
+    fn family_ids_are_equal_in_expositions_with_the_same_families() {
         let mut first = Exposition::default();
         let (a, b) =
             (first.family_id("a", MetricType::Gauge, ""), first.family_id("b", MetricType::Gauge, ""));
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exposition_adopts_the_samples_of_its_like() {
+    fn append_adds_the_samples_of_the_same_families() {
         let mut template = Exposition::default();
         let (a, b) =
             (template.family_id("a", MetricType::Gauge, ""), template.family_id("b", MetricType::Gauge, ""));
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_samples_of_another_take_the_place_of_those_that_were_there() {
+    fn replace_overwrites_the_samples_of_families_in_both() {
         let (mut ours, mut theirs) = (Exposition::default(), Exposition::default());
         ours.family("a", MetricType::Gauge, "").add(LabelSet::of([]), 1);
         ours.family("b", MetricType::Gauge, "").add(LabelSet::of([]), 1);

@@ -1,46 +1,45 @@
-//! The labels of a sample.
+//! Label sets.
 
 use std::{fmt, sync::Arc};
 
-/// Labels, written as they will be sent: `device="mlx5_0",port="1"`.
+/// A label set in its encoded form: `device="mlx5_0",port="1"`, in the order in which the labels were added.
 ///
-/// A device has a hundred samples with the same labels, so these are made once and shared. The order is the order in
-/// which they were added.
+/// About a hundred samples of a device have the same labels, so the text is created once and shared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LabelSet(Arc<str>);
 
-/// Labels that are being added to others.
+/// Builds a [`LabelSet`] from another one and further labels.
 #[derive(Debug, Clone)]
 pub struct LabelsBuilder(String);
 
 impl LabelSet {
-    /// These labels: pairs of name and value. A name is the program's own, the value may be any text.
+    /// Creates a label set from pairs of name and value. The value can be any text; it is escaped.
     pub fn of<'a>(pairs: impl IntoIterator<Item = (&'static str, &'a str)>) -> Self {
         let none = LabelsBuilder(String::new());
         pairs.into_iter().fold(none, |labels, (name, value)| labels.with(name, value)).build()
     }
 
-    /// These, to add more than one to.
+    /// Returns a builder that starts with these labels. Cheaper than [`Self::and`] for more than one label.
     pub fn builder(&self) -> LabelsBuilder {
         let mut text = String::with_capacity(self.0.len() + 128);
         text.push_str(&self.0);
         LabelsBuilder(text)
     }
 
-    /// These and one more.
+    /// Returns these labels and one more.
     #[must_use]
     pub fn and(&self, name: &'static str, value: &str) -> Self {
         self.builder().with(name, value).build()
     }
 
-    /// As they are sent, without the braces.
+    /// Returns the encoded labels without the braces.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl LabelsBuilder {
-    /// And this one.
+    /// Adds a label.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
         if !self.0.is_empty() {
@@ -53,7 +52,7 @@ impl LabelsBuilder {
         self
     }
 
-    /// And this one, if it has a value: Prometheus takes an empty label for one that is not there.
+    /// Adds a label unless its value is missing or empty. Prometheus treats an empty label as a missing one.
     #[must_use]
     pub fn with_some(self, name: &'static str, value: Option<&str>) -> Self {
         match value {
@@ -62,13 +61,13 @@ impl LabelsBuilder {
         }
     }
 
-    /// And this one, whatever prints it.
+    /// Adds a label with the `Display` text of `value`.
     #[must_use]
     pub fn with_text(self, name: &'static str, value: impl fmt::Display) -> Self {
         self.with(name, &value.to_string())
     }
 
-    /// That is all.
+    /// Returns the label set.
     pub fn build(self) -> LabelSet {
         LabelSet(self.0.into())
     }
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_without_a_value_is_none() {
+    fn a_label_without_a_value_is_omitted() {
         let labels = LabelSet::of([("device", "rxe0")]);
         let more = || labels.builder();
         assert_eq!(more().with_some("netdev", Some("")).with_some("netdev", None).build(), labels);

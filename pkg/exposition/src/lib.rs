@@ -1,10 +1,10 @@
-//! Metric families, and the two texts in which Prometheus reads them.
+//! Metric families, and their encoding in the two text formats of Prometheus.
 //!
-//! Families are gathered in an [`Exposition`] in any order; its text always has the same one. Names come from drivers
-//! and firmware, so [`metric_name`] makes a legal one of anything.
+//! Families are added to an [`Exposition`] in any order; the text is sorted by name. [`metric_name`] converts the names
+//! that drivers and firmware use into legal metric names.
 //!
-//! A family of counters ends in `_total`. In the classic text that is the family's name; in OpenMetrics it is only the
-//! samples'. A missing value is a missing sample: nothing here invents a zero.
+//! The name of a counter ends in `_total`. In the classic text format this is the name of the family, in OpenMetrics only
+//! of its samples. A missing value results in a missing sample, never in a zero.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! Names of metrics.
+//! Legal metric names.
 
-/// A legal name of a metric, made of a driver's word for it: lower case, digits, underscores, never two of those at
-/// once. `RxECNMrkd` becomes `rx_ecn_mrkd`, `ip4InOctets` `ip4_in_octets`, `DRIVER_x,y` `driver_x_y`.
+/// Converts a driver's counter name into a legal metric name of lower-case letters, digits and single underscores.
+/// `RxECNMrkd` becomes `rx_ecn_mrkd`, `ip4InOctets` becomes `ip4_in_octets`, `DRIVER_x,y` becomes `driver_x_y`.
 ///
-/// Two words may become one name; whoever adds samples must look.
+/// Different counter names can result in the same metric name. The caller must detect this.
 pub fn metric_name(word: &str) -> String {
     let mut name = String::with_capacity(word.len() + 4);
     let bytes = word.as_bytes();
@@ -22,7 +22,7 @@ pub fn metric_name(word: &str) -> String {
     name
 }
 
-/// Whether a capital begins a word: after a small letter or a digit, or as the last of an abbreviation (`ECNMrkd`).
+/// Whether a capital letter starts a word: after a lower-case letter or a digit, or before a lower-case letter (`ECNMrkd`).
 fn starts_word(before: Option<u8>, after: Option<u8>) -> bool {
     match before {
         Some(before) if before.is_ascii_lowercase() || before.is_ascii_digit() => true,
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_driver_s_words_become_snake_case() {
+    fn counter_names_of_all_drivers_become_snake_case() {
         for (word, name) in [
             ("out_of_sequence", "out_of_sequence"),
             ("ip4InOctets", "ip4_in_octets"),

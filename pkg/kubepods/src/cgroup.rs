@@ -1,4 +1,4 @@
-//! A pod's cgroup.
+//! The cgroup of a pod, and its RDMA usage and limits.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use crate::{
     path::{PodLevel, locate},
 };
 
-/// A pod's own cgroup: what is charged there is the sum of its containers'.
+/// The cgroup of a pod, the parent of its containers' cgroups: its usage is the sum of theirs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodCgroup {
     pod: PodUid,
@@ -20,8 +20,9 @@ pub struct PodCgroup {
 }
 
 impl PodCgroup {
-    /// The pod's cgroup in the hierarchy of the `rdma` controller below `<root>/sys/fs/cgroup`, by the cgroup text of a
-    /// process of the pod. `None` if it is no pod's process, or there is no such directory.
+    /// Finds the pod's cgroup in the hierarchy of the `rdma` controller below `<root>/sys/fs/cgroup`. `cgroup_text` is the
+    /// `/proc/<pid>/cgroup` of a process of the pod. `None` if the process does not belong to a pod, or the directory does
+    /// not exist.
     pub fn find(root: &Path, cgroup_text: &str) -> Option<Self> {
         let (mounts, path) = hierarchy(cgroup_text)?;
         let level = locate(path)?;
@@ -32,17 +33,18 @@ impl PodCgroup {
         Some(Self { pod: level.uid, dir })
     }
 
-    /// The pod.
+    /// Returns the UID of the pod.
     pub fn pod(&self) -> &PodUid {
         &self.pod
     }
 
-    /// The directory.
+    /// Returns the cgroup's directory, such as `/sys/fs/cgroup/kubepods/pod<uid>`.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What the pod uses of each RDMA device; `None` if the controller is not enabled there, or the pod is gone.
+    /// Reads `rdma.current`: the pod's usage of each RDMA device. `None` if the controller is not enabled for this cgroup, or
+    /// the pod is gone.
     ///
     /// # Errors
     /// [`Error::Unreadable`].
@@ -50,7 +52,7 @@ impl PodCgroup {
         Ok(self.file("rdma.current")?.map(|text| RdmaUsage::parse(&text)))
     }
 
-    /// What the pod may use of each RDMA device; `None` as above.
+    /// Reads `rdma.max`: the pod's limits for each RDMA device. `None` under the same conditions.
     ///
     /// # Errors
     /// [`Error::Unreadable`].
@@ -62,7 +64,7 @@ impl PodCgroup {
         let path = self.dir.join(name);
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-            // ENODEV: the cgroup went while its file was open.
+            // ENODEV: the cgroup was removed while its file was open.
             Err(error)
                 if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ENODEV) =>
             {
@@ -73,8 +75,8 @@ impl PodCgroup {
     }
 }
 
-/// Where the hierarchy that has the `rdma` controller may be mounted, and the path there. It is the one of version 2
-/// unless it has one of its own.
+/// Returns the possible mount points of the hierarchy with the `rdma` controller, and the process's path in it. This is the
+/// hierarchy of cgroup v2 unless the controller has a v1 hierarchy of its own.
 fn hierarchy(cgroup_text: &str) -> Option<(&'static [&'static str], &str)> {
     let of = |wanted: &str| {
         paths(cgroup_text)
@@ -86,7 +88,8 @@ fn hierarchy(cgroup_text: &str) -> Option<(&'static [&'static str], &str)> {
     }
 }
 
-/// Where the pod's directory may be below the hierarchy's mount. The beginning of a relative path has to be guessed.
+/// Returns the possible directories of the pod below the hierarchy's mount point. The beginning of a relative path is
+/// unknown, so the usual ones are tried.
 fn candidates(level: &PodLevel<'_>) -> Vec<PathBuf> {
     let shown: PathBuf = level.names.iter().collect();
     if !level.relative {
@@ -98,7 +101,7 @@ fn candidates(level: &PodLevel<'_>) -> Vec<PathBuf> {
     [shown].into_iter().chain(systemd).chain(guessed).collect()
 }
 
-/// `a.slice/a-b.slice/a-b-c.slice` for `a-b-c.slice`: where systemd puts it.
+/// Returns the path that systemd gives a slice: `a.slice/a-b.slice/a-b-c.slice` for `a-b-c.slice`.
 fn slices(name: &str) -> PathBuf {
     let ends = name.match_indices('-').map(|(index, _)| format!("{}.slice", &name[..index]));
     ends.chain([name.to_owned()]).collect()

@@ -1,16 +1,16 @@
-//! A file of the node that could not be read.
+//! The error of reading a file of the node.
 
 use std::{io, path::PathBuf};
 
-/// A file of the node could not be read.
+/// A file or directory of the node cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refused.
-    #[error("read {}: {source}", path.display())]
+    /// Opening or reading it failed.
+    #[error("cannot read {}: {source}", path.display())]
     Unreadable {
         /// The file or directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error of open(2) or read(2).
         source: io::Error,
     },
 }

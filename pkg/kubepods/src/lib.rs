@@ -1,14 +1,13 @@
-//! Which pod a process belongs to, and how the pod is called: from files of the node, without the API server.
+//! Finds the pod of a process, and the pod's name, from files of the node and without the API server.
 //!
-//! kubelet makes a cgroup for each pod and puts the pod's UID into its name, so `/proc/<pid>/cgroup` tells the UID
-//! ([`membership()`], [`Processes`]). It also makes a directory for each pod's logs, whose name has UID, namespace and
-//! name ([`PodNames`]). Pods on the host's network are found like all others.
+//! kubelet creates a cgroup for each pod with the pod's UID in its name, so `/proc/<pid>/cgroup` contains the UID
+//! ([`membership()`], [`Processes`]). It also creates a log directory for each pod, named after its namespace, name and UID
+//! ([`PodNames`]). Pods with `hostNetwork: true` are found like all others.
 //!
-//! Where a cluster has the `rdma` controller enabled, the pod's cgroup also tells how many RDMA objects the pod has
-//! ([`PodCgroup`]).
+//! If the `rdma` controller is enabled, the pod's cgroup also contains the number of its RDMA objects ([`PodCgroup`]).
 //!
-//! Names of cgroups are not trusted: root may name any below its own, and a container's root may be root. What is
-//! below a pod's level decides nothing but the container's ID.
+//! Names of cgroups below a pod's level are not trusted: root in a container can create cgroups with any name there. They
+//! determine the container ID, but never the pod.
 
 #![forbid(unsafe_code)]
 

@@ -1,28 +1,28 @@
-//! The pod in a cgroup text.
+//! Parses `/proc/<pid>/cgroup`.
 
 use crate::{PodUid, path::locate};
 
-/// Which pod, and which of its containers.
+/// The pod and the container that a process belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodMembership {
-    /// The pod.
+    /// The UID of the pod.
     pub pod: PodUid,
-    /// The container's ID, like `5f3d…`; `None` if the cgroup's name does not have it, as that of a runtime's own
-    /// process.
+    /// The container ID, such as `5f3d…`; `None` if the name of the cgroup does not contain one, for example if the process
+    /// belongs to the container runtime.
     pub container: Option<String>,
 }
 
-/// The pod of a process whose `/proc/<pid>/cgroup` is `cgroup_text`; `None` if it is in no pod's cgroup.
+/// Returns the pod of the process with this `/proc/<pid>/cgroup`; `None` if the process is not in the cgroup of a pod.
 ///
-/// Also `None` if the reader is in a cgroup namespace of its own and the process is in the same pod: then the kernel
-/// does not show the pod's level.
+/// Also `None` if the reading process has its own cgroup namespace and is in the same pod: then the kernel does not show the
+/// pod's level.
 pub fn membership(cgroup_text: &str) -> Option<PodMembership> {
     let level = paths(cgroup_text).find_map(|(_, path)| locate(path))?;
     Some(PodMembership { pod: level.uid, container: level.below.and_then(container) })
 }
 
-/// The hierarchies' controllers and paths. A line is `0::/path` or, of version 1, `5:cpu,cpuacct:/path`; a path may
-/// have colons, but no line's end.
+/// Returns controllers and path of each hierarchy, see cgroups(7). A line is `0::/path` (v2) or `5:cpu,cpuacct:/path` (v1).
+/// A path can contain colons, but no newline.
 pub(crate) fn paths(cgroup_text: &str) -> impl Iterator<Item = (&str, &str)> {
     cgroup_text.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -30,11 +30,11 @@ pub(crate) fn paths(cgroup_text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The ID in `cri-containerd-<id>.scope`, `crio-<id>.scope`, `docker-<id>.scope`, `cri-containerd:<id>` or `<id>`.
+/// Returns the ID in `cri-containerd-<id>.scope`, `crio-<id>.scope`, `docker-<id>.scope`, `cri-containerd:<id>` or `<id>`.
 fn container(name: &str) -> Option<String> {
     let name = name.strip_suffix(".scope").unwrap_or(name);
     let (runtime, id) = name.rsplit_once(['-', ':']).unwrap_or(("", name));
-    // CRI-O's monitor of a container is not in it.
+    // conmon, CRI-O's container monitor, runs outside the container.
     let is_id = is_container_id(id) && !runtime.ends_with("conmon");
     is_id.then(|| id.to_owned())
 }

@@ -1,4 +1,4 @@
-//! How pods are called.
+//! Names of pods, from their log directories.
 
 use std::{
     collections::BTreeMap,
@@ -9,16 +9,16 @@ use std::{
 
 use crate::{Error, PodUid};
 
-/// What a pod is called. Another may have been called so before it: only its UID tells them apart.
+/// Namespace and name of a pod. A former pod can have had the same name; only the UID is unique.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodName {
-    /// Its namespace.
+    /// The namespace, such as `kube-system`.
     pub namespace: String,
-    /// Its name.
+    /// The name, such as `trainer-0`.
     pub name: String,
 }
 
-/// The names of the node's pods by their UIDs.
+/// The names of the node's pods, by UID.
 #[derive(Debug, Clone)]
 pub struct PodNames {
     dir: PathBuf,
@@ -26,18 +26,18 @@ pub struct PodNames {
 }
 
 impl PodNames {
-    /// Those that `<root>/var/log/pods` will tell; none before it is [read](Self::read).
+    /// Creates an empty map, which [`read`](Self::read) fills from `<root>/var/log/pods`.
     pub fn at(root: &Path) -> Self {
         Self { dir: root.join("var/log/pods"), known: BTreeMap::new() }
     }
 
-    /// Forgets all names and lists the directories of the pods' logs: `<namespace>_<name>_<uid>`. Other entries are
-    /// left out. That there is no such directory means that there are no pods.
+    /// Replaces all names by those of the pods' log directories: `<namespace>_<name>_<uid>`. Other entries are ignored. A
+    /// missing parent directory means that there are no pods.
     ///
-    /// kubelet makes a pod's directory before its containers, and removes it some time after the pod.
+    /// kubelet creates a pod's directory before its containers, and removes it some time after the pod.
     ///
     /// # Errors
-    /// [`Error::Unreadable`]; then what was known is still known.
+    /// [`Error::Unreadable`]; then the former names remain.
     pub fn read(&mut self) -> Result<(), Error> {
         let failed = |source| Error::Unreadable { path: self.dir.clone(), source };
         let mut known = BTreeMap::new();
@@ -54,23 +54,23 @@ impl PodNames {
         Ok(())
     }
 
-    /// Adds a pod that is known from elsewhere, such as the pod map.
+    /// Adds a pod from another source, such as the pod map. The next [`read`](Self::read) removes it.
     pub fn insert(&mut self, uid: PodUid, name: PodName) {
         self.known.insert(uid, name);
     }
 
-    /// What a pod is called, if it is known.
+    /// Returns the name of a pod; `None` if it is unknown.
     pub fn get(&self, uid: &PodUid) -> Option<&PodName> {
         self.known.get(uid)
     }
 
-    /// Every pod that is known, by UID.
+    /// Returns all known pods, sorted by UID.
     pub fn iter(&self) -> impl Iterator<Item = (&PodUid, &PodName)> {
         self.known.iter()
     }
 }
 
-/// A directory's name. Namespaces and names have no `_`.
+/// Parses the name of a log directory. Namespaces and names do not contain `_`.
 fn parse(dir: &str) -> Option<(PodUid, PodName)> {
     let mut parts = dir.split('_');
     let (namespace, name, uid) = (parts.next()?, parts.next()?, parts.next()?);
@@ -79,7 +79,7 @@ fn parse(dir: &str) -> Option<(PodUid, PodName)> {
     Some((uid.parse().ok()?, is_pod.then(names)?))
 }
 
-/// What Kubernetes allows in a name (RFC 1123).
+/// Whether Kubernetes accepts the text as a name (DNS subdomain, RFC 1123).
 fn is_name(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = text.as_bytes();

@@ -1,15 +1,15 @@
-//! Where in a cgroup path a pod's level is.
+//! Finds the pod's level in a cgroup path.
 //!
-//! kubelet names it in two ways, below a cgroup of its choice:
+//! Its name depends on kubelet's cgroup driver. The cgroup above `kubepods` is configurable:
 //!
 //! | driver | path |
 //! |---|---|
 //! | cgroupfs | `kubepods/burstable/pod<uid>/<container>` |
 //! | systemd | `kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice/cri-containerd-<container>.scope` |
 //!
-//! Guaranteed pods have no QoS level. systemd's names repeat those above: `kubelet-kubepods-…` below `kubelet.slice`.
-//! A runtime that does not know that kubelet uses systemd makes `kubepods-burstable-pod<uid>.slice:cri-containerd:<container>`
-//! of it, in its own cgroup.
+//! Guaranteed pods have no QoS level. Slice names repeat the names above them: `kubelet-kubepods-…` below `kubelet.slice`.
+//! If kubelet uses the systemd driver and the runtime does not, the runtime creates
+//! `kubepods-burstable-pod<uid>.slice:cri-containerd:<container>` in its own cgroup.
 
 use crate::PodUid;
 
@@ -17,15 +17,16 @@ use crate::PodUid;
 #[derive(Debug)]
 pub(crate) struct PodLevel<'a> {
     pub(crate) uid: PodUid,
-    /// From the hierarchy's root to the pod; without its beginning if the path is `relative`.
+    /// The names from the hierarchy's root to the pod; the first ones are missing if the path is `relative`.
     pub(crate) names: Vec<&'a str>,
-    /// The path began in a cgroup namespace whose root is elsewhere.
+    /// Whether the path starts with `..`: the reading process has another cgroup namespace root.
     pub(crate) relative: bool,
-    /// The name below the pod's.
+    /// The name of the next level, usually that of the container.
     pub(crate) below: Option<&'a str>,
 }
 
-/// The outermost pod of a path, as the kernel writes paths; a pod may have cgroups that look like another's in its own.
+/// Returns the outermost pod of a path from `/proc/<pid>/cgroup`. A pod can create cgroups below its own that look like
+/// another pod's.
 pub(crate) fn locate(path: &str) -> Option<PodLevel<'_>> {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path).strip_prefix('/')?;
     let mut names: Vec<&str> = path.split('/').collect();
@@ -33,7 +34,7 @@ pub(crate) fn locate(path: &str) -> Option<PodLevel<'_>> {
     names.drain(..climbs);
     let relative = climbs > 0;
     for (index, name) in names.iter().enumerate() {
-        // Users make cgroups of any name in theirs, and no pod of the node is there.
+        // Users can create cgroups with any name below `user.slice`, which never contains a pod of the node.
         if ["user.slice", ".."].contains(name) {
             return None;
         }
@@ -46,7 +47,7 @@ pub(crate) fn locate(path: &str) -> Option<PodLevel<'_>> {
     None
 }
 
-/// The UID in a name, if it is a pod's at that place, and what a colon puts below it.
+/// Returns the UID if this is the name of a pod's cgroup at this place, and the name after a colon.
 fn uid_of<'a>(name: &'a str, above: &[&str], relative: bool) -> Option<(PodUid, Option<&'a str>)> {
     if let Some((slice, rest)) = name.split_once(".slice") {
         let below = match rest.strip_prefix(':') {
@@ -69,8 +70,8 @@ fn uid_of_slice(slice: &str) -> Option<PodUid> {
 
 const QOS: [&str; 2] = ["burstable", "besteffort"];
 
-/// Whether pods are right below these names. Seen from a cgroup namespace, the last of them may be out of sight: a
-/// pod's neighbour is `/../../pod<uid>`.
+/// Whether these names are the parent of pods' cgroups. In a relative path they can be missing: from inside a pod, another
+/// pod is `/../../pod<uid>`.
 fn is_kubepods(above: &[&str], relative: bool) -> bool {
     match above {
         [] => relative,

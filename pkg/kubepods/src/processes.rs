@@ -1,4 +1,4 @@
-//! The node's processes.
+//! The processes of the node, from `/proc`.
 
 use std::{
     fs::File,
@@ -11,7 +11,7 @@ use nix::libc;
 
 use crate::{Error, PodMembership, membership};
 
-/// No `/proc/<pid>/cgroup` is longer: a path has 4096 bytes at most, and there are not more than 16 hierarchies.
+/// The maximum length of `/proc/<pid>/cgroup`: 16 hierarchies with paths of up to 4096 bytes, and a margin.
 const MAX_CGROUP_FILE_BYTES: u64 = 128 * 1024;
 
 /// The processes of a node.
@@ -20,24 +20,24 @@ pub struct Processes {
     root: PathBuf,
 }
 
-/// Whose a process is.
+/// What a process belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessOwner {
-    /// A pod's.
+    /// The process is in the cgroup of a pod.
     Pod(PodMembership),
-    /// No pod's that its cgroup shows: the node's own.
+    /// The process is in another cgroup: it belongs to the node.
     Node,
 }
 
 impl Processes {
-    /// Those that `<root>/proc` shows.
+    /// The processes in `<root>/proc`.
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
-    /// Whose a process or thread is; `None` if it has ended.
+    /// Returns the owner of a process or thread; `None` if it has ended.
     ///
-    /// The kernel uses a number again after its process has ended, so ask soon after the number was learnt.
+    /// The kernel reuses PIDs, so `pid` should have been read shortly before.
     ///
     /// # Errors
     /// [`Error::Unreadable`].
@@ -46,7 +46,8 @@ impl Processes {
         Ok(text.map(|text| membership(&text).map_or(ProcessOwner::Node, ProcessOwner::Pod)))
     }
 
-    /// The pod of a process or thread; `None` if it has ended or is the node's. [`Processes::owner`] tells these apart.
+    /// Returns the pod of a process or thread; `None` if it has ended or belongs to the node. [`Processes::owner`]
+    /// distinguishes these cases.
     ///
     /// # Errors
     /// [`Error::Unreadable`].
@@ -54,12 +55,12 @@ impl Processes {
         Ok(self.cgroup(pid)?.as_deref().and_then(membership))
     }
 
-    /// The cgroup text of a process or thread; `None` if it has ended.
+    /// Reads `/proc/<pid>/cgroup` of a process or thread; `None` if it has ended.
     ///
     /// # Errors
     /// [`Error::Unreadable`].
     pub fn cgroup(&self, pid: u32) -> Result<Option<String>, Error> {
-        // A thread's directory is not listed, but there.
+        // readdir(3) on /proc does not list threads, but open(2) finds their directories, see proc(5).
         let path = self.root.join(format!("proc/{pid}/cgroup"));
         let mut bytes = Vec::new();
         match File::open(&path).and_then(|file| file.take(MAX_CGROUP_FILE_BYTES).read_to_end(&mut bytes)) {
@@ -71,8 +72,8 @@ impl Processes {
 
     /// Whether this process is in the node's own PID namespace.
     ///
-    /// In another, which is a container's without `hostPID: true`, the kernel tells it the numbers of none but that
-    /// container's processes, and those mean other processes in the node's `/proc`.
+    /// In a container without `hostPID: true` it is not. Then the kernel reports only PIDs of that container's processes, and
+    /// these are PIDs of other processes in the node's `/proc`.
     ///
     /// # Errors
     /// [`Error::Unreadable`].
@@ -85,7 +86,7 @@ impl Processes {
     }
 }
 
-/// Between opening and reading, a process that has ended becomes `ESRCH`.
+/// Whether the process has ended: before open(2) (`ENOENT`), or between open(2) and read(2) (`ESRCH`).
 fn has_ended(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }

@@ -1,31 +1,31 @@
-//! What the `rdma` controller of cgroups tells: `rdma.current` and `rdma.max`.
+//! The files of the `rdma` cgroup controller: `rdma.current` and `rdma.max`.
 
-/// How much of an RDMA device a cgroup and those below it use: a line of `rdma.current`.
+/// The usage of one RDMA device by a cgroup and its descendants: a line of `rdma.current`.
 ///
-/// Only what was made after the controller was enabled there is counted.
+/// The kernel counts only objects that were created after the controller was enabled for the cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RdmaUsage {
-    /// The device, like `mlx5_0`.
+    /// The RDMA device, such as `mlx5_0`.
     pub device: String,
-    /// Open contexts (`hca_handle`).
+    /// Number of open contexts (`hca_handle`).
     pub handles: u64,
-    /// Objects of all kinds (`hca_object`): queue pairs, memory regions, and so on.
+    /// Number of objects of all types (`hca_object`): queue pairs, memory regions and others.
     pub objects: u64,
 }
 
-/// How much of an RDMA device a cgroup and those below it may use: a line of `rdma.max`. `None` is no limit.
+/// The limits of a cgroup and its descendants for one RDMA device: a line of `rdma.max`. `None` means unlimited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RdmaLimit {
-    /// The device.
+    /// The RDMA device, such as `mlx5_0`.
     pub device: String,
-    /// Open contexts.
+    /// Maximum number of open contexts (`hca_handle`).
     pub handles: Option<u64>,
-    /// Objects of all kinds.
+    /// Maximum number of objects of all types (`hca_object`).
     pub objects: Option<u64>,
 }
 
 impl RdmaUsage {
-    /// Reads `rdma.current`. A line that is none is left out.
+    /// Parses `rdma.current`. Lines of another format are ignored.
     pub fn parse(text: &str) -> Vec<Self> {
         let usage = |line| {
             let (device, [handles, objects]) = fields(line)?;
@@ -36,7 +36,7 @@ impl RdmaUsage {
 }
 
 impl RdmaLimit {
-    /// Reads `rdma.max`. A line that is none is left out.
+    /// Parses `rdma.max`. Lines of another format are ignored.
     pub fn parse(text: &str) -> Vec<Self> {
         let limited = |line| {
             let (device, [handles, objects]) = fields(line)?;
@@ -53,7 +53,7 @@ fn limit(text: &str) -> Option<Option<u64>> {
     }
 }
 
-/// The parts of `mlx5_0 hca_handle=2 hca_object=2000`. Resources that a later kernel adds are not looked at.
+/// Splits `mlx5_0 hca_handle=2 hca_object=2000`. Unknown resources of later kernels are ignored.
 fn fields(line: &str) -> Option<(String, [&str; 2])> {
     let (device, resources) = line.split_once(' ')?;
     let value = |key| resources.split(' ').find_map(|resource| resource.strip_prefix(key)?.strip_prefix('='));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_left_out() {
+    fn malformed_lines_and_unknown_resources_are_ignored() {
         let text = "mlx5_0\nmlx5_1 hca_handle=1\nmlx5_2 hca_handle=-1 hca_object=3\nmlx5_3 new=7 hca_object=3 hca_handle=1\n";
         let usage = RdmaUsage { device: "mlx5_3".into(), handles: 1, objects: 3 };
         assert_eq!(RdmaUsage::parse(text), [usage]);
@@ -86,6 +86,6 @@ mod tests {
             RdmaLimit::parse(text),
             [RdmaLimit { device: "mlx5_0".into(), handles: Some(2), objects: None }]
         );
-        assert_eq!(RdmaUsage::parse(text), [], "a limit is no usage");
+        assert_eq!(RdmaUsage::parse(text), [], "max is not a usage value");
     }
 }

@@ -1,22 +1,22 @@
-//! A pod's UID.
+//! UIDs of pods.
 
 use std::{fmt, str::FromStr};
 
-/// A pod's UID as the API server and the log directories write it: a lower-case UUID with dashes, or for a pod from a
-/// file on the node (a static pod) the 32 hexadecimal digits of that file's hash.
+/// The UID of a pod as the API server and the log directories write it: a lower-case UUID with dashes, or for a static pod
+/// the hash of its manifest as 32 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodUid(String);
 
-/// A text is no pod's UID.
+/// A text is not a valid pod UID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is no pod's UID: expected a UUID or 32 hexadecimal digits")]
+#[error("not a valid pod UID: expected a UUID or 32 hexadecimal digits")]
 pub struct InvalidPodUid;
 
-/// The lengths of a UUID's groups.
+/// The number of digits in each group of a UUID.
 const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 
 impl PodUid {
-    /// The UID as text.
+    /// Returns the UID as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -25,7 +25,7 @@ impl PodUid {
 impl FromStr for PodUid {
     type Err = InvalidPodUid;
 
-    /// Also takes a UUID with `_` for each `-`, as systemd's names have them.
+    /// Also accepts a UUID with `_` instead of `-`, as in slice names of systemd.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_uid = is_hex(text, 32) || is_uuid(text, '-') || is_uuid(text, '_');
         let canonical = || text.replace('_', "-").to_ascii_lowercase();
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_uid() {
+    fn other_texts_are_rejected() {
         let bad = [
             "",
             "8a2f0c3e",

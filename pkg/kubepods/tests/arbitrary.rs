@@ -1,11 +1,11 @@
-//! Whatever a cgroup is called, reading its name does not panic, and a pod that is there is found.
+//! Parsing an arbitrary cgroup name does not panic, and a pod in a well-formed path is found.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 use kubepods::{PodCgroup, PodUid, RdmaLimit, RdmaUsage, membership};
 use proptest::prelude::*;
 
-/// Names of which pods' paths are made, put together at random.
+/// Random concatenations of the parts of pods' cgroup paths.
 fn pieces() -> impl Strategy<Value = String> {
     let uid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
     let piece = prop_oneof![
@@ -25,10 +25,10 @@ fn pieces() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// The cgroups above kubelet's: what an operator may call them.
+/// The cgroups above `kubepods`, with any name that an operator can configure.
 fn prefix() -> impl Strategy<Value = String> {
     prop::collection::vec("[a-z0-9][a-z0-9.:_@é-]{0,12}", 0..4)
-        .prop_filter("a user's, or nearly a pod's", |names| {
+        .prop_filter("user.slice, or similar to a pod's name", |names| {
             names.iter().all(|name| name != "user.slice" && !name.contains("pod"))
         })
         .prop_map(|names| names.iter().map(|name| format!("/{name}")).collect())
@@ -36,7 +36,7 @@ fn prefix() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_text_makes_reading_panic(text in "(\\PC|[\n/:._-]|pod|kubepods){0,200}") {
+    fn no_text_makes_parsing_panic(text in "(\\PC|[\n/:._-]|pod|kubepods){0,200}") {
         let _ = membership(&text);
         let _ = PodCgroup::find("/nonexistent".as_ref(), &text);
         let _ = (RdmaUsage::parse(&text), RdmaLimit::parse(&text));
@@ -44,7 +44,7 @@ proptest! {
     }
 
     #[test]
-    fn no_mixture_of_names_makes_reading_panic(text in pieces()) {
+    fn no_mixture_of_names_makes_parsing_panic(text in pieces()) {
         if let Some(found) = membership(&format!("0::/{text}")) {
             prop_assert_eq!(found.pod.as_str().parse::<PodUid>().unwrap(), found.pod);
             prop_assert!(found.container.is_none_or(|id| id.len() == 64));

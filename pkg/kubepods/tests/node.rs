@@ -1,4 +1,4 @@
-//! A node's files: processes, names of pods, cgroups.
+//! Processes, names of pods and cgroups, read from files of a node.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -40,13 +40,13 @@ mod processes {
     use super::*;
 
     #[test]
-    fn a_process_is_a_pods_or_the_nodes_or_has_ended() {
+    fn a_process_belongs_to_a_pod_or_the_node_or_has_ended() {
         let root = node();
         write(&root, "proc/7/cgroup", &format!("0::/kubepods/burstable/pod{UID}/x\n"));
         write(&root, "proc/8/cgroup", "0::/system.slice/sshd.service\n");
         write(&root, "proc/9/cgroup", "0::/kubepods/\u{1}\n");
         let processes = Processes::at(root.path());
-        let Some(ProcessOwner::Pod(found)) = processes.owner(7).unwrap() else { panic!("it is a pod's") };
+        let Some(ProcessOwner::Pod(found)) = processes.owner(7).unwrap() else { panic!("not in a pod") };
         assert_eq!(found.pod, uid(UID));
         assert_eq!(processes.membership(7).unwrap(), Some(found));
         assert_eq!(processes.owner(8).unwrap(), Some(ProcessOwner::Node));
@@ -67,7 +67,7 @@ mod processes {
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error_and_not_an_end() {
+    fn an_unreadable_process_is_an_error_and_has_not_ended() {
         let root = node();
         fs::create_dir_all(root.path().join("proc/7/cgroup")).unwrap();
         let error = Processes::at(root.path()).owner(7).unwrap_err();
@@ -80,18 +80,18 @@ mod processes {
     #[test]
     fn a_thread_is_read_as_its_process_until_it_ends() {
         let processes = Processes::at(Path::new("/"));
-        let ((tell, told), (end, ended)) = (mpsc::channel(), mpsc::channel::<()>());
+        let ((started_tx, started), (end, ended)) = (mpsc::channel(), mpsc::channel::<()>());
         let thread = thread::spawn(move || {
-            tell.send(fs::read_link("/proc/thread-self").unwrap()).unwrap();
+            started_tx.send(fs::read_link("/proc/thread-self").unwrap()).unwrap();
             let _ = ended.recv();
         });
-        let tid = told.recv().unwrap().file_name().unwrap().to_str().unwrap().parse().unwrap();
+        let tid = started.recv().unwrap().file_name().unwrap().to_str().unwrap().parse().unwrap();
         assert_ne!(tid, std::process::id());
         let own = fs::read_to_string("/proc/self/cgroup").unwrap();
         assert_eq!(processes.cgroup(tid).unwrap(), Some(own));
         drop(end);
         thread.join().unwrap();
-        // The kernel removes a thread after it has told who waits for it.
+        // The kernel removes the thread from /proc shortly after join returns.
         while processes.cgroup(tid).unwrap().is_some() {
             thread::yield_now();
         }
@@ -109,7 +109,7 @@ mod processes {
     }
 
     #[test]
-    fn only_in_the_nodes_pid_namespace_every_process_is_seen() {
+    fn all_processes_are_visible_only_in_the_nodes_pid_namespace() {
         for (namespace, sees) in [("pid:[4026531836]", true), ("pid:[4026532123]", false)] {
             let root = node();
             fs::create_dir_all(root.path().join("proc/self/ns")).unwrap();
@@ -118,9 +118,9 @@ mod processes {
         }
         assert!(!Processes::at(node().path()).sees_every_process().unwrap(), "a /proc without this process");
         let root = node();
-        write(&root, "proc/self/ns/pid", "no link");
+        write(&root, "proc/self/ns/pid", "not a symlink");
         let error = Processes::at(root.path()).sees_every_process().unwrap_err();
-        assert!(error.to_string().starts_with("read /"), "{error}");
+        assert!(error.to_string().starts_with("cannot read /"), "{error}");
     }
 }
 
@@ -138,7 +138,7 @@ mod names {
     }
 
     #[test]
-    fn a_pods_log_directory_tells_its_name() {
+    fn a_pods_log_directory_contains_its_name() {
         let root = node();
         log_dir(&root, &format!("default_trainer-0.a_{UID}"));
         log_dir(&root, &format!("kube-system_kube-apiserver-node1_{HASH}"));
@@ -149,7 +149,7 @@ mod names {
     }
 
     #[test]
-    fn other_entries_are_left_out() {
+    fn other_entries_are_ignored() {
         let root = node();
         let bad = [
             "lost+found".to_owned(),
@@ -180,7 +180,7 @@ mod names {
         log_dir(&root, &format!("default_a_{UID}"));
         let mut names = read(&root);
         log_dir(&root, &format!("default_a_{OTHER}"));
-        assert_eq!(names.get(&uid(OTHER)), None, "it is not read by itself");
+        assert_eq!(names.get(&uid(OTHER)), None, "not read again automatically");
         names.read().unwrap();
         assert_eq!(names.get(&uid(OTHER)), names.get(&uid(UID)));
         fs::remove_dir(root.path().join(format!("var/log/pods/default_a_{UID}"))).unwrap();
@@ -190,7 +190,7 @@ mod names {
     }
 
     #[test]
-    fn a_pod_that_is_known_from_elsewhere_is_known_until_the_next_reading() {
+    fn an_inserted_pod_is_known_until_the_next_read() {
         let mut names = read(&node());
         names.insert(uid(UID), name("default", "a"));
         assert_eq!(names.iter().collect::<Vec<_>>(), [(&uid(UID), &name("default", "a"))]);
@@ -199,7 +199,7 @@ mod names {
     }
 
     #[test]
-    fn a_node_without_kubelet_has_no_pods_and_one_that_cannot_be_read_keeps_those_it_had() {
+    fn a_missing_directory_means_no_pods_and_an_unreadable_one_keeps_the_former_pods() {
         let root = node();
         let mut names = read(&root);
         assert_eq!(names.iter().count(), 0);
@@ -215,7 +215,7 @@ mod names {
 mod cgroup {
     use super::*;
 
-    /// The directory below `sys/fs/cgroup` where a pod's cgroup is found.
+    /// Returns the pod's cgroup directory, relative to `sys/fs/cgroup`.
     fn found(root: &TempDir, text: &str) -> Option<String> {
         let cgroup = PodCgroup::find(root.path(), text)?;
         let below = cgroup.dir().strip_prefix(root.path().join("sys/fs/cgroup")).unwrap();
@@ -227,7 +227,7 @@ mod cgroup {
     }
 
     #[test]
-    fn a_pods_directory_is_that_above_its_containers() {
+    fn a_pods_cgroup_is_the_parent_of_its_containers() {
         let (slice, root) = (slice(), node());
         let systemd = format!("kubepods.slice/kubepods-burstable.slice/{slice}");
         let cgroupfs = format!("kubepods/besteffort/pod{OTHER}");

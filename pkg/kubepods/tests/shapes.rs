@@ -1,4 +1,4 @@
-//! Every shape of a cgroup text that runtimes and kubelet make, and those that only look like one.
+//! Every form of `/proc/<pid>/cgroup` that runtimes and kubelet create, and similar texts that do not belong to a pod.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -9,7 +9,7 @@ const OTHER: &str = "11111111-2222-3333-4444-555555555555";
 const HASH: &str = "0b1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f";
 const ID: &str = "5f3d0c1b2a49586778695a4b3c2d1e0f5f3d0c1b2a49586778695a4b3c2d1e0f";
 
-/// `UID`, `SLICE` (the UID as systemd has it), `OTHER`, `HASH` and `ID` stand for the values above.
+/// Replaces `UID`, `SLICE` (the UID with `_` instead of `-`), `OTHER`, `HASH` and `ID` by the values above.
 fn filled(text: &str) -> String {
     let text = text.replace("SLICE", &UID.replace('-', "_")).replace("UID", UID);
     text.replace("OTHER", OTHER).replace("HASH", HASH).replace("ID", ID)
@@ -42,7 +42,7 @@ fn a_container_of_a_pod_is_found_in_every_shape() {
         ("v2 cgroupfs", "0::/kubepods/burstable/podUID/ID\n"),
         ("v2 cgroupfs guaranteed", "0::/kubepods/podUID/ID\n"),
         ("v2 cgroupfs besteffort, nested by the pod", "0::/kubepods/besteffort/podUID/ID/init.scope/a b:c\n"),
-        ("no line's end", "0::/kubepods/podUID/ID"),
+        ("no newline", "0::/kubepods/podUID/ID"),
         (
             "v1 cgroupfs",
             "12:rdma:/kubepods/burstable/podUID/ID\n5:cpu,cpuacct:/kubepods/burstable/podUID/ID\n0::/system.slice/containerd.service\n",
@@ -79,7 +79,7 @@ fn a_container_of_a_pod_is_found_in_every_shape() {
         ("cgroup namespace, a neighbour, cgroupfs", "0::/../../podUID/ID\n"),
         ("cgroup namespace, another QoS", "0::/../../../besteffort/podUID/ID\n"),
         ("a process that outlives its cgroup", "0::/kubepods/podUID/ID (deleted)\n"),
-        ("letters that are not small", "0::/kubepods/pod8A2F0C3E-1B4D-4E5F-9A6B-7C8D9E0F1A2B/ID\n"),
+        ("upper-case letters", "0::/kubepods/pod8A2F0C3E-1B4D-4E5F-9A6B-7C8D9E0F1A2B/ID\n"),
     ];
     for (shape, text) in shapes {
         assert_eq!(found(text), Some((UID.to_owned(), Some(ID.to_owned()))), "{shape}: {text}");
@@ -98,7 +98,7 @@ fn a_static_pod_keeps_its_hash() {
 }
 
 #[test]
-fn a_process_of_a_pod_outside_its_containers_has_the_pod_only() {
+fn a_process_of_a_pod_outside_its_containers_has_no_container_id() {
     for text in [
         "0::/kubepods/burstable/podUID\n",
         "0::/kubepods/burstable/podUID (deleted)\n",
@@ -112,7 +112,7 @@ fn a_process_of_a_pod_outside_its_containers_has_the_pod_only() {
 }
 
 #[test]
-fn the_outermost_pod_has_it() {
+fn the_outermost_pod_is_the_owner() {
     for text in [
         "0::/kubepods/podUID/ID/kubepods/burstable/podOTHER/ID\n",
         "0::/kubepods/podUID/ID/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-podHASH.slice/x\n",
@@ -122,7 +122,7 @@ fn the_outermost_pod_has_it() {
 }
 
 #[test]
-fn what_only_looks_like_a_pod_is_none() {
+fn similar_names_are_not_pods() {
     for text in [
         "",
         "\n",
@@ -157,7 +157,7 @@ fn what_only_looks_like_a_pod_is_none() {
 }
 
 #[test]
-fn a_user_of_the_node_is_no_pod_whatever_its_cgroups_are_called() {
+fn a_cgroup_in_user_slice_is_never_a_pod() {
     for text in [
         "0::/user.slice/user-1000.slice/user@1000.service/kubepods.slice/kubepods-podSLICE.slice/x.scope\n",
         "0::/user.slice/user-1000.slice/user@1000.service/app.slice/kubepods/burstable/podUID/ID\n",

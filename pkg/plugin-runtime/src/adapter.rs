@@ -1,4 +1,4 @@
-//! What every plugin does alike: logging, finding its journals, reverting and collecting attachments.
+//! The part that is common to all plugins: logging, finding journals, reverting and collecting attachments.
 
 use std::{fmt, path::PathBuf};
 
@@ -16,46 +16,46 @@ use crate::{
     conf, delegate, log,
 };
 
-/// What is a plugin's own. [`Adapter`] makes a CNI plugin of it, which keeps a journal of each attachment.
+/// The part that differs between plugins. [`Adapter`] turns it into a CNI plugin, which keeps a journal of each attachment.
 pub trait JournaledPlugin: Sync {
-    /// The name that a configuration's `type` gives it.
+    /// The `type` of a configuration that selects this plugin, such as `macvlan`.
     const NAME: &'static str;
-    /// Whether it says what it is when `CNI_COMMAND` is not set, as the Go plugin of this name does.
+    /// Whether it prints its name and version if `CNI_COMMAND` is not set, as the Go plugin of this name does.
     const HAS_ABOUT: bool = false;
-    /// What an ADD changes on the node, as it is written in the journal.
+    /// A change that an ADD makes on the node, as the journal records it.
     type Change: NodeChange;
 
     /// Attaches a container, all or nothing.
     ///
     /// # Errors
-    /// Whatever made it impossible; the node is then as before.
+    /// The failure; all changes were then reverted.
     fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, CniError>;
 
-    /// Releases an attachment that no journal, or no whole one, tells of: the Go plugin's, or one whose journal was lost.
+    /// Releases an attachment without a complete journal: one of the Go plugin, or one whose journal was lost.
     ///
     /// # Errors
-    /// What is left.
+    /// What could not be released.
     fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), CniError>;
 
-    /// Looks whether an attachment is as ADD left it.
+    /// Checks that an attachment is in the state that ADD left.
     ///
     /// # Errors
-    /// What differs.
+    /// The first difference.
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), CniError>;
 
-    /// Releases what is claimed by attachments that neither a journal nor the list of valid ones tells of.
+    /// Releases the claims of attachments that have no journal and are not listed as valid.
     ///
     /// # Errors
-    /// What is left.
+    /// The claims that could not be released.
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), Error> {
         let _ = (node, valid);
         Ok(())
     }
 
-    /// Looks whether an ADD could succeed now.
+    /// Checks whether an ADD could succeed now.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why an ADD would fail.
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), CniError>;
 }
 
@@ -66,12 +66,12 @@ pub struct Adapter<P> {
 }
 
 impl<P: JournaledPlugin> Adapter<P> {
-    /// A plugin that delegates to an IPAM plugin; `builtin_ipam` is called in this process where a configuration means it.
+    /// A plugin that delegates to an IPAM plugin. `builtin_ipam` is called in this process if a configuration selects it.
     pub const fn with_ipam(plugin: P, builtin_ipam: &'static dyn Plugin) -> Self {
         Self { plugin, builtin_ipam: Some(builtin_ipam) }
     }
 
-    /// A plugin that delegates to nobody.
+    /// A plugin without an IPAM plugin.
     pub const fn without_ipam(plugin: P) -> Self {
         Self { plugin, builtin_ipam: None }
     }
@@ -108,7 +108,7 @@ impl<P: JournaledPlugin> Plugin for Adapter<P> {
     }
 
     fn del(&self, request: &DelRequest<'_>) -> Result<(), CniError> {
-        // A DEL never fails because of how it should log.
+        // A DEL does not fail because of the logging configuration.
         let _ = log::configure(&request.common, log::about(&request.attachment, request.netns.as_deref()));
         let node = self.node(&request.common)?;
         if attachment::revert::<P::Change>(&node, P::NAME, &request.attachment)? {
@@ -123,7 +123,7 @@ impl<P: JournaledPlugin> Plugin for Adapter<P> {
     }
 
     fn gc(&self, request: &GcRequest<'_>) -> Result<(), CniError> {
-        // Nor does a GC.
+        // As in DEL.
         let _ = log::configure(&request.common, String::new());
         let node = self.node(&request.common)?;
         let collected = self.collect(&node, request);
@@ -153,10 +153,10 @@ impl<P: JournaledPlugin> RevertByJournal for Adapter<P> {
     }
 }
 
-/// What a journal of a plugin says.
+/// Parses a journal of a plugin.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Why it is malformed.
 pub fn read_journal<P: JournaledPlugin>(bytes: &[u8]) -> Result<JournalContent<P::Change>, String> {
     JournalContent::parse(bytes)
 }

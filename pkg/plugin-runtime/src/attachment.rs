@@ -1,4 +1,4 @@
-//! Beginning an attachment's journal, taking attachments back, collecting lost ones.
+//! Begins journals of attachments, reverts attachments, and collects those that are not valid any more.
 
 use std::{
     path::Path,
@@ -14,30 +14,30 @@ use tracing::{info, warn};
 
 use crate::{Error, Node, PodNetns, error::left_behind};
 
-/// How long a call waits for another one that is at work on the same attachment.
+/// How long a call waits for the lock of a journal, which another call for the same attachment holds.
 const JOURNAL_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A change that any of our plugins makes: on a node, failing as plugins fail.
+/// A change that a plugin makes: on a [`Node`], with [`crate::Error`] as its error.
 pub trait NodeChange: Change<Node = Node, Error = Error> {}
 impl<C: Change<Node = Node, Error = Error>> NodeChange for C {}
 
-/// Whose journal is begun.
+/// What the header of a new journal records.
 #[derive(Debug)]
 pub struct JournalSpec<'a> {
-    /// The plugin.
+    /// The `type` of the plugin that writes it.
     pub plugin: &'static str,
-    /// The attachment.
+    /// The container ID and interface name.
     pub attachment: &'a Attachment,
-    /// The network.
+    /// The `name` of the network configuration.
     pub network: &'a str,
-    /// `CNI_NETNS`.
+    /// The value of `CNI_NETNS`.
     pub netns_path: &'a Path,
-    /// The namespace it names, for plugins that have a use for it.
+    /// The namespace that `CNI_NETNS` names, if the plugin identifies it.
     pub netns: Option<NetNsId>,
 }
 
 impl<'a> JournalSpec<'a> {
-    /// What an ADD of `plugin` into `pod` begins.
+    /// Returns the header data for an ADD of `plugin` into `pod`.
     pub fn of(plugin: &'static str, request: &'a AddRequest<'_>, pod: &PodNetns) -> Self {
         Self {
             plugin,
@@ -51,11 +51,11 @@ impl<'a> JournalSpec<'a> {
 
 /// Begins the journal of a new attachment.
 ///
-/// What an earlier ADD of the same attachment left is taken back first, if that ADD was killed, was made in
+/// The changes of an earlier ADD of the same attachment are reverted first, if that ADD was killed, was made in
 /// another namespace, or before the last boot.
 ///
 /// # Errors
-/// [`journal::Error::Exists`] if the attachment is there: a second ADD without a DEL changes nothing.
+/// [`journal::Error::Exists`] if the attachment exists: a second ADD without a DEL changes nothing.
 pub fn begin<C: NodeChange>(node: &Node, beginning: &JournalSpec<'_>) -> Result<Journal<C>, Error> {
     node.state.make_dir("attachments")?;
     let path = node.state.journal(beginning.attachment, beginning.plugin);
@@ -76,7 +76,7 @@ pub fn begin<C: NodeChange>(node: &Node, beginning: &JournalSpec<'_>) -> Result<
             }
             Err(error) => return Err(error.into()),
         }
-        // What was in the way is gone.
+        // The former journal is gone: try again.
     }
 }
 
@@ -86,11 +86,11 @@ fn revert_former<C: NodeChange>(node: &Node, path: &Path, new: &JournalHeader) -
         let head = Box::new(old.head().clone());
         return Err(journal::Error::Exists { path: path.to_owned(), head }.into());
     }
-    info!(attachment = %new.attachment, "taking back what an earlier ADD left");
+    info!(attachment = %new.attachment, "reverting the changes of an earlier ADD");
     revert_journal(node, old)
 }
 
-/// Whether an attachment of this boot is the one that is to be made, or its namespace is where it was.
+/// Whether an attachment of this boot has the namespace of the new one, or one that still exists at its path.
 fn is_alive(old: &JournalHeader, new: &JournalHeader) -> Result<bool, Error> {
     let is_there = |id| NetNs::is_still_at(&old.netns_path, id);
     let is_new = match (old.netns, new.netns) {
@@ -100,8 +100,8 @@ fn is_alive(old: &JournalHeader, new: &JournalHeader) -> Result<bool, Error> {
     Ok(is_new || old.netns.map_or(Ok(false), is_there)?)
 }
 
-/// The living attachment of this plugin that has an interface of this name in a namespace, if a journal of
-/// this boot tells of one.
+/// Returns the attachment of this plugin that has an interface of this name in a namespace, if a journal of this boot
+/// records one.
 ///
 /// # Errors
 /// If a journal cannot be read.
@@ -123,23 +123,23 @@ pub fn find_holder(
     Ok(None)
 }
 
-/// Takes an attachment back by its journal. Returns whether it told everything: one that does not end as a whole one
-/// does may have lost a part, and what it does not tell of has to be looked for.
+/// Reverts an attachment by its journal. Returns whether the journal was complete: an incomplete one may lack changes,
+/// which the caller must look for on the node.
 ///
 /// # Errors
-/// What is left.
+/// The changes that could not be reverted.
 pub fn revert<C: NodeChange>(node: &Node, plugin: &str, attachment: &Attachment) -> Result<bool, Error> {
     let Some(journal) = open::<C>(node, &node.state.journal(attachment, plugin))? else { return Ok(false) };
-    let told_everything = journal.is_complete();
+    let is_complete = journal.is_complete();
     revert_journal(node, journal)?;
-    Ok(told_everything)
+    Ok(is_complete)
 }
 
-/// Takes an attachment back if its journal is still this file: whoever judged that one to be stale did not judge the
-/// next one of the same attachment.
+/// Reverts an attachment if its journal still has this inode. The caller found that journal to be stale, which does not
+/// apply to a later journal of the same attachment.
 ///
 /// # Errors
-/// What is left.
+/// The changes that could not be reverted.
 pub fn revert_if_inode<C: NodeChange>(
     node: &Node,
     plugin: &str,
@@ -152,10 +152,10 @@ pub fn revert_if_inode<C: NodeChange>(
     }
 }
 
-/// The journal of an attachment, if there is one.
+/// Opens the journal of an attachment, if there is one.
 ///
 /// # Errors
-/// If it is locked by another call for too long, or cannot be read.
+/// If another call holds its lock for too long, or it cannot be read.
 pub fn find<C: NodeChange>(
     node: &Node,
     plugin: &str,
@@ -164,10 +164,10 @@ pub fn find<C: NodeChange>(
     open(node, &node.state.journal(attachment, plugin))
 }
 
-/// Runs an ADD's changes, all or nothing.
+/// Runs an ADD's changes. If one fails, all of them are reverted.
 ///
 /// # Errors
-/// What failed, with what is left of it.
+/// The failure, with the changes that could not be reverted in its details.
 pub fn run_or_revert<C: NodeChange, T>(
     journal: Journal<C>,
     node: &Node,
@@ -176,10 +176,11 @@ pub fn run_or_revert<C: NodeChange, T>(
     journal.run_or_revert(node, body, || node.budget.begin_revert()).map_err(crate::error::failed)
 }
 
-/// Takes back every attachment of a network that is not listed as valid, and goes on past failures.
+/// Reverts every attachment of a network that is not listed as valid. A failure does not keep the others from being
+/// reverted.
 ///
 /// # Errors
-/// What is left.
+/// The attachments that could not be reverted.
 pub fn gc<C: NodeChange>(
     node: &Node,
     plugin: &str,
@@ -189,13 +190,13 @@ pub fn gc<C: NodeChange>(
     let mut failures = Vec::new();
     let mut present = of_network(node, plugin, network)?;
     present.retain(|attachment| !valid.contains(attachment));
-    // Some may take all the time that there is: each call begins with others.
+    // Some may use up the budget, so each call begins at another one.
     let first =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_millis() as usize);
-    let among = present.len().max(1);
-    present.rotate_left(first % among);
+    let count = present.len().max(1);
+    present.rotate_left(first % count);
     for (done, attachment) in present.iter().enumerate() {
-        // One share is for what comes after: what has no journal, and the IPAM plugin.
+        // One share is reserved for the steps after this: orphaned claims, and the IPAM plugin.
         let _share = node.budget.share(present.len() - done + 1);
         if let Err(error) = gc_one::<C>(node, plugin, network, attachment) {
             failures.push(format!("{attachment}: {error}"));
@@ -207,15 +208,15 @@ pub fn gc<C: NodeChange>(
     Err(Error::Left(failures.join("; ")))
 }
 
-/// The attachments of a network that this plugin has, by its journals.
+/// Returns the attachments of a network for which this plugin has a journal.
 ///
 /// # Errors
-/// If they cannot be listed or read: who took that for none would give away what is in use.
+/// If they cannot be listed or read. Callers must not treat that as none, and release what is in use.
 pub fn of_network(node: &Node, plugin: &str, network: &str) -> Result<Vec<Attachment>, Error> {
     let mut found = Vec::new();
     let ours = |journal: &JournalFile| journal.plugin == plugin && !journal.set_aside;
     for JournalFile { path, attachment, .. } in journals::list(&node.state)?.into_iter().filter(ours) {
-        // Which network it is of never changes, so others' are neither waited for nor moved out of the way.
+        // The network of a journal never changes, so those of other networks are neither locked nor quarantined.
         if JournalHeader::read(&path)?.is_some_and(|head| head.network == network) {
             found.push(attachment);
         }
@@ -233,28 +234,27 @@ fn gc_one<C: NodeChange>(
     if journal.head().network != network {
         return Ok(());
     }
-    info!(%attachment, "taking back an attachment that is not valid any more");
+    info!(%attachment, "reverting an attachment that is not valid any more");
     revert_journal(node, journal)
 }
 
-/// Opens a journal. One that cannot be understood is moved out of the way and counts as none: DEL must not
-/// fail for ever because of it.
+/// Opens a journal. A malformed one is quarantined and counts as none: DEL must not fail for ever because of it.
 fn open<C: NodeChange>(node: &Node, path: &Path) -> Result<Option<Journal<C>>, Error> {
     let deadline = node.budget.until("another call about the attachment", JOURNAL_LOCK_TIMEOUT);
     match Journal::open(path, deadline.at()) {
         Err(error @ journal::Error::SetAside { .. }) => {
-            warn!(%error, "a journal cannot be read");
+            warn!(%error, "cannot read a journal");
             Ok(None)
         }
         opened => Ok(opened?),
     }
 }
 
-/// Takes back changes that another program made and that no journal has, the last first, and goes on past
-/// failures.
+/// Reverts changes that another program made and no journal records, the last first. A failure does not keep the others
+/// from being reverted.
 ///
 /// # Errors
-/// What is left.
+/// The changes that could not be reverted.
 pub fn revert_all<C: NodeChange>(node: &Node, changes: &[C]) -> Result<(), Error> {
     let reverted = changes.iter().rev().map(|change| (change, change.revert(node)));
     let left: Vec<_> = reverted

@@ -1,4 +1,4 @@
-//! The node: where attachments are made.
+//! The host side of a call.
 
 use std::{cell::OnceCell, path::PathBuf, time::Duration};
 
@@ -10,26 +10,26 @@ use sysfs::Sysfs;
 
 use crate::{Budget, Deadline, Error};
 
-/// The node's side of a call: its links, its devices, our state.
+/// The host side of a call: links, devices, and the state directory.
 pub struct Node {
-    /// Where we remember.
+    /// The state directory: `/run/silkrail` or the configuration's `stateDir`.
     pub state: StateDir,
-    /// Where the Go plugins remembered.
+    /// The files that sriov-cni and rdma-cni left, in `/var/lib/cni`.
     pub go_state: GoStateDir,
-    /// Where this call's delegates are.
+    /// The directories of `CNI_PATH`, in which delegates are searched.
     pub cni_path: Vec<PathBuf>,
-    /// The node's devices.
+    /// The node's devices, in `/sys`.
     pub sysfs: Sysfs,
     /// The IPAM plugin that is part of this executable; `None` for a plugin that has no IPAM.
     pub builtin_ipam: Option<&'static dyn Plugin>,
-    /// How long the call may take.
+    /// The time that all waits of the call share.
     pub budget: Budget,
     links: OnceCell<Handle>,
     rdma: OnceCell<rdma::Handle>,
 }
 
 impl Node {
-    /// The node with this state, and delegates here.
+    /// Returns the node with the given state directory and delegates. Sockets are opened when they are first used.
     pub fn new(state: StateDir, cni_path: Vec<PathBuf>, builtin_ipam: Option<&'static dyn Plugin>) -> Self {
         Self {
             state,
@@ -43,20 +43,20 @@ impl Node {
         }
     }
 
-    /// How long this call may wait for the lock of the claims of devices, which others normally have for microseconds.
+    /// Returns the deadline of a wait for the lock of the claims of devices. Calls normally hold it for microseconds.
     pub fn claims_lock(&self) -> Deadline<'_> {
         self.budget.until("the claims of devices", Duration::from_secs(10))
     }
 
-    /// How long this call may wait for another one that is at work on a file of a Go plugin.
+    /// Returns the deadline of a wait for another call that uses the same file of a Go plugin.
     pub fn go_file_lock(&self) -> Deadline<'_> {
         self.budget.until("another call about the Go plugin's file", Duration::from_secs(60))
     }
 
-    /// The node's links, addresses and routes.
+    /// Returns the rtnetlink socket for the node's links, addresses and routes. It is opened once in a call.
     ///
     /// # Errors
-    /// If no socket can be had.
+    /// If the socket cannot be opened.
     pub fn links(&self) -> Result<&Handle, Error> {
         if let Some(handle) = self.links.get() {
             return Ok(handle);
@@ -65,10 +65,10 @@ impl Node {
         Ok(self.links.get_or_init(|| handle))
     }
 
-    /// The RDMA devices in the host namespace. The handle is opened once in a call.
+    /// Returns the handle for the RDMA devices in the host namespace. It is opened once in a call.
     ///
     /// # Errors
-    /// [`rdma::Error::NoRdma`] if the RDMA core is not loaded; that the socket cannot be opened.
+    /// [`rdma::Error::NoRdma`] if the RDMA core is not loaded; or if the socket cannot be opened.
     pub fn rdma(&self) -> Result<&rdma::Handle, rdma::Error> {
         if let Some(handle) = self.rdma.get() {
             return Ok(handle);

@@ -23,8 +23,9 @@ pub fn release_devices(node: &Node, part: ClaimKind, valid: &[Attachment]) -> Re
     if claims.is_empty() {
         return Ok(());
     }
-    let living = LiveNetns::scan(Path::new("/"))
-        .inspect_err(|why| info!(%why, "keeping claims without a journal: cannot list the namespaces in use"));
+    let living = LiveNetns::scan(Path::new("/")).inspect_err(
+        |why| info!(%why, "keeping claims without a journal: cannot list the namespaces in use"),
+    );
     let dead = claims.into_iter().filter(|claim| claim.reason_dead(living.as_ref().ok()).is_some());
     release(node, dead.map(Orphan::Device))
 }

@@ -1,4 +1,4 @@
-//! A plugin for whoever has nothing but a journal of its.
+//! Reverting an attachment from its journal alone, without a CNI call.
 
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ use state::StateDir;
 
 use crate::Error;
 
-/// A plugin whose attachments are in journals.
+/// A plugin whose attachments can be reverted by their journals.
 pub trait RevertByJournal: Plugin {
-    /// Takes back an attachment whose journal, known by its inode, was judged to be stale. Where it is another file by
-    /// now, nothing is done. `cni_path` is where the IPAM plugin is looked for, beside where it was.
+    /// Reverts an attachment whose journal was found to be stale. Does nothing if the journal has another `inode` by
+    /// now. The IPAM plugin is searched for in the directories that ADD used, then in `cni_path`.
     ///
     /// # Errors
-    /// What is left.
+    /// The changes that could not be reverted.
     fn revert_attachment(
         &self,
         state: StateDir,

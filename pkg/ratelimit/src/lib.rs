@@ -3,5 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bucket;
+mod source;
 
 pub use bucket::{RateLimit, TokenBucket};
+pub use source::{host_prefix, site_prefix};

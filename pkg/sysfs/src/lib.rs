@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod detached;
 mod error;
 mod function;
 mod gid;
@@ -24,6 +25,7 @@ mod root;
 #[cfg(test)]
 mod test_fixture;
 
+pub use detached::DetachedSysfs;
 pub use error::Error;
 pub use function::{AuxiliaryName, Function, InvalidFunction};
 pub use gid::{GidEntry, GidType, NoRoceV2};

@@ -51,7 +51,7 @@ fn invariant_8_waits_that_are_too_long_together_end_and_the_error_says_what_each
         lock.unlock().unwrap();
         call.join().unwrap().error(11)
     });
-    refusal.says(&["the IPAM plugin ", "did not end its DEL within"]);
+    refusal.says(&["the IPAM plugin ", "did not finish its DEL within"]);
     explains(
         &refusal,
         &[
@@ -88,16 +88,16 @@ fn an_add_whose_time_is_used_up_has_time_left_to_take_back_what_it_made() {
     let (ipam, call) = with_budget(&rail, "500:8000");
     ipam.takes(1.5);
     let refusal = soon(|| call.add()).error(11);
-    refusal.says(&["did not end its ADD within 0."]);
+    refusal.says(&["did not finish its ADD within 0."]);
     explains(
         &refusal,
         &[
             "the 0.5 s that an ADD may wait are used up",
             "by: the IPAM plugin 0.",
-            "; then taking back waited for: the IPAM plugin",
+            "; the revert then waited for: the IPAM plugin",
         ],
     );
-    assert!(!refusal.details.contains("left behind"), "{}", refusal.details);
+    assert!(!refusal.details.contains("not reverted"), "{}", refusal.details);
     assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
     rail.node.snapshot().assert_is(&before);
 }
@@ -110,7 +110,7 @@ fn a_del_whose_time_is_used_up_says_so_and_the_next_one_finishes() {
     rail.with_ipam(&ipam).add().ok();
     ipam.takes(LONG);
     let refusal = soon(|| call.del()).error(11);
-    refusal.says(&["could not take back", "did not end its DEL within"]);
+    refusal.says(&["failed to revert", "did not finish its DEL within"]);
     explains(&refusal, &["the 0.7 s that a DEL may wait are used up", "by: the IPAM plugin 0."]);
     ipam.takes(0.0);
     call.del().done();

@@ -130,7 +130,7 @@ fn gc_goes_on_past_failures_and_tells_of_them() {
     call.add().ok();
     ipam.fails("DEL", 11, "the server is away");
     let collect = call.with("cni.dev/valid-attachments", &valid(&[]));
-    collect.gc().error(11).says(&["could not take back", "c0ffee", "the server is away"]);
+    collect.gc().error(11).says(&["failed to revert", "c0ffee", "the server is away"]);
     assert_eq!(rail.pod.link("net1"), None);
     assert_eq!(ipam.verbs(), ["ADD", "DEL", "GC"]);
     ipam.recovers("DEL");

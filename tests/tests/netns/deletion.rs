@@ -171,7 +171,7 @@ fn invariant_2_a_del_that_cannot_release_says_so_and_the_next_one_does() {
     let call = rail.with_ipam(&ipam);
     call.add().ok();
     ipam.fails("DEL", 11, "the server is away");
-    call.del().error(11).says(&["could not take back", "the server is away"]);
+    call.del().error(11).says(&["failed to revert", "the server is away"]);
     assert_eq!(rail.pod.link("net1"), None, "DEL goes on past failures");
     ipam.recovers("DEL");
     call.del().done();

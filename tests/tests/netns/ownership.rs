@@ -12,7 +12,7 @@ fn invariant_4_an_address_is_kept_while_something_of_the_pod_is_left() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
-    call.clone().fault("error:1").del().error(11).says(&["could not take back"]);
+    call.clone().fault("error:1").del().error(11).says(&["failed to revert"]);
     assert_eq!(rail.node.snapshot().claims().len(), 1, "the address is not free yet");
     call.del().done();
     assert!(rail.node.snapshot().state().is_empty());

@@ -13,12 +13,12 @@
 use std::{
     collections::{BTreeMap, HashMap},
     hash::{BuildHasher, RandomState},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpStream},
+    net::{IpAddr, Shutdown, TcpStream},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use ratelimit::{RateLimit, TokenBucket};
+use ratelimit::{RateLimit, TokenBucket, host_prefix, site_prefix};
 
 /// Maximum number of unauthenticated connections.
 const MAX_UNAUTHENTICATED: usize = 128;
@@ -47,20 +47,14 @@ struct ClientPrefix(IpAddr);
 
 impl From<IpAddr> for ClientPrefix {
     fn from(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
-            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-            v4 => v4,
-        })
+        Self(host_prefix(address))
     }
 }
 
 impl ClientPrefix {
     /// Returns the network that probably belongs to the same owner: an IPv4 /24, or an IPv6 /48, the usual size for a site.
     fn network(self) -> IpAddr {
-        match self.0 {
-            IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() >> 8 << 8).into(),
-            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 80 << 80).into(),
-        }
+        site_prefix(self.0)
     }
 }
 

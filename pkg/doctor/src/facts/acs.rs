@@ -1,4 +1,4 @@
-//! Access Control Services of PCI Express: whether bridges send traffic between a card and a GPU up to the root.
+//! PCI Express Access Control Services (ACS): whether bridges redirect peer-to-peer traffic of a card to the root complex.
 
 use std::fs;
 
@@ -8,11 +8,11 @@ use crate::host_root::HostRoot;
 const ACS: u16 = 0x000d;
 /// `PCI_ACS_RR | PCI_ACS_CR | PCI_ACS_EC`: request and completion redirect, egress control.
 const REDIRECT: u16 = 0x2c;
-/// Where the extended capabilities begin, and where the configuration space ends.
+/// Offset of the first extended capability, and the size of the configuration space.
 const EXTENDED: usize = 0x100;
 const END: usize = 0x1000;
 
-/// The bridges above a function that redirect.
+/// Returns the bridges above a function that redirect peer-to-peer traffic.
 pub(crate) fn redirecting(tree: &HostRoot, address: &str) -> Vec<String> {
     let device = tree.path(format!("sys/bus/pci/devices/{address}"));
     let Ok(path) = fs::canonicalize(&device) else { return Vec::new() };
@@ -30,7 +30,7 @@ pub(crate) fn redirecting(tree: &HostRoot, address: &str) -> Vec<String> {
         if config.len() <= EXTENDED {
             tree.note_unexamined(
                 format!("ACS of the bridge {name}"),
-                "its configuration space is shown to root only",
+                "only root can read its extended configuration space",
             );
         } else if control(&config).is_some_and(|control| control & REDIRECT != 0) {
             found.push(name);
@@ -39,11 +39,12 @@ pub(crate) fn redirecting(tree: &HostRoot, address: &str) -> Vec<String> {
     found
 }
 
-/// The ACS control register. A capability's header is its ID, and in the upper 12 bits where the next one is.
+/// Returns the ACS control register. The header of a capability holds its ID in the lower 16 bits and the offset of the
+/// next capability in the upper 12 bits.
 fn control(config: &[u8]) -> Option<u16> {
     let word = |at: usize| Some(u16::from_le_bytes([*config.get(at)?, *config.get(at + 1)?]));
     let mut at = EXTENDED;
-    // Each has at least 8 bytes.
+    // A capability has at least 8 bytes. The limit ends a loop of capabilities.
     for _ in 0..(END - EXTENDED) / 8 {
         if word(at)? == ACS {
             return word(at + 6);
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_control_register_is_found_behind_other_capabilities_and_a_loop_ends() {
+    fn the_control_register_is_found_after_other_capabilities_and_a_loop_terminates() {
         let mut config = vec![0; END];
         config[0x100..0x104].copy_from_slice(&[0x01, 0x00, 0x01, 0x15]); // AER, next at 0x150
         config[0x150..0x158].copy_from_slice(&[0x0d, 0x00, 0x01, 0x00, 0x5f, 0x00, 0x1d, 0x00]);

@@ -1,4 +1,4 @@
-//! CNI plugins in their directory: ours, and others under our names.
+//! CNI plugins in the CNI directory: those of Silkrail, and those of other projects with the same names.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CniFacts {
     pub(crate) dir: String,
-    /// Files that have a name of ours; nothing if the directory is not there.
+    /// Files with the name of a Silkrail plugin; absent if the directory does not exist.
     pub(crate) files: Known<Vec<PluginFile>>,
 }
 
@@ -34,30 +34,31 @@ pub(crate) struct PluginFile {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum PluginFileKind {
-    /// Our executable: its version, and a number that differs if its content does.
+    /// The Silkrail executable: its version, and a number that is different for each content.
     Ours { version: String, content: usize },
-    /// Somebody else's.
+    /// Another project's executable.
     #[default]
     Foreign,
-    /// A symbolic link that leads nowhere.
+    /// A symbolic link whose target does not exist.
     Dangling,
-    /// It could not be read.
+    /// The file could not be read.
     Unknown,
 }
 
-/// The name of the executable that is all plugins.
+/// The name of the executable that contains all plugins.
 const EXECUTABLE: &str = "silkrail-cni";
-/// What every version of it says of itself, followed by the version.
+/// The text that every version of the executable contains before its version number. It is split so that this executable
+/// does not contain it.
 const VERSION_MARKER: (&[u8], &[u8]) = (b"silkrail-", b"cni ");
-/// No executable of ours is longer, also with debug information.
+/// An upper limit of the size of the executable, including debug information.
 const MAX_EXECUTABLE_BYTES: u64 = 128 << 20;
 
 impl CniFacts {
     pub(crate) fn read(tree: &HostRoot, dir: &Path, plugins: &[&str]) -> Self {
-        let mut looker = PluginScanner { tree, seen: BTreeMap::new(), contents: Vec::new() };
+        let mut scanner = PluginScanner { tree, seen: BTreeMap::new(), contents: Vec::new() };
         let files = tree.names(dir).map(|names| {
             let ours = names.iter().filter(|name| is_ours(name, plugins));
-            ours.map(|name| looker.file(&dir.join(name), name)).collect()
+            ours.map(|name| scanner.file(&dir.join(name), name)).collect()
         });
         Self { dir: dir.display().to_string(), files }
     }
@@ -68,11 +69,11 @@ fn is_ours(name: &str, plugins: &[&str]) -> bool {
     name == EXECUTABLE || plugins.contains(&name) || plugins.contains(&short)
 }
 
-/// Links to one file are read once.
+/// Scans the CNI directory. A file with several hard or symbolic links is read once.
 struct PluginScanner<'a> {
     tree: &'a HostRoot,
     seen: BTreeMap<(u64, u64), PluginFileKind>,
-    /// Different contents of ours.
+    /// The distinct contents of Silkrail executables.
     contents: Vec<Vec<u8>>,
 }
 
@@ -106,9 +107,9 @@ impl PluginScanner<'_> {
     }
 }
 
-/// The version behind the mark. The mark without a version is in other executables too: this one.
+/// Returns the version after the marker. The marker without a version occurs in other executables too.
 ///
-/// The standard library looks for one byte fast, also where nothing is optimised.
+/// `skip_until` searches for a single byte, which is fast even in an unoptimized build.
 fn version(bytes: &[u8]) -> Option<String> {
     let mut rest = bytes;
     while rest.skip_until(b'-').is_ok_and(|skipped| skipped > 0) {
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_executable_is_known_by_its_mark_and_its_version() {
+    fn an_executable_is_recognized_by_its_marker_and_version() {
         assert_eq!(version(b"\0..silkrail-cni 0.1.0\nA CNI plugin").as_deref(), Some("0.1.0"));
         assert_eq!(version(b"links to silkrail-cni in /opt, ssilkrail-cni 2.10"), Some("2.10".into()));
         assert_eq!(version(b"CNI macvlan plugin v1.1.1"), None);

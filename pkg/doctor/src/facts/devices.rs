@@ -1,4 +1,4 @@
-//! RDMA devices that are visible in the node's namespace, and their ports.
+//! RDMA devices that are visible in the host's network namespace, and their ports.
 
 use serde::Serialize;
 use sysfs::Sysfs;
@@ -10,15 +10,15 @@ use crate::{Known, host_root::HostRoot};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeviceFacts {
     pub(crate) name: String,
-    /// The RDMA driver as the kernel's RDMA core names it, or else the driver of the function below.
+    /// The RDMA driver that the RDMA core reports over netlink, or else the driver of the function.
     pub(crate) driver: Option<String>,
-    /// The PCI function or auxiliary device below; a software device has none.
+    /// The PCI function or auxiliary device; `None` for a software device.
     pub(crate) function: Option<String>,
-    /// `CA`; `RNIC` speaks iWARP, which knows neither GIDs of addresses nor an MTU of its own.
+    /// `CA`, or `RNIC` for an iWARP device, which has neither GIDs of IP addresses nor an RDMA MTU.
     pub(crate) node_type: Known<String>,
     pub(crate) node_guid: Known<String>,
     pub(crate) firmware: Known<String>,
-    /// The board's name by its vendor (`MT_0000000223`).
+    /// The vendor's board ID (`MT_0000000223`).
     pub(crate) board: Known<String>,
     pub(crate) ports: Vec<PortFacts>,
 }
@@ -35,13 +35,13 @@ pub(crate) struct PortFacts {
     pub(crate) layer: Known<String>,
     /// `100 Gb/sec (4X EDR)`.
     pub(crate) rate: Known<String>,
-    /// The subnet manager's LID, `0x0`: none.
+    /// The LID of the subnet manager; `0x0` if there is none.
     pub(crate) sm_lid: Known<String>,
     pub(crate) link: Option<String>,
     pub(crate) gids: Option<Vec<GidFacts>>,
-    /// How many entries the GID table has.
+    /// The number of entries of the GID table, used or not.
     pub(crate) gid_table: usize,
-    /// The vendor's traffic class for all packets.
+    /// The traffic class that the vendor's driver sets for all packets.
     pub(crate) traffic_class: Option<u32>,
 }
 
@@ -57,15 +57,15 @@ pub(crate) struct GidFacts {
 
 const CLASS: &str = "sys/class/infiniband";
 
-pub(crate) fn read(tree: &HostRoot, functions: &[FunctionFacts], answers: &NetlinkFacts) -> Vec<DeviceFacts> {
+pub(crate) fn read(tree: &HostRoot, functions: &[FunctionFacts], netlink: &NetlinkFacts) -> Vec<DeviceFacts> {
     let names = tree.names(CLASS);
-    names.items().iter().map(|name| device(tree, name, functions, answers)).collect()
+    names.items().iter().map(|name| device(tree, name, functions, netlink)).collect()
 }
 
-fn device(tree: &HostRoot, name: &str, functions: &[FunctionFacts], answers: &NetlinkFacts) -> DeviceFacts {
+fn device(tree: &HostRoot, name: &str, functions: &[FunctionFacts], netlink: &NetlinkFacts) -> DeviceFacts {
     let file = |file: &str| format!("{CLASS}/{name}/{file}");
     let function = tree.link(file("device")).filter(|target| target.contains([':', '.']));
-    let driver = answers.drivers.get(name).cloned().or_else(|| driver(tree, name));
+    let driver = netlink.drivers.get(name).cloned().or_else(|| driver(tree, name));
     let mut ports: Vec<PortFacts> = tree
         .names(file("ports"))
         .items()
@@ -75,8 +75,8 @@ fn device(tree: &HostRoot, name: &str, functions: &[FunctionFacts], answers: &Ne
         .collect();
     ports.sort_by_key(|port| port.number);
     for port in &mut ports {
-        let told = answers.links.get(&(name.to_owned(), port.number)).cloned();
-        port.link = told.or_else(|| port.link.take()).or_else(|| only_link(&function, functions, port));
+        let reported = netlink.links.get(&(name.to_owned(), port.number)).cloned();
+        port.link = reported.or_else(|| port.link.take()).or_else(|| only_link(&function, functions, port));
     }
     DeviceFacts {
         name: name.to_owned(),
@@ -90,13 +90,13 @@ fn device(tree: &HostRoot, name: &str, functions: &[FunctionFacts], answers: &Ne
     }
 }
 
-/// Of the function below; a software device has the file `parent` instead, if it is rxe.
+/// Returns the driver of the function. Of the software devices, only rxe has a file `parent`.
 fn driver(tree: &HostRoot, device: &str) -> Option<String> {
     let below = tree.link(format!("{CLASS}/{device}/device/driver"));
     below.or_else(|| tree.is_there(format!("{CLASS}/{device}/parent")).then(|| "rxe".to_owned()))
 }
 
-/// The link of a RoCE port whose function has one only.
+/// Returns the link of a RoCE port whose function has exactly one link.
 fn only_link(function: &Option<String>, functions: &[FunctionFacts], port: &PortFacts) -> Option<String> {
     let function = functions.iter().find(|known| Some(&known.address) == function.as_ref())?;
     match function.links.as_slice() {
@@ -132,7 +132,7 @@ fn port(tree: &HostRoot, device: &str, number: u32) -> PortFacts {
     }
 }
 
-/// Sysfs writes `4: ACTIVE`.
+/// Returns `ACTIVE` for `4: ACTIVE`, the form in sysfs.
 fn word(text: String) -> String {
     text.rsplit(": ").next().unwrap_or_default().to_owned()
 }
@@ -150,19 +150,19 @@ impl PortFacts {
         self.state.is_and(|state| state == "ACTIVE")
     }
 
-    /// In Gb/s.
+    /// Returns the rate in Gb/s.
     pub(crate) fn gigabits(&self) -> Option<f64> {
         self.rate.get()?.split(' ').next()?.parse().ok()
     }
 }
 
 impl DeviceFacts {
-    /// Whether a port speaks RoCE.
+    /// Returns whether the port is a RoCE port: Ethernet, and not of an iWARP device.
     pub(crate) fn is_roce(&self, port: &PortFacts) -> bool {
         !port.is_infiniband() && !self.node_type.is_and(|kind| kind != "CA")
     }
 
-    /// What people call a port: `mlx5_0 port 1`.
+    /// Returns the name of a port in findings: `mlx5_0 port 1`.
     pub(crate) fn object(&self, port: &PortFacts) -> String {
         format!("{} port {}", self.name, port.number)
     }

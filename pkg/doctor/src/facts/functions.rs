@@ -1,47 +1,47 @@
-//! PCI functions that are network cards: PFs and VFs, their drivers, links and RDMA devices. And GPUs.
+//! PCI functions of network cards (PFs and VFs) with their drivers, links and RDMA devices, and GPUs.
 
 use serde::Serialize;
 
 use super::acs;
 use crate::{Known, host_root::HostRoot};
 
-/// A network card's function.
+/// A PCI function of a network card.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FunctionFacts {
     pub(crate) address: String,
     pub(crate) vendor: String,
-    /// Vendor, device, and the subsystem's: what makes boards alike.
+    /// `vendor:device:subsystem_vendor:subsystem_device`, the same for all boards of one model.
     pub(crate) model: String,
     pub(crate) driver: Option<String>,
-    /// The PF, if it is a VF.
+    /// The PF; `None` if the function is not a VF.
     pub(crate) pf: Option<String>,
-    /// The VFs that the kernel shows, if it is a PF.
+    /// The targets of `virtfnN`, in order; empty if the function is not a PF.
     pub(crate) vfs: Vec<String>,
     pub(crate) num_vfs: Known<u32>,
     pub(crate) total_vfs: Known<u32>,
-    /// Whether the kernel binds new VFs to their driver.
+    /// `sriov_drivers_autoprobe`: 1 if the kernel binds new VFs to a driver.
     pub(crate) autoprobe: Known<u8>,
-    /// Links that are in the node's namespace.
+    /// Links in the host's network namespace.
     pub(crate) links: Vec<String>,
-    /// RDMA devices that are in the node's namespace.
+    /// RDMA devices in the host's network namespace.
     pub(crate) rdma: Vec<String>,
-    /// `uverbsN`, wherever the RDMA device is.
+    /// `uverbsN`, regardless of the namespace that the RDMA device is in.
     pub(crate) uverbs: Vec<String>,
     pub(crate) numa_node: Option<u32>,
     pub(crate) pcie: PcieLink,
-    /// Bridges above it that send traffic between cards by way of the root (ACS); only looked for beside GPUs.
+    /// Bridges above the function that redirect peer-to-peer traffic (ACS); only read if the node has GPUs.
     pub(crate) redirected_by: Vec<String>,
 }
 
-/// A link of PCI Express, as it is and as it could be.
+/// The PCI Express link of a function: current and maximum values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PcieLink {
-    /// In GT/s.
+    /// The speed in GT/s.
     pub(crate) speed: Option<f64>,
     pub(crate) max_speed: Option<f64>,
-    /// In lanes.
+    /// The width in lanes.
     pub(crate) width: Option<u32>,
     pub(crate) max_width: Option<u32>,
 }
@@ -77,7 +77,7 @@ pub(crate) fn read(tree: &HostRoot) -> (Vec<FunctionFacts>, Vec<Gpu>) {
     (functions, gpus)
 }
 
-/// Display controllers and processing accelerators of the two who have GPUs in clusters.
+/// Returns whether the function is a display controller or processing accelerator of NVIDIA or AMD.
 fn is_gpu(class: &str, vendor: &str) -> bool {
     matches!(vendor, NVIDIA | AMD) && (class.starts_with("0x03") || class.starts_with("0x12"))
 }
@@ -119,21 +119,21 @@ fn function(tree: &HostRoot, address: &str, vendor: String) -> FunctionFacts {
 
 fn numa_node(tree: &HostRoot, address: &str) -> Option<u32> {
     let node: i64 = tree.value(format!("{DEVICES}/{address}/numa_node")).into_option()?;
-    u32::try_from(node).ok() // -1: not known
+    u32::try_from(node).ok() // -1: unknown
 }
 
-/// `16.0 GT/s PCIe`; `Unknown` for a VF.
+/// Parses `16.0 GT/s PCIe`. A VF has `Unknown`.
 fn speed(text: &str) -> Option<f64> {
     text.split(' ').next()?.parse().ok()
 }
 
-/// 0 and 63 (or 255) are the card's words for: not known.
+/// Parses a number of lanes. 0, 63 and 255 mean unknown.
 fn width(text: &str) -> Option<u32> {
     text.parse().ok().filter(|width| (1..=32).contains(width))
 }
 
 impl PcieLink {
-    /// What the link carries now in Gb/s, with the code on the wire taken off.
+    /// Returns the bandwidth of the link in Gb/s, without the overhead of the 8b/10b or 128b/130b line code.
     pub(crate) fn gigabits(&self) -> Option<f64> {
         let (speed, width) = (self.speed?, self.width?);
         let code = if speed <= 5.0 { 0.8 } else { 128.0 / 130.0 };

@@ -12,22 +12,22 @@ use crate::{Known, host_root::HostRoot};
 pub(crate) struct KernelFacts {
     pub(crate) release: Known<String>,
     pub(crate) command_line: Known<String>,
-    /// When it was booted, in seconds since 1970.
+    /// The time of the boot, in seconds since 1970.
     pub(crate) booted: Option<u64>,
     pub(crate) hostname: Option<String>,
-    /// Loaded modules, with the letters of `/proc/modules` that say where they come from: `O` is out of tree.
+    /// Loaded modules, with their taint flags from `/proc/modules`: `O` is an out-of-tree module.
     pub(crate) modules: Known<BTreeMap<String, String>>,
-    /// Names in `/sys/module`: also what is built in and has parameters.
+    /// Names in `/sys/module`, which also contains built-in modules that have parameters.
     pub(crate) parts: Known<Vec<String>>,
-    /// How it comes by `ib_core`.
+    /// Whether `ib_core` is a module or built in.
     pub(crate) ib_core: Option<IbCoreLocation>,
-    /// Whether the RDMA core is there now.
+    /// Whether the RDMA core is loaded: `/sys/class/infiniband` exists.
     pub(crate) has_rdma: Known<bool>,
-    /// The version of a vendor's RDMA stack; the kernel's own has none.
+    /// The version of a vendor's RDMA stack; absent for the one in the kernel tree.
     pub(crate) stack_version: Known<String>,
-    /// `none [integrity] confidentiality`.
+    /// `/sys/kernel/security/lockdown`: `none [integrity] confidentiality`.
     pub(crate) lockdown: Known<String>,
-    /// 1: enforcing.
+    /// `/sys/fs/selinux/enforce`: 1 if SELinux is enforcing.
     pub(crate) selinux: Known<u8>,
     pub(crate) iommu_groups: usize,
     pub(crate) numa_nodes: usize,
@@ -58,7 +58,7 @@ impl KernelFacts {
         }
     }
 
-    /// Whether a module is there, loaded or built in; `None` if nobody can say.
+    /// Returns whether a module is loaded or built in; `None` if that is unknown.
     pub(crate) fn has_module(&self, name: &str) -> Option<bool> {
         let loaded = self.modules.get().map(|modules| modules.contains_key(name));
         let part = self.parts.get().map(|parts| parts.iter().any(|part| part == name));
@@ -70,20 +70,20 @@ impl KernelFacts {
     }
 }
 
-/// `btime 1763664000`.
+/// Returns the time of the boot from the line `btime 1763664000` of `/proc/stat`.
 fn booted(stat: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
 }
 
 fn has_rdma(tree: &HostRoot) -> Known<bool> {
     if !tree.is_there("sys/class") {
-        tree.note_unexamined("/sys/class", "is not there: is sysfs mounted?");
+        tree.note_unexamined("/sys/class", "does not exist: is sysfs mounted?");
         return Known::Unknown;
     }
     Known::Is(tree.is_there("sys/class/infiniband"))
 }
 
-/// A line is `mlx5_ib 475136 0 - Live 0x0000000000000000 (OE)`.
+/// Parses `/proc/modules`, whose lines have the form `mlx5_ib 475136 0 - Live 0x0000000000000000 (OE)`.
 fn modules(text: &str) -> BTreeMap<String, String> {
     let module = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_out_of_the_tree_are_told_from_the_kernels() {
+    fn out_of_tree_modules_have_a_taint_flag() {
         let text = "ib_core 1 2 mlx5_ib, Live 0x0 (OE)\nloop 40960 0 - Live 0x0000000000000000\n";
         let modules = modules(text);
         assert_eq!((modules["ib_core"].as_str(), modules["loop"].as_str()), ("OE", ""));

@@ -1,4 +1,4 @@
-//! The kubelet's sockets.
+//! The sockets of kubelet.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use crate::host_root::HostRoot;
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct KubeletFacts {
-    /// Whether its directory is there.
+    /// Whether `/var/lib/kubelet` exists.
     pub(crate) is_there: bool,
     pub(crate) sockets: Vec<KubeletSocket>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct KubeletFacts {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct KubeletSocket {
     pub(crate) path: &'static str,
-    /// What it is for.
+    /// What the socket is used for.
     pub(crate) purpose: &'static str,
     pub(crate) state: SocketState,
 }
@@ -30,20 +30,20 @@ pub(crate) struct KubeletSocket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum SocketState {
-    /// Somebody listens.
+    /// A process listens on the socket.
     Listens,
-    /// There is no such file.
+    /// The file does not exist.
     Missing,
-    /// Nobody listens.
+    /// No process listens on the socket.
     Dead,
-    /// It could not be tried.
+    /// The connection could not be attempted.
     Unknown,
 }
 
 const DIR: &str = "/var/lib/kubelet";
 const SOCKETS: [(&str, &str); 2] = [
-    ("/var/lib/kubelet/device-plugins/kubelet.sock", "device plugins register there"),
-    ("/var/lib/kubelet/pod-resources/kubelet.sock", "it tells which pod has which device"),
+    ("/var/lib/kubelet/device-plugins/kubelet.sock", "device plugins register with kubelet there"),
+    ("/var/lib/kubelet/pod-resources/kubelet.sock", "it reports which pod has which device"),
 ];
 
 impl KubeletFacts {
@@ -57,10 +57,10 @@ impl KubeletFacts {
     }
 }
 
-/// Connects, and says nothing.
+/// Connects to the socket without sending a request.
 fn state(tree: &HostRoot, path: &str) -> SocketState {
     match try_connect(tree, path) {
-        // EAGAIN: it has more callers than it listens to at once.
+        // EAGAIN: the backlog of the listening socket is full.
         Ok(()) | Err(Errno::EAGAIN | Errno::EINPROGRESS) => SocketState::Listens,
         Err(Errno::ENOENT | Errno::ENOTDIR) => SocketState::Missing,
         Err(Errno::ECONNREFUSED | Errno::ENOTSOCK) => SocketState::Dead,

@@ -1,4 +1,4 @@
-//! How much memory processes may lock: of the container runtime, from which pods have it, and of this process.
+//! The limit of locked memory (`RLIMIT_MEMLOCK`) of the container runtime, which pods inherit, and of this process.
 
 use serde::Serialize;
 
@@ -9,14 +9,14 @@ use crate::host_root::HostRoot;
 pub(crate) struct MemlockLimit {
     pub(crate) pid: Option<u32>,
     pub(crate) command: String,
-    /// In bytes; `None` is unlimited.
+    /// The soft limit in bytes; `None` if it is unlimited.
     pub(crate) bytes: Option<u64>,
 }
 
-/// From these, containers have their limits.
+/// Programs from which containers inherit their limits.
 const RUNTIMES: [&str; 6] = ["containerd", "crio", "dockerd", "k3s-server", "k3s-agent", "rke2"];
 
-/// The limits of the runtimes; if there is none, this process's.
+/// Returns the limits of the container runtimes, or the limit of this process if no runtime is running.
 pub(crate) fn read(tree: &HostRoot) -> Vec<MemlockLimit> {
     let names = tree.names("proc");
     let pids = names.items().iter().filter_map(|name| name.parse::<u32>().ok());
@@ -30,7 +30,7 @@ pub(crate) fn read(tree: &HostRoot) -> Vec<MemlockLimit> {
 
 fn runtime(tree: &HostRoot, pid: u32) -> Option<MemlockLimit> {
     let dir = tree.path(format!("proc/{pid}"));
-    // Processes come and go: one that has ended is no gap.
+    // A process that has exited in the meantime is not reported as unexamined.
     let read = |name: &str| std::fs::read_to_string(dir.join(name));
     let command = read("comm").ok()?.trim_end().to_owned();
     if !RUNTIMES.contains(&command.as_str()) {
@@ -45,7 +45,7 @@ fn runtime(tree: &HostRoot, pid: u32) -> Option<MemlockLimit> {
     }
 }
 
-/// `Max locked memory         8388608              8388608              bytes`: the soft limit.
+/// Returns the soft limit of `Max locked memory         8388608              8388608              bytes`.
 fn locked(limits: &str) -> Option<Option<u64>> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
     match line.split_ascii_whitespace().next()? {
@@ -63,6 +63,6 @@ mod tests {
         let line = |soft| format!("Limit  Soft\nMax locked memory         {soft}    unlimited   bytes\n");
         assert_eq!(locked(&line("65536")), Some(Some(65536)));
         assert_eq!(locked(&line("unlimited")), Some(None));
-        assert_eq!(locked("nothing of the kind"), None);
+        assert_eq!(locked("another limit"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The node's links, from sysfs; their addresses, from the kernel.
+//! The links of the host: attributes from sysfs, addresses from rtnetlink.
 
 use ipnetwork::IpNetwork;
 use serde::Serialize;
@@ -11,28 +11,28 @@ use crate::{Known, host_root::HostRoot};
 pub(crate) struct LinkFacts {
     pub(crate) name: String,
     pub(crate) mtu: Known<u32>,
-    /// Whether it is administratively up.
+    /// Whether the link is administratively up (`IFF_UP`).
     pub(crate) up: Known<bool>,
-    /// Not known of one that is down.
+    /// 1 if the link has a carrier; absent for a link that is down.
     pub(crate) carrier: Known<u8>,
-    /// In Mb/s.
+    /// The speed in Mb/s; -1 if it is unknown.
     pub(crate) speed: Known<i64>,
-    /// Without those that the kernel makes itself; `None` if the kernel could not be asked.
+    /// Addresses without those that the kernel assigns on its own; `None` if netlink could not be queried.
     pub(crate) addresses: Option<Vec<IpNetwork>>,
-    /// The addresses that duplicate address detection refused.
+    /// Addresses for which duplicate address detection failed.
     pub(crate) duplicates: Vec<IpNetwork>,
-    /// The bond or bridge that owns it.
+    /// The bond or bridge that the link is a member of.
     pub(crate) controller: Option<String>,
     pub(crate) lossless: CongestionControl,
 }
 
-/// What the vendor's driver (MLNX_OFED) shows of congestion control in sysfs; the kernel's own shows nothing.
+/// Settings of congestion control that a vendor's driver (MLNX_OFED) shows in sysfs; the driver in the kernel tree does not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CongestionControl {
-    /// Priorities on which ECN is on, at the notification point (receiver); `None` if there are no such files.
+    /// Priorities with ECN enabled at the notification point (receiver); `None` if the files do not exist.
     pub(crate) ecn_receiver: Option<Vec<u8>>,
-    /// The same at the reaction point (sender).
+    /// Priorities with ECN enabled at the reaction point (sender).
     pub(crate) ecn_sender: Option<Vec<u8>>,
     /// `pcp` or `dscp`.
     pub(crate) trust: Option<String>,
@@ -42,16 +42,16 @@ const CLASS: &str = "sys/class/net";
 /// `IFF_UP`.
 const UP: u32 = 1;
 
-pub(crate) fn read(tree: &HostRoot, answers: &NetlinkFacts) -> Vec<LinkFacts> {
+pub(crate) fn read(tree: &HostRoot, netlink: &NetlinkFacts) -> Vec<LinkFacts> {
     let names = tree.names(CLASS);
-    // `bonding_masters` is a file.
+    // `bonding_masters` in the same directory is a file, not a link.
     let is_link = |name: &&String| tree.is_there(format!("{CLASS}/{name}/ifindex"));
-    names.items().iter().filter(is_link).map(|name| link(tree, name, answers)).collect()
+    names.items().iter().filter(is_link).map(|name| link(tree, name, netlink)).collect()
 }
 
-fn link(tree: &HostRoot, name: &str, answers: &NetlinkFacts) -> LinkFacts {
+fn link(tree: &HostRoot, name: &str, netlink: &NetlinkFacts) -> LinkFacts {
     let file = |file: &str| format!("{CLASS}/{name}/{file}");
-    let addresses = answers.addresses(name);
+    let addresses = netlink.addresses(name);
     LinkFacts {
         mtu: tree.value(file("mtu")),
         up: tree.text(file("flags")).map(|flags| flags_of(&flags) & UP != 0),
@@ -88,7 +88,7 @@ impl LinkFacts {
         self.up == Known::Is(false)
     }
 
-    /// In Gb/s, if it has a link.
+    /// Returns the speed in Gb/s; `None` if it is unknown.
     pub(crate) fn gigabits(&self) -> Option<f64> {
         let speed = *self.speed.get()?;
         (speed > 0).then(|| f64::from(u32::try_from(speed).unwrap_or(u32::MAX)) / 1000.0)

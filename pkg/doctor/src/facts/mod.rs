@@ -1,4 +1,4 @@
-//! The facts of a node, read once.
+//! The facts about a node, read once.
 
 pub(crate) mod acs;
 pub(crate) mod cni;
@@ -22,65 +22,65 @@ use serde::Serialize;
 
 use crate::host_root::{HostRoot, Unexamined};
 
-/// What is to be looked at.
+/// Parameters of an examination.
 #[derive(Debug, Clone)]
 pub struct DoctorOptions {
-    /// The node's root directory.
+    /// The root directory of the node: `/`, or where the host's root is mounted.
     pub root: PathBuf,
-    /// Where the plugins keep their state, as the node calls it.
+    /// The state directory, as a path on the node: `/run/silkrail`.
     pub state_dir: PathBuf,
-    /// Where the CNI plugins are, as the node calls it.
+    /// The directory of the CNI plugins, as a path on the node: `/opt/cni/bin`.
     pub cni_bin: PathBuf,
-    /// The names under which our plugins are installed.
+    /// The names under which the plugins of Silkrail are installed.
     pub plugin_names: Vec<&'static str>,
-    /// What the clean-up would take back, or why nobody knows.
+    /// The findings of `silkrail gc`, or the reason why they are unknown.
     pub leftovers: Result<Vec<StaleResource>, String>,
-    /// What the node file asks for, if there is one, or why nobody knows.
+    /// The contents of the node file, `None` without a node file, or the reason why they are unknown.
     pub wanted: Result<Option<DesiredState>, String>,
 }
 
-/// Something that died without a DEL.
+/// A resource that an attachment left behind: its pod is gone, and no DEL released it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StaleResource {
-    /// What it is: a journal, a VF, an address.
+    /// The kind of resource: `journal`, `VF`, `address`.
     pub what: String,
-    /// Which.
+    /// The name of the resource: a file, a PCI address, an IP address.
     pub object: String,
-    /// Whose it was.
+    /// The attachment that owned it.
     pub attachment: Option<String>,
-    /// Why it is one.
+    /// The reason why it is considered stale.
     pub evidence: String,
-    /// Whether the clean-up would take it back. If not, it is only told of.
+    /// Whether `silkrail gc --yes` would release it. If not, it is only reported.
     pub stale: bool,
 }
 
-/// What the node file asks for.
+/// The state that the node file requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DesiredState {
-    /// The file.
+    /// The path of the node file.
     pub file: String,
-    /// Why it cannot be understood.
+    /// The error if the file is invalid.
     pub problem: Option<String>,
-    /// The RDMA mode.
+    /// The requested RDMA mode.
     pub mode: Option<NetnsMode>,
-    /// VFs, for each PF that it means.
+    /// The number of VFs of each matching PF.
     pub vfs: Vec<DesiredVfs>,
-    /// What it says of PFs that the node does not have.
+    /// The matches that no PF of the node satisfies.
     pub unmatched: Vec<String>,
 }
 
-/// How many VFs a PF is to have.
+/// The requested number of VFs of a PF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DesiredVfs {
     /// The PF's PCI address.
     pub pf: String,
-    /// How many.
+    /// The number of VFs.
     pub count: u32,
 }
 
-/// The facts of a node.
+/// The facts about a node.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeFacts {
@@ -102,38 +102,38 @@ pub struct NodeFacts {
     pub(crate) unexamined: Vec<Unexamined>,
 }
 
-/// Who looked, and how.
+/// The privileges and the view of the process that examined the node.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExaminationScope {
-    /// Whether by root.
+    /// Whether the process ran as root.
     pub(crate) superuser: bool,
-    /// Whether the root directory is that of the running kernel.
+    /// Whether the root directory belongs to the running kernel: the boot IDs are equal.
     pub(crate) this_machine: bool,
-    /// Whether the calling thread is in the node's network namespace; not known without the right to see it.
+    /// Whether the calling thread is in the host's network namespace; `None` if that cannot be determined.
     pub(crate) nodes_netns: Option<bool>,
 }
 
 impl NodeFacts {
-    /// Looks at a node. Nothing is changed, and nothing fails: what cannot be seen is told of in the facts.
+    /// Reads the state of a node. Changes nothing and never fails: what cannot be read is listed in the facts.
     pub fn read(asked: &DoctorOptions) -> Self {
         let tree = HostRoot::at(&asked.root);
         let look = ExaminationScope::at(&tree);
-        let mut answers = netlink::NetlinkFacts::query(&tree, &look);
+        let mut netlink = netlink::NetlinkFacts::query(&tree, &look);
         let kernel = kernel::KernelFacts::read(&tree);
-        let links = links::read(&tree, &answers);
+        let links = links::read(&tree, &netlink);
         let (functions, gpus) = functions::read(&tree);
         let leftovers = asked.leftovers.clone().unwrap_or_else(|why| {
-            tree.note_unexamined("what died without a DEL", why);
+            tree.note_unexamined("stale resources", why);
             Vec::new()
         });
         let wanted = asked.wanted.clone().unwrap_or_else(|why| {
-            tree.note_unexamined("what the node file asks for", why);
+            tree.note_unexamined("the node file", why);
             None
         });
         Self {
-            mode: mode::ModeFacts::read(&tree, &kernel, answers.mode.take()),
-            devices: devices::read(&tree, &functions, &answers),
+            mode: mode::ModeFacts::read(&tree, &kernel, netlink.mode.take()),
+            devices: devices::read(&tree, &functions, &netlink),
             nodes: nodes::DeviceNodes::read(&tree),
             limits: limits::read(&tree),
             cni: cni::CniFacts::read(&tree, &asked.cni_bin, &asked.plugin_names),
@@ -151,7 +151,7 @@ impl NodeFacts {
         }
     }
 
-    /// What could not be looked at.
+    /// Returns what could not be examined, and the reasons.
     pub fn unexamined(&self) -> impl Iterator<Item = (&str, &str)> {
         self.unexamined.iter().map(|one| (one.what.as_str(), one.why.as_str()))
     }
@@ -164,7 +164,7 @@ impl NodeFacts {
         self.functions.iter().find(|function| function.address == address)
     }
 
-    /// Whether the device is a VF's.
+    /// Returns whether the device belongs to a VF.
     pub(crate) fn is_vf(&self, device: &devices::DeviceFacts) -> bool {
         let function = device.function.as_deref().and_then(|address| self.function(address));
         function.is_some_and(|function| function.pf.is_some())
@@ -179,28 +179,28 @@ impl ExaminationScope {
         Self { superuser: geteuid().is_root(), this_machine, nodes_netns: nodes_netns(tree, this_machine) }
     }
 
-    /// Whether the kernel's answers by netlink are about the node that the tree shows.
+    /// Returns whether netlink replies describe the node whose files are examined.
     pub(crate) fn can_query_netlink(&self) -> bool {
         self.this_machine && self.nodes_netns != Some(false)
     }
 }
 
-/// Compares the first process's network namespace with ours. Only root may see the first's.
+/// Compares the network namespace of process 1 with that of the calling thread. Only root can read the former.
 fn nodes_netns(tree: &HostRoot, this_machine: bool) -> Option<bool> {
     if !this_machine {
         return None;
     }
-    let first = tree.path("proc/1/ns/net");
-    let first = match std::fs::read_link(&first) {
-        Ok(first) => first,
+    let path = tree.path("proc/1/ns/net");
+    let host = match std::fs::read_link(&path) {
+        Ok(host) => host,
         Err(error) => {
             tree.note_unexamined(
-                format!("whether this is the node's network namespace ({})", tree.shown(&first)),
+                format!("whether this is the host's network namespace ({})", tree.shown(&path)),
                 error,
             );
             return None;
         }
     };
     let own = std::fs::read_link("/proc/thread-self/ns/net").ok()?;
-    Some(first == own)
+    Some(host == own)
 }

@@ -1,4 +1,4 @@
-//! The RDMA mode: of now, and of the next boot.
+//! The RDMA mode: the current one, and the one after the next boot.
 
 use std::{path::PathBuf, time::UNIX_EPOCH};
 
@@ -13,18 +13,18 @@ use crate::host_root::HostRoot;
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ModeFacts {
-    /// Of now; `None` without RDMA, or if nobody says.
+    /// The current mode; `None` without RDMA, or if it is unknown.
     pub(crate) now: Option<NetnsMode>,
-    /// Why the kernel does not tell it.
+    /// The error of a kernel that is too old to have an RDMA mode.
     pub(crate) too_old: Option<String>,
-    /// What modprobe's files say, in the order in which modprobe takes them.
+    /// The options in modprobe.d(5) files, in the order in which modprobe applies them.
     pub(crate) settings: Vec<ModprobeOption>,
-    /// What the kernel's command line says.
+    /// The mode on the kernel command line: `ib_core.netns_mode`.
     pub(crate) command_line: Option<NetnsMode>,
-    /// What all of it comes to; `None` if not all of it could be read.
+    /// The resulting mode after the next boot; `None` if a file could not be read.
     pub(crate) next: Option<NextBootMode>,
     pub(crate) initramfs: Option<InitramfsFacts>,
-    /// When the file that counts was last written, in seconds since 1970.
+    /// The modification time of the file that determines the mode, in seconds since 1970.
     pub(crate) written: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct ModeFacts {
 pub(crate) struct InitramfsFacts {
     pub(crate) image: PathBuf,
     pub(crate) command: &'static str,
-    /// When it was made, in seconds since 1970.
+    /// The modification time of the image, in seconds since 1970.
     pub(crate) made: Option<u64>,
 }
 
@@ -40,16 +40,16 @@ impl ModeFacts {
     pub(crate) fn read(
         tree: &HostRoot,
         kernel: &KernelFacts,
-        asked: Option<Result<NetnsMode, rdma::Error>>,
+        reported: Option<Result<NetnsMode, rdma::Error>>,
     ) -> Self {
         let command_line = kernel.command_line.get().and_then(|text| modprobe::command_line(text));
         let settings = settings(tree);
         let next = settings.as_ref().map(|settings| {
-            let has_a_say = kernel.ib_core != Some(IbCoreLocation::BuiltIn);
-            NextBootMode::of(if has_a_say { settings } else { &[] }, command_line)
+            let is_effective = kernel.ib_core != Some(IbCoreLocation::BuiltIn);
+            NextBootMode::of(if is_effective { settings } else { &[] }, command_line)
         });
         let file = next.as_ref().and_then(|next| next.file.clone());
-        let (now, too_old) = match asked {
+        let (now, too_old) = match reported {
             Some(Ok(mode)) => (Some(mode), None),
             Some(Err(error @ rdma::Error::TooOld { .. })) => (None, Some(error.to_string())),
             _ => (parameter(tree), None),
@@ -66,7 +66,7 @@ impl ModeFacts {
     }
 }
 
-/// With paths as the node calls them.
+/// Returns the options of modprobe, with paths as on the node.
 fn settings(tree: &HostRoot) -> Option<Vec<ModprobeOption>> {
     match ModprobeConfig::below(&tree.path("")).settings() {
         Ok(settings) => {
@@ -77,7 +77,7 @@ fn settings(tree: &HostRoot) -> Option<Vec<ModprobeOption>> {
             Some(settings.into_iter().map(shown).collect())
         }
         Err(error) => {
-            tree.note_unexamined("the RDMA mode of the next boot", error);
+            tree.note_unexamined("the RDMA mode after the next boot", error);
             None
         }
     }

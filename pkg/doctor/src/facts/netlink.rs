@@ -1,4 +1,4 @@
-//! What only the kernel tells, by netlink: the mode, RDMA drivers, which link a port serves, addresses.
+//! Facts that are only available over netlink: the RDMA mode, RDMA drivers, the links of ports, addresses.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use sysfs::Sysfs;
 use super::ExaminationScope;
 use crate::host_root::HostRoot;
 
-/// The kernel's answers; all empty if it could not be asked.
+/// The data from netlink; all empty if netlink could not be queried.
 #[derive(Debug, Default)]
 pub(crate) struct NetlinkFacts {
     pub(crate) mode: Option<Result<NetnsMode, rdma::Error>>,
-    /// By device.
+    /// RDMA device → driver.
     pub(crate) drivers: BTreeMap<String, String>,
-    /// By device and port.
+    /// RDMA device and port → link.
     pub(crate) links: BTreeMap<(String, u32), String>,
     rtnl: Option<rtnl::Handle>,
 }
@@ -25,27 +25,27 @@ impl NetlinkFacts {
     pub(crate) fn query(tree: &HostRoot, look: &ExaminationScope) -> Self {
         if !look.can_query_netlink() {
             let why = if look.this_machine {
-                "this process is not in the node's network namespace"
+                "this process is not in the host's network namespace"
             } else {
-                "the root directory is not this machine's"
+                "the root directory does not belong to the running kernel"
             };
             tree.note_unexamined(
-                "what the kernel tells by netlink (addresses, drivers of software devices)",
+                "data from netlink (addresses, drivers of software devices)",
                 why,
             );
             return Self::default();
         }
-        let mut answers = Self::default();
+        let mut facts = Self::default();
         match rdma::Handle::open(&Sysfs::at(tree.path("sys"))) {
-            Ok(rdma) => answers.query_rdma(tree, &rdma),
+            Ok(rdma) => facts.query_rdma(tree, &rdma),
             Err(rdma::Error::NoRdma) => {}
             Err(error) => tree.note_unexamined("RDMA devices", error),
         }
         match rtnl::Handle::open() {
-            Ok(handle) => answers.rtnl = Some(handle),
+            Ok(handle) => facts.rtnl = Some(handle),
             Err(error) => tree.note_unexamined("addresses of links", error),
         }
-        answers
+        facts
     }
 
     fn query_rdma(&mut self, tree: &HostRoot, rdma: &Handle) {
@@ -59,7 +59,7 @@ impl NetlinkFacts {
             Vec::new()
         });
         for device in devices {
-            // Also: a device without uverbs node has no driver to tell of.
+            // An error is ignored: a device without a uverbs device has no driver to report.
             if let Ok(Some(driver)) = rdma.driver(&device) {
                 self.drivers.insert(device.name.clone(), driver.to_owned());
             }
@@ -69,13 +69,13 @@ impl NetlinkFacts {
                         .into_iter()
                         .filter_map(|port| Some(((port.device_name, port.port), port.link_name?))),
                 ),
-                Err(error) if error.is_not_found() => {} // went to a pod meanwhile
+                Err(error) if error.is_not_found() => {} // moved to a pod in the meantime
                 Err(error) => tree.note_unexamined(format!("ports of {}", device.name), error),
             }
         }
     }
 
-    /// A link's addresses, and those of them that are somebody else's too.
+    /// Returns the addresses of a link, and those of them for which duplicate address detection failed.
     pub(crate) fn addresses(&self, link: &str) -> Option<(Vec<IpNetwork>, Vec<IpNetwork>)> {
         let handle = self.rtnl.as_ref()?;
         let name: LinkName = link.parse().ok()?;

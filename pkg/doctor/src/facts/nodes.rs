@@ -19,9 +19,9 @@ pub(crate) struct DeviceNodes {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeviceNode {
     pub(crate) path: String,
-    /// What is there.
+    /// The file at that path.
     pub(crate) file: Known<DeviceNodeFile>,
-    /// The number that the kernel gave it, `231:192`.
+    /// The device number that the kernel assigned, from sysfs: `231:192`.
     pub(crate) number: Known<String>,
 }
 

@@ -10,7 +10,7 @@ use crate::host_root::HostRoot;
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct PodMapFacts {
     pub(crate) entries: Vec<Entry>,
-    /// Entries that cannot be understood.
+    /// The errors of entries that are invalid.
     pub(crate) broken: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Pools of addresses in the node's configuration.
+//! The node's address pools: `/etc/silkrail/pools.d`, and their usage.
 
 use std::path::Path;
 
@@ -11,19 +11,19 @@ const DIR: &str = "/etc/silkrail/pools.d";
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct PoolFacts {
     pub(crate) dir: &'static str,
-    /// How many there are.
+    /// The number of pools in all valid files.
     pub(crate) count: usize,
-    /// Files that cannot be understood, and why.
+    /// Invalid files, with the error.
     pub(crate) broken: Vec<(String, String)>,
-    /// Pools that are there twice, and where.
+    /// Names that two pools have, with the places of both.
     pub(crate) contested: Vec<(String, String)>,
-    /// Pools that every node which has them uses.
+    /// Pools without a node: every node that has the file assigns their addresses.
     pub(crate) of_any_node: Vec<String>,
-    /// Pools without a free address on this node, and how many they have.
+    /// Pools without a free address on this node, with their size.
     pub(crate) full: Vec<(String, u64)>,
-    /// Pools of which Spiderpool has given addresses, and how many.
+    /// Pools from which Spiderpool assigned addresses before the export, with the number of these addresses.
     pub(crate) shared: Vec<(String, usize)>,
-    /// Documents that are no pools.
+    /// Documents that are not pools, with the reason.
     pub(crate) ignored: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl PoolFacts {
             pools.ignored.extend(ignored.map(|ignored| format!("{}: {}", ignored.origin, ignored.reason)));
             all = all.merge(found);
         }
-        // What each file alone does not show.
+        // A name that occurs in two files is only found in the merged pools.
         let contested = all.contested();
         pools.contested =
             contested.map(|skipped| (skipped.pool.to_string(), skipped.reason.to_string())).collect();
@@ -63,7 +63,7 @@ impl PoolFacts {
     }
 }
 
-/// The pools that have no free address, of those that the IPAM plugin was asked for addresses of since the boot.
+/// Returns the pools without a free address. Only pools that the IPAM plugin has used since the boot are checked.
 fn full(tree: &HostRoot, state_dir: &Path) -> Vec<(String, u64)> {
     let Known::Is(boot_id) = tree.text(bootid::FILE) else { return Vec::new() };
     let store = ipam::LocalStore::open_existing(&tree.path(state_dir), boot_id.trim());
@@ -73,7 +73,7 @@ fn full(tree: &HostRoot, state_dir: &Path) -> Vec<(String, u64)> {
             full.map(|usage| (usage.pool.to_string(), usage.addresses)).collect()
         }
         Err(error) => {
-            tree.note_unexamined("the addresses in use", error);
+            tree.note_unexamined("the assigned addresses", error);
             Vec::new()
         }
     }

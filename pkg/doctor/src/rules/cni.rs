@@ -7,14 +7,14 @@ use crate::{
     facts::cni::{PluginFile, PluginFileKind},
 };
 
-const MISSING: FindingId = FindingId::new("cni-missing", "No plugin of Silkrail is in the CNI directory");
-const NOT_EXECUTABLE: FindingId = FindingId::new("cni-not-executable", "A plugin cannot be executed");
-const DANGLING: FindingId = FindingId::new("cni-dangling", "A plugin is a symbolic link that leads nowhere");
-const FOREIGN: FindingId = FindingId::new("cni-foreign", "Another project's plugin has a name of ours");
+const MISSING: FindingId = FindingId::new("cni-missing", "The CNI directory contains no plugin of Silkrail");
+const NOT_EXECUTABLE: FindingId = FindingId::new("cni-not-executable", "A plugin is not executable");
+const DANGLING: FindingId = FindingId::new("cni-dangling", "A plugin is a symbolic link whose target does not exist");
+const FOREIGN: FindingId = FindingId::new("cni-foreign", "A plugin with the name of a Silkrail plugin belongs to another project");
 const VERSIONS: FindingId =
-    FindingId::new("cni-versions-differ", "Plugins of Silkrail are not all of one version");
+    FindingId::new("cni-versions-differ", "The plugins of Silkrail have different versions");
 const NOT_THIS: FindingId =
-    FindingId::new("cni-version-other", "The plugins are of another version than this program");
+    FindingId::new("cni-version-other", "The plugins have a different version than this program");
 
 pub(super) const IDS: &[FindingId] = &[MISSING, NOT_EXECUTABLE, DANGLING, FOREIGN, VERSIONS, NOT_THIS];
 
@@ -34,21 +34,21 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         })
         .collect();
     if ours.is_empty() && files.iter().all(|file| file.kind == PluginFileKind::Foreign) {
-        let finding = MISSING.warning(dir, "no plugin of Silkrail is there");
+        let finding = MISSING.warning(dir, "the directory contains no plugin of Silkrail");
         found.push(
             finding
-                .because_all(files.iter().map(|file| format!("{}: another project's", path(file))))
-                .fix("silkrail install; or name the directory that the runtime uses: --cni-bin DIR"),
+                .because_all(files.iter().map(|file| format!("{}: belongs to another project", path(file))))
+                .fix("run: silkrail install; if the runtime uses another directory, pass it with --cni-bin DIR"),
         );
         return;
     }
     for file in files {
         let finding = match file.kind {
             PluginFileKind::Dangling => DANGLING
-                .error(path(file), "the link leads nowhere: a pod that needs the plugin will not start")
-                .fix("silkrail install, or remove the link"),
+                .error(path(file), "the target of the symbolic link does not exist: pods that need the plugin cannot start")
+                .fix("run: silkrail install; or remove the symbolic link"),
             PluginFileKind::Ours { .. } | PluginFileKind::Foreign if !file.executable => NOT_EXECUTABLE
-                .error(path(file), "it cannot be executed: a pod that needs the plugin will not start")
+                .error(path(file), "the file is not executable: pods that need the plugin cannot start")
                 .fix(format!("chmod 0755 {}", path(file))),
             PluginFileKind::Foreign => foreign(file, &path(file), &ours),
             _ => continue,
@@ -58,17 +58,17 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     found.extend(versions(dir, &ours));
 }
 
-/// Beside `silkrail-sriov`, another's `sriov` is as it was meant; without, a chain is of two projects. Ours can use
-/// Spiderpool's own IPAM.
+/// A foreign `sriov` beside `silkrail-sriov` is intended; without the latter, a chain mixes plugins of two projects. A
+/// foreign `spiderpool` is fine, since the plugins of Silkrail can delegate to Spiderpool's own IPAM plugin.
 fn foreign(file: &PluginFile, path: &str, ours: &[(&PluginFile, &str, usize)]) -> Finding {
     let prefixed = format!("silkrail-{}", file.name);
     let beside = file.name == "spiderpool" || ours.iter().any(|(file, ..)| file.name == prefixed);
     let severity = if beside { Severity::Info } else { Severity::Warning };
-    let finding = FOREIGN.found(severity, path, format!("{} is another project's plugin", file.name));
+    let finding = FOREIGN.found(severity, path, format!("{} belongs to another project", file.name));
     let how =
-        if beside { format!("ours is {prefixed}") } else { "ours is not there under any name".to_owned() };
+        if beside { format!("the plugin of Silkrail is {prefixed}") } else { format!("{prefixed} does not exist either") };
     finding.because(how).fix(format!(
-        "use the type {prefixed} in configurations, or have Silkrail take the name: silkrail install"
+        "use the type {prefixed} in network configurations, or replace the file: silkrail install"
     ))
 }
 
@@ -79,10 +79,10 @@ fn versions(dir: &str, ours: &[(&PluginFile, &str, usize)]) -> Option<Finding> {
     }
     if by_content.len() > 1 {
         let finding =
-            VERSIONS.warning(dir, "the plugins are not all of one build: an installation was not completed");
+            VERSIONS.warning(dir, "the plugins come from different builds: an installation was not completed");
         let evidence =
             by_content.iter().map(|((version, _), names)| format!("{version}: {}", names.join(", ")));
-        return Some(finding.because_all(evidence).fix("silkrail install"));
+        return Some(finding.because_all(evidence).fix("run: silkrail install"));
     }
     let ((version, _), _) = by_content.into_iter().next()?;
     let own = env!("CARGO_PKG_VERSION");
@@ -90,11 +90,11 @@ fn versions(dir: &str, ours: &[(&PluginFile, &str, usize)]) -> Option<Finding> {
         return None;
     }
     let finding =
-        NOT_THIS.warning(dir, format!("the plugins are of version {version}, and this program is {own}"));
+        NOT_THIS.warning(dir, format!("the plugins have version {version}, but this program has version {own}"));
     Some(
         finding
             .because(format!("{} files", ours.len()))
-            .fix("install plugins and program of one version: silkrail install"),
+            .fix("install the plugins of this version: silkrail install"),
     )
 }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_our_plugins_is_told_of() {
+    fn a_node_without_silkrail_plugins_is_reported() {
         assert_eq!(files(Vec::new()), ["cni-missing /opt/cni/bin"]);
         assert_eq!(files(vec![file("macvlan", PluginFileKind::Foreign)]), ["cni-missing /opt/cni/bin"]);
         assert_eq!(with(|facts| facts.cni.files = Known::Absent), ["cni-missing /opt/cni/bin"]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_of_others_shadows_ours() {
+    fn a_foreign_plugin_shadows_the_one_of_silkrail() {
         let found = files(vec![ours("macvlan"), file("sriov", PluginFileKind::Foreign)]);
         assert_eq!(found, ["cni-foreign /opt/cni/bin/sriov"]);
         let severity = |name: &'static str, beside: &'static str| {
@@ -142,12 +142,12 @@ mod tests {
             findings(move |facts| facts.cni.files = Known::Is(files))[0].severity
         };
         assert_eq!(severity("sriov", "macvlan"), Severity::Warning);
-        assert_eq!(severity("sriov", "silkrail-sriov"), Severity::Info, "they are side by side");
-        assert_eq!(severity("spiderpool", "macvlan"), Severity::Info, "it is Spiderpool's own");
+        assert_eq!(severity("sriov", "silkrail-sriov"), Severity::Info, "both plugins are installed");
+        assert_eq!(severity("spiderpool", "macvlan"), Severity::Info, "the plugins can delegate to it");
     }
 
     #[test]
-    fn plugins_are_of_one_version_and_of_this_one() {
+    fn plugins_have_the_version_of_this_program() {
         let own = env!("CARGO_PKG_VERSION");
         let two = vec![file("macvlan", of_version(own, 1)), file("sriov", of_version(own, 2))];
         assert_eq!(files(two), ["cni-versions-differ /opt/cni/bin"]);

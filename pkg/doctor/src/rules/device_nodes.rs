@@ -1,21 +1,21 @@
-//! `/dev/infiniband`: what programs open.
+//! Device nodes in `/dev/infiniband`.
 
 use crate::{Finding, FindingId, Known, NodeFacts, facts::nodes::DeviceNode};
 
 const NO_UVERBS: FindingId = FindingId::new(
     "uverbs-node-missing",
-    "The kernel has a uverbs device that has no node in /dev/infiniband",
+    "A uverbs device of the kernel has no device node in /dev/infiniband",
 );
 const NO_CM: FindingId =
-    FindingId::new("rdma-cm-node-missing", "/dev/infiniband/rdma_cm is not there: RDMA-CM does not work");
+    FindingId::new("rdma-cm-node-missing", "/dev/infiniband/rdma_cm does not exist: RDMA-CM does not work");
 const WRONG: FindingId =
-    FindingId::new("device-node-wrong", "A file in /dev/infiniband is not the device that the kernel means");
+    FindingId::new("device-node-wrong", "A file in /dev/infiniband is not the device node of the kernel's device");
 const CLOSED: FindingId =
-    FindingId::new("device-node-permissions", "Only root may open a device in /dev/infiniband");
+    FindingId::new("device-node-permissions", "Only root can open a device node in /dev/infiniband");
 
 pub(super) const IDS: &[FindingId] = &[NO_UVERBS, NO_CM, WRONG, CLOSED];
 
-/// Pods that do not run as root open them by what others may.
+/// The permissions that processes need that are not root: read and write for others.
 const OPEN: u32 = 0o006;
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
@@ -26,7 +26,7 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         found.extend(judge(
             node,
             &NO_UVERBS,
-            "the kernel has the device, and there is no node of it: pods cannot use it",
+            "the kernel has the device, but its device node does not exist: pods cannot use it",
         ));
     }
     let cm = &facts.nodes.rdma_cm;
@@ -34,11 +34,11 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         let finding = NO_CM.error(&cm.path, "RDMA-CM does not work: the module rdma_ucm is not loaded");
         found.push(
             finding
-                .because("/dev/infiniband/rdma_cm is made by rdma_ucm")
-                .fix("modprobe rdma_ucm, and have it loaded at boot (/etc/modules-load.d)"),
+                .because("the module rdma_ucm creates /dev/infiniband/rdma_cm")
+                .fix("modprobe rdma_ucm, and load it at boot (/etc/modules-load.d)"),
         );
     } else {
-        found.extend(judge(cm, &NO_CM, "the kernel has RDMA-CM, and there is no node for it"));
+        found.extend(judge(cm, &NO_CM, "the kernel has RDMA-CM, but its device node does not exist"));
     }
 }
 
@@ -49,7 +49,7 @@ fn judge(node: &DeviceNode, missing: &FindingId, text: &str) -> Option<Finding> 
         Known::Absent => {
             let fix = "udevadm trigger --action=add --subsystem-match=infiniband_verbs --subsystem-match=misc; is devtmpfs \
                        mounted on /dev?";
-            return Some(missing.error(&node.path, text).because(format!("its number is {number}")).fix(fix));
+            return Some(missing.error(&node.path, text).because(format!("its device number is {number}")).fix(fix));
         }
         Known::Unknown => return None,
     };
@@ -57,22 +57,22 @@ fn judge(node: &DeviceNode, missing: &FindingId, text: &str) -> Option<Finding> 
         let is = if file.is_device {
             format!("the device {}", file.number)
         } else {
-            "no character device".to_owned()
+            "not a character device".to_owned()
         };
-        let finding = WRONG.error(&node.path, format!("it is {is}, and the kernel's is {number}"));
+        let finding = WRONG.error(&node.path, format!("the file is {is}; expected the device {number}"));
         return Some(
             finding.because(format!("{}: {is}", node.path)).fix(format!(
-                "remove it, and: udevadm trigger --action=add; was {} made by hand?",
+                "remove it, and run: udevadm trigger --action=add; was {} created manually?",
                 node.path
             )),
         );
     }
     if file.permissions & OPEN != OPEN {
-        let finding = CLOSED.warning(&node.path, "programs that are not root's cannot open it");
+        let finding = CLOSED.warning(&node.path, "only root can open the device");
         return Some(
             finding
-                .because(format!("its permissions are {:04o}, expected 0666", file.permissions))
-                .fix("install rdma-core (its udev rules do that), or chmod 0666; opening it gives no rights by itself"),
+                .because(format!("permissions: {:04o}; expected 0666", file.permissions))
+                .fix("install rdma-core, whose udev rules set 0666, or run chmod 0666; opening the device alone grants no privileges"),
         );
     }
     None
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_missing_is_an_error() {
+    fn a_missing_device_node_is_an_error() {
         let found = with(|facts| facts.nodes.uverbs[0].file = Known::Absent);
         assert_eq!(found, ["uverbs-node-missing /dev/infiniband/uverbs0"]);
         let found = with(|facts| facts.nodes.rdma_cm.file = Known::Absent);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn without_its_module_there_is_no_rdma_cm() {
+    fn without_its_module_rdma_cm_is_missing() {
         let found = with(|facts| {
             modules(facts).remove("rdma_ucm");
             (facts.nodes.rdma_cm.file, facts.nodes.rdma_cm.number) = (Known::Absent, Known::Absent);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_another_device_is_an_error_and_a_closed_one_a_warning() {
+    fn a_wrong_device_node_is_an_error_and_a_restricted_one_a_warning() {
         assert_eq!(
             with(|facts| uverbs(facts).number = "1:3".into()),
             ["device-node-wrong /dev/infiniband/uverbs0"]

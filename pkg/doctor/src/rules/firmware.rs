@@ -1,10 +1,10 @@
-//! Firmware of like cards.
+//! Firmware of cards of the same model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Finding, FindingId, NodeFacts};
 
-const MIXED: FindingId = FindingId::new("firmware-mixed", "Cards of one model have different firmware");
+const MIXED: FindingId = FindingId::new("firmware-mixed", "Cards of the same model have different firmware versions");
 
 pub(super) const IDS: &[FindingId] = &[MIXED];
 
@@ -28,10 +28,10 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         let object = names.into_iter().collect::<Vec<_>>().join(", ");
         let finding = MIXED.warning(
             object,
-            format!("cards of the model {model} have {} versions of firmware", versions.len()),
+            format!("cards of the model {model} have {} different firmware versions", versions.len()),
         );
         let evidence = versions.iter().map(|(version, names)| format!("{version}: {}", names.join(", ")));
-        found.push(finding.because_all(evidence).fix("bring all cards of a model to one version"));
+        found.push(finding.because_all(evidence).fix("update all cards of a model to the same version"));
     }
 }
 
@@ -41,7 +41,7 @@ mod tests {
     use crate::Known;
 
     #[test]
-    fn like_cards_have_like_firmware_and_others_need_not() {
+    fn cards_of_one_model_have_one_firmware_version() {
         let change = |board: &'static str| {
             with(move |facts| {
                 facts.devices[1].firmware = Known::Is("20.31.1014".into());

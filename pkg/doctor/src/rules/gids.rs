@@ -1,4 +1,4 @@
-//! GIDs of RoCE ports: the addresses by which RDMA traffic finds them.
+//! GIDs of RoCE ports, the addresses of RDMA traffic.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -8,18 +8,18 @@ use crate::{
 };
 
 const MISSING: FindingId =
-    FindingId::new("gid-missing", "A link has an address that is no RoCE v2 GID of its active port");
+    FindingId::new("gid-missing", "An address of a link is not in the GID table of its active port as RoCE v2");
 const NO_V2: FindingId =
-    FindingId::new("gid-no-roce-v2", "An active RoCE port has GIDs, but none for RoCE v2");
+    FindingId::new("gid-no-roce-v2", "An active RoCE port has GIDs, but none of type RoCE v2");
 const NO_ADDRESS: FindingId =
     FindingId::new("link-no-address", "The link of an active RoCE port of a PF has no IP address");
 const DUPLICATE: FindingId = FindingId::new(
     "address-duplicate",
-    "An address of an RDMA link is somebody else's too: the kernel does not use it",
+    "Another host uses an address of an RDMA link: the kernel does not use it",
 );
 const FULL: FindingId = FindingId::new(
     "gid-table-full",
-    "A port's GID table is nearly full: addresses of further pods will not fit",
+    "The GID table of a port is nearly full: there is no room for the addresses of further pods",
 );
 
 pub(super) const IDS: &[FindingId] = &[MISSING, NO_V2, NO_ADDRESS, DUPLICATE, FULL];
@@ -37,11 +37,11 @@ fn judge(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts) -> Option<Fi
     let (gids, object) = (port.gids.as_ref()?, device.object(port));
     let v2: Vec<Ipv6Addr> = gids.iter().filter(|gid| gid.kind == "RoCE v2").map(|gid| gid.gid).collect();
     if v2.is_empty() && !gids.is_empty() {
-        let finding = NO_V2.error(object, "the port has GIDs, but none for RoCE v2");
+        let finding = NO_V2.error(object, "the port has GIDs, but none of type RoCE v2");
         return Some(
             finding
                 .because(format!("{} GIDs, all RoCE v1", gids.len()))
-                .fix("switch RoCE v2 on in the driver or firmware (cma_roce_mode, ROCE_MODE)"),
+                .fix("enable RoCE v2 in the driver or firmware (cma_roce_mode, ROCE_MODE)"),
         );
     }
     let link = facts.link(port.link.as_deref()?)?;
@@ -49,21 +49,21 @@ fn judge(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts) -> Option<Fi
     if let Some(address) = link.duplicates.first() {
         let finding = DUPLICATE.error(
             &link.name,
-            format!("{} is somebody else's address too; the kernel does not use it", address.ip()),
+            format!("another host uses the address {}; the kernel does not use it", address.ip()),
         );
         return Some(
             finding
                 .because("duplicate address detection failed (ip addr: dadfailed)")
-                .fix("find the other owner, or take another address"),
+                .fix("find the other host, or configure another address"),
         );
     }
     let missing =
         addresses.iter().map(|address| address.ip()).find(|address| !v2.contains(&as_gid(*address)));
     if let Some(address) = missing {
         let finding =
-            MISSING.error(object, format!("{address} of {} is no RoCE v2 GID of the port", link.name));
+            MISSING.error(object, format!("{address} of {} is not a RoCE v2 GID of the port", link.name));
         return Some(finding.because(format!("RoCE v2 GIDs: {}", list(&v2))).fix(format!(
-            "look into dmesg for a full GID table; take the address away and add it again: ip addr, {}",
+            "check dmesg for a full GID table; delete the address and add it again: ip address, {}",
             link.name
         )));
     }
@@ -71,12 +71,12 @@ fn judge(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts) -> Option<Fi
         let finding = NO_ADDRESS.info(
             &link.name,
             format!(
-                "{} has no IP address: the node itself cannot use {object} for RoCE v2 between subnets",
+                "{} has no IP address: the host itself cannot use {object} for RoCE v2 between subnets",
                 link.name
             ),
         );
         return Some(finding.because(
-            "pods have addresses of their own; the node needs one only for tests such as `silkrail check`",
+            "pods have their own addresses; the host needs one only for tests such as `silkrail check`",
         ));
     }
     None
@@ -97,7 +97,7 @@ fn list(gids: &[Ipv6Addr]) -> String {
     }
 }
 
-/// An address takes two entries: RoCE v1 and v2.
+/// Reports a GID table that is at least 90 % full. Each address uses two entries: RoCE v1 and v2.
 fn full(device: &DeviceFacts, port: &PortFacts) -> Option<Finding> {
     let (used, all) = (port.gids.as_ref()?.len(), port.gid_table);
     if all == 0 || used * 10 < all * 9 {
@@ -107,8 +107,8 @@ fn full(device: &DeviceFacts, port: &PortFacts) -> Option<Finding> {
         FULL.warning(device.object(port), format!("{used} of {all} entries of the GID table are in use"));
     Some(
         finding
-            .because("each pod with a macvlan on the link takes entries")
-            .fix("put fewer pods on this port, or use SR-IOV: each VF has a table of its own"),
+            .because("each pod with a macvlan link on this port uses entries")
+            .fix("use fewer pods on this port, or SR-IOV: each VF has its own table"),
     )
 }
 
@@ -126,12 +126,12 @@ mod tests {
         assert_eq!(found, ["gid-missing mlx5_0 port 1"]);
         assert!(
             with(|facts| facts.links[0].addresses = None).is_empty(),
-            "addresses that are not known say nothing"
+            "unknown addresses do not lead to a finding"
         );
     }
 
     #[test]
-    fn a_port_with_nothing_but_roce_v1_is_an_error() {
+    fn a_port_with_only_roce_v1_is_an_error() {
         let found = with(|facts| {
             facts.devices[0].ports[0].gids.as_mut().unwrap().iter_mut().for_each(|gid| gid.kind = "RoCE v1");
         });
@@ -144,18 +144,18 @@ mod tests {
     }
 
     #[test]
-    fn a_link_without_address_is_good_to_know() {
+    fn a_link_without_address_is_info() {
         assert_eq!(with(|facts| facts.links[0].addresses = Some(Vec::new())), ["link-no-address eth0"]);
     }
 
     #[test]
-    fn an_address_that_somebody_else_has_is_an_error() {
+    fn a_duplicate_address_is_an_error() {
         let found = with(|facts| facts.links[0].duplicates = vec!["fd00::1/64".parse().unwrap()]);
         assert_eq!(found, ["address-duplicate eth0"]);
     }
 
     #[test]
-    fn a_gid_table_that_is_nearly_full_is_told_of() {
+    fn a_nearly_full_gid_table_is_reported() {
         assert_eq!(with(|facts| facts.devices[0].ports[0].gid_table = 2), ["gid-table-full mlx5_0 port 1"]);
     }
 }

@@ -1,16 +1,16 @@
-//! IOMMU and ACS: what stands between a card and a GPU (GPUDirect).
+//! IOMMU, ACS and nvidia_peermem, which affect peer-to-peer traffic between cards and GPUs (GPUDirect).
 
 use crate::{Finding, FindingId, NodeFacts};
 
 const TRANSLATES: FindingId =
-    FindingId::new("iommu-translates", "The IOMMU translates every DMA: slower, and GPUDirect may not work");
+    FindingId::new("iommu-translates", "The IOMMU may translate every DMA: it is slower, and GPUDirect might not work");
 const ACS: FindingId = FindingId::new(
     "acs-redirects",
-    "A bridge above a card sends traffic to GPUs up to the root (ACS): GPUDirect is slow",
+    "A bridge above a card redirects its traffic to GPUs to the root complex (ACS): GPUDirect is slow",
 );
 
 const NO_PEERMEM: FindingId =
-    FindingId::new("gpu-peermem-missing", "nvidia_peermem is not loaded: GPUDirect works by dma-buf only");
+    FindingId::new("gpu-peermem-missing", "nvidia_peermem is not loaded: GPUDirect works only with dma-buf");
 
 pub(super) const IDS: &[FindingId] = &[TRANSLATES, ACS, NO_PEERMEM];
 
@@ -22,12 +22,12 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     if has_device && facts.kernel.iommu_groups > 0 && !passes && facts.kernel.command_line.get().is_some() {
         let finding = TRANSLATES.info(
             "/proc/cmdline",
-            "the IOMMU is on and may translate every DMA: slower, and GPUDirect may not work",
+            "the IOMMU is enabled and may translate every DMA: it is slower, and GPUDirect might not work",
         );
         found.push(
             finding
-                .because(format!("{} groups in /sys/kernel/iommu_groups, and no iommu=pt on the command line", facts.kernel.iommu_groups))
-                .fix("iommu=pt on the kernel's command line, unless virtual machines need protection from each other"),
+                .because(format!("{} groups in /sys/kernel/iommu_groups, no iommu=pt on the kernel command line", facts.kernel.iommu_groups))
+                .fix("add iommu=pt to the kernel command line, unless virtual machines must be isolated from each other"),
         );
     }
     let has = |module| facts.kernel.has_module(module);
@@ -36,10 +36,10 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         && has("nvidia") == Some(true)
         && has("nvidia_peermem") == Some(false)
     {
-        let text = "NVIDIA's driver is loaded and nvidia_peermem is not: GPUDirect works by dma-buf only";
+        let text = "the NVIDIA driver is loaded, but nvidia_peermem is not: GPUDirect works only with dma-buf";
         let finding = NO_PEERMEM
             .info("nvidia_peermem", text)
-            .because("it is neither in /proc/modules nor in /sys/module");
+            .because("the module is neither in /proc/modules nor in /sys/module");
         found.push(
             finding.fix(
                 "modprobe nvidia_peermem, unless all programs use dma-buf (Linux 5.12, open GPU driver)",
@@ -48,11 +48,11 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     }
     for function in facts.functions.iter().filter(|function| !function.redirected_by.is_empty()) {
         let finding = ACS
-            .info(&function.address, "bridges above the card send its traffic to GPUs up to the root (ACS)");
+            .info(&function.address, "bridges above the card redirect its traffic to GPUs to the root complex (ACS)");
         found.push(
             finding
-                .because(format!("request redirect is on in: {}", function.redirected_by.join(", ")))
-                .fix("on a node without virtual machines, switch ACS off (BIOS, or setpci ECAP_ACS+6.w=0 on each bridge at boot)"),
+                .because(format!("request redirect is enabled in: {}", function.redirected_by.join(", ")))
+                .fix("on a node without virtual machines, disable ACS (BIOS, or setpci ECAP_ACS+6.w=0 on each bridge at boot)"),
         );
     }
 }
@@ -63,7 +63,7 @@ mod tests {
     use crate::{Known, facts::functions::Gpu};
 
     #[test]
-    fn an_iommu_that_translates_is_good_to_know() {
+    fn an_iommu_that_translates_is_info() {
         let on = |line: &'static str| {
             with(move |facts| {
                 facts.kernel.iommu_groups = 40;
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_without_peer_memory_are_good_to_know() {
+    fn gpus_without_peer_memory_are_info() {
         let found = with(|facts| {
             facts.gpus = vec![Gpu { address: "0000:01:00.0".into(), numa_node: Some(0) }];
             modules(facts).insert("nvidia".into(), "POE".into());
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bridge_that_redirects_is_good_to_know() {
+    fn a_bridge_that_redirects_is_info() {
         let found = with(|facts| facts.functions[0].redirected_by = vec!["0000:ae:00.0".into()]);
         assert_eq!(found, ["acs-redirects 0000:af:00.0"]);
     }

@@ -1,29 +1,29 @@
-//! The kubelet's sockets.
+//! The sockets of kubelet.
 
 use crate::{Finding, FindingId, NodeFacts, facts::kubelet::SocketState};
 
-const NONE: FindingId = FindingId::new("kubelet-missing", "No kubelet is on this node");
+const NONE: FindingId = FindingId::new("kubelet-missing", "There is no kubelet on this node");
 const UNREACHABLE: FindingId =
-    FindingId::new("kubelet-unreachable", "A socket of the kubelet is not there, or nobody listens on it");
+    FindingId::new("kubelet-unreachable", "A socket of kubelet does not exist, or no process listens on it");
 
 pub(super) const IDS: &[FindingId] = &[NONE, UNREACHABLE];
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     if !facts.kubelet.is_there {
-        let finding = NONE.info("/var/lib/kubelet", "no kubelet is on this node: its sockets were not tried");
-        found.push(finding.because("/var/lib/kubelet is not there"));
+        let finding = NONE.info("/var/lib/kubelet", "there is no kubelet on this node: its sockets were not checked");
+        found.push(finding.because("/var/lib/kubelet does not exist"));
     }
     for socket in &facts.kubelet.sockets {
-        let why = match socket.state {
+        let problem = match socket.state {
             SocketState::Listens | SocketState::Unknown => continue,
-            SocketState::Missing => "it is not there",
-            SocketState::Dead => "nobody listens on it",
+            SocketState::Missing => "the socket does not exist",
+            SocketState::Dead => "no process listens on the socket",
         };
-        let finding = UNREACHABLE.warning(socket.path, format!("{why} ({})", socket.purpose));
+        let finding = UNREACHABLE.warning(socket.path, format!("{problem} ({})", socket.purpose));
         found.push(
             finding
-                .because(why)
-                .fix("systemctl status kubelet; with another --root-dir, link /var/lib/kubelet to it"),
+                .because(problem)
+                .fix("systemctl status kubelet; if kubelet uses another --root-dir, create the symbolic link /var/lib/kubelet to it"),
         );
     }
 }
@@ -34,7 +34,7 @@ mod tests {
     use crate::facts::kubelet::SocketState;
 
     #[test]
-    fn a_socket_on_which_nobody_listens_is_told_of() {
+    fn a_socket_without_a_listener_is_reported() {
         for state in [SocketState::Missing, SocketState::Dead] {
             let found = with(|facts| facts.kubelet.sockets[0].state = state);
             assert_eq!(found, ["kubelet-unreachable /socket"]);
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_kubelet_is_good_to_know() {
+    fn a_node_without_kubelet_is_info() {
         let found = with(|facts| facts.kubelet = Default::default());
         assert_eq!(found, ["kubelet-missing /var/lib/kubelet"]);
     }

@@ -1,34 +1,34 @@
-//! What died without a DEL.
+//! Stale resources: those of attachments whose pods are gone.
 
 use crate::{Finding, FindingId, NodeFacts, StaleResource};
 
-const STALE: FindingId = FindingId::new("leftover-stale", "Something is held for a pod that is gone");
+const STALE: FindingId = FindingId::new("leftover-stale", "A resource is still allocated to a pod that is gone");
 const KEPT: FindingId = FindingId::new(
     "leftover-kept",
-    "Something may be held for a pod that is gone; the clean-up leaves it alone",
+    "A resource might be allocated to a pod that is gone; silkrail gc does not release it",
 );
 
 pub(super) const IDS: &[FindingId] = &[STALE, KEPT];
 
-/// So many are listed of each kind.
+/// The number of resources of each kind that are listed individually.
 const MAX_LISTED: usize = 20;
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let (stale, kept): (Vec<_>, Vec<_>) = facts.leftovers.iter().partition(|leftover| leftover.stale);
     for leftover in stale.iter().take(MAX_LISTED) {
-        let finding = STALE.warning(object(leftover), "it is held for a pod that is gone");
-        found.push(finding.because(&leftover.evidence).because_all(owner(leftover)).fix("silkrail gc --yes"));
+        let finding = STALE.warning(object(leftover), "it is still allocated to a pod that is gone");
+        found.push(finding.because(&leftover.evidence).because_all(owner(leftover)).fix("run: silkrail gc --yes"));
     }
     if stale.len() > MAX_LISTED {
         let finding = STALE.warning(
             "state directory",
-            format!("{} more are held for pods that are gone", stale.len() - MAX_LISTED),
+            format!("{} more resources are still allocated to pods that are gone", stale.len() - MAX_LISTED),
         );
-        found.push(finding.because("silkrail gc lists all of them").fix("silkrail gc --yes"));
+        found.push(finding.because("silkrail gc lists all stale resources").fix("run: silkrail gc --yes"));
     }
     for leftover in kept.iter().take(MAX_LISTED) {
         let finding =
-            KEPT.info(object(leftover), "it may be held for a pod that is gone; silkrail gc leaves it alone");
+            KEPT.info(object(leftover), "it might be allocated to a pod that is gone; silkrail gc does not release it");
         found.push(finding.because(&leftover.evidence).because_all(owner(leftover)));
     }
 }
@@ -51,13 +51,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_clean_up_would_take_back_is_told_of_and_the_rest_is_good_to_know() {
+    fn stale_resources_are_warnings_and_uncertain_ones_are_info() {
         assert_eq!(with(|facts| facts.leftovers = vec![leftover(true)]), ["leftover-stale VF 0000:af:00.1"]);
         assert_eq!(with(|facts| facts.leftovers = vec![leftover(false)]), ["leftover-kept VF 0000:af:00.1"]);
     }
 
     #[test]
-    fn thousands_are_counted_and_not_listed() {
+    fn only_the_first_resources_are_listed() {
         let found = findings(|facts| facts.leftovers = vec![leftover(true); 1000]);
         assert_eq!(found.len(), 21);
         assert!(found[20].summary.starts_with("980 more"), "{:?}", found[20]);

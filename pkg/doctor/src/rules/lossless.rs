@@ -1,4 +1,4 @@
-//! Congestion control: what keeps RoCE from losing packets.
+//! Congestion control (ECN, trust mode, traffic class), which prevents packet loss of RoCE.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::{
 
 const NOT_READABLE: FindingId = FindingId::new(
     "lossless-not-readable",
-    "PFC, ECN and DSCP of RoCE ports are not shown in sysfs by this driver",
+    "The driver does not show PFC, ECN and DSCP of RoCE ports in sysfs",
 );
-const ECN_OFF: FindingId = FindingId::new("ecn-off", "ECN is off on every priority of an active RoCE port");
+const ECN_OFF: FindingId = FindingId::new("ecn-off", "ECN is disabled on every priority of an active RoCE port");
 const DIFFERS: FindingId =
-    FindingId::new("lossless-differs", "ECN, trust or traffic class differ between RoCE ports of the node");
+    FindingId::new("lossless-differs", "ECN, trust mode or traffic class differ between the RoCE ports of the node");
 
 pub(super) const IDS: &[FindingId] = &[NOT_READABLE, ECN_OFF, DIFFERS];
 
@@ -32,28 +32,28 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         let links: Vec<&str> = hidden.iter().map(|(_, link)| link.name.as_str()).collect();
         let finding = NOT_READABLE.info(
             links.join(", "),
-            "PFC, ECN and DSCP are not readable here: their settings were not judged",
+            "PFC, ECN and DSCP cannot be read from sysfs and were not checked",
         );
-        found.push(finding.because("only a vendor's driver (MLNX_OFED) shows them in sysfs; else: dcb pfc show, mlnx_qos -i, and the switch"));
+        found.push(finding.because("only a vendor's driver (MLNX_OFED) shows them; check manually: dcb pfc show, mlnx_qos -i, and the switch"));
     }
     for (_, link) in &shown {
         let off = |priorities: &Option<Vec<u8>>| priorities.as_ref().is_some_and(Vec::is_empty);
         if off(&link.lossless.ecn_receiver) || off(&link.lossless.ecn_sender) {
             let finding = ECN_OFF.warning(
                 &link.name,
-                "ECN is off on every priority: RoCE will not slow down before packets are lost",
+                "ECN is disabled on every priority: RoCE does not slow down before packets are lost",
             );
             found.push(
                 finding
                     .because(format!("/sys/class/net/{}/ecn/roce_np/enable, …/roce_rp/enable: all 0", link.name))
-                    .fix("echo 1 > …/ecn/roce_np/enable/3 and …/roce_rp/enable/3, for the priority that RoCE uses"),
+                    .fix("write 1 to …/ecn/roce_np/enable/3 and …/roce_rp/enable/3, where 3 is the priority that RoCE uses"),
             );
         }
     }
     found.extend(differs(&shown));
 }
 
-/// Rails of one fabric are alike.
+/// Reports different settings: all rails of one fabric must have the same.
 fn differs(ports: &[(&PortFacts, &LinkFacts)]) -> Option<Finding> {
     let mut settings: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (port, link) in ports {
@@ -73,10 +73,10 @@ fn differs(ports: &[(&PortFacts, &LinkFacts)]) -> Option<Finding> {
     let names: Vec<&str> = ports.iter().map(|(_, link)| link.name.as_str()).collect();
     let finding = DIFFERS.warning(
         names.join(", "),
-        "the RoCE ports of this node have different settings of congestion control",
+        "the RoCE ports of this node have different congestion control settings",
     );
     let evidence = settings.iter().map(|(text, links)| format!("{}: {text}", links.join(", ")));
-    Some(finding.because_all(evidence).fix("give all rails the same settings, at boot"))
+    Some(finding.because_all(evidence).fix("configure the same settings for all rails, at boot"))
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
     use crate::facts::links::CongestionControl;
 
     #[test]
-    fn what_the_driver_does_not_show_was_not_judged() {
+    fn hidden_settings_are_reported_as_unchecked() {
         let found = with(|facts| {
             facts.links.iter_mut().for_each(|link| link.lossless = CongestionControl::default());
             facts.devices.iter_mut().for_each(|device| device.ports[0].traffic_class = None);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn ecn_is_on_somewhere() {
+    fn ecn_must_be_enabled_on_some_priority() {
         let found = with(|facts| {
             facts.links.iter_mut().for_each(|link| link.lossless.ecn_receiver = Some(Vec::new()));
         });
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn rails_have_the_same_settings() {
+    fn rails_must_have_the_same_settings() {
         let found = with(|facts| facts.devices[1].ports[0].traffic_class = Some(0));
         assert_eq!(found, ["lossless-differs eth0, eth1"]);
     }

@@ -1,14 +1,14 @@
-//! How much memory programs may lock: RDMA locks what it registers.
+//! Limits of locked memory: RDMA locks the memory that it registers.
 
 use crate::{Finding, FindingId, NodeFacts};
 
 const LIMITED: FindingId = FindingId::new(
     "memlock-limited",
-    "The container runtime's limit of locked memory is not unlimited: pods have it too",
+    "The container runtime has a limit of locked memory, which pods inherit",
 );
 const OWN: FindingId = FindingId::new(
     "memlock-own",
-    "No container runtime runs; the limit of locked memory of this process is not unlimited",
+    "No container runtime is running, and this process has a limit of locked memory",
 );
 
 pub(super) const IDS: &[FindingId] = &[LIMITED, OWN];
@@ -19,16 +19,16 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         let (command, amount) = (&limit.command, amount(bytes));
         let Some(pid) = limit.pid else {
             let finding =
-                OWN.info(command, format!("no container runtime runs here; this process may lock {amount}"));
+                OWN.info(command, format!("no container runtime is running; this process can lock at most {amount} of memory"));
             found.push(finding.because(format!("/proc/self/limits: {bytes} bytes")));
             continue;
         };
         let finding = LIMITED.warning(
             format!("{command} ({pid})"),
-            format!("pods may lock {amount} of memory (unless they have IPC_LOCK): RDMA needs more"),
+            format!("pods without IPC_LOCK can lock at most {amount} of memory: RDMA needs more"),
         );
         found.push(finding.because(format!("/proc/{pid}/limits: {bytes} bytes")).fix(format!(
-            "LimitMEMLOCK=infinity in the unit of {command} (systemctl edit {command}), and restart it"
+            "set LimitMEMLOCK=infinity in the unit of {command} (systemctl edit {command}), and restart it"
         )));
     }
 }
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_runtime_the_own_limit_is_good_to_know() {
+    fn without_a_runtime_the_own_limit_is_info() {
         let found = with(|facts| {
             let limit = &mut facts.limits[0];
             (limit.pid, limit.command, limit.bytes) = (None, "this process".into(), Some(8 << 20));

@@ -1,4 +1,4 @@
-//! Pure rules: facts in, findings out. One file per subject.
+//! The rules: pure functions from facts to findings, in one file per subject.
 
 mod cni;
 mod device_nodes;
@@ -26,7 +26,7 @@ mod vfs;
 
 use crate::{DoctorReport, Finding, FindingId, NodeFacts};
 
-/// What a subject has: the kinds of its findings, and the rule that finds them.
+/// The rules of one subject, and the kinds of findings that they report.
 struct RuleGroup {
     ids: &'static [FindingId],
     rule: fn(&NodeFacts, &mut Vec<Finding>),
@@ -56,12 +56,12 @@ const SUBJECTS: [RuleGroup; 21] = [
     RuleGroup { ids: unexamined::IDS, rule: unexamined::examine },
 ];
 
-/// Every kind of finding there is.
+/// Returns every kind of finding.
 pub fn ids() -> impl Iterator<Item = &'static FindingId> {
     SUBJECTS.iter().flat_map(|subject| subject.ids)
 }
 
-/// What the facts come to.
+/// Applies all rules to the facts and returns the findings.
 pub fn examine(facts: &NodeFacts) -> DoctorReport {
     let mut findings = Vec::new();
     for subject in &SUBJECTS {
@@ -77,7 +77,7 @@ mod tests {
     use super::{testing::healthy, *};
 
     #[test]
-    fn every_id_is_in_kebab_case_has_one_line_and_is_there_once() {
+    fn every_id_is_unique_and_in_kebab_case_and_has_one_line() {
         let mut seen = BTreeSet::new();
         for FindingId { name, line } in ids() {
             assert!(
@@ -85,7 +85,7 @@ mod tests {
                 "{name}"
             );
             assert!(!line.is_empty() && line.len() < 120 && !line.contains('\n'), "{name}: {line}");
-            assert!(seen.insert(name), "{name} is there twice");
+            assert!(seen.insert(name), "{name} occurs twice");
         }
         assert!(seen.len() >= 40, "{}", seen.len());
     }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_of_which_nothing_is_known_are_never_well() {
+    fn unknown_facts_never_count_as_healthy() {
         let report = examine(&NodeFacts::default());
         assert!(report.counts.error > 0, "{report:?}");
     }

@@ -80,7 +80,7 @@ impl PortReader {
         let mut statistics =
             self.statistics(socket, &link).unwrap_or_else(|error| none_if_gone(error, troubles));
         if statistics.is_empty() {
-            statistics = bond::statistics(socket, &view.sysfs, &link)
+            statistics = bond::statistics(socket, view.sysfs(), &link)
                 .unwrap_or_else(|error| none_if_gone(error, troubles));
         }
         (speed, statistics)
@@ -126,8 +126,8 @@ impl PortReader {
 
 fn gid_table(view: &SysfsView, device: &str, port: u32) -> Result<GidTable, sysfs::Error> {
     Ok(GidTable {
-        capacity: view.sysfs.gid_table_len(device, port)?,
-        entries: view.sysfs.gids(device, port)?,
+        capacity: view.sysfs().gid_table_len(device, port)?,
+        entries: view.sysfs().gids(device, port)?,
     })
 }
 

@@ -1,4 +1,4 @@
-//! Which journal is taken back.
+//! Tests of which journal is reverted.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use state::StateDir;
 
 use super::*;
 
-/// A change that nobody may take back here.
+/// A change whose revert fails.
 #[derive(Debug, Serialize, Deserialize)]
 struct NeverReverted;
 
@@ -16,7 +16,7 @@ impl Change for NeverReverted {
     type Error = Error;
 
     fn revert(&self, _: &Node) -> Result<(), Error> {
-        Err(cni::Error::new(cni::ErrorCode::INTERNAL, "it was tried").into())
+        Err(cni::Error::new(cni::ErrorCode::INTERNAL, "the revert was tried").into())
     }
 
     fn verify(&self, _: &Node) -> Result<(), Error> {
@@ -26,12 +26,12 @@ impl Change for NeverReverted {
 
 impl fmt::Display for NeverReverted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("something precious")
+        f.write_str("a change")
     }
 }
 
 #[test]
-fn only_the_journal_that_was_judged_is_taken_back() {
+fn a_journal_of_another_inode_is_not_reverted() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::new(StateDir::at(dir.path()), Vec::new(), None);
     let attachment: Attachment = "c0ffee@net1".parse().unwrap();
@@ -48,21 +48,21 @@ fn only_the_journal_that_was_judged_is_taken_back() {
     drop(journal);
     revert_if_inode::<NeverReverted>(&node, "test", &attachment, inode + 1).unwrap();
     let tried = revert_if_inode::<NeverReverted>(&node, "test", &attachment, inode).unwrap_err();
-    assert!(tried.to_string().contains("it was tried"), "{tried}");
+    assert!(tried.to_string().contains("the revert was tried"), "{tried}");
 }
 
 #[test]
-fn an_attachment_whose_namespace_cannot_be_opened_is_not_taken_back() {
+fn an_attachment_whose_namespace_cannot_be_opened_is_not_reverted() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::new(StateDir::at(dir.path()), Vec::new(), None);
     let attachment: Attachment = "c0ffee@net1".parse().unwrap();
-    let circle = dir.path().join("netns");
-    std::os::unix::fs::symlink("netns", &circle).unwrap();
+    let symlink_loop = dir.path().join("netns");
+    std::os::unix::fs::symlink("netns", &symlink_loop).unwrap();
     let in_netns = |ino| JournalSpec {
         plugin: "test",
         attachment: &attachment,
         network: "rail",
-        netns_path: &circle,
+        netns_path: &symlink_loop,
         netns: Some(NetNsId::new(4, ino)),
     };
     let mut journal = begin::<NeverReverted>(&node, &in_netns(1)).unwrap();

@@ -9,12 +9,13 @@
 use std::{
     collections::{BTreeMap, HashMap},
     hash::{BuildHasher, RandomState},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use hyper::body::Bytes;
+use ratelimit::site_prefix;
 use tokio::{sync::oneshot, time::Instant};
 
 /// How long a client may take to ask, once it is connected or has begun to.
@@ -233,10 +234,10 @@ impl ConnectionTable {
 
     /// One of the source that has most: of all, or of the network that has most, if that is more than a source may have.
     fn one_of_a_crowd(&self) -> Option<u64> {
-        let networks = self.count(|open| Some(network(open.source)));
+        let networks = self.count(|open| Some(site_prefix(open.source)));
         let crowd = networks.into_iter().filter(|(_, count)| *count > self.limits.of_source);
         let crowd = crowd.max_by_key(|(_, count)| *count).map(|(network, _)| network);
-        let is_one = |open: &OpenConnection| crowd.is_none_or(|crowd| network(open.source) == crowd);
+        let is_one = |open: &OpenConnection| crowd.is_none_or(|crowd| site_prefix(open.source) == crowd);
         let sources = self.count(|open| is_one(open).then_some(open.source));
         let most = sources.values().max();
         self.least_busy(|open| is_one(open) && sources.get(&open.source) == most)
@@ -285,14 +286,6 @@ impl ConnectionTable {
             let oldest = sent().map(|sent| sent.collection).min();
             self.open.retain(|_, open| open.sent().is_none_or(|sent| Some(sent.collection) != oldest));
         }
-    }
-}
-
-/// Where a source is: 24 bits of IPv4, or 48 of IPv6, which is what a site has.
-fn network(source: IpAddr) -> IpAddr {
-    match source {
-        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() >> 8 << 8).into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 80 << 80).into(),
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::{
     io,
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     time::Duration,
 };
 
+use ratelimit::host_prefix;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     time::{Instant, sleep},
@@ -46,7 +47,7 @@ impl Listener {
     pub(super) async fn accept(&mut self) -> (TcpStream, IpAddr) {
         loop {
             match self.socket.accept().await {
-                Ok((stream, peer)) => return (stream, source(peer.ip())),
+                Ok((stream, peer)) => return (stream, host_prefix(peer.ip())),
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     self.log_limited(&error);
@@ -61,27 +62,5 @@ impl Listener {
             self.said = Some(Instant::now());
             tracing::warn!("accept a connection: {error}");
         }
-    }
-}
-
-/// Where a connection comes from: an IPv4 address, or an IPv6 network of 64 bits, for one host may have all its addresses.
-fn source(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-        v4 => v4,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_has_one_address_of_ipv4_or_a_network_of_ipv6() {
-        let of = |text: &str| source(text.parse().unwrap());
-        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
-        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
-        assert_ne!(of("2001:db8:0:1::1"), of("2001:db8:0:2::1"));
     }
 }

@@ -1,6 +1,6 @@
 use std::{
     io::Read,
-    net::TcpListener,
+    net::{Ipv6Addr, TcpListener},
     sync::mpsc::{self, TryRecvError},
 };
 

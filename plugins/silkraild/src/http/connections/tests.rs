@@ -1,3 +1,5 @@
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use super::*;
 
 const LIMITS: ConnectionLimits = ConnectionLimits { all: 4, of_source: 3, unread: 100, former: 50 };

@@ -6,20 +6,24 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "it is what a measurement is for")]
 
+mod node;
+mod report;
+
 use std::{
     env,
     error::Error,
-    fmt::Write as _,
     fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
-    thread::sleep,
     time::{Duration, Instant},
 };
 
 use bench::race::{BenchStep, Benchmark, CallTimes, race};
 use serde_json::{Value, json};
+
+use node::{BenchVf, PF, SCRATCH, copy, copy_to, crowd, make_node};
+use report::{in_json, ms, table};
 
 /// What `--check` demands of one median beside another.
 ///
@@ -65,22 +69,9 @@ const TWO_CROWDED: &str = "silkrail, crowded node";
 const SHARED: &str = "macvlan";
 const SHARED_CROWDED: &str = "macvlan, crowded node";
 
-/// Scratch, on a tmpfs as everything below `/run`.
-const SCRATCH: &str = "/run/bench";
 const POD: &str = "/run/netns/pod";
-const PF: &str = "eth0";
 /// The VF's MAC address in the pod.
 const MAC: &str = "02:00:00:00:00:55";
-
-/// What makes a node crowded.
-const ADDRESSES: u32 = 5_000;
-const LINKS: u32 = 500;
-/// Further RDMA devices, on the other PF and two of its VFs.
-const TWINS: [(&str, &str); 3] = [
-    ("/sys/class/net/eth1/device", "31"),
-    ("/sys/class/net/eth1/device/virtfn0", "31"),
-    ("/sys/class/net/eth1/device/virtfn1", "2"),
-];
 
 type BenchResult<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -100,16 +91,6 @@ struct BenchChainArgs {
     rounds: usize,
     json: bool,
     check: bool,
-}
-
-/// The VF that is attached, as it is at home.
-#[derive(Clone)]
-struct BenchVf {
-    pci: String,
-    link: String,
-    mac: String,
-    rdma: String,
-    rdma_index: String,
 }
 
 /// A program, or a chain of them, that is measured.
@@ -344,141 +325,4 @@ impl Benchmark for MeasuredChain {
         self.calls += u32::from(verb == BenchStep::Del);
         Ok(took)
     }
-}
-
-impl BenchVf {
-    /// The first VF of the first PF.
-    fn find() -> BenchResult<Self> {
-        let dir = PathBuf::from(format!("/sys/class/net/{PF}/device/virtfn0"));
-        let only = |below: &str| -> BenchResult<String> {
-            let entry = fs::read_dir(dir.join(below))?.next().ok_or(format!("no {below} of the VF"))??;
-            Ok(entry.file_name().display().to_string())
-        };
-        let (link, rdma) = (only("net")?, only("infiniband")?);
-        let mac = fs::read_to_string(format!("/sys/class/net/{link}/address"))?.trim().to_owned();
-        let shown = Command::new("rdma").args(["-j", "dev", "show", &rdma]).output()?.stdout;
-        let shown: Value = serde_json::from_slice(&shown)?;
-        let pci = fs::canonicalize(&dir)?.file_name().unwrap_or_default().display().to_string();
-        Ok(Self { pci, link, mac, rdma, rdma_index: shown[0]["ifindex"].to_string() })
-    }
-
-    fn places(&self) -> [PathBuf; 2] {
-        [format!("/sys/class/net/{}", self.link), format!("/sys/class/infiniband/{}", self.rdma)]
-            .map(PathBuf::from)
-    }
-
-    /// Who says that the pod has it must have given it all of it.
-    fn is_away(&self) -> BenchResult<()> {
-        match self.places().into_iter().find(|place| place.exists()) {
-            None => Ok(()),
-            Some(place) => Err(format!("{} is still at home", place.display()).into()),
-        }
-    }
-
-    fn is_home(&self) -> BenchResult<()> {
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while let Some(place) = self.places().into_iter().find(|place| !place.exists()) {
-            if Instant::now() > deadline {
-                return Err(format!("{} has not come home", place.display()).into());
-            }
-            sleep(Duration::from_millis(5));
-        }
-        let mac = fs::read_to_string(self.places()[0].join("address"))?;
-        if mac.trim() == self.mac {
-            Ok(())
-        } else {
-            Err(format!("it has the MAC {mac}, not {}", self.mac).into())
-        }
-    }
-}
-
-/// A program's copy in memory: the guest's disk is the host's, by way of the emulator.
-fn copy(program: &Path) -> BenchResult<PathBuf> {
-    copy_to(program, "")
-}
-
-fn copy_to(program: &Path, dir: &str) -> BenchResult<PathBuf> {
-    let dir = Path::new(SCRATCH).join(dir);
-    fs::create_dir_all(&dir)?;
-    let copy = dir.join(program.file_name().ok_or("no program")?);
-    let silkrail = dir.join("silkrail-ipam");
-    fs::copy(program, &copy)?;
-    // As in /opt/cni/bin: then the IPAM plugin needs no process of its own.
-    if !silkrail.exists() && program.with_file_name("silkrail-ipam").exists() {
-        fs::hard_link(&copy, &silkrail)?;
-    }
-    Ok(copy)
-}
-
-fn tool(program: &str, arguments: &[&str]) -> BenchResult<()> {
-    let status = Command::new(program).args(arguments).stdout(Stdio::null()).status()?;
-    if status.success() { Ok(()) } else { Err(format!("{program} {arguments:?}: {status}").into()) }
-}
-
-/// A node with VFs in exclusive mode, and a pod's namespace.
-fn make_node() -> BenchResult<BenchVf> {
-    tool("rdma", &["system", "set", "netns", "exclusive"])?;
-    tool("lab-vfs", &["7", "eth0", "eth1"])?;
-    for pf in [PF, "eth1"] {
-        tool("ip", &["link", "set", pf, "up"])?;
-    }
-    tool("ip", &["netns", "add", "pod"])?;
-    sleep(Duration::from_secs(3)); // the PF's carrier
-    BenchVf::find()
-}
-
-/// Addresses, links and RDMA devices of others.
-fn crowd() -> BenchResult<()> {
-    let mut batch = String::from("link add crowd type dummy\n");
-    for number in 0..ADDRESSES {
-        writeln!(batch, "addr add 10.99.{}.{}/32 dev crowd", number / 250, number % 250 + 1)?;
-    }
-    for number in 0..LINKS {
-        writeln!(batch, "link add crowd{number} type dummy")?;
-    }
-    let path = format!("{SCRATCH}/batch");
-    fs::write(&path, batch)?;
-    tool("ip", &["-batch", &path])?;
-    for (function, twins) in TWINS {
-        let pci = fs::canonicalize(function)?;
-        let settings = Path::new("/sys/kernel/debug/rdmasim").join(pci.file_name().unwrap_or_default());
-        fs::write(settings.join("twins"), twins)?;
-    }
-    sleep(Duration::from_secs(3)); // they are made in the background
-    Ok(())
-}
-
-fn ms(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
-}
-
-fn table(times: &[CallTimes], ratios: &[f64; CHECKS.len()], rounds: usize) -> String {
-    let mut text =
-        format!("a VF and its RDMA device by sriov with IPAM and rdma; all processes, {rounds} rounds, ms\n");
-    let _ = writeln!(text, "  {:<28}{:>10}{:>8}{:>10}{:>8}", "", "ADD p50", "p95", "DEL p50", "p95");
-    for CallTimes { name, add, del } in times {
-        let [a, b, c, d] = [add.median(), add.p95(), del.median(), del.p95()].map(ms);
-        let _ = writeln!(text, "  {name:<28}{a:>10.1}{b:>8.1}{c:>10.1}{d:>8.1}");
-    }
-    for (ratio, RatioLimit { what, at_most, .. }) in ratios.iter().zip(CHECKS) {
-        let _ = writeln!(text, "  {what:<28}{ratio:>10.2} (at most {at_most})");
-    }
-    let _ = writeln!(text, "  crowded: {ADDRESSES} addresses, {LINKS} links, 64 more RDMA devices");
-    text
-}
-
-fn in_json(times: &[CallTimes], ratios: &[f64; CHECKS.len()], rounds: usize) -> String {
-    let calls: serde_json::Map<_, _> = times
-        .iter()
-        .map(|CallTimes { name, add, del }| {
-            let [a, b, c, d] = [add.median(), add.p95(), del.median(), del.p95()].map(ms);
-            (
-                name.clone(),
-                json!({"add": {"median_ms": a, "p95_ms": b}, "del": {"median_ms": c, "p95_ms": d}}),
-            )
-        })
-        .collect();
-    let ratios: serde_json::Map<_, _> =
-        CHECKS.iter().zip(ratios).map(|(check, ratio)| (check.what.to_owned(), json!(ratio))).collect();
-    format!("{:#}\n", json!({"rounds": rounds, "chain": calls, "ratios": ratios}))
 }
