@@ -1,25 +1,25 @@
-# Sourced by hack/test: programs that tests run and no test installs, taken out of Debian's packages into target/tools.
+# Sourced by hack/test: extracts programs that tests run from Debian's packages into target/tools, without installing them.
 # shellcheck shell=bash
 
 # shellcheck source=mirror.sh
 . hack/mirror.sh
 
-# What is scraped with, reads rules and evaluates dashboards: its package starts a server where it is installed.
-# tests/src/prometheus.rs looks here.
+# Fetches Prometheus and promtool, for scrapes, rules and dashboards. The package is not installed, because it would start a
+# server. tests/src/prometheus.rs uses these files.
 prometheus() {
   local to=$CARGO_TARGET_DIR/tools/bin program package
   for program in prometheus promtool; do
     if type -P $program >/dev/null || [ -x "$to/$program" ]; then continue; fi
     say "fetching $program"
     know_packages
-    package=$program # up to Debian 12 promtool was in prometheus
+    package=$program # up to Debian 12 promtool is part of the package prometheus
     apt-cache show $program >/dev/null 2>&1 || package=prometheus
     take_out "$package" "$to" "./usr/bin/$program"
   done
 }
 
-# A container runtime of the second generation, which asks for STATUS and GC, and Debian's runc for it. No stable release
-# of Debian has one yet: it is the next one's. tests/src/containerd.rs looks here.
+# Fetches containerd 2, which calls STATUS and GC, and Debian's runc. No stable release of Debian has containerd 2 yet, so
+# it comes from the next one. tests/src/containerd.rs uses these files.
 containerd() {
   local to=$CARGO_TARGET_DIR/tools/containerd newer=forky lists file
   [ ! -d "$to" ] || return 0
@@ -37,13 +37,14 @@ containerd() {
   mv "$to.new" "$to"
 }
 
-# apt_of SUITE DIRECTORY: has apt know that suite's packages only, kept in a directory; for the rest of the shell.
+# apt_of SUITE DIRECTORY: makes apt use only the packages of that suite, with its state in a directory, until the shell
+# ends.
 apt_of() {
   local own uri keyring=/usr/share/keyrings/debian-archive-keyring.gpg
   # shellcheck source=/dev/null
   own=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
   uri=$(mirror_of "$own")
-  [ -n "$uri" ] || die "apt's sources have no $own, so $1 cannot be found"
+  [ -n "$uri" ] || die "the apt sources do not contain $own, so $1 cannot be found"
   mkdir -p "$2/lists/partial" "$2/cache/archives/partial"
   echo "deb [signed-by=$keyring] $uri $1 main" >"$2/sources.list"
   cat >"$2/apt.conf" <<EOF
@@ -56,22 +57,22 @@ Acquire::Languages "none";
 APT::Sandbox::User "root";
 EOF
   export APT_CONFIG=$2/apt.conf
-  apt-get update -qq || die "apt-get cannot read the packages of $1"
+  apt-get update -qq || die "apt-get cannot read the package lists of $1"
 }
 
 know_packages() {
-  command -v apt-get >/dev/null || die "this is no Debian: nothing can be fetched"
+  command -v apt-get >/dev/null || die "this machine does not run Debian: packages cannot be downloaded"
   apt-cache show libc6 2>/dev/null | grep '^Filename' >/dev/null || apt-get update -qq ||
-    die "apt-get cannot update; are its sources right?"
+    die "apt-get update failed: check the apt sources"
 }
 
-# take_out PACKAGE DIRECTORY FILE...: puts the first of these files that a package has into a directory.
+# take_out PACKAGE DIRECTORY FILE...: extracts the first of these files that exists in a package into a directory.
 take_out() {
   local package=$1 to=$2 from file
   shift 2
   from=$(mktemp -d)
   (cd "$from" && apt-get download -qq -o APT::Sandbox::User=root "$package") ||
-    die "apt-get cannot fetch $package; are its sources right?"
+    die "apt-get cannot download $package: check the apt sources"
   dpkg-deb --fsys-tarfile "$from/$package"_*.deb >"$from/tar"
   for file; do
     if tar -xOf "$from/tar" "$file" >"$from/file" 2>/dev/null && [ -s "$from/file" ]; then
@@ -81,5 +82,5 @@ take_out() {
       return
     fi
   done
-  die "package $package has none of $*"
+  die "package $package contains none of $*"
 }

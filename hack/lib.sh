@@ -1,4 +1,4 @@
-# Sourced by the scripts of this folder: where things are, and what to say when something is missing.
+# Sourced by the scripts of this directory: common paths, messages, and installation of missing packages.
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -10,29 +10,29 @@ me=$(basename "$0")
 say() { echo "$me: $*" >&2; }
 die() { echo "$me: $*" >&2; exit 2; }
 
-# usage: prints the comment at the top of the script that is running.
+# usage: prints the comment at the top of the running script.
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" | sed '/^set /d'; }
 
-# The platform this machine builds for, such as x86_64-unknown-linux-gnu.
+# Prints the target triple of this machine, such as x86_64-unknown-linux-gnu.
 host_triple() { rustc -vV | sed -n 's/^host: //p'; }
 
-# debian FILE:PACKAGE...: installs the packages whose file or command is missing.
+# debian FILE:PACKAGE...: installs each package whose file or command is missing.
 debian() {
   local pair missing=()
   for pair; do
     command -v "${pair%:*}" >/dev/null || [ -e "${pair%:*}" ] || missing+=("${pair#*:}")
   done
   [ ${#missing[@]} -gt 0 ] || return 0
-  command -v apt-get >/dev/null || die "missing: ${missing[*]} (names of Debian's packages); install them"
-  [ "$(id -u)" = 0 ] || die "missing packages; run: sudo apt-get install ${missing[*]}"
+  command -v apt-get >/dev/null || die "missing packages (Debian names): ${missing[*]}; install them"
+  [ "$(id -u)" = 0 ] || die "missing packages: run sudo apt-get install ${missing[*]}"
   say "installing ${missing[*]}"
   apt_install "${missing[@]}" || { apt-get update -qq && apt_install "${missing[@]}"; } ||
-    die "apt-get cannot install ${missing[*]}; are its sources right?"
+    die "apt-get cannot install ${missing[*]}: check the apt sources"
 }
 
-# What a Rust toolchain needs beside itself: a linker, and the C library to link with.
+# Installs what a Rust toolchain needs: a linker and the C library.
 linker() {
-  command -v cargo >/dev/null || die "no Rust toolchain: install one from https://rustup.rs (Debian 12 and 13 have older ones)"
+  command -v cargo >/dev/null || die "no Rust toolchain: install one from https://rustup.rs (those of Debian 12 and 13 are too old)"
   debian cc:gcc /usr/include/stdlib.h:libc6-dev
 }
 

@@ -1,7 +1,6 @@
-# Sourced where Debian's packages come from: the mirror that this machine's apt uses is the one to use.
-# shellcheck shell=bash
+# Sourced by scripts that download Debian packages: they use the mirror of this machine's apt. shellcheck shell=bash
 
-# mirror_of SUITE: the address from which apt takes a suite, whatever the format of its sources.
+# mirror_of SUITE: prints the URL of a suite's repository, for any format of the apt sources.
 mirror_of() {
   # shellcheck disable=SC2016
   apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |

@@ -1,12 +1,11 @@
 /*
- * The floor of the exclusive chain: what an ADD and a DEL of a VF and its RDMA device cost if nothing is checked, looked
- * for, remembered, parsed or printed. It makes the requests to the kernel that cannot be left out, all of them from one
- * process; the names and numbers are given.
+ * The floor of the exclusive chain: ADD and DEL of a VF and its RDMA device that check, search, store, parse and print
+ * nothing. It makes only the necessary kernel requests, from one process; the names and numbers are arguments.
  *
  *     chain-floor add|add-bare|del PF VF-NUMBER LINK MAC RDMA-DEVICE-INDEX NETNS
  *
- * LINK is the VF's at home, MAC the pod's at add and the VF's own at del. add waits until the link has a carrier: whoever
- * announces an address earlier is not heard. add-bare does not.
+ * LINK is the VF's link on the host, MAC the pod's MAC for add and the VF's own for del. add waits until the link has a
+ * carrier, since earlier announcements of an address are lost. add-bare does not wait.
  */
 #define _GNU_SOURCE
 #include "netlink.h"
@@ -30,7 +29,7 @@ struct vf {
 	unsigned rdma_device;
 };
 
-/* What the PF is told of its VF, in one message. */
+/* The settings of a VF for its PF, in one message. */
 static void set_vf(int home, const struct vf *vf, const struct ether_addr *mac, unsigned vlan, int spoofchk, int trust)
 {
 	struct ifla_vf_mac vf_mac = { .vf = vf->number };
@@ -80,26 +79,26 @@ static void move_rdma_device(int socket_, unsigned device, int netns)
 	call(socket_, "move RDMA device");
 }
 
-/* Waits for a message that says it, or asks if it came before anybody listened. */
+/* Waits for a notification of the carrier, or queries it in case the notification came before the subscription. */
 static void wait_for_carrier(int pod, unsigned link)
 {
 	struct sockaddr_nl events = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
-	struct ifinfomsg *asked;
-	char answer[8192];
+	struct ifinfomsg *query;
+	char reply[8192];
 	int listener = open_netlink(NETLINK_ROUTE);
 
 	if (bind(listener, (struct sockaddr *)&events, sizeof events))
 		err(1, "bind");
-	asked = start(RTM_GETLINK, 0, sizeof *asked);
-	asked->ifi_index = link;
+	query = start(RTM_GETLINK, 0, sizeof *query);
+	query->ifi_index = link;
 	request.header.nlmsg_flags &= ~NLM_F_ACK;
 	if (send(pod, &request, request.header.nlmsg_len, 0) < 0)
 		err(1, "send");
 	for (;; pod = listener) {
-		struct nlmsghdr *header = (struct nlmsghdr *)answer;
+		struct nlmsghdr *header = (struct nlmsghdr *)reply;
 		struct ifinfomsg *told = NLMSG_DATA(header);
 
-		if (recv(pod, answer, sizeof answer, 0) < 0)
+		if (recv(pod, reply, sizeof reply, 0) < 0)
 			err(1, "recv");
 		if (header->nlmsg_type == RTM_NEWLINK && told->ifi_index == (int)link && told->ifi_flags & IFF_RUNNING)
 			return;
@@ -129,7 +128,7 @@ static void del(const struct vf *vf, const char *netns)
 	int home_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), home = open_netlink(NETLINK_ROUTE), pod;
 	unsigned link;
 
-	/* igbvf reports its address when it goes down, which the move home does; by then it may choose. */
+	/* igbvf reports its address when it is set down, as on the return to the host; by then any address must be allowed. */
 	set_vf(home, vf, &none, 0, 1, 0);
 	pod = enter(netns);
 	link = index_of(POD_LINK);

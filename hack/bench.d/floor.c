@@ -1,6 +1,6 @@
 /*
- * The floor: what a macvlan ADD with one address costs if nothing is checked, remembered, parsed or printed. It makes
- * the requests to the kernel that no ADD can do without, so no CNI plugin can be faster.
+ * The floor: a macvlan ADD with one address that checks, stores, parses and prints nothing. It makes only the kernel
+ * requests that every ADD needs, so no CNI plugin can be faster.
  *
  *     floor add MASTER NETNS     floor del NETNS
  */

@@ -1,5 +1,5 @@
 /*
- * What the floors share: one netlink request at a time, and a pod's namespace.
+ * Common functions of the floor programs: netlink requests, one at a time, and a pod's namespace.
  */
 #ifndef FLOOR_NETLINK_H
 #define FLOOR_NETLINK_H
@@ -76,13 +76,13 @@ static void call(int socket_, const char *what)
 		struct nlmsghdr header;
 		struct nlmsgerr error;
 		char more[1024];
-	} answer;
+	} reply;
 
 	if (send(socket_, &request, request.header.nlmsg_len, 0) < 0 ||
-	    recv(socket_, &answer, sizeof answer, 0) < 0)
+	    recv(socket_, &reply, sizeof reply, 0) < 0)
 		err(1, "%s", what);
-	if (answer.header.nlmsg_type != NLMSG_ERROR || answer.error.error)
-		errx(1, "%s: %s", what, strerror(-answer.error.error));
+	if (reply.header.nlmsg_type != NLMSG_ERROR || reply.error.error)
+		errx(1, "%s: %s", what, strerror(-reply.error.error));
 }
 
 static int enter(const char *netns)
@@ -103,7 +103,7 @@ static unsigned index_of(const char *link)
 	return index;
 }
 
-/* An address, the link up, the default route: what every ADD ends with. */
+/* Sets the address, the link up and the default route: the last steps of every ADD. */
 static void configure(int pod, unsigned link, const char *ip, const char *broadcast, int prefix, const char *gateway)
 {
 	struct ifaddrmsg *address;

@@ -1,10 +1,10 @@
 /*
- * The floor of a scrape: the bare netlink calls that tell of every RDMA device in some namespaces. Nothing is kept,
- * resolved, checked or printed; a socket in each namespace is open all the time.
+ * The floor of a scrape: only the netlink calls that read every RDMA device in some namespaces. Nothing is stored,
+ * resolved, checked or printed; a socket in each namespace stays open.
  *
  *     scrape-floor ROUNDS NETNS...
  *
- * For each round it prints how long it took, in nanoseconds, and how many devices there were.
+ * For each round it prints the duration in nanoseconds and the number of devices.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -54,7 +54,7 @@ static void note_device(struct nlmsghdr *message)
 		devices[count++] = *(unsigned *)(attribute + 1);
 }
 
-/* Reads to the end of an answer. */
+/* Reads to the end of a reply. */
 static void receive(int socket, int noting)
 {
 	for (;;) {
@@ -72,7 +72,7 @@ static void receive(int socket, int noting)
 	}
 }
 
-static void ask(int socket, int command, int flags, int device, int port)
+static void request(int socket, int command, int flags, int device, int port)
 {
 	send_request(socket, command, flags, device, port);
 	receive(socket, command == RDMA_NLDEV_CMD_GET);
@@ -113,11 +113,11 @@ int main(int argc, char **argv)
 
 		for (int i = 2; i < argc; i++) {
 			count = 0;
-			ask(sockets[i], RDMA_NLDEV_CMD_GET, NLM_F_DUMP, -1, 0);
-			ask(sockets[i], RDMA_NLDEV_CMD_RES_GET, NLM_F_DUMP, -1, 0);
+			request(sockets[i], RDMA_NLDEV_CMD_GET, NLM_F_DUMP, -1, 0);
+			request(sockets[i], RDMA_NLDEV_CMD_RES_GET, NLM_F_DUMP, -1, 0);
 			for (int d = 0; d < count; d++) {
-				ask(sockets[i], RDMA_NLDEV_CMD_PORT_GET, NLM_F_DUMP, devices[d], 0);
-				ask(sockets[i], RDMA_NLDEV_CMD_STAT_GET, NLM_F_ACK, devices[d], 1);
+				request(sockets[i], RDMA_NLDEV_CMD_PORT_GET, NLM_F_DUMP, devices[d], 0);
+				request(sockets[i], RDMA_NLDEV_CMD_STAT_GET, NLM_F_ACK, devices[d], 1);
 			}
 			all += count;
 		}

@@ -1,8 +1,7 @@
-# Sourced by lab: one boot of the machine in $boot, or of two of them on one wire.
-# shellcheck shell=bash disable=SC2154
+# Sourced by lab: boots the machine in $boot, or two of them on one network. shellcheck shell=bash disable=SC2154
 
-# A job is a folder that the guest has at /run/lab/job. Host to guest: argv, cwd, keep, hostname, interactive. Guest to
-# host: status, dmesg. The console of the machine is in it too. The job of a second machine is the folder peer in it.
+# A job is a directory that the guest mounts at /run/lab/job. Host to guest: argv, cwd, keep, hostname, interactive. Guest
+# to host: status, dmesg. It also contains the machine's console. The job of a second machine is its subdirectory peer.
 job='' guest='' second=''
 
 new_job() {
@@ -12,10 +11,10 @@ new_job() {
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
   out=${out:-$job/out}
-  mkdir -p "$out" || die "cannot make $out"
+  mkdir -p "$out" || die "cannot create $out"
   echo "$PWD" >"$job/cwd"
   echo lab >"$job/hostname"
-  for p in "$PWD" "$cache" "$@"; do # what of /tmp has to be seen in the guest
+  for p in "$PWD" "$cache" "$@"; do # entries of /tmp that the guest needs
     [ ! -e "$p" ] || realpath "$p"
   done | sed -n 's,^\(/tmp/[^/]*\).*,\1,p' | sort -u >"$job/keep"
 }
@@ -26,7 +25,7 @@ finish() {
   [ -z "$job" ] || rm -rf "$job"
 }
 
-# Starts QEMU with the options given and waits for it.
+# Starts QEMU with the given options and waits for it.
 boot() {
   local status=0
   start 1 "$job" "$@" <&0 &
@@ -36,15 +35,15 @@ boot() {
   return "$status"
 }
 
-# start MACHINE JOB OPTIONS...: becomes QEMU. MACHINE is 1 or 2.
+# start MACHINE JOB OPTIONS...: executes QEMU. MACHINE is 1 or 2.
 start() {
   local i n=$1 folder=$2 args=()
   shift 2
-  for i in 1 2; do # two ports on one hub: what leaves one card arrives at the other
+  for i in 1 2; do # two ports on one hub, which connects both NICs
     args+=(-device "pcie-root-port,id=slot$i,slot=$i,chassis=$i" -netdev "hubport,id=net$i,hubid=0"
       -device "igb,bus=slot$i,netdev=net$i,mac=52:54:00:0$((n - 1)):0$i:01")
   done
-  if [ -n "$peer" ]; then # and a third port, which is a wire to the other machine's
+  if [ -n "$peer" ]; then # a third port connects to the hub of the other machine
     args+=(-netdev "dgram,id=wire,local.type=unix,local.path=$job/wire$n,remote.type=unix,remote.path=$job/wire$((3 - n))"
       -netdev "hubport,id=hubwire,hubid=0,netdev=wire")
   fi
@@ -52,7 +51,7 @@ start() {
   share host / ,readonly=on,multidevs=remap
   share job "$folder" ''
   share out "$(realpath "$out")" ''
-  # A steady tick: QEMU loses a one-shot timer interrupt now and then, after which an idle CPU would sleep for ever.
+  # A periodic tick: QEMU occasionally loses a one-shot timer interrupt, after which an idle CPU would sleep forever.
   local kernel="quiet panic=-1 oops=panic sysctl.kernel.panic_on_rcu_stall=1 nohz=off highres=off$node_files"
   exec setpriv --pdeathsig TERM timeout --foreground -k 5 "${timeout:-0}" \
     qemu-system-x86_64 -name silkrail-lab -no-user-config -nodefaults -display none -no-reboot \
@@ -62,7 +61,7 @@ start() {
     -device virtio-serial-pci "${args[@]}" "$@" 2>"$folder/qemu"
 }
 
-# The second machine, in the background: it does not outlive the first. Its output is in a file.
+# Starts the second machine in the background, with its output in a file. It is stopped with the first one.
 start_peer() {
   local script
   script=$(realpath -e "$peer" 2>/dev/null) || die "no such script: $peer"
@@ -75,7 +74,7 @@ start_peer() {
   second=$!
 }
 
-# What became of it, if that is worth a word.
+# Stops the second machine, and reports its output or exit status on failure.
 end_peer() {
   local status
   status=$(cat "$job/peer/status" 2>/dev/null || true)
@@ -83,14 +82,14 @@ end_peer() {
   wait "$second" 2>/dev/null || true
   second=''
   if [ "$1" != 0 ]; then
-    say "the other machine's output (exit status ${status:-none: it was still at work}):"
+    say "the other machine's output (exit status ${status:-none: it was still running}):"
     cat "$job/peer/output" >&2 2>/dev/null || true
   elif [ "${status:-0}" != 0 ]; then
     say "the other machine's script had ended with exit status $status"
   fi
 }
 
-# A device /dev/virtio-ports/NAME in the guest whose bytes go to descriptor FD of ours, unchanged.
+# port NAME FD: prints QEMU's options for a device /dev/virtio-ports/NAME in the guest that writes to our descriptor FD.
 port() { echo "-add-fd fd=$2,set=$2 -chardev file,id=$1,path=/dev/fdset/$2,append=on -device virtserialport,chardev=$1,name=$1"; }
 
 run() {
@@ -103,7 +102,7 @@ run() {
   printf '%s\0' "$script" "$@" >"$job/argv"
   [ -z "$peer" ] || start_peer "$@"
 
-  # Two channels, or lines written to one terminal or file could change their order.
+  # Use one channel if stdout and stderr are the same file, to keep the order of lines.
   exec 3> >(exec cat) && cats+=($!)
   ports=$(port stdout 3)
   if [ ! /dev/fd/1 -ef /dev/fd/2 ]; then
@@ -118,8 +117,8 @@ run() {
   status=$(cat "$job/status" 2>/dev/null || true)
   if [ -z "$status" ]; then
     case $qemu in
-    124 | 137) status=124 && say "timeout: $script was not done after $timeout s (raise it with --timeout)" ;;
-    *) status=125 && say "the guest died without an exit status (QEMU's: $qemu); its last words:" && tail -qn 40 "$job/qemu" "$job/console" | tr -d '\r' >&2 ;;
+    124 | 137) status=124 && say "timeout: $script did not end within $timeout s (use --timeout to increase it)" ;;
+    *) status=125 && say "the guest ended without an exit status (QEMU: $qemu); its last output:" && tail -qn 40 "$job/qemu" "$job/console" | tr -d '\r' >&2 ;;
     esac
   fi
   [ -z "$peer" ] || end_peer "$status"

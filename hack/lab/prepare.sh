@@ -1,7 +1,6 @@
-# Sourced by lab: everything that comes before a boot. prepare sets $boot, a folder with vmlinuz and initrd.img.
-# The folder is named after the content of everything it was built from, is put in place by one rename, and is never
-# written again: a run needs no lock, and work trees with different labs share one cache.
-# shellcheck shell=bash disable=SC2086,SC2154
+# Sourced by lab: everything before a boot. prepare sets $boot, a directory with vmlinuz and initrd.img. Its name contains a
+# hash of all of its inputs, it is created by one rename, and it is never changed: runs need no lock, and work trees with
+# different labs can share one cache. shellcheck shell=bash disable=SC2086,SC2154
 
 kernel_modules=(9p 9pnet_virtio overlay igb igbvf ib_uverbs macvlan ipvlan 8021q dummy veth bridge bonding)
 
@@ -9,11 +8,11 @@ prepare() {
   boot=$cache/boot-$(fingerprint "$here"/{prepare.sh,guest,rdmasim} "${SILKRAIL_LAB_KERNEL:-}")
   ready && return
   mkdir -p "$cache" 2>/dev/null || true
-  [ -w "$cache" ] || die "cannot write $cache; be root, or set SILKRAIL_LAB_CACHE"
+  [ -w "$cache" ] || die "cannot write to $cache: run as root, or set SILKRAIL_LAB_CACHE"
   exec 9>"$cache/lock"
   flock -n 9 || { say "another lab is preparing; waiting for it"; flock 9; }
   if ! ready; then
-    [ "$(uname -m)" = x86_64 ] || die "the lab wants an x86_64 machine (QEMU's igb and Debian's amd64 kernel)"
+    [ "$(uname -m)" = x86_64 ] || die "the lab requires an x86_64 machine (QEMU's igb and Debian's amd64 kernel)"
     install_tools
     find_kernel
     fetch_kernel
@@ -25,7 +24,7 @@ prepare() {
 
 ready() { [ -e "$boot/initrd.img" ] && command -v qemu-system-x86_64 >/dev/null; }
 
-# Hashes files, folders (their files) and words.
+# Prints a hash of files, directories (their files) and words.
 fingerprint() {
   local i
   for i; do
@@ -42,14 +41,14 @@ apt_updated=''
 update() {
   [ -z "$apt_updated" ] || return 0
   say "reading Debian's package lists"
-  apt-get update -qq >&2 || die "apt-get update failed; are apt's sources right?"
+  apt-get update -qq >&2 || die "apt-get update failed: check the apt sources"
   apt_updated=yes
 }
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# want PACKAGE[/SUITE]... installs those that are not there yet. Naming the suite of one package, not of the whole
-# call (-t), leaves everything else on the machine as it is.
+# want PACKAGE[/SUITE]... installs missing packages. Naming the suite per package, not for the whole call (-t), leaves all
+# other packages on the machine unchanged.
 want() {
   local missing=() p
   for p; do installed "${p%/*}" || missing+=("$p"); done
@@ -58,10 +57,10 @@ want() {
   update
   say "installing ${missing[*]}"
   DEBIAN_FRONTEND=noninteractive apt-get install -qqy --no-install-recommends "${missing[@]}" </dev/null \
-    >"$cache/apt.log" 2>&1 || { tail -n 20 "$cache/apt.log" >&2; die "could not install ${missing[*]}"; }
+    >"$cache/apt.log" 2>&1 || { tail -n 20 "$cache/apt.log" >&2; die "cannot install ${missing[*]}"; }
 }
 
-# Sets $suite to the suite that has a 6.12 kernel and a QEMU with igb: Debian 12 has them in its backports only.
+# Sets $suite to the suite with a 6.12 kernel and a QEMU with igb: Debian 12 has them only in its backports.
 find_suite() {
   local version uri options=''
   suite=''
@@ -69,17 +68,17 @@ find_suite() {
   version=$(. /etc/os-release && echo "${ID:-}-${VERSION_ID:-}")
   case $version in
   debian-12) ;;
-  debian-1[01] | debian-[0-9]) die "the lab wants Debian 12 or newer; this is $version" ;;
+  debian-1[01] | debian-[0-9]) die "the lab requires Debian 12 or newer; this is $version" ;;
   debian-*) return 0 ;;
-  *) die "the lab installs itself on Debian 12 or newer only; this is $version" ;;
+  *) die "the lab can be installed only on Debian 12 or newer; this is $version" ;;
   esac
   suite=bookworm-backports
   [ -z "$(mirror_of $suite)" ] || return 0
   uri=$(mirror_of bookworm)
-  [ -n "$uri" ] || die "apt's sources have no 'bookworm', so its backports cannot be found; add bookworm-backports to them"
+  [ -n "$uri" ] || die "the apt sources do not contain 'bookworm', so its backports cannot be found: add bookworm-backports"
   [ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ] || options='signed-by=/usr/share/keyrings/debian-archive-keyring.gpg'
   [[ $uri != *snapshot* ]] || options+=' check-valid-until=no'
-  [ -w /etc/apt/sources.list.d ] || die "apt's sources lack $suite; run 'lab prepare' as root once"
+  [ -w /etc/apt/sources.list.d ] || die "the apt sources do not contain $suite: run 'lab prepare' as root once"
   say "adding $suite to apt's sources"
   echo "deb ${options:+[$options] }$uri $suite main" >/etc/apt/sources.list.d/silkrail-lab.list
   apt_updated=''
@@ -93,7 +92,7 @@ install_tools() {
 
 # --- kernel -------------------------------------------------------------------------------------------------------
 
-# Sets $kernel to a release, such as 6.12.95+deb12-amd64. The choice is remembered, or a new kernel in Debian would
+# Sets $kernel to a release, such as 6.12.95+deb12-amd64. The choice is stored; otherwise a new kernel in Debian would
 # replace the one whose headers are installed.
 find_kernel() {
   kernel=${SILKRAIL_LAB_KERNEL:-$(cat "$cache/release" 2>/dev/null || true)}
@@ -101,7 +100,7 @@ find_kernel() {
   update
   kernel=$(apt-cache ${suite:+-o APT::Default-Release=$suite} show --no-all-versions linux-image-amd64 |
     sed -n 's/^Depends: linux-image-\([^ ,]*\).*/\1/p') || true
-  [ -n "$kernel" ] || die "apt knows no linux-image-amd64; is Debian's main section in its sources?"
+  [ -n "$kernel" ] || die "apt has no package linux-image-amd64: check that its sources contain Debian's main section"
   echo "$kernel" >"$cache/release"
 }
 
@@ -111,21 +110,21 @@ fetch_kernel() {
   [ ! -d "$tree" ] || return 0
   local new=$tree.new m
   rm -rf "$new" && mkdir -p "$new/deb"
-  chmod 777 "$new/deb" # apt downloads as a user of its own
+  chmod 777 "$new/deb" # apt downloads as another user
   update
   say "fetching kernel $kernel"
   (cd "$new/deb" && apt-get download -qq "linux-image-$kernel" >&2) || die "no package linux-image-$kernel; see SILKRAIL_LAB_KERNEL, or 'lab clean' for a newer one"
-  say "unpacking it"
+  say "unpacking kernel $kernel"
   dpkg -x "$new"/deb/*.deb "$new"
   rm -rf "$new/deb"
   [ -d "$new/lib/modules" ] || mv "$new/usr/lib" "$new/lib"
   depmod -b "$new" "$kernel"
-  for m in $(modules_of "$new"); do xz -d "$m"; done # emulated, xz costs a second per module
+  for m in $(modules_of "$new"); do xz -d "$m"; done # in the emulator, xz takes a second per module
   depmod -b "$new" "$kernel"
   mv "$new" "$tree"
 }
 
-# Files of the kernel modules that a guest starts with, in the order to insert them.
+# Prints the files of the kernel modules that a guest loads at boot, in the order of insertion.
 modules_of() {
   local m
   for m in "${kernel_modules[@]}"; do
@@ -143,11 +142,11 @@ build_rdmasim() {
   make -s -C "$rdmasim" KERNEL="/usr/src/linux-headers-$kernel" >"$rdmasim/log" 2>&1 || {
     cat "$rdmasim/log" >&2
     rm -f "$rdmasim/rdmasim.ko"
-    die "rdmasim does not build"
+    die "cannot build rdmasim"
   }
 }
 
-# --- boot folder --------------------------------------------------------------------------------------------------
+# --- boot directory -----------------------------------------------------------------------------------------------
 
 build_boot() {
   say "building the initrd"

@@ -1,4 +1,4 @@
-//! What is measured: programs that make an attachment and take it back.
+//! The measured programs, which create an attachment and remove it.
 
 use std::{
     error::Error,
@@ -14,35 +14,35 @@ use serde_json::{Value, json};
 
 use crate::ipam_store;
 
-/// Where Debian puts the Go plugins.
+/// Directory of Debian's package containernetworking-plugins.
 const GO: &str = "/usr/lib/cni";
 const POD: &str = "/run/netns/pod";
-/// Another node, which has 5,000 addresses and 500 links: see `arena`.
+/// The network namespace of another node, with 5,000 addresses and 500 links: see `arena`.
 const CROWDED: &str = "/run/netns/crowded";
 const MASTER: &str = "eth0";
-/// Scratch, on a tmpfs as everything below `/run`.
+/// Directory for temporary files, on the tmpfs at `/run`.
 const SCRATCH: &str = "/run/bench";
 
 /// A program that is measured.
 pub(crate) struct MeasuredProgram {
-    /// What it is called in the report.
+    /// The name in the report.
     pub(crate) name: String,
     program: PathBuf,
     kind: ProgramKind,
     calls: u32,
-    /// Where it is started, if not here.
+    /// The network namespace to start it in, if not the current one.
     node: Option<NetNs>,
 }
 
 enum ProgramKind {
     /// A CNI plugin and its configuration.
     Plugin { conf: PathBuf },
-    /// The C program.
+    /// The C program `floor`.
     Floor,
 }
 
 impl MeasuredProgram {
-    /// The C program.
+    /// Returns the C program `floor`.
     pub(crate) fn floor(program: &Path) -> Self {
         Self {
             name: "floor".to_owned(),
@@ -53,7 +53,7 @@ impl MeasuredProgram {
         }
     }
 
-    /// Our macvlan with our IPAM.
+    /// Returns our macvlan with silkrail-ipam.
     pub(crate) fn ours(name: &str, dir: &Path) -> Result<Self, Box<dyn Error>> {
         let pools = json!([{
             "name": "v4-81", "subnet": "172.81.0.0/16", "gateway": "172.81.0.1",
@@ -64,13 +64,13 @@ impl MeasuredProgram {
         Self::plugin(name, dir.join("macvlan"), conf)
     }
 
-    /// The same on the node with many addresses and links.
+    /// Returns the same on the node with many addresses and links.
     pub(crate) fn ours_in_a_crowd(dir: &Path) -> Result<Self, Box<dyn Error>> {
         let node = Some(NetNs::open(Path::new(CROWDED))?);
         Ok(Self { node, ..Self::ours("5,000 addresses, 500 links", dir)? })
     }
 
-    /// The Go macvlan with host-local.
+    /// Returns the Go macvlan with host-local.
     pub(crate) fn go() -> Result<Self, Box<dyn Error>> {
         let ipam = json!({
             "type": "host-local", "dataDir": format!("{SCRATCH}/host-local"),
@@ -84,7 +84,7 @@ impl MeasuredProgram {
         Self::plugin("go", Path::new(GO).join("macvlan"), conf)
     }
 
-    /// Our IPAM alone, with so many addresses taken.
+    /// Returns silkrail-ipam alone, with `taken` addresses in use.
     pub(crate) fn our_ipam(dir: &Path, taken: u32) -> Result<Self, Box<dyn Error>> {
         let state = format!("{SCRATCH}/silkrail-ipam-{taken}");
         let pool = ipam_store::pool();
@@ -93,7 +93,7 @@ impl MeasuredProgram {
         Self::plugin("silkrail-ipam", dir.join("silkrail-ipam"), conf)
     }
 
-    /// Our macvlan with our IPAM, whose pool is in one of so many files.
+    /// Returns our macvlan with silkrail-ipam, whose pool is in one of `files` pool files.
     pub(crate) fn our_pools(dir: &Path, files: u32) -> Result<Self, Box<dyn Error>> {
         let pools = format!("{SCRATCH}/pools-{files}.d");
         ipam_store::pool_files(Path::new(&pools), files)?;
@@ -102,7 +102,7 @@ impl MeasuredProgram {
         Self::plugin("silkrail", dir.join("macvlan"), conf)
     }
 
-    /// The Go IPAM alone, with so many addresses taken.
+    /// Returns host-local alone, with `taken` addresses in use.
     pub(crate) fn host_local(taken: u32) -> Result<Self, Box<dyn Error>> {
         let state = format!("{SCRATCH}/host-local-{taken}");
         ipam_store::fill_host_local(Path::new(&state), taken)?;
@@ -122,7 +122,7 @@ impl MeasuredProgram {
         Ok(Self { name, program, kind: ProgramKind::Plugin { conf: path }, calls: 0, node: None })
     }
 
-    /// How many system calls an ADD makes, those of its children included.
+    /// Returns the number of system calls of an ADD, including those of child processes.
     pub(crate) fn syscalls(&mut self) -> Result<usize, Box<dyn Error>> {
         let log = format!("{SCRATCH}/strace");
         let program = self.program.display().to_string();
@@ -162,10 +162,10 @@ impl Benchmark for MeasuredProgram {
         &self.name
     }
 
-    /// How long the process lives.
+    /// Returns the time from the start of the process to its end.
     fn call(&mut self, verb: BenchStep) -> Result<Duration, Box<dyn Error>> {
         let mut command = self.command(verb, &self.program, &[])?;
-        // A process is in the namespace of the thread that starts it.
+        // A process inherits the network namespace of the thread that starts it.
         let mut spawn = || (Instant::now(), command.spawn());
         let (began, child) = match &self.node {
             Some(node) => node.run(spawn)?,

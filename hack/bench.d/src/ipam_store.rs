@@ -1,4 +1,4 @@
-//! Stores of addresses with many taken.
+//! Address stores with many addresses in use, and directories of pool files.
 
 use std::{
     error::Error,
@@ -11,17 +11,17 @@ use std::{
 use ipam::{LocalStore, Pools};
 use serde_json::{Value, json};
 
-/// The network of every configuration here.
+/// The network name of every configuration here.
 pub(crate) const NETWORK: &str = "bench";
 
 const POOL: &str = "rail0";
 
-/// A pool of 131,070 addresses.
+/// Returns a pool of 131,070 addresses.
 pub(crate) fn pool() -> Value {
     json!({"name": POOL, "subnet": "10.0.0.0/8", "ips": ["10.0.0.1-10.1.255.254"]})
 }
 
-/// Takes so many addresses of a pool.
+/// Claims `taken` addresses of a pool in the store below `state`.
 pub(crate) fn fill(state: &Path, pool: &Value, taken: u32) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(state)?;
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
@@ -36,7 +36,7 @@ pub(crate) fn fill(state: &Path, pool: &Value, taken: u32) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Makes files of pools as Spiderpool's are exported: 26 addresses of each are in use, three kilobytes of status.
+/// Writes pool files in the form of exports from Spiderpool: 26 addresses of each are in use, with 3 KB of status.
 pub(crate) fn pool_files(dir: &Path, files: u32) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(dir)?;
     for number in 0..files {
@@ -58,7 +58,7 @@ pub(crate) fn pool_files(dir: &Path, files: u32) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Takes so many addresses in host-local's way: a file for each.
+/// Claims `taken` addresses as host-local does: one file per address.
 pub(crate) fn fill_host_local(state: &Path, taken: u32) -> Result<(), Box<dyn Error>> {
     let dir = state.join(NETWORK);
     fs::create_dir_all(&dir)?;

@@ -1,4 +1,4 @@
-//! What the measurements of `hack/bench` share.
+//! Common code of the measurements of `hack/bench`.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! Measures a macvlan ADD with IPAM: the floor, our plugins and the Go plugins, side by side in one run.
+//! Measures a macvlan ADD with IPAM: the floor, our plugins and the Go plugins, in one run.
 //!
-//! `hack/bench` builds what is measured and starts this in namespaces of its own.
+//! `hack/bench` builds the measured programs and starts this one in private namespaces.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "it is what a measurement is for")]
+#![allow(clippy::print_stdout, reason = "the program prints its results")]
 
 mod contender;
 mod ipam_store;
@@ -15,11 +15,11 @@ use bench::race::race;
 
 use crate::{contender::MeasuredProgram, report::BenchReport};
 
-/// What the command line says.
+/// The arguments of the command line.
 struct BenchArgs {
     /// The directory of our plugins.
     ours: PathBuf,
-    /// The C program.
+    /// The path of `hack/bench.d/floor.c`, compiled.
     floor: PathBuf,
     /// The directories of other builds of our plugins.
     against: Vec<PathBuf>,
@@ -28,13 +28,13 @@ struct BenchArgs {
     check: bool,
 }
 
-/// How many addresses are taken in a store that is nearly empty, and in one that is not.
+/// Numbers of addresses in use: in a store that is nearly empty, and in one that is not.
 const FEW: u32 = 10;
 const MANY: u32 = 100_000;
 
-/// How many files of pools there are, at least and at most.
+/// Numbers of pool files that are compared.
 const POOL_FILES: [u32; 2] = [1, 200];
-/// A directory that was changed just now is read anew by every ADD.
+/// Every ADD rereads a directory that was changed recently.
 const SETTLED: Duration = Duration::from_secs(4);
 
 fn main() -> ExitCode {
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the measurement passes its check, if one was asked for.
+/// Runs the measurements. Returns whether the check passes, or true without `--check`.
 fn run() -> Result<bool, Box<dyn Error>> {
     let options = BenchArgs::read()?;
     let mut report = BenchReport::new(options.rounds);
@@ -82,7 +82,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
     for taken in [FEW, MANY] {
         go.push(MeasuredProgram::host_local(taken)?);
     }
-    // It reads every claim at every ADD.
+    // host-local reads every claim in every ADD, so fewer rounds are enough.
     report.ipam("host-local", &race(&mut go, (options.rounds / 50).max(3))?);
 
     let mut pools = Vec::new();
@@ -112,9 +112,11 @@ impl BenchArgs {
                 "--json" => options.json = true,
                 "--check" => options.check = true,
                 "--against" => {
-                    options.against.push(arguments.next().ok_or("--against wants a directory")?.into())
+                    options.against.push(arguments.next().ok_or("--against requires a directory")?.into())
                 }
-                "--rounds" => options.rounds = arguments.next().ok_or("--rounds wants a number")?.parse()?,
+                "--rounds" => {
+                    options.rounds = arguments.next().ok_or("--rounds requires a number")?.parse()?
+                }
                 other => return Err(format!("unknown argument {other}; see hack/bench --help").into()),
             }
         }

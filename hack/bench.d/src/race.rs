@@ -1,4 +1,4 @@
-//! Racers one after the other in every round, in an order that chance decides.
+//! Runs all benchmarks one after the other in every round, in random order.
 
 use std::{
     error::Error,
@@ -6,49 +6,49 @@ use std::{
     time::Duration,
 };
 
-/// Whatever makes an attachment and takes it back.
+/// A program that creates an attachment and removes it.
 pub trait Benchmark {
-    /// What it is called in the report.
+    /// The name in the report, such as `silkrail`.
     fn name(&self) -> &str;
 
-    /// Makes the attachment or takes it back, and says how long that took.
+    /// Creates or removes the attachment. Returns the duration of the call.
     ///
     /// # Errors
-    /// If it could not.
+    /// If the call fails.
     fn call(&mut self, verb: BenchStep) -> Result<Duration, Box<dyn Error>>;
 }
 
-/// What a racer is asked to do.
+/// The operation to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BenchStep {
-    /// To make the attachment.
+    /// Creates the attachment.
     Add,
-    /// To take it back.
+    /// Removes the attachment.
     Del,
 }
 
-/// Rounds that do not count.
+/// Number of rounds before the measurement, which are not counted.
 const WARM_UP: usize = 5;
 
-/// How long a racer's calls took.
+/// The durations of a benchmark's calls.
 #[derive(Debug)]
 pub struct CallTimes {
-    /// Whose.
+    /// The name of the benchmark.
     pub name: String,
-    /// Of its ADDs.
+    /// Durations of its ADDs.
     pub add: Durations,
-    /// Of its DELs.
+    /// Durations of its DELs.
     pub del: Durations,
 }
 
-/// Durations, shortest first.
+/// Durations in ascending order.
 #[derive(Debug)]
 pub struct Durations(Vec<Duration>);
 
-/// Lets every racer make and take back an attachment in every round.
+/// Calls ADD and DEL of every benchmark in every round.
 ///
 /// # Errors
-/// Of the first racer that could not.
+/// The error of the first call that fails.
 pub fn race<R: Benchmark>(racers: &mut [R], rounds: usize) -> Result<Vec<CallTimes>, Box<dyn Error>> {
     let mut samples: Vec<_> = racers.iter().map(|_| (Vec::new(), Vec::new())).collect();
     for round in 0..WARM_UP.min(rounds) + rounds {
@@ -71,11 +71,11 @@ pub fn race<R: Benchmark>(racers: &mut [R], rounds: usize) -> Result<Vec<CallTim
         .collect())
 }
 
-/// The numbers below `count` in an order that chance decides.
+/// Returns the numbers below `count` in random order.
 fn shuffled(count: usize) -> Vec<usize> {
-    let chance = RandomState::new();
+    let random = RandomState::new();
     let mut numbers: Vec<usize> = (0..count).collect();
-    numbers.sort_by_cached_key(|number| chance.hash_one(number));
+    numbers.sort_by_cached_key(|number| random.hash_one(number));
     numbers
 }
 
@@ -87,12 +87,12 @@ impl From<Vec<Duration>> for Durations {
 }
 
 impl Durations {
-    /// What half of the calls do not exceed.
+    /// Returns the median.
     pub fn median(&self) -> Duration {
         self.part(50)
     }
 
-    /// What 95 of 100 calls do not exceed.
+    /// Returns the 95th percentile.
     pub fn p95(&self) -> Duration {
         self.part(95)
     }

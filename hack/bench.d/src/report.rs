@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The results, as text and as JSON.
 
 use std::{
     collections::BTreeMap, error::Error, fmt, fs, os::unix::fs::MetadataExt, path::Path, time::Duration,
@@ -7,38 +7,38 @@ use std::{
 use bench::race::{CallTimes, Durations};
 use serde_json::{Map, Value, json};
 
-/// What hack/bench --check demands.
+/// Limits of `hack/bench --check`: the maximum ratio of an ADD to the floor's, and the minimum ratio of Go's to ours.
 const AT_MOST_FLOORS: f64 = 1.5;
 const AT_LEAST_FASTER_THAN_GO: f64 = 4.5;
-/// A DEL. Nearly all of it is a wait of the kernel's, which is shorter for who begins later: Go's, by its start. So it is
-/// compared with the floor's, which begins as soon.
+/// The maximum ratio of a DEL to the floor's. Most of a DEL is a wait in the kernel, which is shorter if it starts later, as
+/// with Go's slower start. It is therefore compared with the floor, which starts equally early.
 const AT_MOST_DEL_FLOORS: f64 = 1.1;
-/// On a node with many addresses and links, against one with few.
+/// The maximum ratio of an ADD on a node with many addresses and links to one with few.
 const AT_MOST_IN_A_CROWD: f64 = 1.1;
-/// The goal is 1.1. A stat of each file costs more on a busy machine, and without it a change could go unnoticed.
+/// The goal is 1.1. `stat` of each file, which is needed to detect changes, costs more on a busy machine.
 const AT_MOST_OF_POOL_FILES: f64 = 1.25;
 
-/// All that was measured.
+/// All results of a run.
 pub(crate) struct BenchReport {
     rounds: usize,
     calls: Vec<CallPercentiles>,
     syscalls: Vec<(String, usize)>,
     crowd: Vec<CallPercentiles>,
     ipam: Vec<FillLevelTimes>,
-    /// An ADD of macvlan with one file of pools, and with 200.
+    /// An ADD of macvlan with 1 pool file and with 200, in microseconds.
     pools: [f64; 2],
     size: u64,
     size_of_go: u64,
 }
 
-/// A contender's numbers in microseconds: median and 95th percentile.
+/// The results of a program in microseconds: median and 95th percentile.
 struct CallPercentiles {
     name: String,
     add: [f64; 2],
     del: [f64; 2],
 }
 
-/// An IPAM plugin's ADD with few and with many addresses taken, median in microseconds.
+/// An IPAM plugin's ADD with few and with many addresses in use, median in microseconds.
 struct FillLevelTimes {
     name: &'static str,
     few: f64,
@@ -51,36 +51,36 @@ impl BenchReport {
         Self { rounds, calls, syscalls, crowd, ipam, pools: [f64::NAN; 2], size: 0, size_of_go: 0 }
     }
 
-    /// The race of the macvlan plugins.
+    /// Adds the results of the macvlan plugins.
     pub(crate) fn macvlan(&mut self, times: &[CallTimes]) {
         self.calls = times.iter().map(CallPercentiles::of).collect();
     }
 
-    /// Ours on a node with few addresses and links, and on one with many.
+    /// Adds the results on a node with few addresses and links, and on one with many.
     pub(crate) fn crowd(&mut self, times: &[CallTimes]) {
         self.crowd = times.iter().map(CallPercentiles::of).collect();
     }
 
-    /// The number of system calls of an ADD.
+    /// Adds the number of system calls of an ADD.
     pub(crate) fn syscalls(&mut self, name: &str, count: usize) {
         self.syscalls.push((name.to_owned(), count));
     }
 
-    /// An IPAM plugin against itself.
+    /// Adds the results of an IPAM plugin with few and many addresses in use.
     pub(crate) fn ipam(&mut self, name: &'static str, times: &[CallTimes]) {
         if let [few, many] = times {
             self.ipam.push(FillLevelTimes { name, few: us(few.add.median()), many: us(many.add.median()) });
         }
     }
 
-    /// Our macvlan against itself, with one file of pools and with many.
+    /// Adds the results of our macvlan with 1 pool file and with 200.
     pub(crate) fn pool_files(&mut self, times: &[CallTimes]) {
         if let [one, many] = times {
             self.pools = [one, many].map(|times| us(times.add.median()));
         }
     }
 
-    /// The bytes of all our plugins, and of the Go plugins that do the same.
+    /// Reads the sizes of all our plugins, and of the equivalent Go plugins, in bytes.
     pub(crate) fn sizes(&mut self, ours: &Path) -> Result<(), Box<dyn Error>> {
         let mut files = BTreeMap::new(); // hard links count once
         for file in fs::read_dir(ours)? {
@@ -94,7 +94,7 @@ impl BenchReport {
         Ok(())
     }
 
-    /// Whether an ADD is as fast as promised. What is compared was measured in one run; no absolute time is.
+    /// Returns whether all limits hold. Only ratios within one run are compared, never absolute times.
     pub(crate) fn holds(&self) -> bool {
         self.floors() <= AT_MOST_FLOORS
             && self.faster_than_go() >= AT_LEAST_FASTER_THAN_GO
@@ -125,7 +125,7 @@ impl BenchReport {
         del("silkrail") / del("floor")
     }
 
-    /// The median of the ADDs.
+    /// Returns the median of the ADDs in microseconds.
     fn median(&self, name: &str) -> f64 {
         self.of(name, |calls| calls.add[0])
     }
@@ -183,17 +183,17 @@ impl fmt::Display for BenchReport {
         let [one, many] = self.pools.map(|add| add / 1e3);
         writeln!(
             f,
-            "  200 files of pools  {many:.2} ms, 1 file {one:.2} ms: {:.2} (at most {AT_MOST_OF_POOL_FILES})",
+            "  200 pool files      {many:.2} ms, 1 file {one:.2} ms: {:.2} (at most {AT_MOST_OF_POOL_FILES})",
             self.of_pool_files()
         )?;
-        writeln!(f, "the same of silkrail, by what the node has, ms")?;
+        writeln!(f, "silkrail on nodes of different sizes, ms")?;
         for CallPercentiles { name, add, del } in &self.crowd {
             write!(f, "  {name:<28}{:>10.2}{:>8.2}", add[0] / 1e3, add[1] / 1e3)?;
             writeln!(f, "{:>10.2}{:>8.2}", del[0] / 1e3, del[1] / 1e3)?;
         }
         writeln!(f, "  ADD, many / few      {:.2} (at most {AT_MOST_IN_A_CROWD})", self.crowded())?;
         writeln!(f, "IPAM ADD, whole process, ms")?;
-        writeln!(f, "  {:<14}{:>10}{:>14}{:>8}", "addresses taken", "10", "100,000", "ratio")?;
+        writeln!(f, "  {:<14}{:>10}{:>14}{:>8}", "addresses used", "10", "100,000", "ratio")?;
         for FillLevelTimes { name, few, many } in &self.ipam {
             writeln!(f, "  {name:<15}{:>10.2}{:>14.2}{:>8.2}", few / 1e3, many / 1e3, many / few)?;
         }

@@ -1,4 +1,4 @@
-//! TLS between a silkraild and who scrapes it.
+//! TLS between silkraild and its scraper.
 
 use std::{error::Error, fs, net::TcpStream, path::PathBuf, sync::Arc};
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 const NAME: &str = "silkraild";
 
-/// A web configuration with a certificate of its own, and a client that trusts it.
+/// A web configuration with a self-signed certificate, and a client that trusts it.
 #[derive(Debug)]
 pub struct TlsSetup {
     dir: TempDir,
@@ -16,10 +16,10 @@ pub struct TlsSetup {
 }
 
 impl TlsSetup {
-    /// Makes a key and a certificate.
+    /// Generates a key and a certificate.
     ///
     /// # Errors
-    /// They cannot be made, or not be written.
+    /// If they cannot be generated or written.
     pub fn new() -> Result<Self, Box<dyn Error>> {
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed([NAME.to_owned()])?;
         let mut roots = RootCertStore::empty();
@@ -28,7 +28,7 @@ impl TlsSetup {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        // Nobody else may look into it.
+        // The directory is not accessible to other users.
         let dir = tempfile::tempdir()?;
         for (name, text) in [("tls.crt", cert.pem()), ("tls.key", signing_key.serialize_pem())] {
             fs::write(dir.path().join(name), text)?;
@@ -40,15 +40,15 @@ impl TlsSetup {
         Ok(Self { dir, client: Arc::new(client) })
     }
 
-    /// The file for `--web.config.file`.
+    /// Returns the path for `--web.config.file`.
     pub fn file(&self) -> PathBuf {
         self.dir.path().join("web.yaml")
     }
 
-    /// TLS over a connection; the handshake happens with the first request.
+    /// Starts TLS on a connection; the handshake takes place with the first request.
     ///
     /// # Errors
-    /// The configuration is not accepted.
+    /// If rustls rejects the configuration.
     pub fn connect(
         &self,
         stream: TcpStream,

@@ -39,14 +39,14 @@ static const struct rdma_stat_desc hw_descs[] = {
 };
 static_assert(ARRAY_SIZE(hw_descs) == SIM_HW_COUNTERS);
 
-/* As sysfs names them, in the order of struct ib_pma_portcounters_ext. */
+/* Names as in sysfs, in the order of struct ib_pma_portcounters_ext. */
 static const char * const pma_data_names[] = {
 	"port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets",
 	"unicast_xmit_packets", "unicast_rcv_packets", "multicast_xmit_packets", "multicast_rcv_packets",
 };
 static_assert(ARRAY_SIZE(pma_data_names) == SIM_PMA_DATA_COUNTERS);
 
-/* As sysfs names them, with their places in struct ib_pma_portcounters. */
+/* Names as in sysfs, with their positions in struct ib_pma_portcounters. */
 static const struct {
 	const char *name;
 	u16 bit;
@@ -74,7 +74,7 @@ struct rdma_hw_stats *sim_alloc_hw_port_stats(struct ib_device *ib, u32 port)
 
 	stats = rdma_alloc_hw_stats_struct(hw_descs, ARRAY_SIZE(hw_descs), 0);
 	if (stats)
-		stats->lifespan = -1UL;	/* already over, even within the same jiffy: never a cached value */
+		stats->lifespan = -1UL;	/* expired, even within the same jiffy: never use a cached value */
 	return stats;
 }
 
@@ -103,7 +103,7 @@ static void put_data(const struct sim_counters *counters, struct ib_pma_portcoun
 		put_unaligned_be64(counters->pma_data[i], &values[i]);
 }
 
-/* A counter that is full stays so, as the standard has it. */
+/* Counters saturate, as the InfiniBand specification requires. */
 static void put_errors(const struct sim_counters *counters, u8 *data)
 {
 	int i;
@@ -129,7 +129,7 @@ static void put_errors(const struct sim_counters *counters, u8 *data)
 	}
 }
 
-/* The only management datagrams answered are the three with which sysfs reads the counters of the port. */
+/* Handles only the three management datagrams with which sysfs reads the port counters. */
 int sim_process_mad(struct ib_device *ib, int flags, u32 port, const struct ib_wc *wc, const struct ib_grh *grh,
 		    const struct ib_mad *in, struct ib_mad *out, size_t *out_size, u16 *out_pkey_index)
 {

@@ -2,32 +2,32 @@
 /*
  * rdmasim: an RDMA device without a data path for every network function that igb or igbvf drives.
  *
- * What a container network needs of an RDMA device is the kernel's own: names, namespaces, GIDs, uverbs nodes, sysfs
- * and netlink. This driver only registers with ib_core, follows its network device from namespace to namespace, and
- * answers questions about counters. Tests set the answers, and faults, in debugfs:
+ * The kernel itself implements names, namespaces, GIDs, uverbs nodes, sysfs and netlink. This driver only registers
+ * with ib_core, follows its network device between network namespaces, and provides counter values. Tests set the
+ * values, and inject faults, in debugfs:
  *
  *   /sys/kernel/debug/rdmasim/<pci address>[-twin[N]]/
  *     counters/<name>        a hardware counter (hw_counters in sysfs, rdma statistic); u64
  *     port_counters/<name>   a standard counter of the port (counters in sysfs); u64
  *     port_counters_refuse   Y: the error counters among them cannot be read (EINVAL)
- *     grow                   Y: every reading of the hardware counters adds 1 to each
- *     slow_board_id_ms       a reading of board_id in sysfs takes so long
- *     slow_enable_ms         a move takes so long, between giving the numbers of the character devices up and taking others
- *     slow_stats_ms          a reading of the hardware counters takes so long
- *     gid_delay_ms           a new GID takes so long to appear; 0 ends a delay that has begun
+ *     grow                   Y: every read of the hardware counters adds 1 to each
+ *     slow_board_id_ms       delay of reads of board_id in sysfs
+ *     slow_enable_ms         delay of a move, between release and allocation of the character device numbers
+ *     slow_stats_ms          delay of reads of the hardware counters
+ *     gid_delay_ms           delay until a new GID appears; 0 ends a running delay
  *     gid_refuse             Y: new GIDs are refused
- *     infiniband             Y: the port says that it is InfiniBand; nothing else of it is
+ *     infiniband             Y: the port reports InfiniBand; nothing else changes
  *     fail_move              Y: the device cannot change its network namespace (EOPNOTSUPP)
  *     traffic_class          the port's traffic class (MLNX_OFED's tc/1/traffic_class in sysfs); -1: none is set
- *     twins                  the PCI function has so many further RDMA devices (-twin, -twin2, ...)
+ *     twins                  the number of additional RDMA devices of the PCI function (-twin, -twin2, ...)
  *     ethtool/<name>         a statistic of the function's network device (ethtool -S); u64
- *     refuse/open            so many of the next calls that take the network device up answer EBUSY
+ *     refuse/open            the number of following calls that set the network device up which fail with EBUSY
  *     refuse/mtu             the same for calls that change its MTU
- *     refuse/mac             so many of the next calls that change its address answer EAGAIN
- *     refuse/vf              the same for settings of a VF (mac, vlan, spoofchk, trust) by this PF
- *     speed_mbps             the network device's speed while it has a carrier; 0: what its driver says
+ *     refuse/mac             the number of following calls that change its address which fail with EAGAIN
+ *     refuse/vf              the same for settings of a VF (mac, vlan, spoofchk, trust) through this PF
+ *     speed_mbps             the network device's speed while it has a carrier; 0: the driver's value
  *
- * Locks, outermost first: the PCI device's, RTNL, sims_lock.
+ * Lock order, outermost first: the PCI device's lock, RTNL, sims_lock.
  */
 #include <linux/debugfs.h>
 #include <linux/delay.h>
@@ -38,7 +38,7 @@
 #include "rdmasim.h"
 
 #define GID_TABLE_LEN	255
-#define TWIN_GID_TABLE_LEN	32	/* an entry is three files in sysfs: these make a device slow to register */
+#define TWIN_GID_TABLE_LEN	32	/* each entry has three files in sysfs, which make the registration slow */
 #define MAX_TWINS	31
 
 struct sim_cq { struct ib_cq ib; };
@@ -51,7 +51,7 @@ static DEFINE_MUTEX(sims_lock);
 static struct workqueue_struct *sim_wq;
 static struct dentry *sim_root;
 
-/* Sleeps while the value is larger than the time slept, so that writing 0 wakes the sleeper. */
+/* Sleeps while the value exceeds the time slept, so that writing 0 ends the sleep. */
 void sim_sleep(const u32 *ms)
 {
 	u32 slept;
@@ -60,7 +60,7 @@ void sim_sleep(const u32 *ms)
 		msleep(10);
 }
 
-/* ---- what ib_core asks -------------------------------------------------------------------------------------- */
+/* ---- operations for ib_core ---------------------------------------------------------------------------------- */
 
 static int sim_query_device(struct ib_device *ib, struct ib_device_attr *attr, struct ib_udata *udata)
 {
@@ -110,7 +110,7 @@ static int sim_get_port_immutable(struct ib_device *ib, u32 port, struct ib_port
 {
 	immutable->gid_tbl_len = sim_gid_table_len(ib);
 	immutable->pkey_tbl_len = 1;
-	/* As mlx5's, so that there is a umad node. */
+	/* The same as for mlx5, so that a umad node is created. */
 	immutable->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE | RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP | RDMA_CORE_CAP_IB_MAD;
 	immutable->max_mad_size = IB_MGMT_MAD_SIZE;
 	return 0;
@@ -129,7 +129,7 @@ static int sim_query_pkey(struct ib_device *ib, u32 port, u16 index, u16 *pkey)
 	return 0;
 }
 
-/* Called from ib_core's GID work queue. It is one for all devices: a delay here delays the others' GIDs too. */
+/* Called from ib_core's GID work queue, which all devices share: a delay here also delays the GIDs of other devices. */
 static int sim_add_gid(const struct ib_gid_attr *attr, void **context)
 {
 	struct sim *sim = to_sim(attr->device);
@@ -152,14 +152,14 @@ static void sim_dealloc_ucontext(struct ib_ucontext *context)
 {
 }
 
-/* Its presence is what allows a device to change namespaces. */
+/* A device can change its network namespace only if this operation exists. */
 static void sim_disassociate_ucontext(struct ib_ucontext *context)
 {
 }
 
 /*
- * ib_core shows a device to its clients in the kernel (umad is one) only if it has all of these. The first thing that
- * they ask for is a memory region, and there is none.
+ * ib_core registers a device with kernel clients such as umad only if it has all of these operations. The clients first
+ * request a memory region, which fails.
  */
 static struct ib_mr *sim_get_dma_mr(struct ib_pd *pd, int access)
 {
@@ -221,7 +221,7 @@ static int sim_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr, const st
 	return -EOPNOTSUPP;
 }
 
-/* Without user data it is ib_mad's, to which a device is given before any other client. */
+/* Without user data the caller is ib_mad, the first client of a device. */
 static int sim_alloc_pd(struct ib_pd *pd, struct ib_udata *udata)
 {
 	if (!udata)
@@ -344,7 +344,7 @@ static int sim_fail_move_get(void *data, u64 *value)
 	return 0;
 }
 
-/* Do not switch while a process has the device's uverbs node open: ib_uverbs looks at the same pointer. */
+/* Do not change while a process has the device's uverbs node open: ib_uverbs reads the same pointer. */
 static int sim_fail_move_set(void *data, u64 value)
 {
 	struct sim *sim = data;
@@ -377,11 +377,11 @@ static void sim_debugfs(struct sim *sim)
 	sim_refusals_debugfs(&sim->refusals, sim->dir);
 }
 
-/* ---- devices come and go ------------------------------------------------------------------------------------ */
+/* ---- creation and removal of devices ------------------------------------------------------------------------ */
 
 /*
- * A PF's GUID is its MAC's EUI-64. A VF's is its PF's with the VF's number in place of the fe in the middle: a VF's
- * MAC is random, and changes. A twin's has its number instead of the ff.
+ * The GUID of a PF is the EUI-64 of its MAC. The GUID of a VF is that of its PF with the VF number in place of the fe in
+ * the middle, because the MAC of a VF is random and changes. The GUID of a twin has its number in place of the ff.
  */
 static void sim_set_guid(struct sim *sim, struct net_device *nd)
 {
@@ -414,7 +414,7 @@ static struct net_device *sim_netdev_of(struct pci_dev *pdev)
 	return NULL;
 }
 
-/* From here on netdev_event() follows the network device; in RTNL, so that it misses nothing. */
+/* From here on netdev_event() follows the network device; under RTNL, so that no event is missed. */
 static int sim_attach(struct sim *sim)
 {
 	struct net_device *nd;
@@ -513,8 +513,8 @@ static bool sim_wanted(struct pci_dev *pdev)
 	return !strcmp(driver, "igb") || !strcmp(driver, "igbvf");
 }
 
-/* Devices are made in a work queue: a bus notifier runs inside the driver's probe, a debugfs file is pinned by its
- * writer.
+/* Devices are created in a work queue: a bus notifier runs inside the driver's probe, and a writer pins its debugfs
+ * file.
  */
 struct sim_work {
 	struct work_struct work;
@@ -600,7 +600,7 @@ static int sim_netdev_event(struct notifier_block *nb, unsigned long action, voi
 	return NOTIFY_DONE;
 }
 
-/* Before ib_core's own, which looks for the network device of each RDMA device. */
+/* Runs before ib_core's notifier, which looks up the network device of each RDMA device. */
 static struct notifier_block sim_netdev_nb = { .notifier_call = sim_netdev_event, .priority = 1 };
 
 static int __init sim_init(void)
@@ -619,7 +619,7 @@ static int __init sim_init(void)
 	if (ret)
 		goto unregister;
 
-	for_each_pci_dev(pdev)	/* physical functions get the first names */
+	for_each_pci_dev(pdev)	/* PFs get the first names */
 		if (!pdev->is_virtfn && sim_wanted(pdev))
 			sim_queue(pdev, 0);
 	for_each_pci_dev(pdev)

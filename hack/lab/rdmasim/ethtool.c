@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What ethtool says of a function's network device: mlx5's statistics instead of the driver's, and a speed.
+ * ethtool operations of a function's network device: mlx5's statistics instead of the driver's, and a speed.
  *
- * The device's ethtool_ops are a copy of its driver's with other functions for these. They are called in RTNL only, and
- * exchanged in RTNL only, so that none runs when they are gone.
+ * The device's ethtool_ops are a copy of the driver's with replaced operations for these. They are called and replaced
+ * under RTNL only, so that none runs after the module is removed.
  */
 #include <linux/debugfs.h>
 #include <linux/rtnetlink.h>
@@ -26,12 +26,12 @@
 	"tx_prio" #n "_pause_duration",			\
 	"tx_prio" #n "_discards"
 
-/* mlx5's names, but for tx_prioN_discards. */
+/* The names of mlx5, except for tx_prioN_discards. */
 static const char stat_names[][ETH_GSTRING_LEN] = {
 	VPORT("rx"), VPORT("tx"),
 	PRIORITY(0), PRIORITY(1), PRIORITY(2), PRIORITY(3), PRIORITY(4), PRIORITY(5), PRIORITY(6), PRIORITY(7),
 #define VF_STATS	(12 + 8 * 7)
-	/* those of physical functions only */
+	/* only for PFs */
 	"rx_discards_phy",
 	"tx_discards_phy",
 	"rx_crc_errors_phy",
@@ -82,7 +82,7 @@ static void sim_get_ethtool_stats(struct net_device *nd, struct ethtool_stats *s
 	memcpy(data, to_ethtool(nd)->stats, stats_of_netdev(nd) * sizeof(*data));
 }
 
-/* As with mlx5, a link without a carrier has no speed; igbvf would name one. */
+/* As with mlx5, a link without a carrier has no speed; igbvf would report one. */
 static int sim_get_link_ksettings(struct net_device *nd, struct ethtool_link_ksettings *settings)
 {
 	struct sim_ethtool *ethtool = to_ethtool(nd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the parts of rdmasim know of each other; device.c says what it is. */
+/* Interfaces between the parts of rdmasim; see device.c for an overview. */
 #ifndef RDMASIM_H
 #define RDMASIM_H
 
@@ -11,7 +11,7 @@
 
 #define SIM_MAX_DELAY_MS	60000
 
-/* counters.c: what ib_core asks of the counters. */
+/* counters.c: counter operations for ib_core. */
 
 #define SIM_HW_COUNTERS		29
 #define SIM_PMA_DATA_COUNTERS	8
@@ -32,14 +32,14 @@ int sim_process_mad(struct ib_device *ib, int flags, u32 port, const struct ib_w
 		    const struct ib_mad *in, struct ib_mad *out, size_t *out_size, u16 *out_pkey_index);
 void sim_counters_debugfs(struct sim_counters *counters, struct dentry *dir);
 
-/* ethtool.c: what ethtool says of a function's network device. */
+/* ethtool.c: ethtool operations of a function's network device. */
 
 #define SIM_ETHTOOL_STATS	82
 
 struct sim_ethtool {
-	struct ethtool_ops ops;			/* the driver's, but for what is simulated */
+	struct ethtool_ops ops;			/* the driver's, except for what is simulated */
 	const struct ethtool_ops *driver_ops;
-	struct net_device *nd;			/* NULL: the driver's own are in place */
+	struct net_device *nd;			/* NULL: the driver's own are in use */
 	u64 stats[SIM_ETHTOOL_STATS];
 	u32 speed_mbps;
 };
@@ -51,10 +51,10 @@ void sim_ethtool_debugfs(struct sim_ethtool *ethtool, struct pci_dev *pdev, stru
 /* refusals.c: refusals of a function's network device. */
 
 struct sim_refusals {
-	struct net_device_ops ops;		/* the driver's, but for what may be refused */
+	struct net_device_ops ops;		/* the driver's, except for what can be refused */
 	const struct net_device_ops *driver_ops;
-	struct net_device *nd;			/* NULL: the driver's own are in place */
-	u32 open, mtu, mac, vf;			/* how many of the next calls are refused */
+	struct net_device *nd;			/* NULL: the driver's own are in use */
+	u32 open, mtu, mac, vf;			/* numbers of following calls to refuse */
 };
 
 void sim_refusals_wrap(struct sim_refusals *refusals, struct net_device *nd);
@@ -79,7 +79,7 @@ void sim_tclass_debugfs(struct sim_tclass *tclass, struct dentry *dir);
 /* device.c */
 
 struct sim {
-	struct ib_device ib;		/* first, as ib_alloc_device() wants it */
+	struct ib_device ib;		/* first, as ib_alloc_device() requires */
 	struct pci_dev *pdev;
 	unsigned int twin;		/* 0: the function's first device, which has its settings */
 	struct list_head node;		/* in sims */

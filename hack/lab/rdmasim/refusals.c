@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Refusals of a function's network device: the next calls answer as a driver that is resetting the function does.
+ * Refusals of a function's network device: the following calls fail as with a driver that resets the function.
  *
- * iavf's open answers EBUSY until its reset is over, which each setting of the VF by its PF begins, and its new address
- * takes effect later (EAGAIN). i40e and ice refuse settings of a VF that is resetting (EAGAIN).
+ * Each setting of a VF through its PF starts a reset. Until it ends, open of iavf fails with EBUSY, and a change of the
+ * address with EAGAIN. i40e and ice refuse settings of a VF during a reset (EAGAIN).
  *
- * The device's netdev_ops are a copy of its driver's, as its ethtool_ops are: see ethtool.c.
+ * The device's netdev_ops are a copy of the driver's, like its ethtool_ops: see ethtool.c.
  */
 #include <linux/debugfs.h>
 #include <linux/rtnetlink.h>

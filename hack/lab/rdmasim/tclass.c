@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The traffic class of a port as MLNX_OFED shows it: tc/1/traffic_class below the RDMA device, which has a line if a
- * class is set and nothing otherwise. Sysfs moves the folder from namespace to namespace with the device's.
+ * The traffic class of a port as in MLNX_OFED: tc/1/traffic_class below the RDMA device, which contains a line if a
+ * class is set and is empty otherwise. Sysfs moves the directory between namespaces with the device.
  */
 #include <linux/debugfs.h>
 #include "rdmasim.h"
@@ -34,7 +34,7 @@ static int tclass_set(void *data, u64 value)
 }
 DEFINE_DEBUGFS_ATTRIBUTE_SIGNED(tclass_fops, tclass_get, tclass_set, "%lld\n");
 
-/* After the device is registered; it lives without the folder, should there be no memory for it. */
+/* Called after registration of the device, which works without the directory if there is no memory for it. */
 void sim_tclass_add(struct sim_tclass *tclass, struct kobject *device)
 {
 	tclass->value = SIM_NO_TCLASS;
@@ -48,7 +48,7 @@ void sim_tclass_add(struct sim_tclass *tclass, struct kobject *device)
 		pr_err("rdmasim: no traffic_class in sysfs for %s\n", kobject_name(device));
 }
 
-/* Before the device is unregistered. Waits for readers. */
+/* Called before the device is unregistered. Waits for readers. */
 void sim_tclass_remove(struct sim_tclass *tclass)
 {
 	kobject_put(tclass->port);

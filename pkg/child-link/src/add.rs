@@ -1,4 +1,4 @@
-//! ADD: where, on what, with what, and what comes back.
+//! ADD of a child link.
 
 use std::os::fd::AsFd;
 
@@ -20,7 +20,7 @@ use crate::{
     sharing::SharedPorts,
 };
 
-/// Gives a pod its link.
+/// Creates a pod's link with its addresses and routes, and returns the CNI result.
 pub(crate) fn add<K: ChildLinkKind>(
     kind: &K,
     node: &Node,
@@ -37,7 +37,7 @@ pub(crate) fn add<K: ChildLinkKind>(
     attachment::run_or_revert(journal, node, |journal| addition.attach(journal, sharing.as_ref()))
 }
 
-/// The RDMA device that the pod shares. A parent in the pod is none of the node's links, though one may have its name.
+/// Returns the RDMA ports that the pod shares. A parent in the pod has none, even if a link of the node has its name.
 fn sharing<K: ChildLinkKind>(
     node: &Node,
     parent: &Parent,
@@ -49,7 +49,7 @@ fn sharing<K: ChildLinkKind>(
     SharedPorts::find(node, parent, conf.settings.rdma)
 }
 
-/// An ADD whose preconditions hold.
+/// An ADD whose preconditions were checked.
 struct PreparedAdd<'a, 'r, K: ChildLinkKind> {
     kind: &'a K,
     request: &'a AddRequest<'r>,
@@ -79,7 +79,7 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
         Ok(result)
     }
 
-    /// The addresses: the IPAM plugin's, or the chain's.
+    /// Returns the addresses: of the IPAM plugin, or of the chain's `prevResult`.
     fn addresses(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
         match DelegateAdd::of(self.request)? {
             Some(call) => journal
@@ -88,7 +88,7 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
         }
     }
 
-    /// Makes the link, after those that the pod has: software takes the first one for the pod's own.
+    /// Creates the link, with an index above those of the pod: some software uses the first link of the pod.
     fn link(&self, journal: &mut Journal<Change>, highest: u32) -> Result<Link, Error> {
         let mac = self.conf.mac.or_else(|| K::has_own_mac(&self.conf.mode).then(MacAddr::random));
         let parents =
@@ -97,7 +97,7 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
         let has = |links: &Handle, index| Ok::<_, Error>(links.find_link_by_index(index)?.is_some());
         let mut refused = None;
         for index in indexes_above(highest) {
-            // Kernels before 6.15 refuse an index that a link beside the parent has.
+            // Kernels before 6.15 refuse an index that a link in the parent's namespace has.
             if has(parents, index)? || (index <= highest && has(&self.pod.links, index)?) {
                 continue;
             }
@@ -107,7 +107,7 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
                 Ok::<_, Error>(self.create(parents, index, mtu, mac))
             })? {
                 Ok(()) => return Ok(self.pod.links.link_by_index(index)?),
-                // Another link was quicker, and may be gone again by now.
+                // Another link took the index or name in between, and may be gone again by now.
                 Err(error) if has(&self.pod.links, index)? || has(parents, index)? => refused = Some(error),
                 Err(error) if error.is_exists() && self.pod.links.find_link(ifname)?.is_none() => {
                     refused = Some(error);
@@ -133,7 +133,7 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
         parents.create_link(NewLink { name, index, netns: self.pod.netns.as_fd(), mtu, mac, message })
     }
 
-    /// What the result says besides addresses and routes.
+    /// Adds the interface and the DNS settings to the result.
     fn complete(&self, link: &Link, result: &mut AddResult) {
         result.interfaces = vec![ResultInterface {
             name: link.name.clone(),
@@ -148,7 +148,7 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
         result.dns = self.conf.dns.clone();
     }
 
-    /// The pod map learns of the attachment when the pod's addresses are GIDs, or need not be.
+    /// Writes the entry to the pod map, once the pod's addresses are GIDs or need not be.
     fn publish(
         &self,
         journal: &mut Journal<Change>,

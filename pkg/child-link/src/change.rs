@@ -1,4 +1,4 @@
-//! What a child link's ADD changes on the node.
+//! The changes that the ADD of a child link makes on the node.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 use std::fmt;
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::link::ChildLink;
 
-/// A change on the node.
+/// A change on the node, as the journal records it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
-    /// The IPAM plugin was called.
+    /// The IPAM plugin assigned addresses.
     Delegated(DelegateAdd),
-    /// The link was made.
+    /// The link was created in the pod.
     Link(ChildLink),
-    /// The pod map has an entry.
+    /// An entry was written to the pod map.
     Published(PodMapWrite),
 }
 
@@ -39,7 +39,7 @@ impl journal::Change for Change {
         }
     }
 
-    /// An address is free only when no link has it any more.
+    /// Addresses are released last, when no link has them any more.
     fn revert_last(&self) -> bool {
         matches!(self, Self::Delegated(_))
     }
@@ -47,7 +47,7 @@ impl journal::Change for Change {
     fn verify(&self, node: &Node) -> Result<(), Error> {
         match self {
             Self::Link(link) => link.verify(node),
-            // The IPAM plugin's own CHECK is called; the pod map is a convenience.
+            // The IPAM plugin has a CHECK of its own; the pod's network does not depend on the pod map.
             Self::Delegated(_) | Self::Published(_) => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! CHECK: is the attachment as ADD left it?
+//! CHECK: whether the attachment is in the state that ADD left.
 
 use cni::{AddResult, CheckRequest, Error as CniError, ResultInterface};
 use plugin_runtime::{Error, Node, PodNetns, attachment, delegate, interface};
@@ -30,7 +30,7 @@ pub(crate) fn check<K: ChildLinkKind>(
     Ok(())
 }
 
-/// The interface of the result that is this attachment's.
+/// Returns the interface of `prevResult` that is this attachment's link.
 fn described<'a>(request: &CheckRequest<'_>, prev: &'a AddResult) -> Result<&'a ResultInterface, CniError> {
     let ifname = request.attachment.ifname.as_str();
     let sandbox = request.netns.to_str();
@@ -54,7 +54,7 @@ fn same_link<K: ChildLinkKind>(
     described: &ResultInterface,
 ) -> Result<(), Error> {
     if !K::is(link) {
-        let is = link.kind.as_ref().map_or_else(|| "no virtual link".into(), |k| format!("a {k}"));
+        let is = link.kind.as_ref().map_or_else(|| "not a virtual link".into(), |k| format!("a {k}"));
         return Err(ChildError::OtherKind { name: link.name.clone(), is, kind: K::NAME }.into());
     }
     if let Some(difference) = kind.difference(link, &conf.mode) {
@@ -68,7 +68,7 @@ fn same_link<K: ChildLinkKind>(
     Ok(())
 }
 
-/// The part of the result that is about the interface: a later plugin of the chain may have added others.
+/// Returns the addresses of the interface and the routes; a later plugin of the chain may have added other addresses.
 fn of_interface(prev: &AddResult, described: &ResultInterface) -> AddResult {
     let index = prev.interfaces.iter().position(|i| i == described);
     let ips = prev.ips.iter().filter(|ip| ip.interface == index).cloned().collect();

@@ -1,4 +1,4 @@
-//! The configuration of a child link: what was written, checked and turned into what it means.
+//! The configuration of a child link.
 
 use std::time::Duration;
 
@@ -7,55 +7,55 @@ use identifiers::{LinkName, MacAddr};
 
 use crate::ChildLinkKind;
 
-/// What a configuration means.
+/// A configuration that was read and checked.
 pub(crate) struct ChildLinkConf<K: ChildLinkKind> {
     pub(crate) settings: ParentConf,
     pub(crate) mode: K::Mode,
     pub(crate) mac: Option<MacAddr>,
-    /// The result of the chain before, where the kind takes its addresses from it.
+    /// The `prevResult` of the chain, if the kind takes its addresses from it.
     pub(crate) chained: Option<AddResult>,
-    /// The resolver settings of the result.
+    /// The `dns` of the configuration, for the result.
     pub(crate) dns: Dns,
 }
 
-/// The settings every kind has.
+/// The settings that every kind has.
 #[derive(Debug, Clone)]
 pub struct ParentConf {
-    /// The parent's name; absent means the link that has the default route.
+    /// `master`, the parent's name; `None` means the link that has the default route.
     pub master: Option<LinkName>,
-    /// The MTU in bytes; absent means the parent's. Not yet compared with the parent's.
+    /// `mtu` in bytes; `None` means the parent's. Not yet compared with the parent's.
     pub mtu: Option<i64>,
-    /// Whether the parent is in the pod.
+    /// `linkInContainer`: whether the parent is in the pod.
     pub link_in_container: bool,
-    /// What the pod needs of RDMA.
+    /// `rdma`: whether the pod requires RDMA.
     pub rdma: SharedRdmaRequirement,
 }
 
-/// What a pod needs of RDMA.
+/// Whether a pod requires RDMA: `rdma.require`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SharedRdmaRequirement {
-    /// To have it where it is there.
+    /// The pod starts without RDMA if there is none.
     Optional,
-    /// Not to start without it; and how long its address may take to become a GID.
+    /// The pod does not start without RDMA. The value is `rdma.timeoutMs`, in which its address must become a GID.
     Required(Duration),
 }
 
-/// How long a pod's address may take to become a GID, unless the configuration says otherwise. The kernel
-/// needs milliseconds; a card's firmware that is busy may need seconds.
+/// The default of `rdma.timeoutMs`: how long a pod's address may take to become a GID. The kernel needs milliseconds,
+/// busy firmware of a card may need seconds.
 const DEFAULT_GID_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl<K: ChildLinkKind> ChildLinkConf<K> {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// A wrong value, named with its key.
+    /// If a value is invalid; the message contains its key.
     pub(crate) fn of(kind: &K, common: &CallContext<'_>) -> Result<Self, Error> {
         let fields = common.conf.fields();
         let chained = if K::CHAINED { common.conf.prev_result()? } else { None };
         let master = match fields.text("master")? {
             Some(name) => Some(
                 name.parse()
-                    .map_err(|why| fields.wrong("master", "a link's name", format!("{name:?} ({why})")))?,
+                    .map_err(|why| fields.wrong("master", "a link name", format!("{name:?} ({why})")))?,
             ),
             None => chained.as_ref().map(only_interface).transpose()?,
         };
@@ -66,17 +66,17 @@ impl<K: ChildLinkKind> ChildLinkConf<K> {
             rdma: rdma(common)?,
         };
         if settings.link_in_container && settings.rdma != SharedRdmaRequirement::Optional {
-            let why = "rdma.require cannot be combined with linkInContainer: the parent's RDMA device is the node's";
+            let why = "rdma.require cannot be combined with linkInContainer: the pod's parent has no RDMA device";
             return Err(Error::config(why));
         }
         let (mode, mac, dns) = (kind.mode(common)?, kind.mac(common)?, common.conf.dns()?);
         Ok(Self { settings, mode, mac, chained, dns })
     }
 
-    /// Refuses a configuration whose link would have no addresses where it needs them. For ADD.
+    /// Checks, for ADD, that a link that needs addresses will get some.
     ///
     /// # Errors
-    /// That there are none.
+    /// If the configuration has no source of addresses.
     pub(crate) fn require_addresses(&self, common: &CallContext<'_>) -> Result<(), Error> {
         if common.conf.ipam_type()?.is_some()
             || self.chained.as_ref().is_some_and(|prev| !prev.ips.is_empty())
@@ -88,16 +88,16 @@ impl<K: ChildLinkKind> ChildLinkConf<K> {
         }
         if !K::LAYER_2 {
             return Err(Error::config(format!(
-                "ipam: {} needs an IPAM plugin, or a plugin before it in the chain that gives addresses",
+                "ipam: {} needs an IPAM plugin, or a previous plugin in the chain that assigns addresses",
                 K::NAME
             )));
         }
-        // These versions cannot express a result without addresses: say so before anything is made.
+        // CNI 0.1.0 and 0.2.0 cannot express a result without addresses: fail before anything is created.
         AddResult::default().to_value(common.conf.version).map(drop)
     }
 }
 
-/// The parent of a chained link: the chain's one interface.
+/// Returns the parent of a chained link: the only interface of `prevResult`.
 fn only_interface(prev: &AddResult) -> Result<LinkName, Error> {
     let chained = || Error::config("chained master failure. PrevResult lacks a single named interface");
     match prev.interfaces.as_slice() {

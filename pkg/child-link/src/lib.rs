@@ -1,8 +1,8 @@
-//! A pod's link on top of a parent link: what macvlan and ipvlan share.
+//! A pod's link on top of a parent link: the common part of macvlan and ipvlan.
 //!
-//! A [`ChildLinkKind`] says what is its own: which settings it has and how its link is made. [`ChildLinkPlugin`] is the plugin
-//! made of it. Read [`add`] first; what it changes on the node is [`change::Change`], and DEL, CHECK and GC
-//! work from the journal that ADD left.
+//! A [`ChildLinkKind`] implements the settings of one kind and the request that creates its link; [`ChildLinkPlugin`] is
+//! its plugin. Read [`add`] first. Its changes on the node are in [`change::Change`]; DEL, CHECK and GC use the journal
+//! that ADD wrote.
 //!
 //! In shared RDMA mode the pod uses the RDMA device of its link's parent, and its address becomes a GID of
 //! that device: [`sharing`].

@@ -1,4 +1,4 @@
-//! The child link, as a change that can be taken back.
+//! The child link, as a change that can be reverted.
 
 use std::{fmt, path::PathBuf};
 
@@ -11,18 +11,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ChildLinkKind, error::ChildError};
 
-/// A link was made in a pod. It is known again by its index, which was chosen before it was made, in a namespace known by
-/// its inode: the pod may rename it, and another link may take its name.
+/// The change that a link was created in a pod. It is identified by its index, which was chosen before it was created, and
+/// by the inode of the namespace, because the pod may rename it and another link may take its name.
 ///
-/// Another link may also have the index: one that was quicker, or one that was made after ours was deleted. So ours has
-/// the name or the address that it was made with; a pod that changed both has to delete it by itself.
+/// Another link may also have the index: it took the index first, or was created after this one was deleted. So the link
+/// must also have its original name or MAC address. If a pod changed both, DEL does not delete the link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChildLink {
     kind: String,
     ifname: LinkName,
     pub(crate) index: u32,
-    /// The address that it was made with. Absent where it has its parent's, and in journals of earlier releases.
+    /// Its MAC address at creation; `None` if it has its parent's, and in journals of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mac: Option<MacAddr>,
     netns: PathBuf,
@@ -30,7 +30,7 @@ pub struct ChildLink {
 }
 
 impl ChildLink {
-    /// The link that an ADD will make, with this index and address.
+    /// Returns the link that an ADD will create, with this index and MAC address.
     pub(crate) fn of<K: ChildLinkKind>(
         request: &AddRequest<'_>,
         pod: &PodNetns,
@@ -47,7 +47,7 @@ impl ChildLink {
         }
     }
 
-    /// The link, if it is there.
+    /// Returns the link, if it exists.
     fn find(&self, node: &Node, pod: &PodNetns) -> Result<Option<Link>, Error> {
         match pod.links.find_link_by_index(self.index)? {
             Some(link) if self.has_link_kind(&link) && self.is_same_link(node, &link)? => Ok(Some(link)),
@@ -59,12 +59,12 @@ impl ChildLink {
         link.kind.as_ref().is_some_and(|kind| kind.to_string() == self.kind)
     }
 
-    /// Whether the link that has the index is ours.
+    /// Whether the link that has the index is this one.
     fn is_same_link(&self, node: &Node, link: &Link) -> Result<bool, Error> {
         if link.name == self.ifname.as_str() || (self.mac.is_some() && link.mac == self.mac) {
             return Ok(true);
         }
-        // One without an address of its own is ours under any name, unless that is another attachment's.
+        // A link without a MAC address of its own may have any name that is not another attachment's.
         match link.name.parse() {
             Ok(name) if self.mac.is_none() => {
                 Ok(attachment::find_holder(node, &self.kind, &name, self.netns_id)?.is_none())
@@ -73,14 +73,14 @@ impl ChildLink {
         }
     }
 
-    /// Deletes the link. With its namespace it is gone already.
+    /// Deletes the link. If its namespace is gone, so is the link.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
         let Some(pod) = PodNetns::find(&self.netns, self.netns_id)? else { return Ok(()) };
         let Some(link) = self.find(node, &pod)? else { return Ok(()) };
         delete(&pod, link.index)
     }
 
-    /// Looks whether the link is there under its name.
+    /// Checks that the link exists and has its name.
     pub(crate) fn verify(&self, node: &Node) -> Result<(), Error> {
         let Some(pod) = PodNetns::find(&self.netns, self.netns_id)? else {
             return Err(ChildError::NamespaceGone(self.netns.clone()).into());
@@ -90,7 +90,7 @@ impl ChildLink {
             Some(link) => return Err(ChildError::Renamed { link: self.to_string(), name: link.name }.into()),
             None => {}
         }
-        // Another link was quicker to have the index, and ours was made with the next one, which was noted too.
+        // Another link took the index first, and this one was created with the next, which is in the journal too.
         match pod.links.find_link(&self.ifname)? {
             Some(link) if self.has_link_kind(&link) && (self.mac.is_none() || link.mac == self.mac) => Ok(()),
             _ => Err(ChildError::NotedGone(self.to_string()).into()),
@@ -111,10 +111,10 @@ fn delete(pod: &PodNetns, index: u32) -> Result<(), Error> {
     }
 }
 
-/// Deletes the pod's link of this kind and the attachment's name, which no journal tells of.
+/// Deletes the pod's link of this kind and the attachment's name, without a journal.
 ///
 /// # Errors
-/// If it is there and cannot be deleted.
+/// If it exists and cannot be deleted.
 pub(crate) fn delete_unjournaled<K: ChildLinkKind>(
     node: &Node,
     request: &DelRequest<'_>,
@@ -122,12 +122,12 @@ pub(crate) fn delete_unjournaled<K: ChildLinkKind>(
     let Some(path) = &request.netns else { return Ok(()) };
     let Ok(netns) = NetNs::open(path) else { return Ok(()) };
     let ifname = &request.attachment.ifname;
-    // The path may have come to mean the node's own, where a link of that name is somebody else's.
+    // The path may now refer to the node's own namespace, where a link of that name is not the pod's.
     if !request.own_netns_allowed && netns.id() == NetNs::current()?.id() {
         return Ok(());
     }
     let netns = netns.identified()?;
-    // Or another pod's by now, whose own DEL will come.
+    // Or to another pod's, which will have a DEL of its own.
     if attachment::find_holder(node, K::NAME, ifname, netns.id())?.is_some() {
         return Ok(());
     }

@@ -1,43 +1,44 @@
-//! What one kind of child link has of its own.
+//! The part that differs between the kinds of child links.
 
 use cni::{CallContext, Error};
 use identifiers::{LinkName, MacAddr};
 use rtnl::{Link, LinkMessage};
 
-/// A kind of link that sits on a parent.
+/// A kind of link that has a parent.
 pub trait ChildLinkKind: Sync + 'static {
-    /// The plugin's name, which is also the kernel's name of the kind.
+    /// The plugin's `type`, which is also the kernel's `IFLA_INFO_KIND`: `macvlan`.
     const NAME: &'static str;
-    /// Another kind that the kernel does not let sit on the same parent.
+    /// The other kind, which the kernel does not allow on the same parent.
     const CONFLICTING: &'static str;
-    /// Whether the link is of use without addresses.
+    /// Whether the link can be used without addresses.
     const LAYER_2: bool;
-    /// Whether it can follow another plugin, whose addresses and whose interface as parent it then takes.
+    /// Whether the plugin can follow another one in a chain. It then takes the addresses of `prevResult`, and its
+    /// interface as the parent.
     const CHAINED: bool;
-    /// Its settings, like the mode.
+    /// The settings of this kind, such as the mode.
     type Mode;
 
-    /// Reads its settings.
+    /// Reads the settings of this kind from the configuration.
     ///
     /// # Errors
-    /// A wrong value.
+    /// If a value is invalid.
     fn mode(&self, common: &CallContext<'_>) -> Result<Self::Mode, Error>;
 
-    /// Whether a link of this kind has an address of its own, and not its parent's.
+    /// Whether a link of this kind has a MAC address of its own, as opposed to its parent's.
     fn has_own_mac(mode: &Self::Mode) -> bool;
 
-    /// The address the configuration asks for, if it asks for one.
+    /// Returns the MAC address that the configuration requests, if any.
     ///
     /// # Errors
-    /// A wrong value.
+    /// If the value is invalid.
     fn mac(&self, common: &CallContext<'_>) -> Result<Option<MacAddr>, Error>;
 
-    /// The message that makes the link.
+    /// Returns the `RTM_NEWLINK` message that creates the link. `parent` is the parent's index.
     fn message(&self, name: &LinkName, parent: u32, mode: &Self::Mode) -> LinkMessage;
 
     /// Whether a link is of this kind.
     fn is(link: &Link) -> bool;
 
-    /// How a link of this kind differs from its settings.
+    /// Describes how a link of this kind differs from its settings; `None` if it does not.
     fn difference(&self, link: &Link, mode: &Self::Mode) -> Option<String>;
 }

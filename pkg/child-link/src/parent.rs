@@ -7,16 +7,16 @@ use rtnl::{Handle, INFINIBAND, Link};
 
 use crate::{ChildLinkKind, conf::ChildLinkConf, error::ChildError};
 
-/// The link a pod's link sits on.
+/// The link on which a pod's link is created: the configuration's `master`.
 pub(crate) struct Parent {
     pub(crate) link: Link,
 }
 
 impl Parent {
-    /// Finds the parent, on the node or in the pod, and looks whether it can be one.
+    /// Finds the parent, on the node or in the pod, and checks that it can be one.
     ///
     /// # Errors
-    /// That it is not there, or cannot be a parent, or has a smaller MTU than is asked for.
+    /// If it does not exist, is an InfiniBand link, or has a smaller MTU than the configuration.
     pub(crate) fn find<K: ChildLinkKind>(
         node: &Node,
         pod: &PodNetns,
@@ -43,18 +43,18 @@ impl Parent {
             None => {
                 let index = links.default_route_link()?.ok_or_else(|| {
                     CniError::config("no default route interface found")
-                        .with_details("set master to the name of the link to sit on")
+                        .with_details("set master to the name of the parent link")
                 })?;
                 links.link_by_index(index)?
             }
         };
         let parent = Self { link };
-        parent.require_mtu_fits::<K>()?;
+        parent.require_ethernet::<K>()?;
         parent.mtu(conf)?;
         Ok(parent)
     }
 
-    fn require_mtu_fits<K: ChildLinkKind>(&self) -> Result<(), Error> {
+    fn require_ethernet<K: ChildLinkKind>(&self) -> Result<(), Error> {
         let Link { name, hardware, .. } = &self.link;
         if *hardware != INFINIBAND {
             return Ok(());
@@ -63,7 +63,7 @@ impl Parent {
         Err(CniError::config(msg).with_details("use the ipoib plugin on InfiniBand").into())
     }
 
-    /// The MTU the configuration asks for, in bytes.
+    /// Returns the MTU of the configuration, in bytes.
     ///
     /// # Errors
     /// If it is below 0 or above the parent's.
@@ -75,7 +75,7 @@ impl Parent {
         })
     }
 
-    /// Explains why the kernel refused a link on this parent, where it is known.
+    /// Returns the error of creating a link on this parent, with its cause if that is known.
     pub(crate) fn explain<K: ChildLinkKind>(&self, links: &Handle, error: rtnl::Error) -> Error {
         let errno = match &error {
             rtnl::Error::Netlink(error) => error.errno(),
@@ -92,7 +92,7 @@ impl Parent {
         ChildError::Busy { master: name.clone(), kind, other, here, source: error }.into()
     }
 
-    /// The links of the conflicting kind on this parent; those in pods cannot be seen from here.
+    /// Returns the names of the links of the conflicting kind on this parent, except those in pods.
     fn conflicting<K: ChildLinkKind>(&self, links: &Handle) -> Vec<String> {
         let conflicts = |link: &Link| {
             link.parent == Some(self.link.index)

@@ -1,9 +1,9 @@
 //! The RDMA ports below a parent.
 //!
-//! A node may have a hundred of them, and none of them this parent's. So a port is looked for where it can be: at the
-//! function of the parent or of a link below it, at the functions beside that on the card, and among the software devices,
-//! which have no function. Where a function has one link and one device with one port, the two belong together, and the
-//! kernel need not be asked.
+//! A node may have a hundred ports, and none of them below this parent. So ports are searched only where they can be: at
+//! the function of the parent or of a link below it, at the other functions of that card, and among the software devices,
+//! which have no function. If a function has one link and one device with one port, the two belong together, and no
+//! netlink request is needed.
 
 use identifiers::LinkName;
 use plugin_runtime::{Error, Node};
@@ -12,17 +12,17 @@ use sysfs::Function;
 
 use crate::{error::ChildError, parent::Parent};
 
-/// A port whose GID table gets the addresses of pods.
+/// A port of an RDMA device whose GID table gets the addresses of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SharedPort {
     pub(crate) device: String,
     pub(crate) number: u32,
 }
 
-/// The ports that serve a parent. A node without RDMA has none, and a node in exclusive mode shares none.
+/// Returns the ports below a parent; none on a node without RDMA.
 ///
 /// # Errors
-/// If the node is in exclusive mode, or its devices cannot be looked at.
+/// If the node is in exclusive mode, or its devices cannot be read.
 pub(crate) fn shared_ports(node: &Node, parent: &Parent) -> Result<Vec<SharedPort>, Error> {
     if !node.sysfs.has_rdma()? {
         return Ok(Vec::new());
@@ -41,7 +41,7 @@ fn is_shared(node: &Node) -> Result<bool, Error> {
     Ok(node.rdma()?.netns_mode()? == NetnsMode::Shared)
 }
 
-/// The parent and the links below it, nearest first: what a VLAN sits on, the members of a bond.
+/// Returns the parent and the links below it, nearest first: the parent of a VLAN, the members of a bond.
 fn parent_and_lower_links(node: &Node, parent: &Parent) -> Result<Vec<LinkName>, Error> {
     let mut found: Vec<LinkName> = parent.link.name.parse().into_iter().collect();
     let mut next = 0;
@@ -78,7 +78,7 @@ fn ports_of_links(node: &Node, links: &[LinkName]) -> Result<Vec<SharedPort>, Er
     named_by_kernel(node, links, &sibling_devices(node, links, &functions)?)
 }
 
-/// The one port of a function that has one link.
+/// Returns the port of a function that has only this link, and only one device with one port.
 fn only_port(
     node: &Node,
     function: &Function,
@@ -92,7 +92,7 @@ fn only_port(
     Ok(Some(SharedPort { device: device.clone(), number: 1 }))
 }
 
-/// Devices that may have a port at one of the links though they are not of its function.
+/// Returns the devices of other functions that may have a port at one of the links.
 fn sibling_devices(node: &Node, links: &[LinkName], functions: &[Function]) -> Result<Vec<String>, Error> {
     let mut devices = Vec::new();
     for function in functions {
@@ -101,7 +101,7 @@ fn sibling_devices(node: &Node, links: &[LinkName], functions: &[Function]) -> R
         }
     }
     for device in node.sysfs.virtual_rdma_devices()? {
-        // rxe tells its link.
+        // rxe has its link in sysfs.
         let link = node.sysfs.rdma_link(&device)?;
         if link.is_none_or(|link| links.iter().any(|ours| ours.as_str() == link)) {
             devices.push(device);
@@ -110,7 +110,7 @@ fn sibling_devices(node: &Node, links: &[LinkName], functions: &[Function]) -> R
     Ok(devices)
 }
 
-/// The ports of these devices that serve one of the links, by the kernel's word, nearest first.
+/// Returns the ports of these devices that belong to one of the links according to netlink, nearest first.
 fn named_by_kernel(node: &Node, links: &[LinkName], devices: &[String]) -> Result<Vec<SharedPort>, Error> {
     if devices.is_empty() {
         return Ok(Vec::new());

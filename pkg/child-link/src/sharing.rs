@@ -19,19 +19,19 @@ use crate::{
     ports::{self, SharedPort},
 };
 
-/// How long a pod waits for its GIDs when RDMA is not required: as long as an idle kernel needs.
+/// How long a pod waits for its GIDs if RDMA is not required: the time that an idle kernel needs.
 const OPTIONAL_GID_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// When a port that seems to have no RoCE v2 is looked at again, where RDMA is required: the kernel puts the first GIDs
-/// of a port into its table one after the other, and asks the firmware for each.
+/// The delay before a port that seems to have no RoCE v2 is checked again, if RDMA is required. The kernel adds the first
+/// GIDs of a port one after the other, each by a firmware command.
 const RECHECK_DELAY: Duration = Duration::from_millis(50);
 
-/// What a wait has found.
+/// The result of a wait.
 struct GidWait<'a> {
-    /// The port that has the most of the addresses.
+    /// The port with the most of the addresses.
     port: &'a SharedPort,
     gids: Vec<GidInfo>,
-    /// Why there will never be more.
+    /// Why there will never be more GIDs.
     never: Option<NoRoceV2>,
     waited: Duration,
 }
@@ -63,7 +63,7 @@ impl SharedPorts {
             .into()),
             (Err(error), SharedRdmaRequirement::Required(_)) => Err(ChildError::NoRdma(CniError::from(error).msg).into()),
             (Err(error), SharedRdmaRequirement::Optional) => {
-                warn!(%error, "the pod will have no RDMA");
+                warn!(%error, "the pod starts without RDMA");
                 Ok(None)
             }
             (Ok(_), SharedRdmaRequirement::Optional) => Ok(None),
@@ -96,7 +96,7 @@ impl SharedPorts {
         Ok(())
     }
 
-    /// The port that has the most of the addresses now, and their GIDs.
+    /// Returns the port that currently has the most of the addresses, and their GIDs.
     fn best_port(&self, node: &Node, addresses: &[IpAddr]) -> Result<(&SharedPort, Vec<GidInfo>), Error> {
         let mut best: Option<(&SharedPort, Vec<GidInfo>)> = None;
         for port in &self.ports {
@@ -106,14 +106,14 @@ impl SharedPorts {
             }
         }
         best.ok_or_else(|| {
-            ChildError::NoRdma(format!("master {} has lost its RDMA device", self.parent)).into()
+            ChildError::NoRdma(format!("master {} has no RDMA device any more", self.parent)).into()
         })
     }
 
-    /// Waits until every address is a GID, or the time is over, or no address can become one; returns those that are.
+    /// Waits until every address is a GID, the deadline passes, or no address can become one. Returns the GIDs found.
     ///
-    /// The kernel tells nobody but open uverbs contexts of the device about a new GID, and opening one takes
-    /// a driver's own library: so the table itself is asked, first often, then every 20 ms.
+    /// The kernel notifies only open uverbs contexts of the device about a new GID, and opening one needs the driver's
+    /// library. So this polls the table, first often, then every 20 ms.
     fn wait_for_gids(
         &self,
         node: &Node,
@@ -121,7 +121,7 @@ impl SharedPorts {
         timeout: Duration,
     ) -> Result<GidWait<'_>, Error> {
         let deadline = node.budget.until("the GIDs of the pod's addresses", timeout);
-        let (mut pause, mut suspected) = (Duration::from_micros(200), false);
+        let (mut delay, mut suspected) = (Duration::from_micros(200), false);
         loop {
             let (port, gids) = self.best_port(node, addresses)?;
             if gids.len() >= addresses.len() {
@@ -133,12 +133,12 @@ impl SharedPorts {
                 return Ok(GidWait { port, gids, never, waited: deadline.waited() });
             }
             suspected = never.is_some();
-            thread::sleep(if suspected { RECHECK_DELAY } else { pause });
-            pause = (pause * 2).min(Duration::from_millis(20));
+            thread::sleep(if suspected { RECHECK_DELAY } else { delay });
+            delay = (delay * 2).min(Duration::from_millis(20));
         }
     }
 
-    /// Why no address can become a GID of any of the ports, if that is so.
+    /// Returns why no address can become a GID of any of the ports; `None` if one can.
     fn reason_unavailable(&self, node: &Node) -> Result<Option<NoRoceV2>, Error> {
         let mut never = None;
         for port in &self.ports {
@@ -150,7 +150,7 @@ impl SharedPorts {
         Ok(never)
     }
 
-    /// Not every address is a GID: that is an error only where RDMA is required.
+    /// Reports the addresses that are not GIDs: as an error if RDMA is required, else in the log.
     fn check_missing(&self, found: &GidWait<'_>, addresses: &[IpAddr]) -> Result<(), Error> {
         let has = |address: &IpAddr| found.gids.iter().any(|gid| gid.gid == as_gid(*address).to_string());
         let missing: Vec<String> = addresses.iter().filter(|a| !has(a)).map(ToString::to_string).collect();
@@ -180,7 +180,7 @@ impl SharedPorts {
     }
 }
 
-/// The RoCE v2 GIDs of a port that are addresses of the pod.
+/// Returns the RoCE v2 GIDs of a port that are addresses of the pod.
 fn gids(node: &Node, port: &SharedPort, addresses: &[IpAddr]) -> Result<Vec<GidInfo>, Error> {
     let mut gids = Vec::new();
     for address in addresses {
@@ -192,7 +192,7 @@ fn gids(node: &Node, port: &SharedPort, addresses: &[IpAddr]) -> Result<Vec<GidI
     Ok(gids)
 }
 
-/// An address as a GID: IPv4 is mapped.
+/// Returns an address as a GID; IPv4 as an IPv4-mapped IPv6 address.
 fn as_gid(address: IpAddr) -> std::net::Ipv6Addr {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),

@@ -1,9 +1,9 @@
-//! A tar of what the doctor saw, for a support ticket.
+//! A tar archive of everything that was examined, for a support ticket.
 //!
-//! It has `report.json`, `facts.json`, `netlink.json`, the files that they come from below `node/`, the end of the kernel's
-//! log, and `manifest.json`, which says what was cut off or left out. What lets somebody in is taken out ([`secrets`]);
-//! addresses and names of hosts are replaced by pseudonyms ([`redact`]) unless that is not wanted. Names of pods and devices
-//! stay.
+//! It contains `report.json`, `facts.json`, `netlink.json`, their source files below `node/`, the end of the kernel log,
+//! and `manifest.json`, which lists what was truncated or omitted. Credentials are removed ([`secrets`]). Addresses and
+//! host names are replaced by pseudonyms ([`redact`]), unless the caller disables that. Names of pods and devices are not
+//! changed.
 
 mod collect;
 mod kernel_log;
@@ -30,14 +30,14 @@ use self::collect::{BundleCollector, BundleEntry};
 pub use self::redact::Redactor;
 use crate::{DoctorOptions, DoctorReport, NodeFacts};
 
-/// A bundle is never larger, before compression.
+/// The maximum size of a bundle before compression.
 const MAX_BUNDLE_BYTES: usize = 24 << 20;
-/// And never takes longer to collect.
+/// The maximum time to collect the files of a bundle.
 const COLLECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// What the files of a bundle are below.
+/// The top-level directory in the archive.
 const TOP: &str = "silkrail-bundle";
 
-/// A file as a bundle has it: without secrets and, if they are asked for, with pseudonyms.
+/// Returns the text of a file as a bundle contains it: without secrets and, if a redactor is given, with pseudonyms.
 pub fn redacted(content: &[u8], redactor: Option<&mut Redactor>) -> String {
     let text = secrets::without(&text::of(content));
     match redactor {
@@ -46,60 +46,60 @@ pub fn redacted(content: &[u8], redactor: Option<&mut Redactor>) -> String {
     }
 }
 
-/// How a bundle is written.
+/// Options for [`write`].
 #[derive(Debug, Clone, Copy)]
 pub struct BundleOptions {
-    /// Whether addresses and names of hosts are replaced by pseudonyms.
+    /// Whether addresses and host names are replaced by pseudonyms.
     pub redact: bool,
-    /// Whether a file that is there is replaced.
+    /// Whether an existing file is replaced.
     pub force: bool,
 }
 
-/// What was written.
+/// The result of [`write`].
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleSummary {
-    /// Where.
+    /// The path of the archive.
     pub path: PathBuf,
-    /// How many files it has.
+    /// The number of files in the archive.
     pub files: usize,
-    /// What was cut off or left out, and why.
+    /// What was truncated or omitted, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// The bundle could not be written.
+/// Errors of [`write`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file is there.
-    #[error("{}: is there already; take another name, or --force to replace it", path.display())]
+    /// The file already exists.
+    #[error("{}: already exists; choose another name, or use --force to replace it", path.display())]
     Exists {
-        /// The file.
+        /// The path of the archive.
         path: PathBuf,
     },
-    /// The name says no format.
+    /// The file name has no known extension.
     #[error("{}: expected a name that ends in .tar, .tar.gz or .tgz", path.display())]
     Name {
-        /// The file.
+        /// The path of the archive.
         path: PathBuf,
     },
-    /// It could not be written.
-    #[error("write {}: {source}", path.display())]
+    /// An I/O error.
+    #[error("cannot write {}: {source}", path.display())]
     Io {
-        /// The file.
+        /// The path of the archive.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error from the kernel.
         source: io::Error,
     },
 }
 
-/// Writes a bundle that only its owner may read. The name's end says whether it is compressed.
+/// Writes a bundle with mode 0600. It is compressed if the name ends in `.tar.gz` or `.tgz`.
 ///
 /// # Errors
-/// [`Error`]; the file is then not there, or as it was.
+/// [`Error`]; no file was created then, and an existing one is unchanged.
 pub fn write(
     path: &Path,
     options: BundleOptions,
-    asked: &DoctorOptions,
+    doctor_options: &DoctorOptions,
     facts: &NodeFacts,
     report: &DoctorReport,
 ) -> Result<BundleSummary, Error> {
@@ -118,7 +118,7 @@ pub fn write(
     let temporary = temporary(path);
     let file =
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
-    let mut pack = BundleWriter::new(asked, facts, options.redact);
+    let mut pack = BundleWriter::new(doctor_options, facts, options.redact);
     let packed = if compressed {
         let mut encoder = GzEncoder::new(BufWriter::new(&file), Compression::default());
         pack.all(&mut encoder, facts, report).and_then(|()| encoder.finish()?.flush())
@@ -141,7 +141,7 @@ fn temporary(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A link does not replace what is there, a rename does.
+/// Moves the file to its path. Unlike rename(2), link(2) does not replace an existing file.
 fn place(temporary: &Path, path: &Path, force: bool) -> io::Result<()> {
     if force {
         return fs::rename(temporary, path);
@@ -150,9 +150,9 @@ fn place(temporary: &Path, path: &Path, force: bool) -> io::Result<()> {
     fs::remove_file(temporary)
 }
 
-/// A bundle on its way into a file.
+/// The state of a bundle while it is written.
 struct BundleWriter {
-    asked: DoctorOptions,
+    options: DoctorOptions,
     redactor: Option<Redactor>,
     files: usize,
     bytes: usize,
@@ -169,10 +169,10 @@ struct BundleManifest<'a> {
 }
 
 impl BundleWriter {
-    fn new(asked: &DoctorOptions, facts: &NodeFacts, redact: bool) -> Self {
+    fn new(options: &DoctorOptions, facts: &NodeFacts, redact: bool) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let redactor = redact.then(|| Redactor::of(&collect::hosts(asked, facts)));
-        Self { asked: asked.clone(), redactor, files: 0, bytes: 0, left_out: Vec::new(), now }
+        let redactor = redact.then(|| Redactor::of(&collect::hosts(options, facts)));
+        Self { options: options.clone(), redactor, files: 0, bytes: 0, left_out: Vec::new(), now }
     }
 
     fn all(&mut self, to: &mut dyn Write, facts: &NodeFacts, report: &DoctorReport) -> io::Result<()> {
@@ -180,9 +180,9 @@ impl BundleWriter {
         self.json(&mut tar, "report.json", report)?;
         self.json(&mut tar, "facts.json", facts)?;
         if facts.look.can_query_netlink() {
-            self.json(&mut tar, "netlink.json", &collect::netlink(&self.asked))?;
+            self.json(&mut tar, "netlink.json", &collect::netlink(&self.options))?;
         }
-        self.pieces(&mut tar, BundleCollector::of(&self.asked, facts))?;
+        self.pieces(&mut tar, BundleCollector::of(&self.options, facts))?;
         let left_out = std::mem::take(&mut self.left_out);
         let redacted = self.redactor.is_some();
         let manifest = BundleManifest { version: env!("CARGO_PKG_VERSION"), redacted, left_out: &left_out };
@@ -191,8 +191,8 @@ impl BundleWriter {
         tar.finish()
     }
 
-    /// Some files of sysfs ask a card's firmware. So they are read on another thread, which is left alone when it takes
-    /// too long.
+    /// Appends the files. Reading some sysfs files queries the firmware of a card, so another thread reads them. It is
+    /// abandoned after [`COLLECT_TIMEOUT`].
     fn pieces(
         &mut self,
         tar: &mut tar::Builder<&mut dyn Write>,
@@ -206,7 +206,7 @@ impl BundleWriter {
                 Ok(piece) => self.piece(tar, piece)?,
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    self.left_out.push(format!("everything that was not read within {COLLECT_TIMEOUT:?}"));
+                    self.left_out.push(format!("all files that were not read within {COLLECT_TIMEOUT:?}"));
                     return Ok(());
                 }
             }
@@ -226,7 +226,7 @@ impl BundleWriter {
         self.append(tar, &name, text.as_bytes())
     }
 
-    /// Strings are redacted before they are written: an escape would stick to the address behind it.
+    /// Appends JSON. Strings are redacted before they are serialized: an escape sequence could hide an address after it.
     fn json(
         &mut self,
         tar: &mut tar::Builder<&mut dyn Write>,
@@ -251,7 +251,7 @@ impl BundleWriter {
     ) -> io::Result<()> {
         let name = redacted(name.as_bytes(), self.redactor.as_mut());
         if self.bytes + content.len() > MAX_BUNDLE_BYTES {
-            self.left_out.push(format!("{name}: the bundle is full"));
+            self.left_out.push(format!("{name}: the bundle has reached its maximum size"));
             return Ok(());
         }
         self.bytes += content.len();

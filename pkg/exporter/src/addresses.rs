@@ -1,4 +1,4 @@
-//! How full the pools of addresses are that the node's own IPAM plugin gives.
+//! Usage of the address pools of silkrail-ipam on this node.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,12 @@ use ipam::{LocalStore, PoolUsage, StoreError};
 
 use crate::{CollectError, Collector};
 
-/// Looks how full the pools are, if anything was given or taken back since.
+/// Reads the usage of the pools. It is read again only after an address was assigned or released.
 #[derive(Debug)]
 pub(crate) struct PoolUsageReader {
     state: PathBuf,
     boot_id: String,
-    /// What was found last, and the store's stamp before that.
+    /// The store's stamp before the last reading, and the usage that was read.
     kept: (u64, Vec<PoolUsage>),
 }
 
@@ -22,11 +22,11 @@ impl PoolUsageReader {
         Self { state, boot_id, kept: (0, Vec::new()) }
     }
 
-    /// How full each pool is; nothing where the plugin has given none.
+    /// Returns the usage of each pool; empty if the plugin has not assigned any address.
     pub(crate) fn read(&mut self, troubles: &mut Vec<CollectError>) -> Vec<PoolUsage> {
         match self.refresh() {
             Ok(()) => {}
-            // What is not known is not told.
+            // Unknown values are not exposed.
             Err(error) => {
                 troubles.push(CollectError::new(Collector::Pods, &error));
                 self.kept = (0, Vec::new());
@@ -36,7 +36,7 @@ impl PoolUsageReader {
     }
 
     fn refresh(&mut self) -> Result<(), StoreError> {
-        // Without a boot ID there is no store to be found.
+        // Without a boot ID the store cannot be found.
         let store = match self.boot_id.as_str() {
             "" => None,
             boot_id => LocalStore::open_existing(&self.state, boot_id)?,
@@ -62,7 +62,7 @@ mod tests {
     const BOOT: &str = "00000000-0000-0000-0000-000000000000";
 
     #[test]
-    fn a_node_without_a_store_has_no_pools_and_one_that_cannot_be_read_is_told() {
+    fn a_missing_store_has_no_pools_and_an_unreadable_one_is_an_error() {
         let root = tempfile::tempdir().unwrap();
         let mut troubles = Vec::new();
         let read = |troubles: &mut Vec<CollectError>| {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_read_again_when_an_address_was_given() {
+    fn a_pool_is_read_again_after_an_assignment() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("proc/sys/kernel/random")).unwrap();
         fs::write(root.path().join("proc/sys/kernel/random/boot_id"), BOOT).unwrap();

@@ -1,21 +1,21 @@
-//! How numbers come to be a pod's.
+//! How counters are attributed to a pod.
 
-/// How a number came to be a pod's.
+/// How a counter is attributed to a pod; the label `attribution`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Attribution {
-    /// The device is in the pod's namespace.
+    /// The device is in the pod's network namespace.
     ExclusiveNetns,
-    /// No other process had a queue pair on the device.
+    /// No other pod or process had a queue pair on the device.
     SoleUser,
-    /// The kernel bound counters of their own to the pod's processes.
+    /// The kernel bound separate counter sets to the pod's processes, see rdma-statistic(8).
     PidCounter,
-    /// From packet sequence numbers of the pod's queue pairs.
+    /// The packets are computed from the packet sequence numbers of the pod's queue pairs.
     Psn,
 }
 
 impl Attribution {
-    /// Whether numbers of this one are better than another's of the same pod on the same port: they are the pod's own at
-    /// every moment, not only while it is alone.
+    /// Whether this attribution is more exact than another one of the same pod on the same port. Sole use is the least exact:
+    /// it counts only while the pod is alone on the device.
     pub(crate) fn is_better_than(self, other: Self) -> bool {
         let rank = |one| match one {
             Self::ExclusiveNetns => 0,
@@ -26,7 +26,7 @@ impl Attribution {
         rank(self) < rank(other)
     }
 
-    /// As it is named in labels.
+    /// Returns the value of the label `attribution`.
     pub fn name(self) -> &'static str {
         match self {
             Self::ExclusiveNetns => "exclusive-netns",

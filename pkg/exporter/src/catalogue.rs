@@ -1,7 +1,7 @@
-//! What each counter of each driver is called, and what it means.
+//! Names and meanings of the counters of every driver.
 //!
-//! Any name is taken: drivers rename counters between kernels, and some firmware makes names up at run time. A name
-//! that is known has a help text and a part in the families that mean the same on every driver (`rdma_errors_total`,
+//! Unknown names are accepted: drivers rename counters between kernels, and some firmware defines names at run time. A
+//! known name has a help text, and may contribute to the families that are common to all drivers (`rdma_errors_total`,
 //! bytes, packets, congestion).
 
 mod hardware;
@@ -12,39 +12,39 @@ use std::{collections::HashMap, sync::Arc};
 
 use exposition::metric_name;
 
-/// Where a counter comes from.
+/// The source of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum CounterSource {
-    /// `hw_counters` of a port or a device.
+    /// The `hw_counters` of a port or a device.
     Hardware,
-    /// `counters` of a port: what InfiniBand's performance management defines.
+    /// The `counters` of a port, as defined by InfiniBand performance management (PMA).
     Standard,
-    /// `ethtool -S` of a port's link.
+    /// The driver statistics of a port's link (`ethtool -S`).
     Link,
 }
 
-/// What a counter is in Prometheus.
+/// How a counter is exposed to Prometheus.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MetricDescriptor {
-    /// The family with the driver's own name, if it has one.
+    /// The family named after the driver's counter, such as `rdma_out_of_sequence_total`; `None` if there is none.
     pub(crate) family: Option<String>,
-    /// The same of a pod.
+    /// The corresponding family for pods, such as `rdma_pod_out_of_sequence_total`.
     pub(crate) pod_family: Option<String>,
     pub(crate) help: String,
     pub(crate) is_gauge: bool,
-    /// A number of 32 bits in the hardware, which begins anew when it is full.
+    /// Whether the hardware counter has 32 bits and wraps around.
     pub(crate) wraps: bool,
-    /// The priority that it is about.
+    /// The priority (`0` to `7`) that it counts, if any.
     pub(crate) priority: Option<String>,
-    /// Its part in a family that means the same on every driver.
+    /// The family common to all drivers that it contributes to.
     pub(crate) role: Option<CommonMetric>,
-    /// Among several sources of one thing the lowest rank counts; of the same rank, the sum.
+    /// Among several sources of one role, those with the lowest rank are added up and the others are ignored.
     pub(crate) rank: u8,
-    /// By what a value is multiplied in its role.
+    /// The factor that a value is multiplied with for its role.
     pub(crate) scale: u64,
 }
 
-/// A part in a family that means the same on every driver.
+/// A quantity in a family that is common to all drivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum CommonMetric {
     Bytes(Direction),
@@ -56,7 +56,7 @@ pub(crate) enum CommonMetric {
     Discards(Direction),
 }
 
-/// Which way traffic goes, seen from the port.
+/// The direction of traffic, from the point of view of the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Direction {
     Receive,
@@ -90,14 +90,14 @@ impl MetricDescriptor {
     }
 }
 
-/// The metrics met so far. Names repeat with every device and every reading, so each is made once.
+/// The metrics that were looked up so far. Names repeat with every device and reading, so each metric is created once.
 #[derive(Debug, Default)]
 pub(crate) struct MetricCatalogue {
     met: HashMap<CounterSource, HashMap<String, Option<Arc<MetricDescriptor>>>>,
 }
 
 impl MetricCatalogue {
-    /// What a counter is; `None` if it is not shown: of a link's hundreds of statistics most are not about RDMA.
+    /// Returns the metric of a counter; `None` if it is not exposed, like most of a link's hundreds of statistics.
     pub(crate) fn metric(&mut self, source: CounterSource, name: &str) -> Option<Arc<MetricDescriptor>> {
         let met = self.met.entry(source).or_default();
         if let Some(metric) = met.get(name) {
@@ -114,7 +114,7 @@ impl MetricCatalogue {
     }
 }
 
-/// The driver's name as a part of a metric's; `None` if nothing of it is left.
+/// Converts a driver's counter name with [`metric_name`]; `None` if the result is empty.
 fn legal(name: &str) -> Option<String> {
     Some(metric_name(name)).filter(|name| !name.is_empty())
 }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_is_made_once() {
+    fn a_metric_is_created_once() {
         let mut catalogue = MetricCatalogue::default();
         let first = catalogue.metric(CounterSource::Hardware, "out_of_sequence").unwrap();
         assert!(Arc::ptr_eq(&first, &catalogue.metric(CounterSource::Hardware, "out_of_sequence").unwrap()));

@@ -1,46 +1,46 @@
-//! What could not be read.
+//! Errors of a collection.
 
 use std::{io, time::Duration};
 
 use crate::Collector;
 
-/// Something that could not be read, and why. It costs nothing but itself.
+/// A value that could not be read, and the reason. Other values of the collection are not affected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectError {
-    /// Whose work it was.
+    /// The collector that failed.
     pub collector: Collector,
-    /// The kind of failure, for counting.
+    /// The kind of failure, for `rdma_scrape_errors_total`.
     pub reason: ErrorReason,
-    /// For people: what, and what the kernel or the API server said.
+    /// The message for logs: the object, a colon, and the error of the kernel or the API server.
     pub what: String,
 }
 
-/// A kind of failure.
+/// A kind of failure; the label `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorReason {
-    /// The driver does not have it, though the kernel shows a place for it.
+    /// The driver does not implement it, although the kernel has a file or attribute for it.
     Unsupported,
-    /// Two names of a driver became one name of a metric; the first has it.
+    /// Two counters of a driver have the same metric name; only the first is exposed.
     Collision,
-    /// An owner of a pod that may not be read, or whose kind the API server lacks; the one below it is shown.
+    /// An owner of a pod is forbidden to read, or the API server does not have its kind; the owner below it is exposed.
     Unreadable,
-    /// A privilege is missing.
+    /// A capability or permission is missing.
     Permission,
-    /// No answer in time: hung firmware, or a driver that waits for it.
+    /// The operation timed out: the firmware is hung, or the driver waits for it.
     Timeout,
-    /// The answer makes no sense.
+    /// The data is malformed.
     Malformed,
-    /// More objects than are listed.
+    /// There are too many objects to list them.
     TooMany,
-    /// Anything else that the kernel said.
+    /// Any other error.
     Refused,
 }
 
-/// An error of any of the libraries below.
+/// An error of any of the crates that the exporter uses.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl ErrorReason {
-    /// As it is named in labels.
+    /// Returns the value of the label `reason`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unsupported => "unsupported",
@@ -54,29 +54,29 @@ impl ErrorReason {
         }
     }
 
-    /// Whether the collector did not do its work. What a driver does not have is no failure, nor is an owner that
-    /// nobody lets us read.
+    /// Whether the collector failed. A counter that the driver does not implement and an owner that must not be read are not
+    /// failures.
     pub fn counts_as_failure(self) -> bool {
         !matches!(self, Self::Unsupported | Self::Collision | Self::Unreadable)
     }
 }
 
 impl CollectError {
-    /// A failure with an error of any kind. Which kind is told by the first I/O error among its causes.
+    /// Creates a collect error from any error. The first I/O error among its sources determines the reason.
     pub fn new(collector: Collector, error: &(dyn std::error::Error + 'static)) -> Self {
         Self { collector, reason: reason(error), what: error.to_string() }
     }
 
-    /// Nothing was heard for so long.
+    /// Creates the error of an operation that timed out in this collection.
     pub fn timed_out(collector: Collector, of: &str, within: Duration) -> Self {
-        let what = format!("{of}: no answer within {} s; is its firmware hung?", within.as_secs_f32());
+        let what = format!("{of}: timed out after {} s; the firmware may be hung", within.as_secs_f32());
         Self { collector, reason: ErrorReason::Timeout, what }
     }
 
-    /// Nothing has been heard since an earlier collection; nothing more was asked.
+    /// Creates the error of an operation that is still running since an earlier collection and was not started again.
     pub fn still_timed_out(collector: Collector, of: &str, since: Duration) -> Self {
         let what =
-            format!("{of}: no answer for {} s; it is not asked again before it answers", since.as_secs());
+            format!("{of}: no response for {} s; it is not read again until it responds", since.as_secs());
         Self { collector, reason: ErrorReason::Timeout, what }
     }
 }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kind_is_that_of_the_first_cause_the_kernel_named() {
+    fn the_reason_is_that_of_the_first_io_error() {
         #[derive(Debug, thiserror::Error)]
         #[error("read counters")]
         struct DisplayChain(#[source] io::Error);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_does_not_have_is_no_failure() {
+    fn missing_driver_support_is_not_a_failure() {
         assert!(!ErrorReason::Unsupported.counts_as_failure() && !ErrorReason::Collision.counts_as_failure());
         assert!(ErrorReason::Timeout.counts_as_failure() && ErrorReason::Permission.counts_as_failure());
     }

@@ -1,4 +1,4 @@
-//! How the collectors are.
+//! The health of the collectors.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{CollectError, Collector, CollectorSet, ErrorReason, collector_set::CollectorTimes};
 
-/// How the collectors are, over time.
+/// Errors and successes of the collectors over time.
 #[derive(Debug, Default)]
 pub(crate) struct CollectorHealth {
     errors: BTreeMap<(Collector, ErrorReason), u64>,
@@ -15,19 +15,19 @@ pub(crate) struct CollectorHealth {
     told: HashSet<(Collector, ErrorReason, String)>,
 }
 
-/// How a collector did its work this time.
+/// The result of a collector in one collection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CollectorStatus {
-    /// Whether it could read everything.
+    /// Whether the collector read everything.
     pub succeeded: bool,
-    /// How long it took, added up over all devices.
+    /// The time that it took, summed over all devices.
     pub spent: Duration,
-    /// When it could read everything for the last time.
+    /// The time of the last collection in which it read everything.
     pub last_success: Option<SystemTime>,
 }
 
 impl CollectorHealth {
-    /// Takes down what went wrong, and says each new trouble once in the log.
+    /// Records the errors of a collection, and logs each new error once.
     pub(crate) fn record(
         &mut self,
         collectors: CollectorSet,
@@ -37,7 +37,7 @@ impl CollectorHealth {
         let mut told = HashSet::new();
         for trouble in troubles {
             *self.errors.entry((trouble.collector, trouble.reason)).or_default() += 1;
-            // What follows the colon tells how long it has lasted, and more that changes.
+            // The text after the colon contains durations and other details that change.
             let subject = trouble.what.split(": ").next().unwrap_or_default().to_owned();
             let key = (trouble.collector, trouble.reason, subject);
             if !self.told.contains(&key) && !told.contains(&key) {
@@ -63,7 +63,7 @@ impl CollectorHealth {
         CollectorStatus { succeeded, spent: spent.of(collector), last_success }
     }
 
-    /// How often each collector failed for each reason.
+    /// Returns the number of errors by collector and reason.
     pub(crate) fn errors(&self) -> impl Iterator<Item = ((Collector, ErrorReason), u64)> {
         self.errors.iter().map(|(key, count)| (*key, *count))
     }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collector_fails_for_itself_alone() {
+    fn an_error_affects_only_its_collector() {
         let mut health = CollectorHealth::default();
         let trouble = |reason| CollectError { collector: Collector::HwCounters, reason, what: "x: y".into() };
         let troubles =
@@ -83,7 +83,7 @@ mod tests {
         assert!(!outcomes[&Collector::HwCounters].succeeded && outcomes[&Collector::Counters].succeeded);
         assert_eq!(outcomes[&Collector::HwCounters].last_success, None);
         assert!(outcomes[&Collector::Counters].last_success.is_some());
-        assert!(!outcomes.contains_key(&Collector::Psn), "it does not run");
+        assert!(!outcomes.contains_key(&Collector::Psn), "not enabled");
         let errors: Vec<_> = health.errors().map(|((_, reason), count)| (reason.name(), count)).collect();
         assert_eq!(errors, [("unsupported", 1), ("timeout", 2)]);
     }

@@ -1,66 +1,66 @@
-//! What is read, by kind.
+//! The collectors, and which of them are enabled.
 
 use std::{fmt, str::FromStr, time::Duration};
 
-/// A kind of reading, which can be switched off and whose failures are counted.
+/// A part of a collection that can be disabled, and has its own error counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Collector {
     /// The node's RDMA mode.
     Mode,
-    /// Which devices there are, in the node's namespace and in those of pods.
+    /// The list of devices, in the host namespace and in those of pods.
     Devices,
-    /// State and link of each port.
+    /// The state and the link of each port.
     Ports,
-    /// Hardware counters, by netlink.
+    /// Hardware counters, through netlink.
     HwCounters,
     /// Standard counters of a port and counters of a device, from sysfs.
     Counters,
-    /// Speed and statistics of a port's link.
+    /// Speed and statistics of a port's link, through ethtool.
     Ethtool,
     /// GID tables.
     Gids,
-    /// Queue pairs, memory regions and the rest, and whose they are.
+    /// Queue pairs, memory regions and other objects, and their owners.
     Resources,
-    /// Which pods there are.
+    /// The pods of the node.
     Pods,
-    /// Which workloads pods belong to, by the API server.
+    /// The workloads that pods belong to, from the API server.
     Owners,
     /// The `rdma` cgroup controller.
     Cgroup,
-    /// Packets of each queue pair by its packet sequence numbers; only on demand.
+    /// Packets of each queue pair, from its packet sequence numbers; disabled by default.
     Psn,
-    /// Counter sets that the kernel bound to processes; only on demand.
+    /// Counter sets that the kernel bound to processes; disabled by default.
     PidCounters,
 }
 
-/// How long each collector took.
+/// The time that each collector took.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CollectorTimes([Duration; Collector::ALL.len()]);
 
 impl CollectorTimes {
-    /// Adds to one.
+    /// Adds to the time of one collector.
     pub(crate) fn add(&mut self, collector: Collector, time: Duration) {
         self.0[collector as usize] += time;
     }
 
-    /// Adds all of another.
+    /// Adds all times of another set.
     pub(crate) fn add_all(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(ours, theirs)| *ours += theirs);
     }
 
-    /// How long one took.
+    /// Returns the time of one collector.
     pub(crate) fn of(&self, collector: Collector) -> Duration {
         self.0[collector as usize]
     }
 }
 
-/// The text names no collector.
+/// A text is not the name of a collector.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no collector: expected one of {list}", list = Collector::ALL.map(Collector::name).join(", "))]
+#[error("unknown collector {0:?}: expected one of {list}", list = Collector::ALL.map(Collector::name).join(", "))]
 pub struct UnknownCollector(pub String);
 
 impl Collector {
-    /// All of them.
+    /// All collectors.
     pub const ALL: [Self; 13] = [
         Self::Mode,
         Self::Devices,
@@ -77,7 +77,7 @@ impl Collector {
         Self::PidCounters,
     ];
 
-    /// As it is named in labels and options.
+    /// Returns the name, as in the label `collector` and in `--enable` and `--disable`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mode => "mode",
@@ -96,7 +96,7 @@ impl Collector {
         }
     }
 
-    /// Whether it runs unless it is switched off.
+    /// Whether it is enabled by default.
     pub fn is_default(self) -> bool {
         !matches!(self, Self::Psn | Self::PidCounters)
     }
@@ -117,7 +117,7 @@ impl FromStr for Collector {
     }
 }
 
-/// Which collectors run.
+/// A set of collectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectorSet(u16);
 
@@ -128,29 +128,29 @@ impl Default for CollectorSet {
 }
 
 impl CollectorSet {
-    /// None of them.
+    /// Returns the empty set.
     pub fn none() -> Self {
         Self(0)
     }
 
-    /// These and another.
+    /// Returns the set with one more collector.
     #[must_use]
     pub fn with(self, collector: Collector) -> Self {
         Self(self.0 | 1 << collector as u16)
     }
 
-    /// These without one.
+    /// Returns the set without one collector.
     #[must_use]
     pub fn without(self, collector: Collector) -> Self {
         Self(self.0 & !(1 << collector as u16))
     }
 
-    /// Whether one is among them.
+    /// Whether the set contains a collector.
     pub fn has(self, collector: Collector) -> bool {
         self.0 & 1 << collector as u16 != 0
     }
 
-    /// Each of them.
+    /// Iterates over the collectors of the set.
     pub fn iter(self) -> impl Iterator<Item = Collector> {
         Collector::ALL.into_iter().filter(move |collector| self.has(*collector))
     }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_or_needs_more_runs_only_on_demand() {
+    fn expensive_collectors_are_disabled_by_default() {
         let default = CollectorSet::default();
         assert!(default.has(Collector::Resources) && !default.has(Collector::Psn));
         assert!(default.with(Collector::Psn).has(Collector::Psn));

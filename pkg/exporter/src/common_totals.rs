@@ -1,4 +1,4 @@
-//! What was counted, under names that mean the same on every driver.
+//! Counters in a form that is common to all drivers.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::{
     node_snapshot::{DeviceSnapshot, PodTraffic},
 };
 
-/// Counters of a port, or of a pod on it. What no driver counts is absent, not 0.
+/// The totals of a port, or of a pod on a port. A value that the driver does not count is `None`, not 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommonTotals {
     /// RDMA bytes received, with headers.
@@ -19,34 +19,34 @@ pub struct CommonTotals {
     pub receive_packets: Option<u64>,
     /// RDMA packets sent.
     pub transmit_packets: Option<u64>,
-    /// Errors by what went wrong: `rnr_nak`, `ack_timeout`.
+    /// Errors by kind, such as `rnr_nak` and `ack_timeout`.
     pub errors: BTreeMap<&'static str, u64>,
-    /// Signs of congestion: `ecn_marked`, `cnp_sent`, `cnp_handled`, `cnp_ignored`.
+    /// Congestion events: `ecn_marked`, `cnp_sent`, `cnp_handled`, `cnp_ignored`.
     pub congestion: BTreeMap<&'static str, u64>,
-    /// Pauses and discards, by direction (`receive`, `transmit`) and priority (`0` to `7`).
+    /// Pause frames and discards, by direction (`receive`, `transmit`) and priority (`0` to `7`).
     pub priorities: BTreeMap<(&'static str, String), PriorityTotals>,
 }
 
-/// What befell one priority in one direction.
+/// Pause frames and discards of one priority in one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PriorityTotals {
-    /// Pause frames. Received: the network told this port to stop.
+    /// Number of PFC pause frames. Received frames paused this port, sent frames paused the network.
     pub pause_frames: Option<u64>,
-    /// Microseconds in which it was paused.
+    /// Time spent paused, in microseconds.
     pub pause_microseconds: Option<u64>,
-    /// Packets discarded.
+    /// Number of packets discarded because no buffer was free.
     pub discards: Option<u64>,
 }
 
 impl DeviceSnapshot {
-    /// The totals of each port, in the order of the reading's ports.
+    /// Returns the totals of each port, in the order of [`DeviceReading::ports`](crate::DeviceReading::ports).
     pub fn totals(&self) -> impl Iterator<Item = CommonTotals> {
         self.sheets.iter().map(CommonTotals::of)
     }
 }
 
 impl PodTraffic {
-    /// The pod's totals on the port. Congestion and pauses are the port's and the network's, whoever suffers.
+    /// Returns the pod's totals on the port, without congestion and pauses, which affect all users of the port.
     pub fn totals(&self) -> CommonTotals {
         CommonTotals {
             congestion: BTreeMap::new(),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_counted_is_absent_and_what_is_counted_is_in_its_place() {
+    fn counted_values_are_present_and_others_are_none() {
         let totals = CommonTotals::of(&sheet());
         assert_eq!((totals.receive_bytes, totals.transmit_bytes), (None, Some(20)));
         assert_eq!((totals.receive_packets, totals.transmit_packets), (None, Some(1)));

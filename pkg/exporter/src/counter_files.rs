@@ -1,4 +1,4 @@
-//! Counters that sysfs shows, a file each.
+//! Counters in sysfs, one file each.
 
 use std::{
     fs::{self, File},
@@ -14,11 +14,11 @@ use std::{
 
 use crate::{CollectError, Collector, ErrorReason, RawCounters, device_reading::CounterNames};
 
-/// How many files may be kept open, of all devices together.
+/// The number of counter files that can still be kept open, over all devices.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenFileBudget(Arc<AtomicUsize>);
 
-/// One of them; it is given back when this value goes.
+/// One file of the budget; dropping the permit returns it to the budget.
 #[derive(Debug)]
 struct OpenFilePermit(Arc<AtomicUsize>);
 
@@ -40,29 +40,29 @@ impl Drop for OpenFilePermit {
     }
 }
 
-/// The files of one directory, kept open as far as that is allowed: a reading is then one system call for each.
+/// The counter files of one directory. They are kept open while the budget allows it: then a reading is one pread(2) each.
 ///
-/// They stay readable when the device is renamed, and fail when it goes.
+/// Open files remain readable when the device is renamed, and fail with `ENODEV` when it is removed.
 #[derive(Debug, Default)]
 pub(crate) struct CounterFiles {
     files: Vec<CounterFile>,
-    /// The names of those that had a value the last time.
+    /// The names of the files that had a value in the last reading.
     names: CounterNames,
-    /// Where they are, once one of them was closed, and since when.
+    /// The directory, and the time when the first file was closed because it has no value.
     refused: Option<(PathBuf, Instant)>,
 }
 
-/// How long files that had no value are left alone. The kernel has one answer for a counter that the driver does not
-/// have and for a firmware command that failed.
+/// How long files without a value are not read. The kernel returns the same error if the driver does not implement a counter
+/// and if a firmware command failed.
 const RETRY_UNREADABLE_AFTER: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 struct CounterFile {
     name: String,
     access: FileAccess,
-    /// Whether it had one the last time.
+    /// Whether it had a value in the last reading.
     has_value: bool,
-    /// Whether it ever had one: then the driver has it, whatever it says now.
+    /// Whether it ever had a value: then the driver implements it.
     had_value: bool,
 }
 
@@ -72,30 +72,30 @@ enum FileAccess {
     ByPath(PathBuf),
 }
 
-/// What one file said.
+/// The result of reading one file.
 enum FileValue {
     Value(u64),
-    /// It has no value.
-    Never(String),
+    /// The driver has no value; the text is the reason.
+    NoValue(String),
     /// The device is gone.
     Gone,
     Failed(io::Error),
 }
 
 impl CounterFiles {
-    /// Opens every file of a directory but those that are no counters. Without the directory there are none.
+    /// Opens the counter files of a directory. A missing directory has no files.
     pub(crate) fn open(dir: &Path, allowance: &OpenFileBudget, troubles: &mut Vec<CollectError>) -> Self {
         let mut files = Vec::new();
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name == "lifespan" {
-                continue; // a setting: how old a value may be, in milliseconds
+                continue; // a setting: the maximum age of cached values, in milliseconds
             }
             let access = match allowance.take().map(|token| (File::open(entry.path()), token)) {
                 Some((Ok(file), token)) => FileAccess::Kept(file, token),
                 Some((Err(error), _)) if error.kind() == io::ErrorKind::NotFound => continue,
                 Some((Err(error), _)) => {
-                    troubles.push(trouble(&entry.path(), &error));
+                    troubles.push(read_error(&entry.path(), &error));
                     FileAccess::ByPath(entry.path())
                 }
                 None => FileAccess::ByPath(entry.path()),
@@ -106,15 +106,15 @@ impl CounterFiles {
         Self { files, names: CounterNames::default(), refused: None }
     }
 
-    /// Opens those again that were closed long ago.
+    /// Opens the directory again if files were closed more than [`RETRY_UNREADABLE_AFTER`] ago.
     pub(crate) fn try_again(&mut self, allowance: &OpenFileBudget, troubles: &mut Vec<CollectError>) {
         if let Some((dir, _)) = self.refused.take_if(|(_, since)| since.elapsed() > RETRY_UNREADABLE_AFTER) {
-            self.files.clear(); // first, for the new ones need what they give back
+            self.files.clear(); // first: the new files need their budget
             *self = Self::open(&dir, allowance, troubles);
         }
     }
 
-    /// Reads them all. A file that the driver has no value for is closed and not asked again.
+    /// Reads all files. A file that never had a value is closed.
     pub(crate) fn read(&mut self, dir: &Path, troubles: &mut Vec<CollectError>) -> RawCounters {
         let mut values = Vec::with_capacity(self.files.len());
         let mut is_as_before = true;
@@ -127,7 +127,7 @@ impl CounterFiles {
                     (file.has_value, file.had_value) = (true, true);
                     return true;
                 }
-                FileValue::Never(why) if file.had_value => {
+                FileValue::NoValue(why) if file.had_value => {
                     let what = format!("{}: {why}", dir.join(&file.name).display());
                     troubles.push(CollectError {
                         collector: Collector::Counters,
@@ -136,10 +136,11 @@ impl CounterFiles {
                     });
                     true
                 }
-                FileValue::Never(why) => {
+                FileValue::NoValue(why) => {
                     refused.get_or_insert_with(|| (dir.to_owned(), Instant::now()));
                     let path = dir.join(&file.name);
-                    let what = format!("{}: {why}; it is not read again soon", path.display());
+                    let delay = RETRY_UNREADABLE_AFTER.as_secs();
+                    let what = format!("{}: {why}; next attempt in {delay} s", path.display());
                     troubles.push(CollectError {
                         collector: Collector::Counters,
                         reason: ErrorReason::Unsupported,
@@ -149,7 +150,7 @@ impl CounterFiles {
                 }
                 FileValue::Gone => false,
                 FileValue::Failed(error) => {
-                    troubles.push(trouble(&dir.join(&file.name), &error));
+                    troubles.push(read_error(&dir.join(&file.name), &error));
                     true
                 }
             };
@@ -175,24 +176,24 @@ fn read_values(access: &FileAccess) -> FileValue {
         Err(error) => match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
             Some(rustix::io::Errno::NODEV | rustix::io::Errno::NOENT) => FileValue::Gone,
             Some(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => {
-                FileValue::Never(error.to_string())
+                FileValue::NoValue(error.to_string())
             }
             _ => FileValue::Failed(error),
         },
     }
 }
 
-/// A number, or the words of a driver that has none: `N/A (no PMA)`, nothing at all.
+/// Parses the text of a file. Drivers without a value write `N/A (no PMA)` or nothing.
 fn value(text: &str) -> FileValue {
     match text.trim().parse() {
         Ok(value) => FileValue::Value(value),
-        Err(_) => FileValue::Never(format!("holds {:?}, expected a number", text.trim())),
+        Err(_) => FileValue::NoValue(format!("expected a number, got {:?}", text.trim())),
     }
 }
 
-fn trouble(path: &Path, error: &io::Error) -> CollectError {
-    let trouble = CollectError::new(Collector::Counters, error);
-    CollectError { what: format!("{}: {error}", path.display()), ..trouble }
+fn read_error(path: &Path, error: &io::Error) -> CollectError {
+    let what = format!("{}: {error}", path.display());
+    CollectError { what, ..CollectError::new(Collector::Counters, error) }
 }
 
 #[cfg(test)]
@@ -203,9 +204,9 @@ mod tests {
         counters.iter().find(|counter| counter.0 == name).map(|counter| counter.1)
     }
 
-    /// study case: a file that says nothing, one that says `N/A`, one that is no file.
+    /// An empty file, a file with `N/A`, and a directory.
     #[test]
-    fn files_without_a_value_cost_only_themselves_and_are_told_of_once() {
+    fn files_without_a_value_are_skipped_and_reported_once() {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in [
             ("port_xmit_data", "250\n"),
@@ -230,8 +231,8 @@ mod tests {
         troubles.clear();
         let again = files.read(dir.path(), &mut troubles);
         assert_eq!(named(&again, "port_xmit_data"), Some(251));
-        assert!(std::sync::Arc::ptr_eq(&again.names, &counters.names), "names that are the same are shared");
-        assert_eq!(troubles.len(), 1, "only the directory is asked again: {troubles:?}");
+        assert!(std::sync::Arc::ptr_eq(&again.names, &counters.names), "unchanged names are shared");
+        assert_eq!(troubles.len(), 1, "only the directory is read again: {troubles:?}");
     }
 
     #[test]
@@ -260,13 +261,13 @@ mod tests {
         assert_eq!(
             kept(&CounterFiles::open(dir.path(), &allowance, &mut troubles)),
             2,
-            "they were given back"
+            "the permits were returned"
         );
         assert!(troubles.is_empty(), "{troubles:?}");
     }
 
     #[test]
-    fn a_counter_that_had_a_value_is_asked_again_whatever_it_says_now() {
+    fn a_counter_that_had_a_value_is_always_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("port_rcv_data");
         let (allowance, mut troubles) = (OpenFileBudget::new(9), Vec::new());
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn files_without_a_value_are_tried_again_after_long() {
+    fn files_without_a_value_are_read_again_after_the_delay() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("symbol_error");
         let (allowance, mut troubles) = (OpenFileBudget::new(1), Vec::new());

@@ -1,4 +1,4 @@
-//! Counters over time: what they would be if they never began anew, and whose the increments are.
+//! Counters over time: values without wraparound, and the attribution of increments to pods.
 
 mod pods;
 mod port;
@@ -16,13 +16,13 @@ pub(crate) use port::unwrap_counter;
 
 use self::{pods::PodAccounts, port::PortHistory};
 
-/// Whose everything on a device is at a moment, and how that is known.
+/// The pod that all traffic of a port belongs to at a time, and the attribution; `None` if there is no such pod.
 pub(crate) type PortUser = Option<(Arc<PodInfo>, Attribution)>;
 
-/// A port of the node: the device's number, and the port's; 0 is the device as a whole.
+/// A port: the device's index (rdma-netlink), and the port number; 0 stands for the device as a whole.
 pub(crate) type PortKey = (u32, u32);
 
-/// Where a pod has an account: device, port, attribution.
+/// The key of an account of a pod: device name, port, attribution.
 pub(crate) type AccountKey = (String, u32, Attribution);
 
 #[derive(Debug, Default)]
@@ -32,13 +32,13 @@ pub(crate) struct CounterHistory {
 }
 
 impl CounterHistory {
-    /// The layout that a port had.
+    /// Returns the layout of a port in the last collection.
     pub(crate) fn layout(&self, port: PortKey) -> Option<&Arc<CounterLayout>> {
         self.ports.get(&port).map(|ledger| &ledger.layout)
     }
 
-    /// Enters what a port's counters say now: their values become those that would be shown had they never begun anew,
-    /// and the increments go to the pod that has had the port to itself since the last entry.
+    /// Adds a reading of a port. Its values are replaced by values without wraparound. The increments are attributed to the
+    /// pod if it has been the only user of the port since the last reading.
     pub(crate) fn update_port(
         &mut self,
         port: PortKey,
@@ -56,7 +56,7 @@ impl CounterHistory {
         let ledger = self.ports.entry(port).or_insert(ledger);
         let former = std::mem::replace(&mut ledger.owner, owner.clone());
         let stayed = owner.as_ref().map(|(pod, _)| pod) == former.as_ref().map(|(pod, _)| pod);
-        // A pod's account has every counter, so its sums stay made as they are.
+        // The account of a pod keeps every counter, so the composition of its sums does not change.
         let whole = CounterValues { layout: sheet.layout.clone(), values: Vec::new() };
         ledger.drop_changed_sums(sheet);
         if let Some((pod, attribution)) = owner {
@@ -74,35 +74,35 @@ impl CounterHistory {
         }
     }
 
-    /// Adds increments to a pod's account.
+    /// Adds increments to an account of a pod.
     pub(crate) fn add_to_account(&mut self, pod: Arc<PodInfo>, key: AccountKey, increments: &CounterValues) {
         let account = self.pods.of(pod).entry(key).or_insert_with(|| increments.empty());
         account.set_layout(&increments.layout);
         account.add(increments);
     }
 
-    /// Replaces a pod's account.
+    /// Replaces an account of a pod.
     pub(crate) fn set_account(&mut self, pod: Arc<PodInfo>, key: AccountKey, totals: CounterValues) {
         self.pods.of(pod).insert(key, totals);
     }
 
-    /// Forgets the ports that were not entered since the last call, and the pods that are gone.
+    /// Removes ports without a reading since the last call, and pods that are gone.
     pub(crate) fn forget(&mut self, lives: impl Fn(&PodInfo) -> bool) {
         self.ports.retain(|_, port| std::mem::take(&mut port.seen));
         self.pods.retain(lives);
     }
 
-    /// Forgets accounts on devices that are not called so any more.
+    /// Removes accounts on devices whose names no longer exist.
     pub(crate) fn forget_devices(&mut self, is_there: impl Fn(&str) -> bool) {
         self.pods.forget_devices(is_there);
     }
 
-    /// What pods have done since they were first seen.
+    /// Returns the accounts of all pods: their counters since they were first seen.
     pub(crate) fn accounts(&self) -> &BTreeMap<Arc<PodInfo>, BTreeMap<AccountKey, CounterValues>> {
         &self.pods.accounts
     }
 
-    /// Bytes of a port that no pod could be named for.
+    /// Returns the bytes of a port that could not be attributed to a pod.
     pub(crate) fn unattributed(&self, port: PortKey) -> impl Iterator<Item = (Direction, u64)> {
         let ledger = self.ports.get(&port);
         ledger.into_iter().flat_map(|ledger| ledger.unattributed.iter().map(|(way, bytes)| (*way, *bytes)))

@@ -1,4 +1,4 @@
-//! What the counters of a port are, by their names.
+//! The mapping of a port's counters to metrics.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,45 +8,45 @@ use crate::{
     device_reading::CounterNames,
 };
 
-/// The names of a port's counters, by source.
+/// The names of a port's counters, by source: hardware, standard, link.
 pub(crate) type SourceNames = [CounterNames; 3];
 
-/// What the counters of a port are. The ports of one driver share it: names are looked up once, not in each collection.
+/// The metrics of a port's counters. Ports with the same counters share a layout, so names are looked up only once.
 #[derive(Debug)]
 pub(crate) struct CounterLayout {
     sources: SourceNames,
-    /// Those that are shown.
+    /// The counters that are exposed.
     pub(crate) shown: Vec<ExposedCounter>,
-    /// What means the same on every driver.
+    /// The sums that are common to all drivers.
     pub(crate) sums: Vec<CommonSum>,
-    /// Those that have no metric's name of their own.
+    /// Counters whose metric name is already in use.
     pub(crate) troubles: Vec<CollectError>,
 }
 
-/// A counter that is shown.
+/// A counter that is exposed.
 #[derive(Debug, Clone)]
 pub(crate) struct ExposedCounter {
     pub(crate) metric: Arc<MetricDescriptor>,
-    /// Its place among all counters.
+    /// The index of its value among all counters of the port.
     pub(crate) at: usize,
 }
 
-/// Something that means the same on every driver: the sum of some counters.
+/// A quantity that is common to all drivers: the sum of some counters.
 #[derive(Debug, Clone)]
 pub(crate) struct CommonSum {
     pub(crate) role: CommonMetric,
     pub(crate) priority: Option<String>,
-    /// How well known its source is; 0 is best.
+    /// The rank of its source; 0 is best.
     rank: u8,
-    /// Places among those that are shown, and by what each is multiplied.
+    /// Indices into the exposed counters, and the factor of each.
     parts: Vec<(usize, u64)>,
 }
 
-/// From what a sum is made: another source, or a part less, would be another number, which Prometheus would take for a
-/// counter that began anew.
+/// Rank and number of parts of a sum. Another composition has another value, which Prometheus would interpret as a counter
+/// reset.
 pub(crate) type SumComposition = (u8, usize);
 
-/// The layouts met so far: as many as there are drivers, and a few more.
+/// The layouts in use: about one per driver.
 #[derive(Debug, Default)]
 pub(crate) struct CounterLayouts {
     catalogue: MetricCatalogue,
@@ -54,7 +54,7 @@ pub(crate) struct CounterLayouts {
 }
 
 impl CounterLayouts {
-    /// The layout of a port; `last` is the one it had.
+    /// Returns the layout for these names; `last` is the port's layout in the last collection.
     pub(crate) fn of(
         &mut self,
         sources: SourceNames,
@@ -94,17 +94,17 @@ impl CounterLayout {
     fn show(&mut self, metric: Arc<MetricDescriptor>, at: usize, former: usize, name: &str) {
         match self.same_series(&metric) {
             None => self.shown.push(ExposedCounter { metric, at }),
-            // Two sources tell the same: the first is the driver's own.
+            // Two sources have the same counter: the first one is the driver's own.
             Some(place) if place < former => {}
             Some(_) => {
-                let what = format!("{name} is not shown: another counter has its metric's name");
+                let what = format!("{name} is not exposed: another counter has the same metric name");
                 let collector = Collector::HwCounters;
                 self.troubles.push(CollectError { collector, reason: ErrorReason::Collision, what });
             }
         }
     }
 
-    /// The same counters with fewer sums.
+    /// Returns a copy with fewer sums.
     pub(crate) fn without_sums(&self, keep: impl Fn(&CommonSum) -> bool) -> Self {
         Self {
             sources: self.sources.clone(),
@@ -114,35 +114,35 @@ impl CounterLayout {
         }
     }
 
-    /// Whether all counters of another are among these.
+    /// Whether the layout has all counters of another one.
     pub(crate) fn has_all(&self, other: &Self) -> bool {
         other.shown.iter().all(|shown| self.shows(&shown.metric))
     }
 
-    /// Whether a metric is shown.
+    /// Whether a metric is exposed.
     pub(crate) fn shows(&self, metric: &Arc<MetricDescriptor>) -> bool {
         self.shown.iter().any(|shown| Arc::ptr_eq(&shown.metric, metric))
     }
 
-    /// Where the series is that a metric would be.
+    /// Returns the index of the counter with the same series as a metric.
     fn same_series(&self, metric: &MetricDescriptor) -> Option<usize> {
         metric.family.as_ref()?;
         let of = |metric: &MetricDescriptor| (metric.family.clone(), metric.priority.clone());
         self.shown.iter().position(|shown| of(&shown.metric) == of(metric))
     }
 
-    /// Names that are kept are the same values; only those that were read anew must be compared.
+    /// Whether the layout is for these names. Unchanged names are the same `Arc`, which is cheap to compare.
     fn is_of(&self, sources: &SourceNames) -> bool {
         self.sources.iter().zip(sources).all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
     }
 }
 
-/// What counters of several sources mean alike, and of which priority.
+/// A role and a priority, which counters of several sources can share.
 type CommonMeaning<'a> = (CommonMetric, Option<&'a str>);
-/// How well known a source is, the best first, and what of it is added up.
+/// The rank of a source, and its parts.
 type SumParts = (u8, Vec<(usize, u64)>);
 
-/// Among several sources of the same the best known counts; of equals, the sum.
+/// Builds the sums. Among several sources of a role, those with the lowest rank are added up.
 fn sums(shown: &[ExposedCounter]) -> Vec<CommonSum> {
     let mut best: BTreeMap<CommonMeaning<'_>, SumParts> = BTreeMap::new();
     for (place, ExposedCounter { metric, .. }) in shown.iter().enumerate() {
@@ -166,7 +166,7 @@ fn sums(shown: &[ExposedCounter]) -> Vec<CommonSum> {
 }
 
 impl CommonSum {
-    /// From what it is made.
+    /// Returns rank and number of parts.
     pub(crate) fn making(&self) -> SumComposition {
         (self.rank, self.parts.len())
     }
@@ -185,7 +185,7 @@ pub(crate) mod tests {
     use crate::catalogue::Direction::{Receive, Transmit};
     use crate::{PortReading, RawCounters, counter_values::CounterValues};
 
-    /// A port with these counters.
+    /// Creates a port with these counters.
     pub(crate) fn port(hw: &[(&str, u64)], standard: &[(&str, u64)], link: &[(&str, u64)]) -> PortReading {
         let port = Port {
             device: 0,
@@ -214,7 +214,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn words_become_bytes() {
+    fn data_words_are_converted_to_bytes() {
         assert_eq!(
             sheet(&[], &[("port_xmit_data", 250)], &[]).sum(CommonMetric::Bytes(Transmit)),
             Some(1000)
@@ -222,7 +222,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_best_known_source_counts_alone_and_of_equals_the_sum() {
+    fn sources_with_the_lowest_rank_are_added_up() {
         let link = [("rx_vport_rdma_unicast_bytes", 30), ("rx_vport_rdma_multicast_bytes", 4)];
         assert_eq!(sheet(&[], &[("port_rcv_data", 8)], &link).sum(CommonMetric::Bytes(Receive)), Some(32));
         assert_eq!(sheet(&[], &[], &link).sum(CommonMetric::Bytes(Receive)), Some(34));
@@ -233,20 +233,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn two_names_that_become_one_are_one_series_and_a_trouble() {
+    fn names_that_collide_are_one_series_and_an_error() {
         let same = sheet(&[("rxPkts", 1), ("rx_pkts", 2)], &[], &[]);
         assert_eq!(same.values, [1]);
         assert!(
             matches!(&same.layout.troubles[..], [one] if one.reason == ErrorReason::Collision),
             "{same:?}"
         );
-        // rxe of a new kernel has it twice, and means the same.
+        // rxe in recent kernels has the counter twice, with the same meaning.
         let twice = sheet(&[("link_downed", 1)], &[("link_downed", 1)], &[]);
         assert!(twice.values.len() == 1 && twice.layout.troubles.is_empty());
     }
 
     #[test]
-    fn priorities_are_apart_and_what_is_not_shown_is_left_out() {
+    fn priorities_are_separate_and_other_statistics_are_omitted() {
         let link = [("rx_prio3_pause", 7), ("rx_packets", 1), ("rx_prio4_pause", 9)];
         let sheet = sheet(&[], &[], &link);
         assert_eq!(sheet.values, [7, 9]);

@@ -1,8 +1,8 @@
-//! Sets of hardware counters that the kernel bound to the queue pairs of one process each, and what pods did by them.
+//! Counter sets that the kernel bound to the queue pairs of one process each, and the totals of pods from them.
 //!
-//! Nothing is switched on here: whoever runs the node tells the kernel to bind (`rdma statistic qp set link mlx5_0/1 auto
-//! pid on`), before the pods make their queue pairs. A set ends with its last queue pair, so what it counted is kept for
-//! its pod; what it counted between the last reading and its end is lost for the pod.
+//! The exporter does not enable the binding. The operator does so with `rdma statistic qp set link mlx5_0/1 auto pid on`
+//! before pods create their queue pairs. The kernel removes a set with its last queue pair. The pod keeps its counts, except
+//! those between the last reading and the removal.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -23,17 +23,17 @@ use crate::{
     resource_usage::HolderResolver,
 };
 
-/// The ports whose queue pairs programs made; `None` of a kernel that does not tell.
+/// The ports with queue pairs of user processes; contains `None` if the kernel does not report the port.
 pub(crate) type UserPorts = BTreeSet<Option<u32>>;
 
-/// The ports that programs have queue pairs on.
+/// Returns the ports on which user processes have queue pairs.
 pub(crate) fn ports_in_use(objects: &DeviceResources) -> UserPorts {
     let users = objects.queue_pairs.iter().filter(|pair| !matches!(pair.owner, ResourceOwner::Kernel(_)));
     users.map(|pair| pair.port).collect()
 }
 
-/// Lists a device's sets; `None` if they could not be read. On a rdma of its own: after a list that has no end it is of
-/// no more use.
+/// Lists the counter sets of a device; `None` if they could not be read. Uses a separate netlink socket, which is unusable
+/// after an incomplete dump.
 pub(crate) fn read(
     node: &Sysfs,
     device: &Device,
@@ -70,32 +70,32 @@ fn query(
     Ok(sets)
 }
 
-/// The ports whose queue pairs have no set.
+/// Returns the ports on which no queue pair has a counter set.
 fn unbound(in_use: &UserPorts, sets: &[CounterSet]) -> Vec<u32> {
     let is_bound = |port: &u32| sets.iter().any(|set| set.port == Some(*port));
     in_use.iter().copied().flatten().filter(|port| !is_bound(port)).collect()
 }
 
-/// A driver that cannot bind does not say so when it is told to.
+/// Returns the error for a port without bound queue pairs. A driver that cannot bind accepts the setting without an error.
 fn driver_does_not_bind(device: &str, port: u32) -> CollectError {
     let what = format!(
-        "counter sets of RDMA device {device}, port {port}: the kernel is to bind queue pairs, and none is bound: the \
-         driver does not bind, or all were made before it was told to"
+        "counter sets of RDMA device {device}, port {port}: automatic binding is enabled, but no queue pair is bound: \
+         the driver does not bind, or all queue pairs were created before"
     );
     CollectError { collector: Collector::PidCounters, reason: ErrorReason::Unsupported, what }
 }
 
-/// Counters by the driver's names.
+/// Counter values by the driver's names.
 type Values = BTreeMap<String, u64>;
 
-/// The sets of the last collection, and what each pod's sets have counted so far.
+/// The counter sets of the last collection, and the totals of each pod.
 #[derive(Debug, Default)]
 pub(crate) struct CounterSets {
     devices: HashMap<u32, HashMap<u32, LastCounterSet>>,
     totals: BTreeMap<Arc<PodInfo>, BTreeMap<(String, u32), Values>>,
 }
 
-/// A set as it was last read.
+/// The last reading of a counter set.
 #[derive(Debug)]
 struct LastCounterSet {
     port: u32,
@@ -104,14 +104,14 @@ struct LastCounterSet {
 }
 
 impl CounterSets {
-    /// Enters what a device's sets say now. `whose` finds the pod of a set.
+    /// Adds a reading of a device's counter sets. `whose` returns the pod of a set.
     pub(crate) fn enter(
         &mut self,
         device: &Device,
         sets: &[CounterSet],
         mut whose: impl FnMut(&CounterSet) -> Option<Arc<PodInfo>>,
     ) {
-        // What was counted before the first reading may have been told already, by an exporter before this one.
+        // A former exporter process may have exposed the values before the first reading.
         let is_first = !self.devices.contains_key(&device.index);
         let mut former = self.devices.remove(&device.index).unwrap_or_default();
         let mut now = HashMap::new();
@@ -119,7 +119,7 @@ impl CounterSets {
             let kept = former.remove(&set.id);
             let Some(port) = set.port.filter(|_| is_of_one_process(set, kept.is_some())) else { continue };
             let pod = whose(set).or_else(|| kept.as_ref()?.pod.clone());
-            // Numbers of sets are used again, if not soon.
+            // The kernel reuses IDs of counter sets, but not soon.
             let kept = kept.filter(|kept| kept.port == port && is_same(kept.pod.as_ref(), pod.as_ref()));
             if let Some(pod) = &pod {
                 self.add(pod, (device.name.clone(), port), &set.counters, kept.as_ref(), is_first);
@@ -143,20 +143,20 @@ impl CounterSets {
             let before = match before {
                 Some(known) => known.values.get(name).copied().unwrap_or(*value),
                 None if is_first => *value,
-                None => 0, // it began to count when its first queue pair was made
+                None => 0, // the set starts at 0 with its first queue pair
             };
             let total = totals.entry(name.clone()).or_default();
             *total = total.wrapping_add(unwrap_counter(true, before, 0, *value).1);
         }
     }
 
-    /// Forgets pods that are gone, and devices.
+    /// Removes pods and devices that are gone.
     pub(crate) fn forget(&mut self, lives: impl Fn(&PodInfo) -> bool, is_there: impl Fn(u32) -> bool) {
         self.totals.retain(|pod, _| lives(pod));
         self.devices.retain(|device, _| is_there(*device));
     }
 
-    /// Shows pods' totals in their accounts.
+    /// Copies the totals of pods into their accounts.
     pub(crate) fn publish_totals(&self, layouts: &mut CounterLayouts, ledger: &mut CounterHistory) {
         for (pod, ports) in &self.totals {
             for ((device, port), totals) in ports {
@@ -170,19 +170,19 @@ impl CounterSets {
     }
 }
 
-/// Whether the kernel bound it, by the thread that made its queue pairs. That is not told any more when the thread has
-/// ended; a type is told of a set that the kernel bound by type, perhaps alone.
+/// Whether the kernel bound the set by process. It reports the thread that created the queue pairs only while the thread
+/// exists. A set that is bound by queue pair type has a type.
 fn is_of_one_process(set: &CounterSet, is_known: bool) -> bool {
-    let told = matches!(set.owner, ResourceOwner::Process(_)) || set.kind.is_none();
-    set.mode == BindMode::Auto && (told || is_known)
+    let is_by_process = matches!(set.owner, ResourceOwner::Process(_)) || set.kind.is_none();
+    set.mode == BindMode::Auto && (is_by_process || is_known)
 }
 
-/// Whether a set may still be the same: its pod may have been unknown, and get its name.
+/// Whether the pod of a set is unchanged. It can also have been unknown, or known only by its UID.
 fn is_same(before: Option<&Arc<PodInfo>>, now: Option<&Arc<PodInfo>>) -> bool {
     before.zip(now).is_none_or(|(before, now)| before == now || before.uid.is_some() && before.uid == now.uid)
 }
 
-/// The pod of a set: the one of the thread, or of any of its queue pairs.
+/// Returns the pod of a set: that of its thread, or of any of its queue pairs.
 pub(crate) fn pod(
     set: &CounterSet,
     whose: &mut HolderResolver<'_>,

@@ -8,7 +8,7 @@ use crate::{
     counter_layout::{CommonSum, CounterLayout, CounterLayouts, ExposedCounter},
 };
 
-/// The values of a port's counters that are shown.
+/// The values of the exposed counters of a port, in the order of the layout.
 #[derive(Debug, Clone)]
 pub(crate) struct CounterValues {
     pub(crate) layout: Arc<CounterLayout>,
@@ -16,7 +16,7 @@ pub(crate) struct CounterValues {
 }
 
 impl CounterValues {
-    /// The sheet of a port; `last` is the layout it had.
+    /// Creates the values of a port; `last` is its layout in the last collection.
     pub(crate) fn of_port(
         port: &PortReading,
         layouts: &mut CounterLayouts,
@@ -25,7 +25,7 @@ impl CounterValues {
         Self::of([&port.hw_counters, &port.counters, &port.link_statistics], layouts, last)
     }
 
-    /// The sheet of a device as a whole.
+    /// Creates the values of a device as a whole.
     pub(crate) fn of_device(
         counters: &RawCounters,
         layouts: &mut CounterLayouts,
@@ -34,7 +34,7 @@ impl CounterValues {
         Self::of([counters, &RawCounters::default(), &RawCounters::default()], layouts, last)
     }
 
-    /// The sheet of counters of each source: hardware, standard, link.
+    /// Creates the values from the counters of each source: hardware, standard, link.
     pub(crate) fn of(
         counters: [&RawCounters; 3],
         layouts: &mut CounterLayouts,
@@ -46,18 +46,18 @@ impl CounterValues {
         Self { layout, values }
     }
 
-    /// What means the same on every driver, by priority where there is one.
+    /// Returns the sums that are common to all drivers, separately for each priority.
     pub(crate) fn sums(&self) -> impl Iterator<Item = (&CommonSum, u64)> {
         self.layout.sums.iter().map(|sum| (sum, sum.of(&self.values)))
     }
 
-    /// The sum of a role that has no priority.
+    /// Returns the sum of a role without priorities.
     pub(crate) fn sum(&self, role: CommonMetric) -> Option<u64> {
         self.sums().find(|(sum, _)| sum.role == role).map(|(_, value)| value)
     }
 }
 
-/// For each counter of a new layout its place in an old one.
+/// Returns for each counter of the new layout its index in the old one.
 fn index_map(old: &CounterLayout, new: &CounterLayout) -> Vec<Option<usize>> {
     let place = |wanted: &ExposedCounter| {
         old.shown.iter().position(|shown| Arc::ptr_eq(&shown.metric, &wanted.metric))
@@ -66,12 +66,12 @@ fn index_map(old: &CounterLayout, new: &CounterLayout) -> Vec<Option<usize>> {
 }
 
 impl CounterValues {
-    /// The same counters, all zero.
+    /// Returns the same counters with all values 0.
     pub(crate) fn empty(&self) -> Self {
         Self { layout: self.layout.clone(), values: vec![0; self.layout.shown.len()] }
     }
 
-    /// Takes on another layout, if nothing is lost by that.
+    /// Changes to another layout if it has all counters of the current one.
     pub(crate) fn set_layout(&mut self, layout: &Arc<CounterLayout>) {
         if !Arc::ptr_eq(&self.layout, layout) && layout.has_all(&self.layout) {
             let places = index_map(&self.layout, layout);
@@ -80,7 +80,7 @@ impl CounterValues {
         }
     }
 
-    /// Adds increments.
+    /// Adds increments. Counters that the layout does not have are ignored.
     pub(crate) fn add(&mut self, deltas: &Self) {
         if Arc::ptr_eq(&self.layout, &deltas.layout) {
             for (value, delta) in self.values.iter_mut().zip(&deltas.values) {

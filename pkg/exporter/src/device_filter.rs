@@ -1,24 +1,24 @@
-//! Which devices are read.
+//! The filter for devices.
 
-/// Devices by patterns of their names: `mlx5_*`. One that is left out is not asked at all.
+/// Selects devices by patterns such as `mlx5_*`. A device that does not match is never accessed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceFilter {
-    /// If there are any, only devices that one of them fits.
+    /// Patterns of devices to include; all devices if empty.
     pub include: Vec<String>,
-    /// No device that one of them fits.
+    /// Patterns of devices to exclude; they take precedence.
     pub exclude: Vec<String>,
 }
 
 impl DeviceFilter {
-    /// Whether a device is read.
+    /// Whether a device with this name is read.
     pub fn has(&self, device: &str) -> bool {
-        let fits = |pattern: &String| fits(pattern, device);
-        (self.include.is_empty() || self.include.iter().any(fits)) && !self.exclude.iter().any(fits)
+        let matches = |pattern: &String| matches(pattern, device);
+        (self.include.is_empty() || self.include.iter().any(matches)) && !self.exclude.iter().any(matches)
     }
 }
 
-/// Whether a name fits a pattern, in which each `*` stands for any text.
-fn fits(pattern: &str, name: &str) -> bool {
+/// Whether a name matches a pattern, in which each `*` stands for any text.
+fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(first) else { return false };
     let parts: Vec<&str> = rest.split('*').collect();
@@ -48,12 +48,12 @@ mod tests {
             ("ab*ba", "aba", false),
             ("rxe*", "mlx5_0", false),
         ] {
-            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
         }
     }
 
     #[test]
-    fn what_is_excluded_is_not_included() {
+    fn exclude_takes_precedence_over_include() {
         let filter = DeviceFilter { include: vec!["mlx5_*".into()], exclude: vec!["mlx5_1".into()] };
         assert!(filter.has("mlx5_0") && !filter.has("mlx5_1") && !filter.has("rxe0"));
         assert!(DeviceFilter::default().has("anything"));

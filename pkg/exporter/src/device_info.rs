@@ -1,4 +1,4 @@
-//! What does not change while a device is there.
+//! Properties of a device that do not change.
 
 use std::fs;
 
@@ -6,28 +6,28 @@ use identifiers::PciAddress;
 use serde::Serialize;
 use sysfs::{Function, Sysfs};
 
-/// The hardware behind an RDMA device. What sysfs does not tell is absent.
+/// The hardware of an RDMA device. Values that sysfs does not have are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DeviceInfo {
-    /// The driver of its function.
+    /// The driver of its function, such as `mlx5_core`.
     pub driver: Option<String>,
-    /// Its PCI or auxiliary function.
+    /// Its PCI function or auxiliary device, such as `0000:af:08.2`.
     pub function: Option<String>,
-    /// The NUMA node it is attached to.
+    /// The NUMA node of its function.
     pub numa_node: Option<u32>,
-    /// The maker's name for the board.
+    /// The vendor's board ID, such as `MT_0000000008`.
     pub board_id: Option<String>,
-    /// Whether it is a VF's.
+    /// Whether the function is a VF.
     pub is_vf: bool,
-    /// The RDMA device of the PF: for a PF its own.
+    /// The RDMA device of the PF; the device itself if it is not a VF.
     pub pf_device: Option<String>,
-    /// The link of the PF: for a PF its own.
+    /// The link of the PF; the function's own link if it is not a VF.
     pub pf_link: Option<String>,
 }
 
 impl DeviceInfo {
-    /// Reads them: `place` is the sysfs of the device's namespace, `node` the node's. Each that cannot be read is
-    /// absent: none is worth losing the others.
+    /// Reads the properties. `place` is the sysfs of the device's network namespace, `node` that of the host. Values that
+    /// cannot be read are `None`.
     pub(crate) fn read(place: &Sysfs, node: &Sysfs, device: &str) -> Self {
         let function = place.function_of_rdma(device).ok().flatten();
         let pci = function.as_ref().and_then(Function::pci);
@@ -45,7 +45,7 @@ impl DeviceInfo {
     }
 }
 
-/// The first RDMA device of a function. One with several has one for each port.
+/// Returns the first RDMA device of a function. A function with several devices has one per port.
 fn only_device(node: &Sysfs, function: Option<PciAddress>) -> Option<String> {
     node.rdma_devices(&function?.into()).ok()?.into_iter().next()
 }
@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    /// A card with two ports, each a PF, and a VF of the second: as mlx5 shows it in switchdev mode.
+    /// A card with two PFs and a VF of the second PF, as mlx5 exposes it in switchdev mode.
     fn card(root: &Path) -> Sysfs {
         let pci = root.join("bus/pci/devices");
         let links: [(&str, &str, &[&str]); 3] = [
@@ -98,14 +98,14 @@ mod tests {
         let sysfs = card(root.path());
         for (device, link) in [("mlx5_0", "eth0"), ("mlx5_1", "eth1")] {
             let facts = DeviceInfo::read(&sysfs, &sysfs, device);
-            assert!(!facts.is_vf, "{device}: its GUID differs from the card's, but it is no VF");
+            assert!(!facts.is_vf, "{device}: its GUID differs from the card's, but it is not a VF");
             assert_eq!(facts.pf_device.as_deref(), Some(device));
             assert_eq!(facts.pf_link.as_deref(), Some(link));
         }
     }
 
     #[test]
-    fn the_parent_of_a_vf_is_the_uplink_and_no_representor() {
+    fn the_pf_link_of_a_vf_is_the_uplink_and_not_a_representor() {
         let root = tempfile::tempdir().unwrap();
         let sysfs = card(root.path());
         let facts = DeviceInfo::read(&sysfs, &sysfs, "mlx5_2");

@@ -1,4 +1,4 @@
-//! What was read, as it was said; nothing is added up here.
+//! The unprocessed data of a device: values as the kernel reports them.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use serde::Serialize;
 
 use crate::{DeviceInfo, device_resources::DeviceResources};
 
-/// A pod of Kubernetes.
+/// A pod: namespace, name and UID.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct PodInfo {
-    /// Its namespace.
+    /// The namespace, such as `kube-system`.
     pub namespace: String,
-    /// Its name.
+    /// The name, such as `trainer-0`.
     pub name: String,
-    /// Its UID: a pod that is made again under its name has another.
+    /// The UID. A pod that is recreated with the same name has another UID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }
@@ -29,10 +29,10 @@ impl From<&podmap::PodRef> for PodInfo {
     }
 }
 
-/// Names of counters, shared by all readings that have the same.
+/// Names of counters, shared by readings with the same names.
 pub(crate) type CounterNames = Arc<[String]>;
 
-/// Counters under the names that the driver or the kernel gives them.
+/// Counters with the names that the driver or the kernel uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RawCounters {
     pub(crate) names: CounterNames,
@@ -48,83 +48,83 @@ impl<S: Into<String>> FromIterator<(S, u64)> for RawCounters {
 }
 
 impl RawCounters {
-    /// Names and values.
+    /// Iterates over names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.names.iter().map(String::as_str).zip(self.values.iter().copied())
     }
 
-    /// Whether there are none.
+    /// Whether there are no counters.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 }
 
-/// One RDMA device.
+/// A reading of one RDMA device.
 #[derive(Debug, Clone)]
 pub struct DeviceReading {
-    /// The namespace it was found in.
+    /// The network namespace of the device.
     pub place: NetNsId,
-    /// Whether that is the node's own.
+    /// Whether that is the host namespace.
     pub on_node: bool,
-    /// The pod, if it is in one's namespace.
+    /// The pod, if the device is in a pod's network namespace.
     pub pod: Option<Arc<PodInfo>>,
-    /// What the kernel calls it.
+    /// Index, name and GUIDs, from netlink (`RDMA_NLDEV_CMD_GET`).
     pub device: Device,
-    /// What does not change.
+    /// Properties that do not change.
     pub facts: Arc<DeviceInfo>,
-    /// Its ports.
+    /// The ports of the device.
     pub ports: Vec<PortReading>,
     /// Counters of the device as a whole.
     pub counters: RawCounters,
-    /// The traffic class of its packets, if one is set for all of them.
+    /// The traffic class of all packets of the device, if one is set.
     pub traffic_class: Option<u32>,
-    /// How many objects of each kind there are.
+    /// The number of objects of each type.
     pub resources: Option<ResourceCounts>,
-    /// The objects that processes made.
+    /// The objects of processes.
     pub objects: Option<DeviceResources>,
 }
 
-/// One port.
+/// A reading of one port.
 #[derive(Debug, Clone)]
 pub struct PortReading {
-    /// Number, state, link.
+    /// Number, state and link, from netlink (`RDMA_NLDEV_CMD_PORT_GET`).
     pub port: Port,
     /// Hardware counters, in the driver's order.
     pub hw_counters: RawCounters,
-    /// Standard counters.
+    /// Standard counters (PMA).
     pub counters: RawCounters,
-    /// Statistics of its link.
+    /// Driver statistics of its link (`ethtool -S`).
     pub link_statistics: RawCounters,
-    /// The link's speed in Mb/s.
+    /// The speed of the link in Mb/s.
     pub speed: Option<u32>,
-    /// Its GID table, of the last time it was read.
+    /// The last reading of its GID table.
     pub gids: Option<Arc<GidTable>>,
 }
 
-/// A GID table.
+/// The GID table of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GidTable {
-    /// How many entries there is room for.
+    /// The number of entries that the table can hold.
     pub capacity: usize,
-    /// Those in use.
+    /// The entries in use.
     pub entries: Vec<sysfs::GidEntry>,
 }
 
 impl DeviceReading {
-    /// The sets of counters that are bound to its queue pairs, if they were read, and its objects.
+    /// Returns the counter sets that are bound to its queue pairs, and its objects; `None` if they were not read.
     pub(crate) fn counter_sets(&self) -> Option<(&[CounterSet], &DeviceResources)> {
         let objects = self.objects.as_ref()?;
         Some((objects.counter_sets.as_deref()?, objects))
     }
 
-    /// Whose namespace it was found in: `host` or `pod`.
+    /// Returns the value of the label `netns`: `host` or `pod`.
     pub fn netns(&self) -> &'static str {
         if self.on_node { "host" } else { "pod" }
     }
 }
 
 impl PortReading {
-    /// Its logical state, as `rdma link show` prints it, in small letters; one without a name is a number.
+    /// Returns the logical state as `rdma link show` prints it, in lower case; an unknown state is a number.
     pub fn state(&self) -> String {
         match self.port.state {
             PortState::Down => "down".into(),
@@ -136,7 +136,7 @@ impl PortReading {
         }
     }
 
-    /// Its physical state, in the same way.
+    /// Returns the physical state as `rdma link show` prints it, in lower case; an unknown state is a number.
     pub fn physical_state(&self) -> String {
         match self.port.phys_state {
             PhysState::Sleep => "sleep".into(),
@@ -150,7 +150,7 @@ impl PortReading {
         }
     }
 
-    /// `Ethernet` or `InfiniBand`.
+    /// Returns the link layer: `Ethernet` or `InfiniBand`.
     pub fn link_layer(&self) -> &'static str {
         match self.port.link_layer {
             LinkLayer::Ethernet => "Ethernet",
@@ -158,7 +158,7 @@ impl PortReading {
         }
     }
 
-    /// A port of which nothing more is known.
+    /// Creates a reading without counters.
     pub(crate) fn of(port: Port) -> Self {
         Self {
             port,

@@ -1,14 +1,17 @@
-//! Reads a node's RDMA devices, counters and pods, and tells of them in metric families.
+//! Collects a node's RDMA devices, counters and pods, and exposes them as metric families.
 //!
-//! An [`Exporter`] makes one [`NodeSnapshot`] after another. A collection goes so:
+//! An [`Exporter`] creates one [`NodeSnapshot`] per collection. A collection has these steps:
 //!
-//! 1. which pods there are (`pods`), and so which namespaces have devices (`netns_target`);
-//! 2. several workers read every device in every namespace (`work_queue`, `netns_sockets`, `reader`): netlink, sysfs, ethtool;
-//! 3. whose the objects of each device are (`resource_usage`), and so whose its traffic is;
-//! 4. what each counter means on any driver (`catalogue`, `counter_layout`, `counter_values`), and whose its increments are (`counter_history`);
-//! 5. metric families (`families`).
+//! 1. List the pods (`pods`) and the network namespaces with devices (`netns_target`).
+//! 2. Read every device in every namespace with several workers (`work_queue`, `netns_sockets`, `reader`): netlink, sysfs,
+//!    ethtool.
+//! 3. Find the owners of each device's objects, and thus of its traffic (`resource_usage`).
+//! 4. Map the driver's counters to metrics (`catalogue`, `counter_layout`, `counter_values`), and attribute their increments
+//!    to pods (`counter_history`).
+//! 5. Write the metric families (`families`).
 //!
-//! It starts no process, changes nothing on the node, and keeps nothing open that would keep a pod's namespace alive.
+//! The exporter starts no process, changes nothing on the node, and keeps no file open that would keep a pod's network
+//! namespace alive.
 
 #![forbid(unsafe_code)]
 

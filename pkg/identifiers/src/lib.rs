@@ -11,6 +11,7 @@ mod link_name;
 mod mac;
 mod pci;
 mod printable;
+mod vf_index;
 mod vlan;
 
 pub use attachment::{Attachment, ContainerId, InvalidContainerId};
@@ -18,4 +19,5 @@ pub use link_name::{InvalidLinkName, LinkName};
 pub use mac::{InvalidMac, MacAddr};
 pub use pci::{InvalidPciAddress, PciAddress};
 pub use printable::is_unprintable;
+pub use vf_index::VfIndex;
 pub use vlan::{InvalidVlan, VlanId, VlanProto, VlanQos};

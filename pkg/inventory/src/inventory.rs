@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use identifiers::{LinkName, PciAddress};
+use identifiers::{LinkName, PciAddress, VfIndex};
 use rtnl::{Link, VfSettings};
 use serde::Serialize;
 use state::StateDir;
@@ -132,7 +132,7 @@ impl InventoryReader<'_> {
         let of = |index| settings.iter().find(|(number, _)| *number == index).map(|(_, vf)| vf.clone());
         let representors = self.sysfs.representors(pf)?;
         let mut vfs = Vec::new();
-        for index in 0..self.sysfs.num_vfs(pf)? {
+        for index in (0..self.sysfs.num_vfs(pf)?).map(VfIndex) {
             let Some(pci) = self.sysfs.vf(pf, index)? else { continue };
             let mut vf = self.vf(pci, index, of(index))?;
             for (_, link) in representors.iter().filter(|(number, _)| *number == index) {
@@ -145,7 +145,7 @@ impl InventoryReader<'_> {
         Ok(vfs)
     }
 
-    fn vf(&self, pci: PciAddress, index: u32, settings: Option<VfSettings>) -> Result<Vf, Error> {
+    fn vf(&self, pci: PciAddress, index: VfIndex, settings: Option<VfSettings>) -> Result<Vf, Error> {
         let function = Function::Pci(pci);
         let name = self.sysfs.links(&function)?.into_iter().next();
         let link = name.as_ref().and_then(|name| self.links.find(name));
@@ -201,7 +201,7 @@ mod tests {
     fn a_pf_has_its_vfs_and_nobody_uses_them() {
         let pf = read(&InventoryFixture::new());
         assert_eq!((pf.total_vfs, pf.num_vfs, pf.autoprobe), (8, 2, Some(true)));
-        assert_eq!(pf.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(pf.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(), [VfIndex(0), VfIndex(1)]);
         assert_eq!(pf.used_vfs().count(), 0);
     }
 

@@ -1,6 +1,6 @@
 //! A VF.
 
-use identifiers::{LinkName, MacAddr, PciAddress};
+use identifiers::{LinkName, MacAddr, PciAddress, VfIndex};
 use rtnl::VfSettings;
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::VfUser;
 #[serde(rename_all = "camelCase")]
 pub struct Vf {
     /// Its number on its PF, from 0.
-    pub index: u32,
+    pub index: VfIndex,
     /// Its address.
     pub pci: PciAddress,
     /// The driver it is bound to.

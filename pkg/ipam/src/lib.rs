@@ -16,6 +16,7 @@ mod keys;
 mod name;
 mod pattern;
 mod pool;
+mod pool_file_name;
 mod pool_index;
 mod pool_selection;
 mod pool_warnings;

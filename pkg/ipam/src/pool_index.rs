@@ -25,7 +25,7 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::{Pools, index_record, pattern, pools::is_pool_file_name};
+use crate::{PoolReadError, Pools, index_record, pattern, pool_file_name::is_pool_file_name};
 
 /// The first bytes of an index; the last one is the version of the format.
 const MAGIC: &[u8; 8] = b"silkidx2";
@@ -348,6 +348,33 @@ fn take<'a>(table: &mut &'a [u8]) -> Option<IndexEntry<'a>> {
 
 fn length(bytes: &[u8]) -> Option<usize> {
     Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
+}
+
+impl Pools {
+    /// As [`Pools::read_dir`], but returns at least the pools that match `wanted`: they are read from an index below the
+    /// state directory if no file has changed since it was written. With `keep`, an index is written if there is none.
+    ///
+    /// The result of an index [is partial](Pools::is_partial): a caller that does not find a pool in it must read the
+    /// directory.
+    ///
+    /// # Errors
+    /// As [`Pools::read_dir`].
+    pub fn read_wanted(
+        path: &Path,
+        wanted: PoolQuery<'_>,
+        state: &Path,
+        keep: bool,
+    ) -> Result<Self, PoolReadError> {
+        let listing = PoolDirListing::of(path);
+        if let Some(found) = listing.as_ref().and_then(|listing| find(state, path, listing, wanted)) {
+            return Ok(found);
+        }
+        let pools = Self::read_dir(path)?;
+        if let Some(listing) = listing.filter(|_| keep && !pools.has_io_error) {
+            write_index(state, path, &listing, &pools);
+        }
+        Ok(pools)
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     InvalidPool, InvalidValue, InvalidYaml, IpRange, Pool, PoolWarnings, SkipReason, SkippedPool,
     document::{self, PoolDocument},
-    pool_index::{self, PoolDirListing, PoolQuery},
+    pool_file_name::is_pool_file,
 };
 
 /// Pools in the order in which they were read. Each name is contained once.
@@ -23,7 +23,7 @@ pub struct Pools {
     /// Whether the pools come from an index, so that there may be others.
     partial: bool,
     /// Whether an I/O error occurred, which may be temporary: the result must not be indexed.
-    has_io_error: bool,
+    pub(crate) has_io_error: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -142,33 +142,6 @@ impl Pools {
             }
         }
         pools.subtract_reserved();
-        Ok(pools)
-    }
-
-    /// As [`Pools::read_dir`], but returns at least the pools that match `wanted`: they are read from an index below the
-    /// state directory if no file has changed since it was written. With `keep`, an index is written if there is none.
-    ///
-    /// The result of an index [is partial](Pools::is_partial): a caller that does not find a pool in it must read the
-    /// directory.
-    ///
-    /// # Errors
-    /// As [`Pools::read_dir`].
-    pub fn read_wanted(
-        path: &Path,
-        wanted: PoolQuery<'_>,
-        state: &Path,
-        keep: bool,
-    ) -> Result<Self, PoolReadError> {
-        let listing = PoolDirListing::of(path);
-        if let Some(found) =
-            listing.as_ref().and_then(|listing| pool_index::find(state, path, listing, wanted))
-        {
-            return Ok(found);
-        }
-        let pools = Self::read_dir(path)?;
-        if let Some(listing) = listing.filter(|_| keep && !pools.has_io_error) {
-            pool_index::write_index(state, path, &listing, &pools);
-        }
         Ok(pools)
     }
 
@@ -373,17 +346,6 @@ fn files(directory: &Path) -> Result<Option<Vec<PathBuf>>, PoolReadError> {
     }
     files.sort_unstable();
     Ok(Some(files))
-}
-
-/// Whether a file of a pool directory is read, by its name.
-pub(crate) fn is_pool_file(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| is_pool_file_name(name.as_encoded_bytes()))
-}
-
-/// As [`is_pool_file`], for a file name without directory.
-pub(crate) fn is_pool_file_name(name: &[u8]) -> bool {
-    let ends: [&[u8]; 3] = [b".yaml", b".yml", b".json"];
-    !name.starts_with(b".") && ends.iter().any(|end| name.ends_with(end))
 }
 
 #[cfg(test)]

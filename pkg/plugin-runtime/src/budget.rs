@@ -1,8 +1,8 @@
-//! How long a call may take: one budget for all its waits.
+//! The time budget of a call, which all its waits share.
 //!
-//! A runtime that loses its patience kills the plugin, and its error with it: nobody learns what was waited for. So
-//! every wait of a call gets its deadline here ([`Budget::until`]), and a call whose waits come to more than it has
-//! fails by itself, says what the time went into, and has taken back what it made.
+//! A runtime kills a plugin that exceeds the runtime's own timeout, and the plugin's error is lost. So every wait of a
+//! call gets its deadline here ([`Budget::until`]). A call that exceeds its budget fails on its own, reports what it
+//! waited for, and has reverted its changes.
 
 use std::{
     fmt,
@@ -12,54 +12,57 @@ use std::{
 
 use cni::{Error, Operation};
 
-/// What a call may wait for, and how long what it made may then take to be taken back.
+/// The time that a call may wait, and the time that reverting its changes may then take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CallLimits {
-    verb: &'static str,
+    operation: &'static str,
     work: Duration,
-    take_back: Duration,
-    /// Who waits for the call, and how long.
+    revert: Duration,
+    /// The timeout of the caller from which the limits follow.
     because: &'static str,
 }
 
 impl CallLimits {
-    /// A kubelet gives `RunPodSandbox` four minutes (twice its `runtimeRequestTimeout`), containerd hands that on to
-    /// CNI, and CRI-O adds five minutes of its own; Multus has none. Of the four, half a minute is for the runtime and
-    /// for the pod's other networks. An IPAM plugin may need 110 s for an ADD, a device twenty to come home, duplicate
-    /// address detection ten; then 60 s for the IPAM plugin's DEL, and ten for what else is taken back.
+    /// kubelet limits `RunPodSandbox` to four minutes (twice its `runtimeRequestTimeout`). containerd passes that limit
+    /// on to CNI, CRI-O adds five minutes, and Multus has no timeout. Half a minute remains for the runtime and the pod's
+    /// other networks. An IPAM plugin may need 110 s for an ADD, a device 20 s to return to the host, and duplicate
+    /// address detection 10 s. The revert may need 60 s for the IPAM plugin's DEL, and 10 s for the rest.
     const ADD: Self = Self {
-        verb: "an ADD",
+        operation: "an ADD",
         work: Duration::from_secs(140),
-        take_back: Duration::from_secs(70),
-        because: "a kubelet gives a pod's sandbox 240 s, and the rest is for taking back",
+        revert: Duration::from_secs(70),
+        because: "kubelet limits RunPodSandbox to 240 s, and the rest is reserved for the revert",
     };
 
-    /// A kubelet gives `StopPodSandbox` two minutes. containerd gives the DEL after a failed ADD one, and calls again
-    /// with the next `StopPodSandbox`; the journal keeps what is left until then.
+    /// kubelet limits `StopPodSandbox` to two minutes. containerd limits the DEL after a failed ADD to one minute, and
+    /// repeats it with the next `StopPodSandbox`; until then the journal keeps what is left.
     const DEL: Self = Self {
-        verb: "a DEL",
+        operation: "a DEL",
         work: Duration::from_secs(110),
-        take_back: Duration::ZERO,
-        because: "a kubelet gives the end of a sandbox 120 s",
+        revert: Duration::ZERO,
+        because: "kubelet limits StopPodSandbox to 120 s",
     };
 
-    /// By the specification no ADD begins before a GC is over, and that ADD's pod has four minutes.
-    const GC: Self =
-        Self { verb: "a GC", because: "every ADD waits for it, and has 240 s of the kubelet's", ..Self::DEL };
+    /// By the specification no ADD begins during a GC, and the pod of that ADD has four minutes.
+    const GC: Self = Self {
+        operation: "a GC",
+        because: "every ADD waits for it, and kubelet limits RunPodSandbox to 240 s",
+        ..Self::DEL
+    };
 
-    /// Nobody calls it with a deadline.
-    const CHECK: Self = Self { verb: "a CHECK", because: "so has a DEL", ..Self::DEL };
+    /// No caller has a timeout for it.
+    const CHECK: Self = Self { operation: "a CHECK", because: "the limit of a DEL", ..Self::DEL };
 
-    /// A kubelet takes a runtime for dead that does not tell its status for thirty seconds.
+    /// kubelet considers a runtime dead that has not reported its status for thirty seconds.
     const STATUS: Self = Self {
-        verb: "a STATUS",
+        operation: "a STATUS",
         work: Duration::from_secs(20),
-        take_back: Duration::ZERO,
-        because: "a kubelet gives the runtime 30 s to tell its status",
+        revert: Duration::ZERO,
+        because: "kubelet expects the runtime's status every 30 s",
     };
 
-    fn of(verb: Operation) -> Self {
-        match verb {
+    fn of(operation: Operation) -> Self {
+        match operation {
             Operation::Add => Self::ADD,
             Operation::Check => Self::CHECK,
             Operation::Gc => Self::GC,
@@ -68,21 +71,21 @@ impl CallLimits {
         }
     }
 
-    /// As a test ordered: `SILKRAIL_BUDGET=1500` or, with what is for taking back, `SILKRAIL_BUDGET=1500:500`, in
-    /// milliseconds; in debug builds only.
+    /// Applies the limits of a test: `SILKRAIL_BUDGET=1500` or, with the time for the revert, `SILKRAIL_BUDGET=1500:500`,
+    /// in milliseconds. In debug builds only.
     #[cfg(debug_assertions)]
-    fn ordered(self) -> Self {
-        let Ok(order) = std::env::var("SILKRAIL_BUDGET") else { return self };
-        let (work, take_back) = order.split_once(':').unwrap_or((&order, "0"));
+    fn or_from_env(self) -> Self {
+        let Ok(limits) = std::env::var("SILKRAIL_BUDGET") else { return self };
+        let (work, revert) = limits.split_once(':').unwrap_or((&limits, "0"));
         let time = |text: &str| text.parse().map(Duration::from_millis).ok();
-        match (time(work), time(take_back)) {
-            (Some(work), Some(take_back)) => Self { work, take_back, ..self },
+        match (time(work), time(revert)) {
+            (Some(work), Some(revert)) => Self { work, revert, ..self },
             _ => self,
         }
     }
 
     #[cfg(not(debug_assertions))]
-    fn ordered(self) -> Self {
+    fn or_from_env(self) -> Self {
         self
     }
 }
@@ -99,23 +102,23 @@ struct BudgetInner {
 
 #[derive(Debug)]
 struct BudgetState {
-    /// When the waits end, unless a share of the time is all there is for the present one.
+    /// The end of all waits, and the earlier one of the current share.
     end: Instant,
     share: Option<Instant>,
-    /// When what was made is to be taken back.
-    last: Instant,
+    /// The end of the revert.
+    revert_end: Instant,
     spent: Vec<WaitTime>,
     /// Why a wait ended early.
     short: Option<BudgetExceeded>,
-    turned_back: bool,
+    is_reverting: bool,
 }
 
-/// What the waits for one thing came to.
+/// The total time of the waits for one thing.
 #[derive(Debug)]
 struct WaitTime {
     what: &'static str,
     time: Duration,
-    taking_back: bool,
+    in_revert: bool,
 }
 
 /// The budget of the call that this process was started for.
@@ -123,31 +126,31 @@ static CALL: OnceLock<Budget> = OnceLock::new();
 
 impl Budget {
     /// Begins the budget of the call that this process was started for.
-    pub fn begin(verb: Operation) -> Self {
-        CALL.get_or_init(|| Self::of(verb)).clone()
+    pub fn begin(operation: Operation) -> Self {
+        CALL.get_or_init(|| Self::of(operation)).clone()
     }
 
-    /// The budget of the call that this process was started for: a plugin that is called by another one of the same
-    /// executable has no other. Who was not started for a call has the time of a DEL for what it does.
+    /// Returns the budget of the call that this process was started for. A plugin that another one of the same executable
+    /// calls shares it. Without a call, returns a new budget of a DEL.
     pub fn of_call() -> Self {
         CALL.get().cloned().unwrap_or_else(|| Self::of(Operation::Del))
     }
 
-    /// A budget that begins now.
-    pub fn of(verb: Operation) -> Self {
-        Self::with(CallLimits::of(verb).ordered())
+    /// Returns a budget that begins now.
+    pub fn of(operation: Operation) -> Self {
+        Self::with(CallLimits::of(operation).or_from_env())
     }
 
     fn with(limits: CallLimits) -> Self {
         let end = Instant::now() + limits.work;
-        let last = end + limits.take_back;
+        let revert_end = end + limits.revert;
         let state =
-            BudgetState { end, share: None, last, spent: Vec::new(), short: None, turned_back: false };
+            BudgetState { end, share: None, revert_end, spent: Vec::new(), short: None, is_reverting: false };
         Self(Arc::new(BudgetInner { limits, state: Mutex::new(state) }))
     }
 
-    /// The deadline of a wait for `what`, which may take `at_most` so long. What it took is noted when the deadline is
-    /// dropped: keep it as long as the wait.
+    /// Returns the deadline of a wait for `what`, which may take `at_most` that long. The time of the wait is recorded
+    /// when the deadline is dropped, so keep it until the wait is over.
     pub fn until(&self, what: &'static str, at_most: Duration) -> Deadline<'_> {
         let (began, state) = (Instant::now(), self.state());
         let end = state.share.map_or(state.end, |share| share.min(state.end));
@@ -159,16 +162,16 @@ impl Budget {
         Deadline { budget: self, what, began, at: end.min(began + at_most), cut }
     }
 
-    /// From now on there is also the time that was kept for taking back what was made.
+    /// Adds the time that is reserved for the revert.
     pub fn begin_revert(&self) {
         let mut state = self.state();
-        (state.end, state.turned_back) = (state.last, true);
+        (state.end, state.is_reverting) = (state.revert_end, true);
     }
 
-    /// While the result lives, there is no more time than the share of one among `among`: of many things to be done,
-    /// one that takes for ever must not keep the others from it. A share is at least [a part](LEAST_SHARE) of the whole,
-    /// while there is so much, or many that take a little longer than their share would never be done; and a share is
-    /// left for what comes after all of them.
+    /// Limits all waits to an equal share for one of `among` tasks, until the result is dropped. So one task that never
+    /// finishes does not use up the time of the others. A share is at least [a part](LEAST_SHARE) of the budget, if that
+    /// is left. Otherwise tasks that need a little more than an equal share would never finish. Some time always remains
+    /// for the steps after the tasks.
     #[must_use]
     pub fn share(&self, among: usize) -> BudgetShare<'_> {
         let mut state = self.state();
@@ -180,27 +183,25 @@ impl Budget {
         BudgetShare(self)
     }
 
-    /// The error of a call, with what its time went into if that is why it failed.
+    /// Adds the waits of the call to the details of its error, if the call failed because its budget was used up.
     #[must_use]
     pub fn explain(&self, error: Error) -> Error {
         let state = self.state();
-        let CallLimits { verb, work, because, .. } = self.0.limits;
+        let CallLimits { operation, work, because, .. } = self.0.limits;
         let (work, spent) = (seconds(work), state.spent(false));
         let mut why = match state.short {
             None => return error,
             Some(BudgetExceeded::Whole) => {
-                format!("the {work} that {verb} may wait are used up ({because}), by: {spent}")
+                format!("the {work} that {operation} may wait are used up ({because}), by: {spent}")
             }
-            Some(BudgetExceeded::Share) => {
-                format!(
-                    "one attachment has a share of the {work} that {verb} may wait ({because}); waited for: {spent}"
-                )
-            }
+            Some(BudgetExceeded::Share) => format!(
+                "one attachment has a share of the {work} that {operation} may wait ({because}); it waited for: {spent}"
+            ),
         };
-        if state.turned_back {
-            why.push_str(&format!("; then taking back waited for: {}", state.spent(true)));
+        if state.is_reverting {
+            why.push_str(&format!("; the revert then waited for: {}", state.spent(true)));
         }
-        why.push_str("; look into the longest first; the call can be repeated");
+        why.push_str("; investigate the longest wait first; the call can be repeated");
         let details = if error.details.is_empty() { why } else { format!("{}; {why}", error.details) };
         error.with_details(details)
     }
@@ -211,59 +212,59 @@ impl Budget {
 }
 
 impl BudgetState {
-    /// What was waited for, the longest first.
-    fn spent(&self, taking_back: bool) -> String {
-        let told = |spent: &&WaitTime| spent.taking_back == taking_back && spent.time >= MIN_REPORTED_WAIT;
-        let mut spent: Vec<&WaitTime> = self.spent.iter().filter(told).collect();
+    /// Lists the waits, the longest first.
+    fn spent(&self, in_revert: bool) -> String {
+        let reported = |spent: &&WaitTime| spent.in_revert == in_revert && spent.time >= MIN_REPORTED_WAIT;
+        let mut spent: Vec<&WaitTime> = self.spent.iter().filter(reported).collect();
         spent.sort_by_key(|spent| std::cmp::Reverse(spent.time));
         let spent: Vec<String> = spent.into_iter().map(WaitTime::to_string).collect();
         if spent.is_empty() { "nothing".into() } else { spent.join(", ") }
     }
 }
 
-/// What a wait had too little of. The later is the graver.
+/// The limit that cut a wait short. The later variant is the more severe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum BudgetExceeded {
-    /// The share of one among many.
+    /// The share of one task among many.
     Share,
-    /// The time of the call.
+    /// The budget of the call.
     Whole,
 }
 
-/// A share is at least the whole divided by this.
+/// A share is at least the budget divided by this.
 const LEAST_SHARE: u32 = 5;
 
-/// What is shorter is not worth a word.
+/// Shorter waits are not reported.
 const MIN_REPORTED_WAIT: Duration = Duration::from_millis(50);
 
-/// When a wait ends.
+/// The end of one wait.
 #[derive(Debug)]
 pub struct Deadline<'a> {
     budget: &'a Budget,
     what: &'static str,
     began: Instant,
     at: Instant,
-    /// What the wait would have been given more time by.
+    /// The limit that made the wait shorter than requested.
     cut: Option<BudgetExceeded>,
 }
 
 impl Deadline<'_> {
-    /// The moment.
+    /// Returns the moment of the deadline.
     pub fn at(&self) -> Instant {
         self.at
     }
 
-    /// How long it is until then.
+    /// Returns the time until the deadline; zero once it has passed.
     pub fn left(&self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    /// Whether it is over.
+    /// Whether the deadline has passed.
     pub fn has_passed(&self) -> bool {
         self.left().is_zero()
     }
 
-    /// How long was waited so far.
+    /// Returns the time waited so far.
     pub fn waited(&self) -> Duration {
         self.began.elapsed()
     }
@@ -280,16 +281,16 @@ impl Drop for Deadline<'_> {
         let (time, short) = (self.waited(), self.cut.filter(|_| self.has_passed()));
         let mut state = self.budget.state();
         state.short = state.short.max(short);
-        let taking_back = state.turned_back;
-        let same = |spent: &&mut WaitTime| spent.what == self.what && spent.taking_back == taking_back;
+        let in_revert = state.is_reverting;
+        let same = |spent: &&mut WaitTime| spent.what == self.what && spent.in_revert == in_revert;
         match state.spent.iter_mut().find(same) {
             Some(spent) => spent.time += time,
-            None => state.spent.push(WaitTime { what: self.what, time, taking_back }),
+            None => state.spent.push(WaitTime { what: self.what, time, in_revert }),
         }
     }
 }
 
-/// While it lives, a call has a share of its time only.
+/// Limits a call to a share of its budget until it is dropped.
 #[derive(Debug)]
 pub struct BudgetShare<'a>(&'a Budget);
 
@@ -305,7 +306,7 @@ impl fmt::Display for WaitTime {
     }
 }
 
-/// A time as people read it: `110 s`, `1.5 s`.
+/// Formats a duration for messages: `110 s`, `1.5 s`.
 pub fn seconds(time: Duration) -> String {
     if time.subsec_millis() == 0 {
         format!("{} s", time.as_secs())

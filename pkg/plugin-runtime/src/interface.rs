@@ -1,4 +1,4 @@
-//! A pod's link gets its addresses and routes.
+//! Addresses and routes of a pod's link.
 
 use std::{mem, net::IpAddr, time::Duration};
 
@@ -12,16 +12,16 @@ use crate::{Budget, Error, PodNetns, retry_while_busy, seconds};
 /// How long duplicate address detection may take. By RFC 4862 it takes one to two seconds.
 const DAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the carrier may take.
+/// How long to wait for the carrier.
 const CARRIER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Gives the pod's link the result's addresses, sets it up, and adds the routes. The result keeps those that were
-/// added: see [`add_routes`].
+/// Adds the result's addresses to the pod's link, sets it up, and adds the routes. Routes that were not added are removed
+/// from the result: see [`add_routes`].
 ///
-/// The order matters: `arp_notify` and `ndisc_notify` announce the addresses a link has when it comes up.
+/// The order matters: `arp_notify` and `ndisc_notify` announce the addresses that a link has when it comes up.
 ///
 /// # Errors
-/// What the kernel refused; that an IPv6 address is a duplicate.
+/// If the kernel refuses a request, or an IPv6 address is a duplicate.
 pub fn configure(pod: &PodNetns, link: &Link, result: &mut AddResult) -> Result<(), Error> {
     prepare(pod, &link.name, result.ips.iter().any(|ip| ip.address.is_ipv6()))?;
     for ip in &result.ips {
@@ -34,11 +34,11 @@ pub fn configure(pod: &PodNetns, link: &Link, result: &mut AddResult) -> Result<
     add_routes(pod, link, result)
 }
 
-/// Adds the routes that the pod does not have already over another link, and takes the others out of the result.
+/// Adds the routes that the pod does not already have over another link, and removes the others from the result.
 ///
-/// What was there first stays as it is, whatever its metric: added as `ip route add` does it, a default route of IPv4
-/// without a metric would come before it, and one of IPv6 would get half of its traffic. Who gives a route a metric
-/// says by it which of the two counts; only one of the same metric is in its way.
+/// Existing routes keep precedence, regardless of their metric. Added as `ip route add` does it, an IPv4 default route
+/// without a metric would take precedence over them, and an IPv6 one would get half of the traffic. A route that has a
+/// metric in the configuration only conflicts with one of the same metric.
 fn add_routes(pod: &PodNetns, link: &Link, result: &mut AddResult) -> Result<(), Error> {
     if result.routes.is_empty() {
         return Ok(());
@@ -49,11 +49,11 @@ fn add_routes(pod: &PodNetns, link: &Link, result: &mut AddResult) -> Result<(),
     for route in mem::take(&mut result.routes) {
         let wanted = wanted(&route, link, result);
         let to = RouteKey::of(&wanted);
-        let in_the_way = |there: &RouteKey| {
+        let conflicts = |there: &RouteKey| {
             there.is_to_the_same(&to) && (route.priority.is_none() || there.metric == to.metric)
         };
-        if others.iter().any(in_the_way) || !add(pod, &wanted, &made, result)? {
-            info!(dst = %route.dst, link = %link.name, "the pod has a route there already, and keeps it");
+        if others.iter().any(conflicts) || !add(pod, &wanted, &made, result)? {
+            info!(dst = %route.dst, link = %link.name, "not adding a route: the pod already has one");
             continue;
         }
         made.push(to);
@@ -62,7 +62,7 @@ fn add_routes(pod: &PodNetns, link: &Link, result: &mut AddResult) -> Result<(),
     Ok(())
 }
 
-/// Adds a route, beside those that were `made` already. Returns whether it was added.
+/// Adds a route to those that were `made` already. Returns whether it was added.
 fn add(pod: &PodNetns, route: &rtnl::Route, made: &[RouteKey], result: &AddResult) -> Result<bool, Error> {
     let to = RouteKey::of(route);
     let ranked = |rank| match pod.links.add_route(route, rank) {
@@ -75,19 +75,19 @@ fn add(pod: &PodNetns, route: &rtnl::Route, made: &[RouteKey], result: &AddResul
     if made.iter().any(|there| there.is_to_the_same(&to) && there.metric == to.metric) {
         ranked(RoutePosition::Last)
     } else if result.ips.iter().any(is_to) {
-        // The kernel has made a route to the subnet of the address, and the configuration knows a better way there.
+        // The configured route takes precedence over the kernel's own route to the subnet of the address.
         ranked(RoutePosition::First)
     } else {
         ranked(RoutePosition::Only)
     }
 }
 
-/// The first gateway of a family.
+/// Returns the first gateway of an address family.
 fn gateway(result: &AddResult, v6: bool) -> Option<IpAddr> {
     result.ips.iter().filter_map(|ip| ip.gateway).find(|gateway| gateway.is_ipv6() == v6)
 }
 
-/// A route of a result, for the kernel.
+/// Returns the kernel's route of a route in a result.
 fn wanted(route: &ResultRoute, link: &Link, result: &AddResult) -> rtnl::Route {
     rtnl::Route {
         dst: route.dst,
@@ -101,10 +101,10 @@ fn wanted(route: &ResultRoute, link: &Link, result: &AddResult) -> rtnl::Route {
     }
 }
 
-/// Explains why the kernel did not set a link up, where it is known.
+/// Returns the error of setting a link up, with its cause if that is known.
 fn explain(link: &Link, error: rtnl::Error) -> Error {
     match (&error, link.mac) {
-        // A macvlan link's address is compared with those of its neighbours on the parent only now.
+        // The kernel compares a macvlan link's address with those of the parent's other links only now.
         (rtnl::Error::Netlink(e), Some(mac)) if e.errno() == Some(Errno::EADDRINUSE) => {
             Error::MacInUse { mac, link: link.name.clone(), source: error }
         }
@@ -112,28 +112,28 @@ fn explain(link: &Link, error: rtnl::Error) -> Error {
     }
 }
 
-/// The metric of a default route that a router on the link advertises. The kernel gives it that of a route that was
-/// given none, 1024, and would then send a part of a pod's traffic over it that had a default route before.
+/// The metric of a default route from a router advertisement on the link. The kernel's default is 1024, the same as of a
+/// route without a metric. A pod with another default route would then send a part of its traffic over this link.
 const ADVERTISED_METRIC: &str = "2048";
 
-/// Sysctls that act when the link comes up or gets an address. Only `disable_ipv6` is indispensable.
+/// Sets the sysctls that take effect when the link comes up or gets an address. Only `disable_ipv6` is required.
 fn prepare(pod: &PodNetns, ifname: &str, v6: bool) -> Result<(), Error> {
-    let mut wishes = vec![
+    let mut optional = vec![
         (format!("net/ipv4/conf/{ifname}/arp_notify"), "1"),
         (format!("net/ipv6/conf/{ifname}/ndisc_notify"), "1"),
         (format!("net/ipv6/conf/{ifname}/ra_defrtr_metric"), ADVERTISED_METRIC), // since Linux 5.12
     ];
     if v6 {
-        // Without it the kernel would drop the addresses whenever the link goes down.
-        wishes.push((format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1"));
-        let needs = ["lo", ifname].map(|name| (format!("net/ipv6/conf/{name}/disable_ipv6"), "0"));
-        pod.ensure_sysctls(&needs)?.map_err(|source| Error::Ipv6 { ifname: ifname.to_owned(), source })?;
+        // Otherwise the kernel removes the addresses when the link goes down.
+        optional.push((format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1"));
+        let required = ["lo", ifname].map(|name| (format!("net/ipv6/conf/{name}/disable_ipv6"), "0"));
+        pod.ensure_sysctls(&required)?.map_err(|source| Error::Ipv6 { ifname: ifname.to_owned(), source })?;
     }
-    let _ = pod.write_sysctls(&wishes)?;
+    let _ = pod.write_sysctls(&optional)?;
     Ok(())
 }
 
-/// Routes with an IPv6 gateway are useless while the address they would be used from is tentative.
+/// Waits for duplicate address detection: routes with an IPv6 gateway cannot be used with a tentative source address.
 fn wait_for_dad(pod: &PodNetns, link: &Link) -> Result<(), Error> {
     let wait = |source| Error::Wait { what: "duplicate address detection", source };
     let events = pod.run(|| rtnl::events(true))?.map_err(wait)?;
@@ -147,7 +147,7 @@ fn wait_for_dad(pod: &PodNetns, link: &Link) -> Result<(), Error> {
         if tentative.is_empty() {
             return Ok(());
         }
-        // Without carrier there is nobody to ask, and the kernel does not begin.
+        // Without carrier the kernel does not start duplicate address detection.
         if deadline.waited() > CARRIER_TIMEOUT && !pod.links.link_by_index(link.index)?.running {
             return Ok(());
         }
@@ -159,10 +159,10 @@ fn wait_for_dad(pod: &PodNetns, link: &Link) -> Result<(), Error> {
     }
 }
 
-/// Looks whether the pod's link has the result's addresses and routes.
+/// Checks that the pod's link has the result's addresses and routes.
 ///
 /// # Errors
-/// What differs.
+/// The first address or route that is missing.
 pub fn verify(pod: &PodNetns, link: &Link, result: &AddResult) -> Result<(), Error> {
     let changed = |what: String| Err(Error::Changed(what));
     let addresses = pod.links.addresses(link.index)?;
@@ -184,11 +184,11 @@ pub fn verify(pod: &PodNetns, link: &Link, result: &AddResult) -> Result<(), Err
                 && r.gateway
                     .is_none_or(|gw| route.gw.is_none_or(|wanted| wanted == gw) || gateways.contains(&gw))
         };
-        // Another link's was there first.
+        // A route of another link took precedence.
         let others = |there: &RouteKey| there.links != [link.index] && there.is_to_the_same(&to);
         let there = routes.iter().any(ours) || destinations.iter().any(others);
         if !there {
-            return changed(format!("the route to {} through {} is not there", route.dst, link.name));
+            return changed(format!("the route to {} through {} is missing", route.dst, link.name));
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! Log lines for people: one `key=value` line each, on standard error or in the configuration's `logFile`.
+//! Logging: one line of `key=value` pairs for each event, to standard error or the configuration's `logFile`.
 //!
-//! Runtimes throw standard error away when a call fails, so nothing that matters is only logged.
+//! Runtimes discard standard error when a call fails, so everything important is also in the error object.
 
 use std::{
     fmt::{self, Write as _},
@@ -19,13 +19,13 @@ use tracing::{
     span, warn,
 };
 
-/// How to log. It is learned from the configuration, after logging has begun.
+/// Where and at which level to log. It is read from the configuration, after logging has started.
 struct LogSettings {
     plugin: &'static str,
     level: Level,
     file: Option<File>,
     context: String,
-    /// Whether a call's configuration has said how.
+    /// Whether a call's configuration has set the others.
     configured: bool,
 }
 
@@ -43,11 +43,11 @@ pub(crate) fn start(plugin: &'static str) {
     let _ = tracing::subscriber::set_global_default(LogSubscriber);
 }
 
-/// Takes level and file from a call's configuration, and `context` for every line to come. The first call of a process
-/// decides: those that it makes itself, of the IPAM plugin or about a former attachment, belong to it.
+/// Sets level and file from a call's configuration, and `context` for all further lines. Only the first call of a
+/// process has an effect: calls of the IPAM plugin, or for a former attachment, are part of it.
 ///
 /// # Errors
-/// A `logFile` that is no absolute path. A level that does not exist is `info`, as in the Go plugins.
+/// If `logFile` is not an absolute path. An unknown level counts as `info`, as in the Go plugins.
 pub fn configure(common: &CallContext<'_>, context: String) -> Result<(), Error> {
     if SETTINGS.lock().is_ok_and(|settings| settings.configured) {
         return Ok(());
@@ -63,7 +63,7 @@ pub fn configure(common: &CallContext<'_>, context: String) -> Result<(), Error>
     let file = match fields.text("logFile")? {
         Some(path) if is_below_logs(path) => open(path),
         Some(path) if path.starts_with('/') => {
-            warn!(path, "logFile is not below {LOGS}, so this is logged to standard error");
+            warn!(path, "logFile is not below {LOGS}: logging to standard error");
             None
         }
         Some(path) => return Err(fields.wrong("logFile", "an absolute path", format!("{path:?}"))),
@@ -78,15 +78,15 @@ pub fn configure(common: &CallContext<'_>, context: String) -> Result<(), Error>
     Ok(())
 }
 
-/// `args.cni.debug`, the rdma plugin's older way to say so.
+/// Whether `args.cni.debug` is set, which the Go rdma plugin used before `logLevel`.
 fn wants_debug(common: &CallContext<'_>) -> bool {
     let args = common.conf.fields().object("args").ok().flatten();
     let cni = args.and_then(|args| args.object("cni").ok().flatten());
     cni.and_then(|cni| cni.flag("debug").ok().flatten()).unwrap_or(false)
 }
 
-/// Where a log file may be: who writes networks' configurations need not be root, and a line appended to a file of the system's
-/// could make them so.
+/// The directory of log files. Users who write network configurations need not be root, and a line appended to a system
+/// file could make them root.
 const LOGS: &str = "/var/log/";
 
 fn is_below_logs(path: &str) -> bool {
@@ -94,8 +94,8 @@ fn is_below_logs(path: &str) -> bool {
     below.is_some_and(|below| below.components().all(|part| matches!(part, Component::Normal(_))))
 }
 
-/// Opens a log file: nothing but a regular file is written to, and none through a symbolic link. Programs that are not root have
-/// directories below, and pods that collect logs; so each part of the path is opened by itself.
+/// Opens a log file, which must be a regular file, without following symbolic links. Programs without root privileges and
+/// pods that collect logs have directories below `/var/log`, so each component of the path is opened on its own.
 fn open(path: &str) -> Option<File> {
     let path = Path::new(path);
     let mut dir = rustix::fs::open(path.components().next()?.as_os_str(), WALK, Mode::empty()).ok()?;
@@ -140,7 +140,7 @@ impl Subscriber for LogSubscriber {
         });
     }
 
-    // We log events only.
+    // Only events are logged, no spans.
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
         span::Id::from_u64(1)
     }
@@ -166,7 +166,7 @@ impl Visit for LogLine {
     }
 }
 
-/// What every line of a call about an attachment says.
+/// Returns the fields that every line of a call for an attachment has.
 pub fn about(attachment: &Attachment, netns: Option<&Path>) -> String {
     let Attachment { container_id, ifname } = attachment;
     format!(" containerID={container_id} netns={:?} ifname={ifname}", netns.unwrap_or(Path::new("")))

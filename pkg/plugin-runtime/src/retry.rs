@@ -1,8 +1,8 @@
-//! Patience with drivers that are busy for a moment.
+//! Retries while a driver is temporarily busy.
 //!
-//! `iavf` answers `EBUSY` to being taken up while it is resetting, which each setting of the VF by its PF begins and
-//! nobody is told the end of. `i40e` and `ice` refuse a setting of any VF (`EAGAIN`, `EBUSY`) while they reset one. No lock of
-//! ours could keep them from it: the kernel already makes one change at a time.
+//! `iavf` returns `EBUSY` when its link is set up during a reset. Each VF setting by the PF starts a reset, and there is
+//! no notification of its end. `i40e` and `ice` refuse a setting of any VF (`EAGAIN`, `EBUSY`) while they reset one. A
+//! lock of the plugins would not help: the kernel already serializes the changes.
 
 use std::{thread, time::Duration};
 
@@ -10,26 +10,26 @@ use nix::errno::Errno;
 
 use crate::Budget;
 
-/// How long a driver may be resetting a function.
+/// How long the reset of a function may take.
 const DRIVER_RESET_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long after a refusal a driver is asked again.
+/// The delay between two tries.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Asks a driver for a change until it is not busy any more, or has been for too long.
+/// Repeats a change while the driver is busy (`EAGAIN`, `EBUSY`), for at most 10 s.
 ///
 /// # Errors
-/// Its last answer.
+/// The error of the last try.
 pub fn retry_while_busy(change: impl FnMut() -> Result<(), rtnl::Error>) -> Result<(), rtnl::Error> {
     retry_while_busy_within(DRIVER_RESET_TIMEOUT, change)
 }
 
 fn retry_while_busy_within(
-    patience: Duration,
+    timeout: Duration,
     mut change: impl FnMut() -> Result<(), rtnl::Error>,
 ) -> Result<(), rtnl::Error> {
     let budget = Budget::of_call();
-    let deadline = budget.until("a driver that is busy", patience);
+    let deadline = budget.until("a driver that is busy", timeout);
     loop {
         let error = match change() {
             Err(rtnl::Error::Netlink(error)) => error,
@@ -47,12 +47,12 @@ fn retry_while_busy_within(
 mod tests {
     use super::*;
 
-    /// Tries against a driver that answers with these errors in turn, and then does what it is told.
-    fn tries(answers: &[Errno], patience: Duration) -> (usize, bool) {
+    /// Counts the tries with a driver that returns these errors in turn, and then succeeds.
+    fn tries(errors: &[Errno], timeout: Duration) -> (usize, bool) {
         let mut tries = 0;
-        let done = retry_while_busy_within(patience, || {
+        let done = retry_while_busy_within(timeout, || {
             tries += 1;
-            let Some(errno) = answers.get(tries - 1) else { return Ok(()) };
+            let Some(errno) = errors.get(tries - 1) else { return Ok(()) };
             let (object, extack) = ("VF 0".to_owned(), netlink::Extack::default());
             Err(netlink::Error::Refused { operation: "set", object, errno: *errno, extack }.into())
         });

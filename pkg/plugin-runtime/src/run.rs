@@ -1,4 +1,4 @@
-//! An executable's one call.
+//! Serving the one CNI call of a process.
 
 use std::{
     env,
@@ -14,10 +14,10 @@ use cni::{
 
 use crate::{Budget, log};
 
-/// Serves the call the process was started for, and returns its exit code.
+/// Serves the call that the process was started for, and returns its exit code.
 pub fn run(plugin: &dyn Plugin) -> ExitCode {
     let command = env::var("CNI_COMMAND").unwrap_or_default();
-    // What is no verb takes no time.
+    // An unknown command fails at once.
     let budget = Budget::begin(Operation::from_command(&command).unwrap_or(Operation::Version));
     panic::set_hook(Box::new(report_panic));
     log::start(plugin.name());
@@ -33,7 +33,7 @@ pub fn run(plugin: &dyn Plugin) -> ExitCode {
     }
 }
 
-/// A plugin whose errors say what the call's time went into, where that is why it failed.
+/// A plugin whose errors list the waits of the call if its budget was used up.
 struct BudgetedPlugin<'a> {
     plugin: &'a dyn Plugin,
     budget: Budget,
@@ -69,7 +69,7 @@ impl Plugin for BudgetedPlugin<'_> {
     }
 }
 
-/// A panic is our bug. The runtime still gets its error object, and DEL the journal.
+/// Reports a panic, which is a bug, as a CNI error object. DEL still has the journal.
 #[expect(
     clippy::exit,
     clippy::disallowed_methods,

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
-use identifiers::PciAddress;
+use identifiers::{PciAddress, VfIndex};
 use rtnl::VfSetting;
 
 /// What can be done to a node's functions. Each is one write, and bounded in time.
@@ -23,25 +23,25 @@ pub trait PciBackend: Sync {
     ///
     /// # Errors
     /// [`PciBackendError`].
-    fn configure(&self, pf: PciAddress, vf: u32, change: VfSetting) -> Result<(), PciBackendError>;
+    fn configure(&self, pf: PciAddress, vf: VfIndex, change: VfSetting) -> Result<(), PciBackendError>;
 
     /// Lets a VF's driver go.
     ///
     /// # Errors
     /// [`PciBackendError`].
-    fn unbind(&self, pf: PciAddress, vf: u32) -> Result<(), PciBackendError>;
+    fn unbind(&self, pf: PciAddress, vf: VfIndex) -> Result<(), PciBackendError>;
 
     /// Binds a VF to its driver, and waits until its devices are there.
     ///
     /// # Errors
     /// [`PciBackendError`].
-    fn bind(&self, pf: PciAddress, vf: u32) -> Result<(), PciBackendError>;
+    fn bind(&self, pf: PciAddress, vf: VfIndex) -> Result<(), PciBackendError>;
 
     /// Sets the MTU of a PF's link, or of the link of one of its VFs.
     ///
     /// # Errors
     /// [`PciBackendError`].
-    fn set_mtu(&self, pf: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), PciBackendError>;
+    fn set_mtu(&self, pf: PciAddress, vf: Option<VfIndex>, mtu: u32) -> Result<(), PciBackendError>;
 
     /// Sets a PF's link up.
     ///

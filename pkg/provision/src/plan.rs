@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use identifiers::PciAddress;
+use identifiers::{PciAddress, VfIndex};
 use inventory::{Inventory, Pf};
 use serde::Serialize;
 
@@ -56,7 +56,7 @@ pub struct PfPlan {
 impl PfPlan {
     /// The steps in words, those alike of several VFs as one: `VFs 0-7: bind to the driver`.
     pub fn summary(&self) -> Vec<String> {
-        let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+        let mut groups: Vec<(String, Vec<VfIndex>)> = Vec::new();
         for step in &self.steps {
             let kind = step.kind();
             match groups
@@ -72,12 +72,12 @@ impl PfPlan {
 }
 
 /// `VF 3: ` or `VFs 0-2, 5: `; nothing without VFs.
-fn of(vfs: &[u32]) -> String {
+fn of(vfs: &[VfIndex]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for vf in vfs {
         match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *vf => *last = *vf,
-            _ => ranges.push((*vf, *vf)),
+            Some((_, last)) if *last + 1 == vf.0 => *last = vf.0,
+            _ => ranges.push((vf.0, vf.0)),
         }
     }
     let text = |(first, last): &(u32, u32)| {
@@ -260,18 +260,18 @@ impl PlannedPf<'_> {
             steps.push(PfStep::Autoprobe(false));
         }
         steps.push(PfStep::CreateVfs { count });
-        for vf in 0..count {
+        for vf in (0..count).map(VfIndex) {
             let changes = self.policy.settings_for_new_vf(vf).into_iter();
             steps.extend(changes.map(|change| PfStep::Configure { vf, change }));
         }
-        steps.extend(self.bind((0..count).collect()));
+        steps.extend(self.bind((0..count).map(VfIndex).collect()));
         let mtu = self.settings.vf.mtu.into_iter();
-        steps.extend(mtu.flat_map(|to| (0..count).map(move |vf| PfStep::VfMtu { vf, to })));
+        steps.extend(mtu.flat_map(|to| (0..count).map(move |vf| PfStep::VfMtu { vf: VfIndex(vf), to })));
         steps
     }
 
     /// Binds VFs while the kernel is allowed to, and leaves that as it was.
-    fn bind(&self, vfs: Vec<u32>) -> Vec<PfStep> {
+    fn bind(&self, vfs: Vec<VfIndex>) -> Vec<PfStep> {
         if vfs.is_empty() {
             return Vec::new();
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use identifiers::VfIndex;
 use rtnl::VfSetting;
 use serde::{Serialize, Serializer};
 
@@ -32,24 +33,24 @@ pub enum PfStep {
     /// A setting of a VF changes.
     Configure {
         /// Its number.
-        vf: u32,
+        vf: VfIndex,
         /// The setting.
         change: VfSetting,
     },
     /// A VF is let go by its driver, to read its address anew.
     Unbind {
         /// Its number.
-        vf: u32,
+        vf: VfIndex,
     },
     /// A VF gets its driver.
     Bind {
         /// Its number.
-        vf: u32,
+        vf: VfIndex,
     },
     /// The MTU of a VF's link changes.
     VfMtu {
         /// Its number.
-        vf: u32,
+        vf: VfIndex,
         /// To this.
         to: u32,
     },
@@ -57,7 +58,7 @@ pub enum PfStep {
 
 impl PfStep {
     /// The VF that it is about; none if it is about the PF.
-    pub fn vf(&self) -> Option<u32> {
+    pub fn vf(&self) -> Option<VfIndex> {
         match *self {
             Self::Configure { vf, .. } | Self::Unbind { vf } | Self::Bind { vf } | Self::VfMtu { vf, .. } => {
                 Some(vf)

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use identifiers::{LinkName, PciAddress};
+use identifiers::{LinkName, PciAddress, VfIndex};
 use nix::errno::Errno;
 use rdma::MoveLock;
 use rtnl::{Handle, VfSetting};
@@ -140,7 +140,7 @@ impl SysfsBackend {
         self.sysfs.dir(&Function::Pci(pci))
     }
 
-    fn vf(&self, pf: PciAddress, vf: u32) -> Result<PciAddress, PciBackendError> {
+    fn vf(&self, pf: PciAddress, vf: VfIndex) -> Result<PciAddress, PciBackendError> {
         let missing = || sysfs::Error::NotFound {
             what: format!("VF {vf} of PF {pf}"),
             path: self.dir(pf).join(format!("virtfn{vf}")),
@@ -166,11 +166,11 @@ impl SysfsBackend {
 
     /// Whether an RDMA device is waited for. Firmware or a driver (ice, whose VFs are iavf's) may have none for VFs: then it is
     /// waited for once, and not for each of them.
-    fn may_have_rdma(&self, pf: PciAddress, vf: u32) -> Result<bool, PciBackendError> {
+    fn may_have_rdma(&self, pf: PciAddress, vf: VfIndex) -> Result<bool, PciBackendError> {
         if self.sysfs.rdma_devices(&Function::Pci(pf))?.is_empty() {
             return Ok(false);
         }
-        for earlier in 0..vf {
+        for earlier in (0..vf.0).map(VfIndex) {
             let Some(earlier) = self.sysfs.vf(pf, earlier)?.map(Function::Pci) else { continue };
             let has_none =
                 self.sysfs.rdma_devices(&earlier)?.is_empty() && self.sysfs.uverbs(&earlier)?.is_empty();
@@ -208,14 +208,14 @@ impl PciBackend for SysfsBackend {
         if made != count {
             return Err(PciBackendError::Fewer { wanted: count, made });
         }
-        self.wait(|| Ok((0..count).all(|vf| self.sysfs.vf(pf, vf).is_ok_and(|vf| vf.is_some())))).map(drop)
+        self.wait(|| Ok((0..count).map(VfIndex).all(|vf| self.sysfs.vf(pf, vf).is_ok_and(|vf| vf.is_some())))).map(drop)
     }
 
     fn set_autoprobe(&self, pf: PciAddress, on: bool) -> Result<(), PciBackendError> {
         self.write(self.dir(pf).join("sriov_drivers_autoprobe"), if on { "1" } else { "0" })
     }
 
-    fn configure(&self, pf: PciAddress, vf: u32, change: VfSetting) -> Result<(), PciBackendError> {
+    fn configure(&self, pf: PciAddress, vf: VfIndex, change: VfSetting) -> Result<(), PciBackendError> {
         let handle = Handle::open()?;
         let link = handle.link(&self.sysfs.pf_link(pf)?)?;
         let until = Instant::now() + self.limit.min(DEVICE_TIMEOUT);
@@ -228,16 +228,16 @@ impl PciBackend for SysfsBackend {
         }
     }
 
-    fn unbind(&self, pf: PciAddress, vf: u32) -> Result<(), PciBackendError> {
+    fn unbind(&self, pf: PciAddress, vf: VfIndex) -> Result<(), PciBackendError> {
         self.release(self.vf(pf, vf)?)
     }
 
-    fn bind(&self, pf: PciAddress, vf: u32) -> Result<(), PciBackendError> {
+    fn bind(&self, pf: PciAddress, vf: VfIndex) -> Result<(), PciBackendError> {
         let has_rdma = self.may_have_rdma(pf, vf)?;
         self.probe(self.vf(pf, vf)?, has_rdma)
     }
 
-    fn set_mtu(&self, pf: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), PciBackendError> {
+    fn set_mtu(&self, pf: PciAddress, vf: Option<VfIndex>, mtu: u32) -> Result<(), PciBackendError> {
         let name = match vf {
             None => self.sysfs.pf_link(pf)?,
             Some(vf) => {
@@ -363,7 +363,7 @@ mod tests {
             fs::create_dir_all(devices.join(vf)).unwrap();
             symlink(format!("../{vf}"), devices.join(PF).join(format!("virtfn{index}"))).unwrap();
         }
-        let may = |vf| system.may_have_rdma(pf, vf).unwrap();
+        let may = |vf| system.may_have_rdma(pf, VfIndex(vf)).unwrap();
         assert!(may(0) && may(1), "the first is not bound yet");
         fs::create_dir_all(devices.join("0000:af:00.2/net/eth7")).unwrap();
         assert!(may(0) && !may(1), "the first was bound, and has none");

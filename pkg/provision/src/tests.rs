@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use identifiers::PciAddress;
+use identifiers::{PciAddress, VfIndex};
 use inventory::{Pf, ProtectionReason, Vf, VfUser};
 use rtnl::{VfSetting, VfSettings};
 
@@ -57,7 +57,7 @@ fn vfs_are_made_configured_and_then_bound_once() {
     let (told, failures) =
         apply(&card, &file(2, "    vf: {trust: true, mtu: 1400}\n"), dir.path(), ApplyPermissions::default());
     assert!(failures.is_empty());
-    let mac = |vf| format!("vf {vf} the MAC address to {}", stable_mac("08:c0:eb:01:02:03", vf).unwrap());
+    let mac = |vf| format!("vf {vf} the MAC address to {}", stable_mac("08:c0:eb:01:02:03", VfIndex(vf)).unwrap());
     assert_eq!(
         told,
         [
@@ -260,7 +260,7 @@ fn infiniband_vfs_get_guids_instead_of_mac_addresses() {
     let (card, dir) = (FakeCard::of(infiniband()), tempfile::tempdir().unwrap());
     let (told, _) =
         apply(&card, &file(1, "    vf: {linkState: auto}\n"), dir.path(), ApplyPermissions::default());
-    let guid = stable_guid("0c42a10300651234", 0);
+    let guid = stable_guid("0c42a10300651234", VfIndex(0));
     let expected =
         [format!("vf 0 the node GUID to {guid:016x}"), format!("vf 0 the port GUID to {guid:016x}")];
     assert_eq!(told[2..4], expected, "{told:?}");
@@ -281,7 +281,7 @@ fn a_file_with_too_few_guids_is_wrong_before_anything_is_done() {
     assert!(error.starts_with("pfs[0].vf.guid: the GUID file has 2 GUIDs"), "{error}");
     let steps = planned(2).unwrap().pfs.remove(0).steps;
     let second = VfSetting::NodeGuid(0x0200_0000_0000_0002);
-    assert!(steps.contains(&PfStep::Configure { vf: 1, change: second }), "{steps:?}");
+    assert!(steps.contains(&PfStep::Configure { vf: VfIndex(1), change: second }), "{steps:?}");
     let without = format!("pfs:\n  - {{match: {{pci: {PF}}}, vfs: 1, vf: {{guid: file}}}}\n");
     assert!(NodeFile::parse(&without).unwrap_err().to_string().starts_with("guidFile: is missing"));
 }
@@ -319,8 +319,8 @@ fn addresses_come_from_the_card_s_own_address_also_in_a_bond() {
     member.link.as_mut().unwrap().mac = "02:00:00:00:00:07".parse().ok();
     let dir = tempfile::tempdir().unwrap();
     let plan = planned(&FakeCard::of(member), &file(1, ""), dir.path(), ApplyPermissions::default());
-    let mac = stable_mac("08:c0:eb:01:02:03", 0).unwrap();
-    let expected = PfStep::Configure { vf: 0, change: VfSetting::Mac(mac) };
+    let mac = stable_mac("08:c0:eb:01:02:03", VfIndex(0)).unwrap();
+    let expected = PfStep::Configure { vf: VfIndex(0), change: VfSetting::Mac(mac) };
     assert!(plan.pfs[0].steps.contains(&expected), "{plan:?}");
 }
 
@@ -338,7 +338,7 @@ fn vfs_that_keep_their_addresses_are_not_bound_anew_for_a_guid() {
 #[test]
 fn a_vf_without_a_driver_gets_the_settings_that_its_pf_does_not_show() {
     let wanted = file(1, "    vf: {trust: true, mac: keep}\n");
-    let trust = PfStep::Configure { vf: 0, change: VfSetting::Trust(true) };
+    let trust = PfStep::Configure { vf: VfIndex(0), change: VfSetting::Trust(true) };
     for hidden in [None, Some(VfSettings::default())] {
         for (bound, expected) in [(false, true), (true, false)] {
             let mut pf = pf(1);
@@ -358,7 +358,7 @@ fn a_vf_for_user_space_gets_its_address_and_keeps_its_driver() {
     let dir = tempfile::tempdir().unwrap();
     let steps =
         planned(&FakeCard::of(pf), &file(1, ""), dir.path(), ApplyPermissions::default()).pfs.remove(0).steps;
-    assert!(matches!(steps[..], [PfStep::Configure { vf: 0, change: VfSetting::Mac(_) }]), "{steps:?}");
+    assert!(matches!(steps[..], [PfStep::Configure { vf: VfIndex(0), change: VfSetting::Mac(_) }]), "{steps:?}");
 }
 
 #[test]

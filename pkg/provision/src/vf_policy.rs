@@ -1,5 +1,6 @@
 //! What the settings of a VF should be.
 
+use identifiers::VfIndex;
 use inventory::{Pf, Vf};
 use rtnl::VfSetting;
 
@@ -34,7 +35,7 @@ impl<'a> VfPolicy<'a> {
     }
 
     /// Every setting of a VF that is new. Trust comes before what needs it.
-    pub(crate) fn settings_for_new_vf(&self, vf: u32) -> Vec<VfSetting> {
+    pub(crate) fn settings_for_new_vf(&self, vf: VfIndex) -> Vec<VfSetting> {
         let own = &self.settings.vf;
         let mut changes = Vec::new();
         changes.extend(own.trust.map(VfSetting::Trust));
@@ -47,7 +48,7 @@ impl<'a> VfPolicy<'a> {
     }
 
     /// By what its driver knows the VF: GUIDs on InfiniBand, a MAC address elsewhere.
-    fn identity(&self, vf: u32) -> Vec<VfSetting> {
+    fn identity(&self, vf: VfIndex) -> Vec<VfSetting> {
         if self.pf.is_infiniband() {
             let guids = self.guid(vf).map(|guid| [VfSetting::NodeGuid(guid), VfSetting::PortGuid(guid)]);
             return guids.into_iter().flatten().collect();
@@ -59,10 +60,10 @@ impl<'a> VfPolicy<'a> {
         mac.map(VfSetting::Mac).into_iter().collect()
     }
 
-    fn guid(&self, vf: u32) -> Option<u64> {
+    fn guid(&self, vf: VfIndex) -> Option<u64> {
         match self.settings.vf.guid {
             GuidPolicy::Stable => Some(stable_guid(&self.seed()?, vf)),
-            GuidPolicy::File => self.guids.get(vf as usize).copied(),
+            GuidPolicy::File => self.guids.get(vf.0 as usize).copied(),
             GuidPolicy::Keep => None,
         }
     }

@@ -22,7 +22,7 @@ pub use link::{ETHERNET, INFINIBAND, Link, LinkKind, NewLink, indexes_above};
 pub use link_settings::LinkSettings;
 pub use object::RtnlObject;
 pub use route::{Route, RouteKey, RoutePosition, RouteScopeId};
-pub use vf::{VfIndex, VfSetting, VfSettings, VfVlanTag};
+pub use vf::{VfSetting, VfSettings, VfVlanTag};
 
 /// Builders of links, for the kinds of link that plugins make.
 pub use netlink_packet_route::link::{InfoMacVlan, IpVlanMode, LinkMessage, MacVlanMode};

@@ -3,7 +3,9 @@
 use ipnetwork::IpNetwork;
 use netlink::{Replies, ReplyError};
 
-use crate::{Link, Route, VfIndex, VfSettings, address, link, message::Message, route, vf};
+use identifiers::VfIndex;
+
+use crate::{Link, Route, VfSettings, address, link, message::Message, route, vf};
 
 /// What an answer tells of.
 #[derive(Debug, Clone)]
@@ -80,11 +82,11 @@ mod tests {
             VfSetting::LinkState(2),
         ] {
             let mac = VfSetting::Mac("c2:11:22:33:44:55".parse().unwrap());
-            let infos = vec![mac.attribute(3), change.attribute(3)];
+            let infos = vec![mac.attribute(VfIndex(3)), change.attribute(VfIndex(3))];
             let vfs = LinkAttribute::VfInfoList(vec![LinkVfInfo(infos)]);
             let message = LinkUnspec::new_with_index(2).append_extra_attribute(vfs).build();
             let RtnlObject::Link(_, vfs) = echoed(Message::Link(NEWLINK, message)) else { panic!("no link") };
-            let [(3, settings)] = vfs.as_slice() else { panic!("{vfs:?}") };
+            let [(VfIndex(3), settings)] = vfs.as_slice() else { panic!("{vfs:?}") };
             assert!(change.is_in_place(settings), "{change:?} is read as {settings:?}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use identifiers::{LinkName, MacAddr, VlanId, VlanProto, VlanQos};
+use identifiers::{LinkName, MacAddr, VlanId, VlanProto, VlanQos, VfIndex};
 use netlink_packet_route::link::{
     LinkAttribute, LinkExtentMask, LinkMessage, LinkVfInfo, VfInfo, VfInfoGuid, VfInfoLinkState, VfInfoMac,
     VfInfoRate, VfInfoSpoofCheck, VfInfoTrust, VfLinkState, VfVlan, VfVlanInfo, VlanProtocol,
@@ -16,9 +16,6 @@ use crate::{
     link,
     message::{GETLINK, Message, NEWLINK},
 };
-
-/// A VF's number on its PF, from 0.
-pub type VfIndex = u32;
 
 /// A VF's VLAN tag. ID 0 is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,19 +115,19 @@ impl VfSetting {
             Self::Vlan(VfVlanTag { id, qos, proto }) => {
                 let protocol = VlanProtocol::from(proto.ether_type());
                 VfInfo::VlanList(vec![VfVlan::Info(VfVlanInfo::new(
-                    vf,
+                    vf.0,
                     id.get().into(),
                     qos.get().into(),
                     protocol,
                 ))])
             }
-            Self::Mac(mac) => VfInfo::Mac(VfInfoMac::new(vf, &mac.bytes())),
-            Self::Rate(min, max) => VfInfo::Rate(VfInfoRate::new(vf, min, max)),
-            Self::SpoofCheck(on) => VfInfo::SpoofCheck(VfInfoSpoofCheck::new(vf, on)),
-            Self::Trust(on) => VfInfo::Trust(VfInfoTrust::new(vf, on)),
-            Self::LinkState(state) => VfInfo::LinkState(VfInfoLinkState::new(vf, VfLinkState::from(state))),
-            Self::NodeGuid(guid) => VfInfo::IbNodeGuid(VfInfoGuid::new(vf, guid)),
-            Self::PortGuid(guid) => VfInfo::IbPortGuid(VfInfoGuid::new(vf, guid)),
+            Self::Mac(mac) => VfInfo::Mac(VfInfoMac::new(vf.0, &mac.bytes())),
+            Self::Rate(min, max) => VfInfo::Rate(VfInfoRate::new(vf.0, min, max)),
+            Self::SpoofCheck(on) => VfInfo::SpoofCheck(VfInfoSpoofCheck::new(vf.0, on)),
+            Self::Trust(on) => VfInfo::Trust(VfInfoTrust::new(vf.0, on)),
+            Self::LinkState(state) => VfInfo::LinkState(VfInfoLinkState::new(vf.0, VfLinkState::from(state))),
+            Self::NodeGuid(guid) => VfInfo::IbNodeGuid(VfInfoGuid::new(vf.0, guid)),
+            Self::PortGuid(guid) => VfInfo::IbPortGuid(VfInfoGuid::new(vf.0, guid)),
         }
     }
 }
@@ -232,7 +229,7 @@ pub(crate) fn all(message: &LinkMessage) -> Vec<(VfIndex, VfSettings)> {
 
 fn number(LinkVfInfo(infos): &LinkVfInfo) -> Option<VfIndex> {
     infos.iter().find_map(|info| match info {
-        VfInfo::Mac(mac) => Some(mac.vf_id),
+        VfInfo::Mac(mac) => Some(VfIndex(mac.vf_id)),
         _ => None,
     })
 }

@@ -1,6 +1,6 @@
 //! Which network functions there are, and what sysfs tells of each.
 
-use identifiers::{LinkName, PciAddress};
+use identifiers::{LinkName, PciAddress, VfIndex};
 
 use crate::{
     Error, Function, Sysfs,
@@ -105,18 +105,18 @@ impl Sysfs {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
-    pub fn representors(&self, pf: PciAddress) -> Result<Vec<(u32, LinkName)>, Error> {
+    pub fn representors(&self, pf: PciAddress) -> Result<Vec<(VfIndex, LinkName)>, Error> {
         let links = self.links(&Function::Pci(pf))?.into_iter();
         Ok(links.filter_map(|link| Some((self.represented(&link)?, link))).collect())
     }
 
     /// Drivers name the port of a representor `pf0vf1` or, of another host, `c1pf0vf1`.
-    fn represented(&self, link: &LinkName) -> Option<u32> {
+    fn represented(&self, link: &LinkName) -> Option<VfIndex> {
         let path = self.root().join("class/net").join(link.as_str()).join("phys_port_name");
         let name = text(&path).ok()??;
         let (pf, vf) = name.split_once("vf")?;
         let is_local = pf.strip_prefix("pf").is_some_and(|number| number.parse::<u32>().is_ok());
-        is_local.then(|| vf.parse().ok())?
+        is_local.then(|| vf.parse().ok().map(VfIndex))?
     }
 }
 
@@ -193,6 +193,6 @@ mod tests {
         tree.link("eth8", PF, Some("c1pf0vf3"));
         tree.link("eth9", PF, Some("pf0sf88"));
         let found = tree.sysfs.representors(pci(PF)).unwrap();
-        assert_eq!(found, [(1, "eth7".parse().unwrap())], "the others are of another host, or of no VF");
+        assert_eq!(found, [(VfIndex(1), "eth7".parse().unwrap())], "the others are of another host, or of no VF");
     }
 }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use identifiers::{LinkName, PciAddress};
+use identifiers::{LinkName, PciAddress, VfIndex};
 
 use crate::{
     Error, Function, Sysfs,
@@ -46,11 +46,11 @@ impl Sysfs {
     ///
     /// # Errors
     /// [`Error::NotFound`] if the function is no VF, or its PF does not list it.
-    pub fn vf_index(&self, vf: PciAddress) -> Result<u32, Error> {
+    pub fn vf_index(&self, vf: PciAddress) -> Result<VfIndex, Error> {
         let missing = |what: &str, path| Error::NotFound { what: format!("VF {vf}: {what}"), path };
         let physfn = self.dir(&vf.into()).join("physfn");
         let pf = self.pf_of(vf)?.ok_or_else(|| missing("its PF", physfn))?;
-        for index in 0..self.num_vfs(pf)? {
+        for index in (0..self.num_vfs(pf)?).map(VfIndex) {
             if self.vf(pf, index)? == Some(vf) {
                 return Ok(index);
             }
@@ -63,7 +63,7 @@ impl Sysfs {
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
     #[doc(alias = "virtfn")]
-    pub fn vf(&self, pf: PciAddress, index: u32) -> Result<Option<PciAddress>, Error> {
+    pub fn vf(&self, pf: PciAddress, index: VfIndex) -> Result<Option<PciAddress>, Error> {
         let path = self.dir(&pf.into()).join(format!("virtfn{index}"));
         link(&path)?.map(|target| parsed(&path, target, ADDRESS)).transpose()
     }
@@ -73,7 +73,7 @@ impl Sysfs {
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
     pub fn vfs(&self, pf: PciAddress) -> Result<Vec<PciAddress>, Error> {
-        (0..self.num_vfs(pf)?).filter_map(|index| self.vf(pf, index).transpose()).collect()
+        (0..self.num_vfs(pf)?).filter_map(|index| self.vf(pf, VfIndex(index)).transpose()).collect()
     }
 
     /// A VF of this machine; `None` if it has none.
@@ -223,8 +223,8 @@ mod tests {
     fn a_vf_knows_its_pf_and_its_number() {
         let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.pf_of(pci("0000:af:00.3")).unwrap(), Some(pci("0000:af:00.0")));
-        assert_eq!(tree.sysfs.vf_index(pci("0000:af:00.2")).unwrap(), 0);
-        assert_eq!(tree.sysfs.vf_index(pci("0000:af:00.3")).unwrap(), 1);
+        assert_eq!(tree.sysfs.vf_index(pci("0000:af:00.2")).unwrap(), VfIndex(0));
+        assert_eq!(tree.sysfs.vf_index(pci("0000:af:00.3")).unwrap(), VfIndex(1));
         assert_eq!(tree.sysfs.pf_of(pci("0000:af:00.0")).unwrap(), None);
         assert!(tree.sysfs.vf_index(pci("0000:af:00.0")).unwrap_err().is_not_found());
     }

@@ -1,6 +1,6 @@
-//! `silkrail doctor`: what is wrong with the node, and what to do about it.
+//! `silkrail doctor`: reports problems of the node, and how to fix them.
 //!
-//! What is known and how it is judged is in the crate `doctor`; here are the arguments and the printing.
+//! The crate `doctor` collects and judges the facts. This module contains the arguments and the output.
 
 mod other_commands;
 
@@ -18,60 +18,60 @@ use crate::{
     json,
 };
 
-/// Say what is wrong with this node, and what to do about it
+/// Report problems of this node, and how to fix them
 ///
-/// Looks at the RDMA mode, devices, ports, GIDs, MTU, VFs, PCIe, firmware, device nodes, limits, CNI plugins, pools, what
-/// pods left behind, and more. Changes nothing and takes seconds. What could not be looked at is told of too; run it as
-/// root on the node (or with hostPID and hostNetwork) to have all of it seen.
+/// Examines the RDMA mode, devices, ports, GIDs, MTUs, VFs, PCIe, firmware, device nodes, limits, CNI plugins, address pools,
+/// resources that pods left behind, and more. Changes nothing and takes a few seconds. Also lists what could not be
+/// examined: run it as root on the node, or in a pod with hostPID and hostNetwork, to examine everything.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Print every kind of finding and what it means, and do nothing else
+    /// List every kind of finding with its description, and exit
     #[arg(long, conflicts_with_all = ["only", "bundle"])]
     list: bool,
-    /// Only findings of these kinds (see --list)
+    /// Report only findings of these kinds (see --list)
     #[arg(long, value_delimiter = ',', value_name = "ID", value_parser = id)]
     only: Vec<String>,
-    /// Where the plugins keep their state
+    /// The state directory of the plugins
     #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
     state_dir: PathBuf,
-    /// Where the runtime has its CNI plugins
+    /// The directory of the CNI plugins
     #[arg(long, default_value = "/opt/cni/bin", value_name = "DIR")]
     cni_bin: PathBuf,
-    /// Also write all that was seen into a file for a support ticket: FILE.tar, FILE.tar.gz or FILE.tgz
+    /// Also write everything that was examined to an archive for a support ticket: FILE.tar, FILE.tar.gz or FILE.tgz
     ///
-    /// MAC and IP addresses, GUIDs and names of hosts are replaced by pseudonyms. Names of pods and devices, and the
-    /// networks' configurations without their addresses, are in it. Only you may read the file.
+    /// MAC and IP addresses, GUIDs and host names are replaced by pseudonyms. The archive contains names of pods and
+    /// devices, and network configurations without addresses. Only its owner can read it (mode 0600).
     #[arg(long, value_name = "FILE")]
     bundle: Option<PathBuf>,
-    /// Leave addresses and names of hosts in the bundle as they are
+    /// Do not replace addresses and host names in the bundle
     #[arg(long, requires = "bundle")]
     no_redact: bool,
-    /// Replace the bundle's file if it is there
+    /// Replace the bundle if the file already exists
     #[arg(long, requires = "bundle")]
     force: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  silkrail doctor                                      what is wrong, the worst first
+  silkrail doctor                                      all findings, errors first
   silkrail doctor --json | jq -r '.findings[] | select(.severity == \"error\") | .id'
   silkrail doctor --only rdma-mode-not-kept,memlock-limited
-  silkrail doctor --bundle node.tar.gz                 and all that was seen, for a support ticket
+  silkrail doctor --bundle node.tar.gz                 also write an archive for a support ticket
 
 Exit status:
-  0   no error was found (warnings may be)
-  1   it could not be run, or the bundle not be written
-  2   wrong usage
+  0   no error was found; there may be warnings
+  1   the command failed, or the bundle could not be written
+  2   invalid usage
   6   at least one error was found";
 
 fn id(text: &str) -> Result<String, String> {
     match ::doctor::ids().any(|id| id.name == text) {
         true => Ok(text.to_owned()),
-        false => Err("there is no such kind of finding; silkrail doctor --list has them all".to_owned()),
+        false => Err("unknown kind of finding; silkrail doctor --list lists all of them".to_owned()),
     }
 }
 
@@ -80,7 +80,7 @@ impl DoctorArgs {
         if self.list {
             return list(self.json, out);
         }
-        let asked = DoctorOptions {
+        let doctor_options = DoctorOptions {
             root: root.to_owned(),
             state_dir: self.state_dir.clone(),
             cni_bin: self.cni_bin.clone(),
@@ -88,13 +88,13 @@ impl DoctorArgs {
             leftovers: other_commands::stale_resources(root, &self.state_dir),
             wanted: other_commands::desired_state(root, &self.state_dir),
         };
-        let facts = NodeFacts::read(&asked);
+        let facts = NodeFacts::read(&doctor_options);
         let mut report = ::doctor::examine(&facts);
         if let Some(path) = &self.bundle {
             let options = bundle::BundleOptions { redact: !self.no_redact, force: self.force };
-            let written = bundle::write(path, options, &asked, &facts, &report)?;
+            let written = bundle::write(path, options, &doctor_options, &facts, &report)?;
             eprintln!("silkrail: {}: {} files", written.path.display(), written.files);
-            written.left_out.iter().for_each(|what| eprintln!("silkrail: left out of the bundle: {what}"));
+            written.left_out.iter().for_each(|what| eprintln!("silkrail: omitted from the bundle: {what}"));
         }
         if !self.only.is_empty() {
             let mut findings = report.findings;
@@ -134,7 +134,7 @@ fn print(report: &DoctorReport, out: &mut dyn Write) -> Result<(), CommandError>
         let title = match severity {
             Severity::Error => "ERRORS",
             Severity::Warning => "WARNINGS",
-            Severity::Info => "GOOD TO KNOW",
+            Severity::Info => "INFORMATION",
         };
         writeln!(out, "{title}")?;
         for Finding { id, object, summary, evidence, fix, .. } in of {
@@ -143,7 +143,7 @@ fn print(report: &DoctorReport, out: &mut dyn Write) -> Result<(), CommandError>
                 writeln!(out, "      {line}")?;
             }
             if !fix.is_empty() {
-                writeln!(out, "      to do: {fix}")?;
+                writeln!(out, "      remedy: {fix}")?;
             }
         }
         writeln!(out)?;
@@ -151,13 +151,13 @@ fn print(report: &DoctorReport, out: &mut dyn Write) -> Result<(), CommandError>
     let SeverityCounts { error, warning, info } = report.counts;
     Ok(writeln!(
         out,
-        "{error} {}, {warning} {}, {info} good to know",
-        many(error, "error"),
-        many(warning, "warning")
+        "{error} {}, {warning} {}, {info} informational",
+        plural(error, "error"),
+        plural(warning, "warning")
     )?)
 }
 
-fn many(count: usize, word: &str) -> String {
+fn plural(count: usize, word: &str) -> String {
     if count == 1 { word.to_owned() } else { format!("{word}s") }
 }
 
@@ -177,17 +177,17 @@ mod tests {
     }
 
     #[test]
-    fn people_read_the_worst_first_with_evidence_and_what_to_do() {
+    fn the_text_output_has_errors_first_with_evidence_and_remedy() {
         let mut out = Vec::new();
         print(&DoctorReport::of(vec![finding(Severity::Info), finding(Severity::Error)]), &mut out).unwrap();
-        let expected = "ERRORS\n  eth0: it is down  [link-down]\n      mlx5_0 port 1: DOWN\n      to do: ip link set eth0 up\n\n\
-                        GOOD TO KNOW\n  eth0: it is down  [link-down]\n      mlx5_0 port 1: DOWN\n      to do: ip link set \
-                        eth0 up\n\n1 error, 0 warnings, 1 good to know\n";
+        let expected = "ERRORS\n  eth0: it is down  [link-down]\n      mlx5_0 port 1: DOWN\n      remedy: ip link set eth0 up\n\n\
+                        INFORMATION\n  eth0: it is down  [link-down]\n      mlx5_0 port 1: DOWN\n      remedy: ip link set \
+                        eth0 up\n\n1 error, 0 warnings, 1 informational\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
     #[test]
-    fn every_id_of_the_list_may_be_asked_for_and_no_other() {
+    fn only_listed_ids_are_accepted() {
         assert!(::doctor::ids().all(|known| id(known.name).is_ok()));
         assert!(id("link-up").is_err());
     }

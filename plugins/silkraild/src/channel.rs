@@ -1,7 +1,7 @@
-//! What the HTTP frontend and the reader say to each other, over one socket.
+//! The protocol between the HTTP frontend and the reader, over one socket.
 //!
-//! The frontend asks, the reader answers, in the order in which answers are ready. A message is its length, as four bytes in
-//! network order, and JSON; the text of an answer follows it.
+//! The frontend sends requests; the reader sends replies in the order in which they are ready. A message is its length, as four
+//! bytes in network byte order, and JSON. The body of a reply follows its message.
 
 use std::{io, time::Duration};
 
@@ -10,41 +10,41 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::{snapshot_encoding::SnapshotEncoding, web_config::WebConfigStatus};
 
-/// The longest message, in bytes. None is half as long.
+/// The maximum length of a message, in bytes. All messages are shorter than half of it.
 const MAX_FRAME_BYTES: u32 = 1024;
 
-/// What the frontend wants to know.
+/// A request of the frontend.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotRequest {
-    /// The answer has it too.
+    /// Repeated in the reply.
     pub(crate) id: u64,
-    /// Which text of a reading; none, if it is to be known only that there is one.
+    /// The encoding; `None` if only the number of the latest snapshot is requested.
     pub(crate) kind: Option<SnapshotEncoding>,
-    /// How long a fresh reading may take. After that the latest one will do.
+    /// Timeout for a new snapshot, after which the latest one is sent.
     pub(crate) within: Duration,
-    /// The reading of which the frontend has that text.
+    /// The number of the snapshot that the frontend has in this encoding; its body is not sent again.
     pub(crate) held: Option<u64>,
-    /// What the metrics are to tell of the web configuration.
+    /// The status of the web configuration, which the reader adds to the metrics.
     pub(crate) web: Option<WebConfigStatus>,
 }
 
-/// What the reader says to that.
+/// The reader's reply to a [`SnapshotRequest`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotReply {
-    /// The question's.
+    /// The `id` of the request.
     pub(crate) id: u64,
-    /// The number of the reading; none before the first.
+    /// The number of the snapshot; `None` before the first.
     pub(crate) number: Option<u64>,
-    /// The length of the text, if one follows.
+    /// The length of the body in bytes, if one follows.
     pub(crate) length: Option<usize>,
 }
 
-/// Writes a message, and a text behind it.
+/// Writes a message and its body.
 ///
 /// # Errors
-/// If the other side is gone.
+/// If the peer has closed the socket.
 pub(crate) async fn write_message<M: Serialize>(
     stream: &mut (impl AsyncWrite + Unpin),
     message: &M,
@@ -59,7 +59,8 @@ pub(crate) async fn write_message<M: Serialize>(
 /// Reads a message.
 ///
 /// # Errors
-/// [`io::ErrorKind::UnexpectedEof`] if the other side is gone; [`io::ErrorKind::InvalidData`] if that is no message.
+/// [`io::ErrorKind::UnexpectedEof`] if the peer has closed the socket; [`io::ErrorKind::InvalidData`] if the message is
+/// invalid.
 pub(crate) async fn read_message<M: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> io::Result<M> {
@@ -77,7 +78,7 @@ pub(crate) async fn read_message<M: DeserializeOwned>(
 mod tests {
     use super::*;
 
-    fn question() -> SnapshotRequest {
+    fn request() -> SnapshotRequest {
         let web = serde_json::from_str(
             r#"{"is_well": true, "since": {"secs": 18446744073709551615, "nanos": 999999999}}"#,
         );
@@ -90,22 +91,22 @@ mod tests {
         }
     }
 
-    async fn heard<M: DeserializeOwned>(mut bytes: &[u8]) -> io::Result<M> {
+    async fn parsed<M: DeserializeOwned>(mut bytes: &[u8]) -> io::Result<M> {
         read_message(&mut bytes).await
     }
 
     #[tokio::test]
-    async fn the_longest_message_is_half_as_long_as_it_may_be() {
-        let mut said = Vec::new();
-        write_message(&mut said, &question(), b"text").await.unwrap();
-        assert!(said.len() < MAX_FRAME_BYTES as usize / 2, "{}", said.len());
-        let same: SnapshotRequest = heard(&said).await.unwrap();
-        assert_eq!(format!("{same:?}"), format!("{:?}", question()));
-        assert!(said.ends_with(b"}text"));
+    async fn the_longest_message_is_shorter_than_half_of_the_limit() {
+        let mut sent = Vec::new();
+        write_message(&mut sent, &request(), b"text").await.unwrap();
+        assert!(sent.len() < MAX_FRAME_BYTES as usize / 2, "{}", sent.len());
+        let same: SnapshotRequest = parsed(&sent).await.unwrap();
+        assert_eq!(format!("{same:?}"), format!("{:?}", request()));
+        assert!(sent.ends_with(b"}text"));
     }
 
     #[tokio::test]
-    async fn what_is_no_message_is_refused() {
+    async fn an_invalid_message_is_refused() {
         for (bytes, kind) in [
             (&b""[..], io::ErrorKind::UnexpectedEof),
             (b"\0\0\0", io::ErrorKind::UnexpectedEof),
@@ -115,7 +116,7 @@ mod tests {
             (b"\0\0\0\x1a{\"id\":1,\"kind\":\"Password\"}", io::ErrorKind::InvalidData),
             (b"GET / HTTP/1.1\r\n\r\n", io::ErrorKind::InvalidData),
         ] {
-            assert_eq!(heard::<SnapshotRequest>(bytes).await.unwrap_err().kind(), kind, "{bytes:?}");
+            assert_eq!(parsed::<SnapshotRequest>(bytes).await.unwrap_err().kind(), kind, "{bytes:?}");
         }
     }
 }

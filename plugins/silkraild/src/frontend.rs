@@ -1,7 +1,7 @@
 //! The HTTP frontend: TLS, logins and HTTP, in a process without privileges.
 //!
-//! Whoever takes it over sees the metrics, reads what files of its user are shown to it, such as the keys of the web
-//! configuration, and can make connections. It can run, write, signal and enter nothing.
+//! An attacker that controls this process can read the metrics and the files that its user can read, such as the keys of the
+//! web configuration, and can open connections. It cannot run programs, write files, send signals or enter namespaces.
 
 mod parent;
 mod privileges;
@@ -30,59 +30,59 @@ use crate::{
     web_config::WebConfigReloader,
 };
 
-/// The option that makes this program one. It is for the reader to give.
+/// The option that starts this program as the frontend. Only the reader passes it.
 pub(crate) const OPTION: &str = "--frontend";
 
-/// Threads that compress texts, besides the one that answers.
+/// Threads that compress snapshots and verify passwords, in addition to the main thread.
 const THREADS: usize = 2;
 
-/// What ends it.
+/// Why the frontend exits with an error.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrontendError {
     #[error(transparent)]
     Parent(#[from] parent::Error),
-    #[error("give up privileges: {0}")]
+    #[error("failed to drop privileges: {0}")]
     Privileges(#[from] privileges::DropPrivilegesError),
     #[error(transparent)]
     Syscalls(#[from] syscalls::SeccompError),
-    #[error("listen on {address}: {source}; choose another address with {option}{}", low(*.address))]
+    #[error("cannot listen on {address}: {source}; choose another address with {option}{}", low(*.address))]
     Listen { address: SocketAddr, option: &'static str, source: io::Error },
     #[error(transparent)]
     Web(#[from] webconfig::Error),
     #[error(transparent)]
     Tokens(#[from] token_review::TokenReviewError),
-    #[error("{OPTION} is for silkraild itself to give: its standard input is then a socket")]
+    #[error("{OPTION} is internal to silkraild: expected a socket as standard input")]
     NoSocket,
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
-/// What else may be wrong with an address.
+/// Returns advice for ports below 1024, which need `CAP_NET_BIND_SERVICE`.
 fn low(address: SocketAddr) -> &'static str {
     if (1..1024).contains(&address.port()) {
-        ", with a port above 1023: no privilege is kept for lower ones"
+        ", with a port above 1023: the frontend has no privilege for lower ports"
     } else {
         ""
     }
 }
 
-/// Serves until the reader ends.
+/// Serves both ports until the reader exits.
 ///
 /// # Errors
-/// Why it cannot.
+/// [`FrontendError`]: privileges cannot be dropped, a port is in use, or the web configuration is invalid.
 pub(crate) fn run(cli: &SilkraildCli) -> Result<(), FrontendError> {
-    privileges::give_up()?;
+    privileges::drop_all()?;
     let stream = socket()?;
     parent::end_with(&stream)?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(THREADS).build()?;
     let end = runtime.block_on(serve(cli, stream));
-    // Not waiting for threads: a file of the web configuration may be on a disk that hangs.
+    // Do not wait for threads: a file of the web configuration may be on a disk that hangs.
     runtime.shutdown_background();
     end
 }
 
-/// The socket to the reader, which is standard input.
+/// Returns the socket to the reader, which is standard input.
 fn socket() -> Result<net::UnixStream, FrontendError> {
     let owned = stdin().as_fd().try_clone_to_owned()?;
     let file = std::fs::File::from(owned.try_clone()?);
@@ -95,20 +95,20 @@ fn socket() -> Result<net::UnixStream, FrontendError> {
 }
 
 async fn serve(cli: &SilkraildCli, stream: net::UnixStream) -> Result<(), FrontendError> {
-    // It ends with the reader. Who ends the daemon may signal both, and the reader is not to see this one go first.
+    // The frontend exits with the reader. SIGTERM may be sent to both; the reader must not see the frontend exit first.
     let _ignored = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let listener = listen(cli.listen, "--listen")?;
     let health = listen(cli.health, "--health.listen")?;
-    // Nobody was talked to yet. Later there will be other threads, which this one could not deny anything.
+    // No client has connected yet. The filter applies to this thread and to those that it starts later.
     syscalls::deny()?;
     let web = cli.web.as_deref().map(WebConfigReloader::of).transpose()?.unwrap_or_default();
     let tokens = token_review::find(cli.token_review, cli.listen, &web).await?;
     let (tls, logins) = (web.current().tls.is_some(), web.current().users.is_some());
     tracing::info!(tls, logins, tokens = tokens.is_some(), health = %health.address()?, address = %listener.address()?, "serving");
-    let (readings, reader) = SnapshotClient::new(UnixStream::from_std(stream)?, web.clone());
+    let (snapshots, reader) = SnapshotClient::new(UnixStream::from_std(stream)?, web.clone());
     select! {
-        () = http::serve(listener, HttpEndpoint::metrics(readings.clone(), web.clone(), tokens)) => Ok(()),
-        () = http::serve(health, HttpEndpoint::health(readings.clone())) => Ok(()),
+        () = http::serve(listener, HttpEndpoint::metrics(snapshots.clone(), web.clone(), tokens)) => Ok(()),
+        () = http::serve(health, HttpEndpoint::health(snapshots.clone())) => Ok(()),
         result = web.reload_periodically() => Ok(result?),
         end = reader => Ok(end?),
     }

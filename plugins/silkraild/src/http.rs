@@ -1,7 +1,7 @@
 //! The HTTP server.
 //!
-//! Whoever reaches the port may be hostile: silent, slow, or in haste. So a connection is one of so many
-//! ([`connections`]), each step of it has its time, and an answer is in memory once, however many read it.
+//! Clients may be hostile: silent, slow, or numerous. Therefore the number of connections is limited ([`connections`]), each
+//! step of a connection has a timeout, and a response body is in memory once for all clients that read it.
 
 mod admission;
 mod answer;
@@ -41,52 +41,52 @@ use self::{
 pub(crate) use self::{listener::Listener, token_review_queue::TokenReviewQueue};
 use crate::{snapshot_client::SnapshotClient, web_config::WebConfigReloader};
 
-/// Prometheus has one connection open, people a few. A proxy has the readers of all.
+/// Prometheus keeps one connection open, a browser a few. A proxy has the connections of all its clients.
 const METRICS_CONNECTION_LIMITS: ConnectionLimits =
     ConnectionLimits { all: 128, of_source: 16, unread: 16 * 1024 * 1024, former: 16 * 1024 * 1024 };
 
-/// The kubelet makes a new connection for each probe.
+/// The kubelet opens a new connection for each probe.
 const PROBE_CONNECTION_LIMITS: ConnectionLimits =
     ConnectionLimits { all: 16, of_source: 16, unread: 1024 * 1024, former: 0 };
 
-/// How long a connection is kept; Prometheus makes a new one then. What is being answered is still answered.
+/// Maximum age of a connection. A request in progress is still served; Prometheus then opens a new connection.
 const CONNECTION_MAX_AGE: Duration = Duration::from_secs(60);
 
-/// How long that may take.
+/// Timeout for a request in progress at the end of [`CONNECTION_MAX_AGE`].
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often is looked for clients that take too long.
+/// Interval between checks for connections that have exceeded their timeout.
 const OVERDUE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The longest head of a request.
+/// Maximum length of the request line and headers, in bytes.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 
 /// What a port is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ListenerRole {
-    /// Everything, for whoever reaches it and is let in.
+    /// `--listen`: all paths, for authenticated clients.
     Metrics,
-    /// The daemon's health, for the node itself.
+    /// `--health.listen`: /healthz and /readyz, for probes from the node itself.
     Health,
 }
 
-/// What is served, and to whom.
+/// The paths that a listener serves, and the authentication of its clients.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpEndpoint {
     port: ListenerRole,
-    readings: SnapshotClient,
+    snapshots: SnapshotClient,
     web: WebConfigReloader,
     admission: Authenticator,
 }
 
-/// Answers requests, for ever.
+/// Accepts connections and serves their requests, forever.
 pub(crate) async fn serve(mut listener: Listener, service: HttpEndpoint) {
     let connections = Connections::with_limits(service.port.limits());
-    let mut look = interval(OVERDUE_POLL_INTERVAL);
+    let mut poll = interval(OVERDUE_POLL_INTERVAL);
     loop {
         let (client, address) = select! {
             accepted = listener.accept() => accepted,
-            _ = look.tick() => {
+            _ = poll.tick() => {
                 connections.end_overdue();
                 continue;
             }
@@ -99,26 +99,26 @@ pub(crate) async fn serve(mut listener: Listener, service: HttpEndpoint) {
                 _ = end => {}
             }
         });
-        // Those who had to go are gone before the next one is let in, however fast they come.
+        // Evicted connections are closed before the next one is accepted, at any rate of connections.
         yield_now().await;
     }
 }
 
 impl HttpEndpoint {
-    /// Everything, as the web configuration wants it, and for the bearers of tokens if these are given.
+    /// Returns the endpoint of `--listen`: all paths, with the web configuration, and with token reviews if configured.
     pub(crate) fn metrics(
-        readings: SnapshotClient,
+        snapshots: SnapshotClient,
         web: WebConfigReloader,
         tokens: Option<TokenReviewQueue>,
     ) -> Self {
-        Self { port: ListenerRole::Metrics, readings, web, admission: Authenticator::new(tokens) }
+        Self { port: ListenerRole::Metrics, snapshots, web, admission: Authenticator::new(tokens) }
     }
 
-    /// The daemon's health, in plain text and to everybody who reaches the port.
-    pub(crate) fn health(readings: SnapshotClient) -> Self {
+    /// Returns the endpoint of `--health.listen`: /healthz and /readyz, without TLS and authentication.
+    pub(crate) fn health(snapshots: SnapshotClient) -> Self {
         Self {
             port: ListenerRole::Health,
-            readings,
+            snapshots,
             web: WebConfigReloader::default(),
             admission: Authenticator::new(None),
         }
@@ -134,13 +134,13 @@ impl HttpEndpoint {
             None => serve_requests(client, answer).await,
             Some(tls) => match TlsAcceptor::from(tls.clone()).accept(client).await {
                 Ok(client) => serve_requests(client, answer).await,
-                Err(error) => tracing::debug!("a client is not let in: {error}"),
+                Err(error) => tracing::debug!("TLS handshake failed: {error}"),
             },
         }
     }
 }
 
-/// Answers the requests of one client, until it goes away or has been here for long.
+/// Serves the requests of one connection until it is closed, or for [`CONNECTION_MAX_AGE`].
 async fn serve_requests<A>(
     client: impl AsyncRead + AsyncWrite + Unpin,
     answer: impl Fn(Request<Incoming>) -> A,

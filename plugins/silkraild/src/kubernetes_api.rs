@@ -1,4 +1,4 @@
-//! Who tells which workload a pod belongs to.
+//! The source of the workloads of pods: the Kubernetes API, or none.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use clap::ValueEnum;
 use exporter::{Collector, ExporterOptions, NoWorkloadResolver, WorkloadResolver};
 use workloads::{RetryPolicy, WorkloadWatcher};
 
-/// Whether the Kubernetes API is asked.
+/// `--kubernetes`: whether to connect to the Kubernetes API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KubernetesApi {
-    /// By the pod's service account, else by the file that KUBECONFIG names, else not
+    /// Use the service account of the pod, else the file that KUBECONFIG names, else no API server
     Auto,
-    /// Never
+    /// Do not connect
     Off,
 }
 
-/// The API server, if there is one. Nothing is waited for: it need not answer yet.
+/// Starts to watch the pods of the node, if there is an API server. Does not wait for a response.
 pub(crate) async fn find(
     kubernetes: KubernetesApi,
     settings: &mut ExporterOptions,
@@ -27,19 +27,19 @@ pub(crate) async fn find(
                 return Arc::new(workloads);
             }
             Ok(None) => {
-                tracing::info!("no Kubernetes API: pods are shown without the workloads they belong to")
+                tracing::info!("no Kubernetes API is configured: pods are shown without their workloads")
             }
-            // As the DaemonSet comes.
+            // The default of the DaemonSet.
             Err(kubeapi::Error::InCluster(_)) => tracing::info!(
-                "no token for the Kubernetes API: pods are shown without the workloads they belong to"
+                "no token for the Kubernetes API: pods are shown without their workloads"
             ),
-            Err(error) => tracing::warn!("pods are shown without the workloads they belong to: {error}"),
+            Err(error) => tracing::warn!("pods are shown without their workloads: {error}"),
         }
     }
     none(settings)
 }
 
-/// Nobody. The collector does not run: it would seem to be well.
+/// Returns a resolver that knows no workloads, and disables the collector, which would report success.
 pub(crate) fn none(settings: &mut ExporterOptions) -> Arc<dyn WorkloadResolver> {
     settings.collectors = settings.collectors.without(Collector::Owners);
     Arc::new(NoWorkloadResolver)

@@ -1,7 +1,7 @@
-//! `silkraild`: the node's daemon. It tells Prometheus, and people, of every RDMA device and every pod.
+//! `silkraild`: the node daemon. It exports the RDMA devices and pods of the node to Prometheus and shows them on a web page.
 //!
-//! This file is the table of contents: the options, and what is started. A collection is `pkg/exporter`'s work. There are two
-//! processes: the reader, which may look into pods, and the frontend, which has no privileges and talks to the network.
+//! This file contains the options and starts the daemon; `pkg/exporter` does the collections. There are two processes: the
+//! reader, which has the privileges to inspect pods, and the frontend, which has no privileges and serves the network.
 
 #![forbid(unsafe_code)]
 
@@ -38,71 +38,71 @@ use crate::{kubernetes_api::KubernetesApi, reader::FrontendHandle, snapshot_sour
 
 /// RDMA metrics of this node and of every pod on it
 ///
-/// Serves /metrics for Prometheus, /healthz and /readyz for the kubelet, and / for people, a page that shows what
-/// /api/v1/node tells. It changes nothing on the node.
+/// Serves /metrics for Prometheus, /healthz and /readyz for the kubelet, and a web page at / that shows the data of
+/// /api/v1/node. It changes nothing on the node.
 #[derive(Debug, Parser)]
 #[command(name = "silkraild", version, after_help = AFTER_HELP)]
 struct SilkraildCli {
-    /// Where to serve
+    /// Address on which to serve everything
     #[arg(long, default_value = "0.0.0.0:9879", value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// Where to serve /healthz and /readyz besides, for probes: clients of the other port are not in their way
+    /// Additional address of /healthz and /readyz, for probes: clients of the other port cannot delay them
     #[arg(long = "health.listen", default_value = "127.0.0.1:9880", value_name = "ADDRESS:PORT")]
     health: SocketAddr,
-    /// TLS, client certificates and logins for the first of them, in the form that exporters share; read again when a
-    /// file of it changes
+    /// TLS, client certificates and logins for --listen, in the web configuration format of Prometheus exporters;
+    /// reloaded when one of its files changes
     #[arg(long = "web.config.file", value_name = "FILE")]
     web: Option<PathBuf>,
-    /// Let in who has a token of the Kubernetes API that may get the path, beside the logins of that file; needs TLS
+    /// Also accept tokens of the Kubernetes API, if the API server allows their users to get the path; requires TLS
     #[arg(long = "web.token-review", env = "SILKRAILD_WEB_TOKEN_REVIEW")]
     token_review: bool,
-    /// What the node is called in Kubernetes, if not as its host
+    /// Name of the node in Kubernetes, if it differs from the hostname
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     node_name: Option<String>,
-    /// Where the plugins keep their state
+    /// State directory of the plugins
     #[arg(long, default_value = "/run/silkrail", value_name = "DIR")]
     state_dir: PathBuf,
-    /// The node's root directory, when run in a container
+    /// Root directory of the node, if silkraild runs in a container
     #[arg(long, default_value = "/", value_name = "DIR")]
     root: PathBuf,
-    /// Read only devices that fit, like mlx5_*; may be given again
+    /// Read only devices that match the pattern, like mlx5_*; can be repeated
     #[arg(long, value_name = "PATTERN")]
     device_include: Vec<String>,
-    /// Do not even ask devices that fit; may be given again
+    /// Send no requests to devices that match the pattern; can be repeated
     #[arg(long, value_name = "PATTERN")]
     device_exclude: Vec<String>,
-    /// Switch a collector on: psn, pid_counters; may be given again
+    /// Enable a collector: psn, pid_counters; can be repeated
     #[arg(long, value_name = "COLLECTOR")]
     enable: Vec<Collector>,
-    /// Switch a collector off; may be given again
+    /// Disable a collector; can be repeated
     #[arg(long, value_name = "COLLECTOR")]
     disable: Vec<Collector>,
-    /// How often packet numbers are read, in seconds: with psn, all packets count up to 15.7 million in this time, for each
-    /// queue pair
+    /// Interval at which psn reads packet sequence numbers, in seconds: it counts up to 15.7 million packets per interval
+    /// and queue pair
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
     psn_interval: Duration,
-    /// With psn, count also with this driver, of which it is not known that it tells packet numbers; may be given again
+    /// Use psn with this driver too, although it is not known to report packet sequence numbers; can be repeated
     #[arg(long, value_name = "DRIVER")]
     psn_driver: Vec<String>,
-    /// How long a device may take before the others go on without it, in seconds
+    /// Timeout for reading a device, after which a collection continues without it, in seconds
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = seconds)]
     device_timeout: Duration,
-    /// Ask the Kubernetes API which workloads pods belong to
-    #[arg(long, env = "SILKRAILD_KUBERNETES", default_value = "auto", value_name = "WHETHER")]
+    /// Whether to get the workloads of pods from the Kubernetes API
+    #[arg(long, env = "SILKRAILD_KUBERNETES", default_value = "auto", value_name = "MODE")]
     kubernetes: KubernetesApi,
-    /// Also emit the names and labels of another exporter's dashboards
+    /// Also emit metrics with the names and labels that dashboards of another exporter use
     #[arg(long, value_name = "EXPORTER")]
     compat: Vec<Compat>,
-    /// Print the metrics once, and end
+    /// Print the metrics once and exit
     #[arg(long)]
     once: bool,
-    /// Write the metrics to a file for node_exporter's textfile collector, and again after each interval
+    /// Write the metrics to a file for node_exporter's textfile collector, at the start and after each interval
     #[arg(long = "output.textfile", value_name = "FILE")]
     textfile: Option<PathBuf>,
-    /// How often that file is written, in seconds
+    /// Interval between writes of that file, in seconds
     #[arg(long = "output.interval", default_value = "15", value_name = "SECONDS", value_parser = seconds)]
     interval: Duration,
-    /// Serve what the process at the other end of standard input reads
+    /// Serve the snapshots of the process at the other end of standard input
     #[arg(long, hide = true)]
     frontend: bool,
 }
@@ -115,18 +115,19 @@ enum Compat {
 
 const AFTER_HELP: &str = "\
 Collectors: mode devices ports hw_counters counters ethtool gids resources pods owners cgroup;
-on demand psn and pid_counters, for pods that share a device.
+disabled by default: psn and pid_counters, for pods that share a device.
 
-psn counts each pod's packets by the packet numbers of its RC and UC queue pairs. It reads them every second, whoever
-scrapes: on mlx5 that is a firmware command for each queue pair. Packets of RDMA READ count as sent by whoever reads.
-pid_counters shows hardware counters that the kernel bound to processes. Tell it to with `rdma statistic qp set link
-mlx5_0/1 auto pid on`, before pods make queue pairs.
+psn counts the packets of each pod by the packet sequence numbers of its RC and UC queue pairs. It reads them every
+second, independently of scrapes: on mlx5 this takes one firmware command per queue pair. Packets of RDMA READ count as
+sent by the pod that reads. pid_counters shows hardware counters that the kernel has bound to processes; enable this with
+`rdma statistic qp set link mlx5_0/1 auto pid on` before pods create queue pairs.
 
-To see pods' objects it must run in the node's PID namespace (hostPID: true), and to read devices in pods' namespaces
-it needs CAP_SYS_ADMIN. Nothing but the workloads of pods comes from the Kubernetes API; --once does not ask it.
+To attribute RDMA objects to pods, silkraild must run in the node's PID namespace (hostPID: true). To read devices in the
+network namespaces of pods, it needs CAP_SYS_ADMIN. It gets only the workloads of pods from the Kubernetes API; --once does
+not use the API.
 
-With --web.token-review the API decides who may get a path, by a ClusterRole with nonResourceURLs; silkraild's own account
-needs the role system:auth-delegator, and nobody is let in by a token while the API server does not answer.
+With --web.token-review, the API server authorizes each path by ClusterRoles with nonResourceURLs. The service account of
+silkraild needs the role system:auth-delegator. While the API server does not respond, silkraild accepts no new tokens.
 
 Examples:
   silkraild --once | grep rdma_port_up
@@ -135,14 +136,14 @@ Examples:
   silkraild --output.textfile /var/lib/node_exporter/rdma.prom --listen 127.0.0.1:9879
 
 Exit status:
-  0   done, or told to end by SIGTERM or SIGINT
+  0   success, or terminated by SIGTERM or SIGINT
   1   an error
   2   wrong usage";
 
-/// Threads that encode texts, besides the one that answers and those that collect.
+/// Threads that encode snapshots, in addition to the main thread and those that collect.
 const THREADS: usize = 3;
 
-/// What ends the daemon.
+/// Why the daemon exits with an error.
 #[derive(Debug, thiserror::Error)]
 enum DaemonError {
     #[error(transparent)]
@@ -151,7 +152,7 @@ enum DaemonError {
     Frontend(#[from] frontend::FrontendError),
     #[error(transparent)]
     Reader(#[from] reader::FrontendProcessError),
-    #[error("write the metrics: {0}")]
+    #[error("failed to write the metrics: {0}")]
     Output(io::Error),
     #[error(transparent)]
     TextFile(#[from] textfile::TextfileError),
@@ -164,9 +165,9 @@ fn main() -> ExitCode {
     log_to_stderr();
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads has seen enough: `silkraild --once | head -1`.
+        // The reader of the pipe has exited: `silkraild --once | head -1`.
         Err(DaemonError::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        // It has said why.
+        // The frontend has reported its error.
         Err(DaemonError::Reader(reader::FrontendProcessError::Ended(status)))
             if status.code().is_some_and(|code| code > 0) =>
         {
@@ -191,7 +192,7 @@ fn run(cli: &SilkraildCli) -> Result<(), DaemonError> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(THREADS).build()?;
     let end = runtime.block_on(serve(cli, settings));
-    // Not waiting for threads: one may be writing to a disk that hangs.
+    // Do not wait for threads: one may be writing to a disk that hangs.
     runtime.shutdown_background();
     end
 }
@@ -254,7 +255,7 @@ fn log_to_stderr() {
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false)
-        .without_time() // journald and the container runtime have theirs
+        .without_time() // journald and the container runtime add their own
         .init();
 }
 
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn collectors_are_switched_by_name() {
+    fn collectors_are_enabled_and_disabled_by_name() {
         let cli =
             SilkraildCli::try_parse_from(["silkraild", "--enable=psn", "--disable=gids", "--node-name=n"])
                 .unwrap();
@@ -290,22 +291,22 @@ mod tests {
     }
 
     #[test]
-    fn packet_numbers_are_read_each_second_unless_it_is_told_otherwise() {
+    fn packet_numbers_are_read_each_second_by_default() {
         let settings = |more: &[&str]| {
             let args = [&["silkraild", "--node-name=n"], more].concat();
             SilkraildCli::try_parse_from(args).unwrap().settings().unwrap()
         };
         let plain = settings(&[]);
         assert_eq!((plain.psn_interval, plain.psn_drivers.len()), (Duration::from_secs(1), 0));
-        let told = settings(&["--psn-interval=0.25", "--psn-driver=bnxt_re", "--psn-driver", "qedr"]);
+        let changed = settings(&["--psn-interval=0.25", "--psn-driver=bnxt_re", "--psn-driver", "qedr"]);
         assert_eq!(
-            (told.psn_interval, told.psn_drivers),
+            (changed.psn_interval, changed.psn_drivers),
             (Duration::from_millis(250), vec!["bnxt_re".into(), "qedr".into()])
         );
     }
 
     #[test]
-    fn a_time_must_make_sense() {
+    fn a_time_must_be_positive_and_at_most_a_day() {
         for bad in ["0", "-1", "NaN", "inf", "x", "1e9"] {
             assert!(seconds(bad).is_err(), "{bad}");
         }

@@ -1,11 +1,11 @@
-//! What the node is called.
+//! The name of the node: the label `node` of all metrics.
 
-/// Nobody says what the node is called.
+/// No option is set, and the hostname is empty or not UTF-8.
 #[derive(Debug, thiserror::Error)]
-#[error("the host has no name that could be a label; say --node-name or set NODE_NAME")]
+#[error("the hostname is empty or not valid UTF-8; set --node-name or NODE_NAME")]
 pub(crate) struct UnknownNodeName;
 
-/// The name that was given, or the host's.
+/// Returns `given` unless it is empty, else the hostname.
 pub(crate) fn of(given: Option<&str>) -> Result<String, UnknownNodeName> {
     if let Some(given) = given.filter(|given| !given.is_empty()) {
         return Ok(given.to_owned());
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_was_given_counts_and_an_empty_one_does_not() {
+    fn an_empty_name_is_ignored() {
         assert_eq!(of(Some("gpu-07")).unwrap(), "gpu-07");
         assert_eq!(of(Some("")).unwrap(), of(None).unwrap());
     }

@@ -1,7 +1,7 @@
-//! The files of the page, which are in the executable: it needs nothing from anywhere else.
+//! The files of the web page, which are embedded in the executable. The page loads no external resources.
 
-/// What the page may do: load its own files, and ask this server. Names come from pods, so scripts cannot even try to
-/// make HTML of a text.
+/// The Content-Security-Policy of the page: it can load its own files and send requests to this server. Names come from
+/// pods, so Trusted Types keep scripts from parsing text as HTML.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
@@ -10,9 +10,9 @@ pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
 #[derive(Debug)]
 pub(crate) struct PageFile {
     path: &'static str,
-    /// Its media type.
+    /// The media type, for `Content-Type`.
     pub(crate) kind: &'static str,
-    /// What is in it.
+    /// The content of the file.
     pub(crate) text: &'static str,
 }
 
@@ -37,7 +37,7 @@ static FILES: [PageFile; 12] = [
 ];
 
 impl PageFile {
-    /// The file of a path.
+    /// Returns the file that is served at a path.
     pub(crate) fn at(path: &str) -> Option<&'static Self> {
         FILES.iter().find(|file| file.path == path)
     }
@@ -47,9 +47,9 @@ impl PageFile {
 mod tests {
     use super::*;
 
-    /// A browser would say so in its console, where nobody looks.
+    /// A browser would report a missing file only in its console.
     #[test]
-    fn every_file_that_another_names_is_there() {
+    fn every_file_that_another_names_exists() {
         let mut named = 0;
         for file in &FILES {
             for word in file.text.split(['"', '\'']) {
@@ -61,13 +61,13 @@ mod tests {
                 }
             }
         }
-        assert!(named >= FILES.len() - 1, "some file is named by none: {named}");
+        assert!(named >= FILES.len() - 1, "a file is not referenced by any other: {named}");
     }
 
     #[test]
     fn nothing_is_loaded_from_elsewhere_and_nothing_is_inline() {
         for file in &FILES {
-            let text = file.text.replace("http://www.w3.org/", ""); // names of XML, which nobody fetches
+            let text = file.text.replace("http://www.w3.org/", ""); // XML namespaces, which are not fetched
             for word in
                 ["http://", "https://", "style=\"", "<style", "innerHTML", "insertAdjacentHTML", "eval("]
             {

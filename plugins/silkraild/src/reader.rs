@@ -1,7 +1,7 @@
-//! The reader: it alone has the privileges to look into pods, and nobody but its HTTP frontend can ask it anything.
+//! The reader: the process with the privileges to inspect pods. Only its HTTP frontend can send it requests.
 //!
-//! The frontend is believed as little as anybody who might have taken it over. What it can say is which of three texts it wants,
-//! how long it waits for it, of which reading it has it, and whether the web configuration is well.
+//! The frontend is not trusted, because an attacker may control it. A request selects one of three encodings and contains a
+//! timeout, the number of the snapshot that the frontend already has, and the status of the web configuration.
 
 mod process;
 
@@ -22,24 +22,24 @@ use crate::{
     snapshot_source::SnapshotSource,
 };
 
-/// Questions at a time. The frontend asks for each of three texts twice at most, and whether there is one.
+/// Concurrent requests. The frontend requests each of three encodings at most twice, and whether there is a snapshot.
 const MAX_PENDING_REQUESTS: usize = 7;
 
-/// What ends it.
+/// Why the reader stops serving its frontend.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrontendProcessError {
-    /// The frontend has said why, unless it was killed.
-    #[error("the HTTP frontend has ended: {0}")]
+    /// The frontend has logged the reason, unless it was killed.
+    #[error("the HTTP frontend has exited: {0}")]
     Ended(ExitStatus),
-    #[error("start the HTTP frontend: {0}")]
+    #[error("failed to start the HTTP frontend: {0}")]
     Start(io::Error),
-    #[error("the HTTP frontend has closed its socket and does not end")]
+    #[error("the HTTP frontend has closed its socket but does not exit")]
     Hangs,
-    #[error("the HTTP frontend does not ask as it should: {0}")]
+    #[error("invalid request from the HTTP frontend: {0}")]
     Talk(io::Error),
 }
 
-/// A frontend that serves, and its first question.
+/// A frontend that serves, and its first request.
 #[derive(Debug)]
 pub(crate) struct FrontendHandle {
     process: FrontendProcess,
@@ -48,10 +48,10 @@ pub(crate) struct FrontendHandle {
 }
 
 impl FrontendHandle {
-    /// Starts it, and waits until it serves.
+    /// Starts the frontend and waits for its first request, which it sends once it serves.
     ///
     /// # Errors
-    /// That it does not.
+    /// [`FrontendProcessError`] if it exits before.
     pub(crate) async fn start() -> Result<Self, FrontendProcessError> {
         let (mut process, mut stream) = FrontendProcess::start().map_err(FrontendProcessError::Start)?;
         match read_message(&mut stream).await {
@@ -60,73 +60,73 @@ impl FrontendHandle {
         }
     }
 
-    /// The first question.
+    /// Returns the first request.
     pub(crate) fn first(&self) -> &SnapshotRequest {
         &self.first
     }
 
-    /// Answers it, for ever.
+    /// Replies to the frontend until it exits.
     ///
     /// # Errors
-    /// That it has ended, or does not ask as it should.
+    /// [`FrontendProcessError`]: the frontend has exited, or has sent an invalid request.
     pub(crate) async fn serve(mut self, source: &SnapshotSource) -> Result<(), FrontendProcessError> {
-        let end = answer(self.stream, self.first, source).await;
+        let end = serve_socket(self.stream, self.first, source).await;
         end.map_err(|error| self.process.ended_with(error))
     }
 }
 
-/// Answers questions until one cannot be understood.
-async fn answer(stream: UnixStream, first: SnapshotRequest, source: &SnapshotSource) -> io::Result<()> {
-    let (questions, answers) = stream.into_split();
+/// Replies to requests until one is invalid or the socket is closed.
+async fn serve_socket(stream: UnixStream, first: SnapshotRequest, source: &SnapshotSource) -> io::Result<()> {
+    let (requests, replies) = stream.into_split();
     let (done, ready) = mpsc::channel(MAX_PENDING_REQUESTS);
     select! {
-        end = read_requests(questions, first, source, done) => end,
-        end = send_reply(answers, ready) => end,
+        end = read_requests(requests, first, source, done) => end,
+        end = send_replies(replies, ready) => end,
     }
 }
 
-/// An answer and its text.
+/// A reply, its body, and the permit of its request.
 type EncodedReply = (SnapshotReply, Vec<u8>, OwnedSemaphorePermit);
 
 async fn read_requests(
-    mut questions: OwnedReadHalf,
+    mut requests: OwnedReadHalf,
     first: SnapshotRequest,
     source: &SnapshotSource,
     done: mpsc::Sender<EncodedReply>,
 ) -> io::Result<()> {
-    let turns = Arc::new(Semaphore::new(MAX_PENDING_REQUESTS));
-    let mut question = first;
+    let permits = Arc::new(Semaphore::new(MAX_PENDING_REQUESTS));
+    let mut request = first;
     loop {
-        source.set_web(question.web);
-        let Ok(turn) = turns.clone().acquire_owned().await else { return Ok(()) };
+        source.set_web(request.web);
+        let Ok(permit) = permits.clone().acquire_owned().await else { return Ok(()) };
         let (source, done) = (source.clone(), done.clone());
         spawn(async move {
-            let (answer, text) = source.answer(question).await;
-            let _ = done.send((answer, text, turn)).await; // nobody waits for it any more
+            let (reply, text) = source.reply(request).await;
+            let _ = done.send((reply, text, permit)).await; // the connection has ended
         });
-        question = read_message(&mut questions).await?;
+        request = read_message(&mut requests).await?;
     }
 }
 
-/// Its turn ends when a text has left: no more of them are in memory than may be asked for at a time.
-async fn send_reply(mut answers: OwnedWriteHalf, mut ready: mpsc::Receiver<EncodedReply>) -> io::Result<()> {
-    while let Some((answer, text, _turn)) = ready.recv().await {
-        write_message(&mut answers, &answer, &text).await?;
+/// Sends replies. A permit is released after its body was sent, which limits the number of bodies in memory.
+async fn send_replies(mut replies: OwnedWriteHalf, mut ready: mpsc::Receiver<EncodedReply>) -> io::Result<()> {
+    while let Some((reply, text, _permit)) = ready.recv().await {
+        write_message(&mut replies, &reply, &text).await?;
     }
     Ok(())
 }
 
 impl SnapshotSource {
-    async fn answer(&self, question: SnapshotRequest) -> (SnapshotReply, Vec<u8>) {
-        let SnapshotRequest { id, kind, within, held, .. } = question;
+    async fn reply(&self, request: SnapshotRequest) -> (SnapshotReply, Vec<u8>) {
+        let SnapshotRequest { id, kind, within, held, .. } = request;
         let nothing = |number| (SnapshotReply { id, number, length: None }, Vec::new());
         let Some(kind) = kind else { return nothing(self.first_number(within).await) };
-        match self.reading(within).await {
-            Some(reading) if held != Some(reading.number) => {
-                let text = reading.text(kind).await;
-                (SnapshotReply { id, number: Some(reading.number), length: Some(text.len()) }, text)
+        match self.snapshot(within).await {
+            Some(snapshot) if held != Some(snapshot.number) => {
+                let text = snapshot.text(kind).await;
+                (SnapshotReply { id, number: Some(snapshot.number), length: Some(text.len()) }, text)
             }
-            reading => nothing(reading.map(|reading| reading.number)),
+            snapshot => nothing(snapshot.map(|snapshot| snapshot.number)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Readings as the frontend has them: texts that the reader made, each of them in memory once, however many ask.
+//! The frontend's cache of encoded snapshots, which it requests from the reader. Each is in memory once for all clients.
 
 mod request_sender;
 
@@ -16,7 +16,7 @@ use hyper::body::Bytes;
 use tokio::{
     net::UnixStream,
     select, spawn,
-    sync::{Mutex as Turns, OnceCell, OwnedMutexGuard},
+    sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard},
     task::spawn_blocking,
     time::{Instant, interval, timeout},
 };
@@ -24,104 +24,104 @@ use tokio::{
 use self::request_sender::RequestSender;
 use crate::{snapshot_encoding::SnapshotEncoding, web_config::WebConfigReloader};
 
-/// How often the reader is told of the web configuration, and says whether it has a reading.
+/// Interval of keepalives: the frontend sends the status of the web configuration, the reader the number of its snapshot.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long a reader may say nothing until it counts as hung.
+/// Time without a reply after which the reader counts as hung and /healthz fails.
 const HUNG_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a reader may say nothing until nobody waits for it who can have a former text. It says something every
+/// Time without a reply after which cached snapshots are served without waiting for the reader. It replies every
 /// [`KEEPALIVE_INTERVAL`].
-const HANGING: Duration = Duration::from_secs(5);
+const UNRESPONSIVE_AFTER: Duration = Duration::from_secs(5);
 
-/// How long who asks for a kind may keep others from doing so. They get the latest reading meanwhile.
+/// Maximum time for which one request for an encoding delays others, which get the latest snapshot meanwhile.
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(10);
 
-/// What a text of a reading that the reader has takes to come, out of a client's time: a fresh one is waited for until then.
-/// After that the last one that is here will do.
+/// Part of a client's timeout that is reserved for the transfer of the reader's latest snapshot, if no new one is ready in
+/// time. After that the latest one in the cache is served.
 const LATEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Asks for texts. Clones have the same.
+/// A client of the reader, with a cache. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct SnapshotClient(Arc<SnapshotClientInner>);
 
 #[derive(Debug)]
 struct SnapshotClientInner {
-    asker: RequestSender,
+    sender: RequestSender,
     slots: [CachedEncoding; 3],
-    are_there: AtomicBool,
-    heard: Mutex<Instant>,
+    has_any: AtomicBool,
+    last_reply: Mutex<Instant>,
 }
 
-/// A kind's latest text. One at a time asks for a fresh one, and one for that which the reader has meanwhile.
+/// The latest snapshot in one encoding. At most one request at a time waits for a new snapshot, and one for the latest.
 #[derive(Debug, Default)]
 struct CachedEncoding {
-    fresh: Arc<Turns<()>>,
-    present: Arc<Turns<()>>,
+    fresh: Arc<AsyncMutex<()>>,
+    present: Arc<AsyncMutex<()>>,
     latest: Mutex<Option<Arc<EncodedSnapshot>>>,
 }
 
-/// A text of a reading.
+/// A snapshot in one encoding.
 #[derive(Debug)]
 pub(crate) struct EncodedSnapshot {
-    /// The reading's number.
+    /// The number of the snapshot, from 1.
     pub(crate) number: u64,
     pub(crate) plain: Bytes,
     zipped: OnceCell<Bytes>,
 }
 
 impl SnapshotClient {
-    /// Those that the reader at the other end of a socket has, and what has to be waited for meanwhile: it ends when the
-    /// reader does.
+    /// Returns a client of the reader at the other end of the socket, and the task that must run for it. The task ends when
+    /// the reader closes the socket.
     pub(crate) fn new(
         stream: UnixStream,
         web: WebConfigReloader,
     ) -> (Self, impl Future<Output = io::Result<()>>) {
-        let (asker, talk) = RequestSender::new(stream, web);
-        let heard = Mutex::new(Instant::now());
-        let readings = Self(Arc::new(SnapshotClientInner {
-            asker,
+        let (sender, transfer) = RequestSender::new(stream, web);
+        let last_reply = Mutex::new(Instant::now());
+        let snapshots = Self(Arc::new(SnapshotClientInner {
+            sender,
             slots: Default::default(),
-            are_there: false.into(),
-            heard,
+            has_any: false.into(),
+            last_reply,
         }));
-        let telling = readings.clone();
-        let both = async move {
+        let keepalive = snapshots.clone();
+        let task = async move {
             select! {
-                end = talk => end,
-                () = telling.send_web_status() => Ok(()),
+                end = transfer => end,
+                () = keepalive.send_web_status() => Ok(()),
             }
         };
-        (readings, both)
+        (snapshots, task)
     }
 
-    /// Whether there is one. The reader begins with it when it is asked the first time.
+    /// Whether the reader has a snapshot. It starts the first collection when it starts.
     pub(crate) fn has_snapshot(&self) -> bool {
-        self.0.are_there.load(Ordering::Relaxed)
+        self.0.has_any.load(Ordering::Relaxed)
     }
 
-    /// Whether the reader says anything.
+    /// Whether the reader has replied within [`HUNG_TIMEOUT`].
     pub(crate) fn is_responding(&self) -> bool {
-        self.note_reply().elapsed() < HUNG_TIMEOUT
+        self.last_reply().elapsed() < HUNG_TIMEOUT
     }
 
-    fn are_hanging(&self) -> bool {
-        self.note_reply().elapsed() > HANGING
+    fn is_delayed(&self) -> bool {
+        self.last_reply().elapsed() > UNRESPONSIVE_AFTER
     }
 
-    /// Keeps telling, for ever.
+    /// Sends keepalives, forever.
     async fn send_web_status(&self) {
         let mut next = interval(KEEPALIVE_INTERVAL);
         loop {
-            if let Some((number, _)) = self.0.asker.request(None, KEEPALIVE_INTERVAL, None).await {
-                *self.note_reply() = Instant::now();
-                self.0.are_there.store(number.is_some(), Ordering::Relaxed);
+            if let Some((number, _)) = self.0.sender.request(None, KEEPALIVE_INTERVAL, None).await {
+                *self.last_reply() = Instant::now();
+                self.0.has_any.store(number.is_some(), Ordering::Relaxed);
             }
             next.tick().await;
         }
     }
 
-    /// The text of a fresh reading, or of the latest one if none comes in time. `None` before the first.
+    /// Returns a new snapshot, or the latest one if none is ready in time. `None` before the first.
     pub(crate) async fn text(
         &self,
         kind: SnapshotEncoding,
@@ -129,7 +129,7 @@ impl SnapshotClient {
     ) -> Option<Arc<EncodedSnapshot>> {
         let slot = self.slot(kind);
         let held = slot.latest().clone();
-        if held.is_some() && self.are_hanging() {
+        if held.is_some() && self.is_delayed() {
             return held;
         }
         match timeout(within, self.newest(kind, within)).await {
@@ -138,14 +138,14 @@ impl SnapshotClient {
         }
     }
 
-    /// The text of a fresh reading or, shortly before the time is up, of the latest one that the reader has.
+    /// Returns a new snapshot or, shortly before the timeout, the latest one that the reader has.
     async fn newest(&self, kind: SnapshotEncoding, within: Duration) -> Option<Arc<EncodedSnapshot>> {
         let (slot, began) = (self.slot(kind), Instant::now());
         let within = within - LATEST_TIMEOUT.min(within / 4);
         match timeout(within, slot.fresh.clone().lock_owned()).await {
-            Ok(turn) => {
+            Ok(guard) => {
                 let within = within.saturating_sub(began.elapsed()).min(MAX_REQUEST_TIME);
-                self.request_or_latest(kind, within, turn).await
+                self.request_or_latest(kind, within, guard).await
             }
             Err(_) => {
                 self.request_or_latest(kind, Duration::ZERO, slot.present.clone().lock_owned().await).await
@@ -153,27 +153,27 @@ impl SnapshotClient {
         }
     }
 
-    /// A question comes to its end, whoever goes away meanwhile: else each who asks would begin anew.
+    /// Completes the request even if its client disconnects; otherwise the next client would start from scratch.
     async fn request_or_latest(
         &self,
         kind: SnapshotEncoding,
         within: Duration,
-        turn: OwnedMutexGuard<()>,
+        guard: OwnedMutexGuard<()>,
     ) -> Option<Arc<EncodedSnapshot>> {
-        let readings = self.clone();
-        let asking = spawn(async move {
-            let text = readings.request(kind, within).await;
-            drop(turn);
+        let snapshots = self.clone();
+        let request = spawn(async move {
+            let text = snapshots.request(kind, within).await;
+            drop(guard);
             text
         });
-        asking.await.ok().flatten()
+        request.await.ok().flatten()
     }
 
     async fn request(&self, kind: SnapshotEncoding, within: Duration) -> Option<Arc<EncodedSnapshot>> {
         let slot = self.slot(kind);
         let held = slot.latest().clone();
         let number = held.as_ref().map(|held| held.number);
-        match timeout(within + LATEST_TIMEOUT, self.0.asker.request(Some(kind), within, number)).await {
+        match timeout(within + LATEST_TIMEOUT, self.0.sender.request(Some(kind), within, number)).await {
             Ok(Some((Some(number), Some(text)))) => {
                 let text = Arc::new(EncodedSnapshot { number, plain: text, zipped: OnceCell::new() });
                 let mut latest = slot.latest();
@@ -186,8 +186,8 @@ impl SnapshotClient {
         }
     }
 
-    fn note_reply(&self) -> MutexGuard<'_, Instant> {
-        self.0.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_reply(&self) -> MutexGuard<'_, Instant> {
+        self.0.last_reply.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn slot(&self, kind: SnapshotEncoding) -> &CachedEncoding {
@@ -202,7 +202,7 @@ impl CachedEncoding {
 }
 
 impl EncodedSnapshot {
-    /// The same, compressed.
+    /// Returns the text compressed with gzip. Compresses it once.
     pub(crate) async fn zipped(self: &Arc<Self>) -> Bytes {
         let text = self.clone();
         let zipping = spawn(async move {
@@ -217,7 +217,7 @@ impl EncodedSnapshot {
 fn zip(text: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let written = encoder.write_all(text).and_then(|()| encoder.finish());
-    written.unwrap_or_default().into() // a Vec takes everything
+    written.unwrap_or_default().into() // writing to a Vec does not fail
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! What can be asked for.
+//! The encodings in which a snapshot can be requested.
 
 use exposition::ExpositionFormat;
 use serde::{Deserialize, Serialize};
 
-/// Which text of a reading.
+/// An encoding of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum SnapshotEncoding {
-    /// The metrics, in the format of Prometheus.
+    /// The metrics in the Prometheus text format 0.0.4.
     Text,
-    /// The metrics, as OpenMetrics.
+    /// The metrics in the OpenMetrics text format.
     OpenMetrics,
-    /// What `/api/v1/node` tells.
+    /// The JSON of `/api/v1/node`.
     Node,
 }
 
@@ -24,7 +24,7 @@ impl From<ExpositionFormat> for SnapshotEncoding {
 }
 
 impl SnapshotEncoding {
-    /// Its media type.
+    /// Returns the media type, for `Content-Type`.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Text => ExpositionFormat::Text.content_type(),

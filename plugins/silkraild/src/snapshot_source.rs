@@ -1,4 +1,4 @@
-//! Where readings come from: one collection at a time, for however many ask.
+//! The source of snapshots: one collection at a time, for any number of concurrent requests.
 
 use std::{
     sync::{
@@ -15,22 +15,22 @@ use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 
 use crate::{node_view::NodeView, snapshot_encoding::SnapshotEncoding, web_config::WebConfigStatus};
 
-/// A reading this young is good enough: two Prometheis that ask at once ask the node once.
+/// Maximum age of a snapshot that is served again: two Prometheus servers that scrape at the same time cause one collection.
 const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(500);
 
-/// How long an answer takes at most, about.
+/// Time for encoding a new snapshot, before the former one is freed.
 const ENCODE_MARGIN: Duration = Duration::from_millis(100);
 
-/// One collection.
+/// The result of one collection.
 #[derive(Debug)]
 pub(crate) struct NumberedSnapshot {
-    /// Of which collection, from 1.
+    /// The number of the collection, from 1.
     pub(crate) number: u64,
     done: Instant,
     report: NodeSnapshot,
 }
 
-/// Asks for readings. Clones ask the same collector.
+/// Requests snapshots. Clones share one collector.
 #[derive(Debug, Clone)]
 pub(crate) struct SnapshotSource {
     wanted: Sender<()>,
@@ -39,25 +39,25 @@ pub(crate) struct SnapshotSource {
 }
 
 impl SnapshotSource {
-    /// Starts the collector, and a first collection. It has a thread of its own: firmware that hangs must not keep
-    /// anybody from getting an answer.
+    /// Starts the collector and the first collection. The collector has its own thread: firmware that hangs must not
+    /// block replies.
     pub(crate) fn start(exporter: Exporter, web: Option<WebConfigStatus>) -> Self {
-        let (wanted, orders) = channel();
+        let (wanted, requests) = channel();
         let (publish, latest) = watch::channel(None);
         let web = Arc::new(Mutex::new(web));
         let source = Self { wanted, latest, web: web.clone() };
         source.request_collection();
-        thread::spawn(move || collect(exporter, &web, &orders, &publish));
+        thread::spawn(move || collect(exporter, &web, &requests, &publish));
         source
     }
 
-    /// What the metrics are to tell of the web configuration from now on.
+    /// Sets the status of the web configuration that the following snapshots contain.
     pub(crate) fn set_web(&self, status: Option<WebConfigStatus>) {
         *self.web.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 
-    /// A fresh reading, or the latest one if none comes in time. `None` before the first.
-    pub(crate) async fn reading(&self, within: Duration) -> Option<Arc<NumberedSnapshot>> {
+    /// Returns a new snapshot, or the latest one if none is ready in time. `None` before the first.
+    pub(crate) async fn snapshot(&self, within: Duration) -> Option<Arc<NumberedSnapshot>> {
         let seen = self.latest.borrow().clone();
         if let Some(seen) = seen.as_ref().filter(|seen| seen.done.elapsed() < MAX_SNAPSHOT_AGE) {
             return Some(seen.clone());
@@ -71,11 +71,11 @@ impl SnapshotSource {
         new.ok().and_then(Result::ok).and_then(|new| new.clone()).or(seen)
     }
 
-    /// The number of the latest reading, whatever its age. The first is waited for.
+    /// Returns the number of the latest snapshot, regardless of its age. Waits for the first.
     pub(crate) async fn first_number(&self, within: Duration) -> Option<u64> {
         let mut latest = self.latest.clone();
         let first = timeout(within, latest.wait_for(Option::is_some)).await.ok()?.ok()?;
-        first.as_ref().map(|reading| reading.number)
+        first.as_ref().map(|snapshot| snapshot.number)
     }
 
     fn request_collection(&self) {
@@ -86,40 +86,40 @@ impl SnapshotSource {
 fn collect(
     mut exporter: Exporter,
     web: &Mutex<Option<WebConfigStatus>>,
-    orders: &Receiver<()>,
+    requests: &Receiver<()>,
     publish: &watch::Sender<Option<Arc<NumberedSnapshot>>>,
 ) {
     let mut number = 0;
-    while orders.recv().is_ok() {
+    while requests.recv().is_ok() {
         let is_fresh =
             publish.borrow().as_ref().is_some_and(|latest| latest.done.elapsed() < MAX_SNAPSHOT_AGE);
         if is_fresh {
-            continue; // somebody asked while it was being made
+            continue; // requested while the latest one was being collected
         }
         number += 1;
         let mut report = exporter.collect();
         let status = *web.lock().unwrap_or_else(PoisonError::into_inner);
         status.inspect(|status| status.write_families(&mut report));
-        let reading = NumberedSnapshot { number, done: Instant::now(), report };
-        let former = publish.send_replace(Some(Arc::new(reading)));
-        // Those who waited are being answered now. Tens of thousands of series can be put away after that.
+        let snapshot = NumberedSnapshot { number, done: Instant::now(), report };
+        let former = publish.send_replace(Some(Arc::new(snapshot)));
+        // The waiting requests are being served now. Free the former tens of thousands of series afterwards.
         thread::sleep(ENCODE_MARGIN);
         drop(former);
     }
 }
 
 impl NumberedSnapshot {
-    /// A text, made anew for each who asks.
+    /// Encodes the snapshot, again for each request.
     pub(crate) async fn text(self: &Arc<Self>, kind: SnapshotEncoding) -> Vec<u8> {
-        let reading = self.clone();
-        spawn_blocking(move || reading.encode(kind)).await.unwrap_or_default().into()
+        let snapshot = self.clone();
+        spawn_blocking(move || snapshot.encode(kind)).await.unwrap_or_default().into()
     }
 
     fn encode(&self, kind: SnapshotEncoding) -> String {
         match kind {
             SnapshotEncoding::Text => self.report.exposition.encode(ExpositionFormat::Text),
             SnapshotEncoding::OpenMetrics => self.report.exposition.encode(ExpositionFormat::OpenMetrics),
-            // Numbers and texts always have a JSON.
+            // Serialization of numbers and strings does not fail.
             SnapshotEncoding::Node => {
                 serde_json::to_string(&NodeView::from(&self.report)).unwrap_or_default()
             }

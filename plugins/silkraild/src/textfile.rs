@@ -13,18 +13,20 @@ use crate::{snapshot_encoding::SnapshotEncoding, snapshot_source::SnapshotSource
 
 /// The file could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("write {}: {source}; does the directory exist, and may silkraild write to it?", path.display())]
+#[error("cannot write {}: {source}; does the directory exist, and can silkraild write to it?", path.display())]
 pub(crate) struct TextfileError {
     path: PathBuf,
     source: statefile::Error,
 }
 
-/// Whoever reads it is another user, whatever umask the daemon was started with.
+/// Mode of the file, regardless of the umask: node_exporter runs as another user.
 const MODE: u32 = 0o644;
 
-/// Writes the file now and after each interval: whoever reads it sees it whole, before and after. That it cannot be
-/// written is an error the first time, a mistake in the options; later it is only said, for the disk may have room
-/// again.
+/// Writes the file now and after each interval, atomically by rename. A failure is an error the first time, because the
+/// options may be wrong; later it is only logged, because a full disk may have space again.
+///
+/// # Errors
+/// [`TextfileError`] if the first write fails.
 pub(crate) async fn write_periodically(
     path: &Path,
     interval: Duration,
@@ -33,10 +35,10 @@ pub(crate) async fn write_periodically(
     umask(Mode::from_bits_truncate(!MODE & 0o777));
     let mut was_written = false;
     loop {
-        if let Some(reading) = source.reading(interval).await {
-            let text = reading.text(SnapshotEncoding::Text).await;
+        if let Some(snapshot) = source.snapshot(interval).await {
+            let text = snapshot.text(SnapshotEncoding::Text).await;
             let file = path.to_owned();
-            // A disk may hang.
+            // Not on the main thread: a disk may hang.
             let written = spawn_blocking(move || statefile::replace(&file, MODE, &text)).await;
             match written.unwrap_or_else(|panic| resume_unwind(panic.into_panic())) {
                 Ok(()) => was_written = true,

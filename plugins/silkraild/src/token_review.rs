@@ -1,4 +1,4 @@
-//! Whether tokens of the Kubernetes API let their bearers in.
+//! `--web.token-review`: the setup of token reviews by the Kubernetes API.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use tokenreview::TokenReviewer;
 
 use crate::{http::TokenReviewQueue, web_config::WebConfigReloader};
 
-/// Why tokens cannot be asked for.
+/// Why tokens cannot be reviewed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenReviewError {
     #[error(
@@ -15,7 +15,7 @@ pub(crate) enum TokenReviewError {
     )]
     InClear { address: SocketAddr },
     #[error(
-        "--web.token-review: there is no Kubernetes API to ask: this is no pod with a service account, and KUBECONFIG names no file"
+        "--web.token-review: no Kubernetes API is configured: run silkraild in a pod with a service account, or set KUBECONFIG"
     )]
     NoApi,
     #[error("--web.token-review: {0}")]
@@ -24,10 +24,10 @@ pub(crate) enum TokenReviewError {
     Reviews(#[from] tokenreview::Error),
 }
 
-/// Those who have them looked at, if it is asked for.
+/// Returns the queue of token reviews, if `wanted`.
 ///
 /// # Errors
-/// That it cannot be done: then nobody is to be let in.
+/// [`TokenReviewError`]: silkraild must not start then.
 pub(crate) async fn find(
     wanted: bool,
     address: SocketAddr,

@@ -1,4 +1,4 @@
-//! The web configuration as it is now: it is read again every few seconds.
+//! The current web configuration. It is reloaded if its files change.
 
 use std::{
     io,
@@ -13,41 +13,44 @@ use serde::{Deserialize, Serialize};
 use tokio::{task::spawn_blocking, time::sleep};
 use webconfig::WebConfig;
 
-/// How soon a change of a file is noticed.
+/// Interval between reads of the files.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How the port is served. Clones are the same.
+/// The current web configuration, reloaded by [`WebConfigReloader::reload_periodically`]. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WebConfigReloader(Arc<Mutex<ReloaderState>>);
 
 #[derive(Debug, Default)]
 struct ReloaderState {
-    /// The file, if there is one.
+    /// The argument of `--web.config.file`.
     path: Option<PathBuf>,
-    now: Arc<WebConfig>,
-    /// When it was taken over, or was found well again.
+    current: Arc<WebConfig>,
+    /// When `current` was loaded, or was last found valid after an error.
     since: Option<SystemTime>,
-    /// What is wrong with the files as they are.
-    wrong: Option<String>,
+    /// The error of the last read, if it failed.
+    error: Option<String>,
 }
 
 impl WebConfigReloader {
-    /// As a file says.
+    /// Loads the configuration from a file.
+    ///
+    /// # Errors
+    /// [`webconfig::Error`] if a file cannot be read or is invalid.
     pub(crate) fn of(path: &Path) -> Result<Self, webconfig::Error> {
-        let now = Arc::new(WebConfig::load(path)?);
-        if now.users.is_some() && now.tls.is_none() {
+        let current = Arc::new(WebConfig::load(path)?);
+        if current.users.is_some() && current.tls.is_none() {
             tracing::warn!("{}: without tls_server_config passwords are sent in clear text", path.display());
         }
         let (path, since) = (Some(path.to_owned()), Some(SystemTime::now()));
-        Ok(Self(Arc::new(Mutex::new(ReloaderState { path, now, since, wrong: None }))))
+        Ok(Self(Arc::new(Mutex::new(ReloaderState { path, current, since, error: None }))))
     }
 
-    /// The configuration. It holds for a request, or for a connection's TLS.
+    /// Returns the current configuration. The caller uses it for one request, or for the TLS of one connection.
     pub(crate) fn current(&self) -> Arc<WebConfig> {
-        self.state().now.clone()
+        self.state().current.clone()
     }
 
-    /// Takes over changes of the files, for ever. What cannot be used is told of, and the former stays.
+    /// Applies changes of the files, forever. An invalid configuration is logged, and the former one stays in use.
     pub(crate) async fn reload_periodically(&self) -> io::Result<()> {
         let Some(path) = self.state().path.clone() else { return std::future::pending().await };
         loop {
@@ -58,11 +61,11 @@ impl WebConfigReloader {
         }
     }
 
-    /// Whether the files can be used as they are; `None` if there are none.
+    /// Returns the status of the last read; `None` without a configuration file.
     pub(crate) fn status(&self) -> Option<WebConfigStatus> {
         let state = self.state();
         let since = state.since?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Some(WebConfigStatus { is_well: state.wrong.is_none(), since })
+        Some(WebConfigStatus { is_well: state.error.is_none(), since })
     }
 
     fn state(&self) -> MutexGuard<'_, ReloaderState> {
@@ -70,25 +73,25 @@ impl WebConfigReloader {
     }
 }
 
-/// What the metrics tell of the web configuration.
+/// The status of the web configuration, for the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WebConfigStatus {
     is_well: bool,
-    /// From 1970.
+    /// The Unix time at which the current configuration was loaded or last found valid.
     since: Duration,
 }
 
 impl WebConfigStatus {
-    /// Adds it to the metrics.
+    /// Adds the metric families to a snapshot.
     pub(crate) fn write_families(&self, report: &mut NodeSnapshot) {
         let labels = LabelSet::of([("node", report.node.as_str())]);
         let mut gauge = |name: &str, help: &str, value: f64| {
             report.exposition.family(name, MetricType::Gauge, help).add(labels.clone(), value);
         };
         let help =
-            "Whether the web configuration could be used when it was last read; if not, a former one holds.";
+            "1 if the web configuration was valid when it was last read; 0 if a former one is in use.";
         gauge("rdma_exporter_web_config_last_reload_successful", help, f64::from(u8::from(self.is_well)));
-        let help = "When a web configuration was taken over, or was found well again.";
+        let help = "Unix time at which the current web configuration was loaded, or was last found valid.";
         let seconds = self.since.as_secs_f64();
         gauge("rdma_exporter_web_config_last_reload_success_timestamp_seconds", help, seconds);
     }
@@ -96,35 +99,35 @@ impl WebConfigStatus {
 
 impl ReloaderState {
     fn apply_reload(&mut self, path: &Path, loaded: Result<WebConfig, String>) {
-        let usable = loaded.and_then(|new| match self.weakens(&new) {
-            Some(gone) => Err(format!("{}: {gone} is gone; a restart would do without", path.display())),
+        let usable = loaded.and_then(|new| match self.removed_requirement(&new) {
+            Some(gone) => Err(format!("{}: {gone} was removed; restart silkraild to disable it", path.display())),
             None => Ok(new),
         });
         match usable {
-            Ok(new) if new.is_same(&self.now) => {
-                if self.wrong.take().is_some() {
+            Ok(new) if new.is_same(&self.current) => {
+                if self.error.take().is_some() {
                     self.since = Some(SystemTime::now());
-                    tracing::info!("{}: is as it was again", path.display());
+                    tracing::info!("{}: matches the current web configuration again", path.display());
                 }
             }
             Ok(new) => {
-                tracing::info!("{}: a new web configuration holds from now on", path.display());
-                (self.now, self.since, self.wrong) = (Arc::new(new), Some(SystemTime::now()), None);
+                tracing::info!("{}: loaded a new web configuration", path.display());
+                (self.current, self.since, self.error) = (Arc::new(new), Some(SystemTime::now()), None);
             }
-            Err(why) if self.wrong.as_ref() == Some(&why) => {}
-            Err(why) => {
-                tracing::error!("{why}; the former web configuration stays");
-                self.wrong = Some(why);
+            Err(error) if self.error.as_ref() == Some(&error) => {}
+            Err(error) => {
+                tracing::error!("{error}; the former web configuration stays in use");
+                self.error = Some(error);
             }
         }
     }
 
-    /// What would no longer be asked of clients at all. A file that was written by half may well say so.
-    fn weakens(&self, new: &WebConfig) -> Option<&'static str> {
-        self.now
+    /// Returns a requirement for clients that `new` removes: the file may have been read while it was being written.
+    fn removed_requirement(&self, new: &WebConfig) -> Option<&'static str> {
+        self.current
             .client_requirements()
             .iter()
-            .find(|demand| !new.client_requirements().contains(demand))
+            .find(|requirement| !new.client_requirements().contains(requirement))
             .copied()
     }
 }
@@ -137,14 +140,14 @@ mod tests {
 
     const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
 
-    fn told(web: &WebConfigReloader) -> String {
+    fn metrics(web: &WebConfigReloader) -> String {
         let mut report = NodeSnapshot::new("n".into(), SystemTime::now());
         web.status().inspect(|status| status.write_families(&mut report));
         report.exposition.encode(exposition::ExpositionFormat::Text)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_used_leaves_the_former_and_is_told() {
+    async fn an_invalid_configuration_is_reported_and_not_applied() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("web.yaml");
         let write = |text: &str| fs::write(&path, text).unwrap();
@@ -152,24 +155,24 @@ mod tests {
         write(&users("alice"));
         let web = WebConfigReloader::of(&path).unwrap();
         let alice = web.current();
-        let look =
+        let reload =
             || web.state().apply_reload(&path, WebConfig::load(&path).map_err(|error| error.to_string()));
-        for wrong in ["", "{}", "basic_auth_users: {alice: x}\n", "a: b\n"] {
-            write(wrong);
-            look();
-            assert!(web.current().is_same(&alice), "{wrong}");
-            assert!(told(&web).contains("_last_reload_successful{node=\"n\"} 0\n"), "{}", told(&web));
+        for error in ["", "{}", "basic_auth_users: {alice: x}\n", "a: b\n"] {
+            write(error);
+            reload();
+            assert!(web.current().is_same(&alice), "{error}");
+            assert!(metrics(&web).contains("_last_reload_successful{node=\"n\"} 0\n"), "{}", metrics(&web));
         }
         write(&users("alice"));
-        look();
-        assert!(told(&web).contains("_last_reload_successful{node=\"n\"} 1\n"), "{}", told(&web));
+        reload();
+        assert!(metrics(&web).contains("_last_reload_successful{node=\"n\"} 1\n"), "{}", metrics(&web));
         write(&users("bob"));
-        look();
+        reload();
         assert!(!web.current().is_same(&alice));
     }
 
     #[test]
-    fn without_a_file_nothing_is_told() {
-        assert_eq!(told(&WebConfigReloader::default()), "");
+    fn without_a_file_there_are_no_metrics() {
+        assert_eq!(metrics(&WebConfigReloader::default()), "");
     }
 }

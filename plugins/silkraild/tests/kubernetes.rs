@@ -1,4 +1,4 @@
-//! The daemon with an API server that is not there, and with none.
+//! The daemon with an API server that is down, and without one.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -12,14 +12,14 @@ use std::{
     time::Duration,
 };
 
-/// A running daemon, which ends with the test.
+/// A running daemon, killed on drop.
 struct DaemonProcess {
     child: Child,
     address: String,
-    /// What it said before it served.
-    said: String,
-    /// What it says since.
-    says: Arc<Mutex<String>>,
+    /// The log until it served.
+    startup_log: String,
+    /// The log since then.
+    log: Arc<Mutex<String>>,
 }
 
 impl DaemonProcess {
@@ -34,20 +34,20 @@ impl DaemonProcess {
             command.env("KUBECONFIG", path);
         }
         let mut child = command.spawn().unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut startup_log = String::new();
         let address = loop {
-            assert!(log.read_line(&mut said).unwrap() > 0, "it ended: {said}");
-            if let Some((_, address)) = said.lines().last().unwrap().split_once("address=") {
+            assert!(stderr.read_line(&mut startup_log).unwrap() > 0, "the daemon has exited: {startup_log}");
+            if let Some((_, address)) = startup_log.lines().last().unwrap().split_once("address=") {
                 break address.to_owned();
             }
         };
-        let says = Arc::new(Mutex::new(String::new()));
-        let ear = says.clone();
+        let log = Arc::new(Mutex::new(String::new()));
+        let shared = log.clone();
         std::thread::spawn(move || {
-            log.lines().map_while(Result::ok).for_each(|l| *ear.lock().unwrap() += &(l + "\n"))
+            stderr.lines().map_while(Result::ok).for_each(|l| *shared.lock().unwrap() += &(l + "\n"))
         });
-        Self { child, address, said, says }
+        Self { child, address, startup_log, log }
     }
 
     fn get(&self, path: &str) -> String {
@@ -85,64 +85,64 @@ fn kubeconfig(root: &Path, address: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn without_an_api_server_it_serves_and_has_no_collector_of_owners() {
+fn without_an_api_server_it_serves_without_the_owners_collector() {
     let root = node();
     let daemon = DaemonProcess::start(root.path(), &[], None);
-    assert!(daemon.said.contains("no Kubernetes API"), "{}", daemon.said);
+    assert!(daemon.startup_log.contains("no Kubernetes API is configured"), "{}", daemon.startup_log);
     let metrics = daemon.get("/metrics");
     assert!(metrics.contains("collector=\"pods\"") && !metrics.contains("collector=\"owners\""), "{metrics}");
 }
 
 #[test]
-fn an_api_server_that_takes_the_connection_and_says_nothing_delays_no_scrape() {
+fn an_api_server_that_does_not_respond_delays_no_scrape() {
     let root = node();
-    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
-    let file = kubeconfig(root.path(), &mute.local_addr().unwrap().to_string());
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let file = kubeconfig(root.path(), &silent.local_addr().unwrap().to_string());
     let daemon = DaemonProcess::start(root.path(), &[], Some(&file));
-    // It has the question by now, and never gets an answer.
-    let (_connection, _) = mute.accept().unwrap();
+    // The server has accepted the connection and never responds.
+    let (_connection, _) = silent.accept().unwrap();
     assert!(daemon.get("/metrics").contains("collector=\"owners\""));
     assert!(daemon.get("/healthz").starts_with("HTTP/1.1 200"));
 }
 
 #[test]
-fn an_api_server_that_is_down_is_counted_and_told_once() {
+fn an_api_server_that_is_down_is_counted_and_logged_once() {
     let root = node();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let file = kubeconfig(root.path(), &address.to_string());
     let daemon = DaemonProcess::start(root.path(), &[], Some(&file));
     let counted = |metrics: &str| metrics.contains("collector=\"owners\",reason=\"refused\"");
-    // A reading younger than half a second is shown again.
+    // A snapshot younger than half a second is served again.
     let found = (0..600).any(|_| {
         std::thread::sleep(Duration::from_millis(50));
         counted(&daemon.get("/metrics"))
     });
     assert!(found, "{}", daemon.get("/metrics"));
-    let is_told = || daemon.says.lock().unwrap().contains("os error 111");
-    assert!((0..600).any(|_| is_told() || {
+    let is_logged = || daemon.log.lock().unwrap().contains("os error 111");
+    assert!((0..600).any(|_| is_logged() || {
         std::thread::sleep(Duration::from_millis(50));
         false
     }));
-    let says = daemon.says.lock().unwrap();
-    assert_eq!(says.matches("refused (os error 111)").count(), 1, "{says}");
-    assert!(!says.contains("ERROR"), "kube is quiet: {says}");
+    let log = daemon.log.lock().unwrap();
+    assert_eq!(log.matches("refused (os error 111)").count(), 1, "{log}");
+    assert!(!log.contains("ERROR"), "errors logged by kube are suppressed: {log}");
 }
 
 #[test]
-fn kubernetes_can_be_left_alone() {
+fn the_kubernetes_api_can_be_disabled() {
     let root = node();
     let file = kubeconfig(root.path(), "127.0.0.1:1");
     for option in ["--kubernetes=off", "--disable=owners"] {
         let daemon = DaemonProcess::start(root.path(), &[option], Some(&file));
-        assert!(!daemon.said.contains("workloads"), "{}", daemon.said);
+        assert!(!daemon.startup_log.contains("workloads"), "{}", daemon.startup_log);
         assert!(!daemon.get("/metrics").contains("collector=\"owners\""));
     }
 }
 
 #[test]
-fn a_kubeconfig_that_is_not_there_is_said_and_the_rest_works() {
+fn a_missing_kubeconfig_is_logged_and_the_rest_works() {
     let root = node();
     let daemon = DaemonProcess::start(root.path(), &[], Some(&root.path().join("none")));
-    assert!(daemon.said.contains("KUBECONFIG: "), "{}", daemon.said);
+    assert!(daemon.startup_log.contains("KUBECONFIG: "), "{}", daemon.startup_log);
     assert!(daemon.get("/metrics").contains("collector=\"pods\""));
 }

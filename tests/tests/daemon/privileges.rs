@@ -72,7 +72,7 @@ fn whoever_is_left_alone_ends() {
     let daemon = node.serve(&[]);
     signal("-KILL", daemon.frontend());
     wait_until("the reader has said why it ends", || {
-        daemon.log().contains("the HTTP frontend has ended: signal: 9")
+        daemon.log().contains("the HTTP frontend has exited: signal: 9")
     });
 
     let daemon = node.serve(&[]);
@@ -167,7 +167,7 @@ fn as_a_frontend_it_is_nothing_by_itself() {
     let output = Command::new(daemon::executable()).arg("--frontend").stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("--frontend is for silkraild itself to give"), "{said}");
+    assert!(said.contains("--frontend is internal to silkraild"), "{said}");
     let help = String::from_utf8(daemon::run(&["--help"]).stdout).unwrap();
     assert!(help.contains("--listen") && !help.contains("--frontend"), "{help}");
 }

@@ -127,6 +127,6 @@ fn tokens_are_not_taken_in_clear_text_nor_without_an_api() {
     let api = TokenApi::new();
     let said = refused("0.0.0.0:0", api.kubeconfig().to_str().unwrap());
     assert!(said.contains("in clear text to 0.0.0.0:0") && said.contains("--web.config.file"), "{said}");
-    assert!(refused("127.0.0.1:0", "").contains("there is no Kubernetes API to ask"));
+    assert!(refused("127.0.0.1:0", "").contains("no Kubernetes API is configured"));
     assert!(refused("127.0.0.1:0", "/nonexistent").contains("--web.token-review: KUBECONFIG"));
 }

@@ -235,8 +235,8 @@ fn changes_hold_at_once_and_what_cannot_be_used_leaves_the_former() {
     let third = users("third", 4);
     for (wrong, part) in [
         ("", "line 1: nothing is here"),
-        ("{}", "tls_server_config is gone"),
-        (TLS, "basic_auth_users is gone"),
+        ("{}", "tls_server_config was removed"),
+        (TLS, "basic_auth_users was removed"),
         (&format!("{TLS}  min_version: TLS11\n{third}"), "line 4: \"TLS11\""),
     ] {
         authority.write("web.yaml", wrong);
@@ -263,9 +263,9 @@ fn no_change_takes_the_demand_for_a_certificate_away() {
     assert_eq!(status(&authority, &daemon, &client), "200");
     let if_given = VERIFIED.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven");
     for (wrong, gone) in [
-        (TLS.to_owned(), "client_auth_type RequireAndVerifyClientCert is gone"),
-        (format!("{TLS}{if_given}"), "client_auth_type RequireAndVerifyClientCert is gone"),
-        (format!("{TLS}{VERIFIED}"), "client_allowed_sans is gone"),
+        (TLS.to_owned(), "client_auth_type RequireAndVerifyClientCert was removed"),
+        (format!("{TLS}{if_given}"), "client_auth_type RequireAndVerifyClientCert was removed"),
+        (format!("{TLS}{VERIFIED}"), "client_allowed_sans was removed"),
     ] {
         let said = daemon.log().matches(gone).count();
         authority.write("web.yaml", &wrong);

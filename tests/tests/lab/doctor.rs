@@ -336,7 +336,7 @@ fn processes(patient: &HealthyMachine<'_>) {
     // Nor by who may not see it.
     let text = inside(&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"], &["doctor"]);
     assert!(
-        text.contains("[not-root]") && text.contains("what died without a DEL: it could not be looked at"),
+        text.contains("[not-root]") && text.contains("stale resources: it could not be examined"),
         "{text}"
     );
 }
@@ -387,7 +387,7 @@ fn faults_of_a_machine_in_exclusive_mode_are_named_one_by_one() {
         assert_eq!(
             patient.doctor(&format!("--bundle {}", file.display())).code,
             Some(1),
-            "it is there already"
+            "the file already exists"
         );
     }
     let rxe = Rxe::on(machine);

@@ -217,7 +217,7 @@ fn a_kernel_that_does_not_know_ipvlan_is_told_with_the_remedy() {
     std::fs::write(LOADER, "/bin/false").unwrap();
     machine.node.run("modprobe", &["-r", "ipvlan"]);
     let refusal = call.add().refusal();
-    refusal.says(&["this kernel knows no ipvlan links", "module ipvlan"]);
+    refusal.says(&["this kernel does not support ipvlan links", "module ipvlan"]);
     assert!(
         refusal.details.contains("modprobe ipvlan") && refusal.details.contains("linux-modules-extra"),
         "{refusal:?}"

@@ -1,10 +1,10 @@
-//! Measures a scrape of 256 RDMA devices in 64 namespaces beside the bare netlink calls, in the lab's machine.
+//! Compares a scrape of 256 RDMA devices in 64 namespaces with a C program that makes only the netlink calls, in the lab.
 //!
-//! `hack/bench --scrape` builds what is measured and starts this there. The devices are simulated: what they cost is the
-//! kernel's own code around them, and no firmware.
+//! `hack/bench --scrape` builds the measured programs and starts this one there. The devices are simulated: the costs are
+//! those of the kernel's code around them, without firmware.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "it is what a measurement is for")]
+#![allow(clippy::print_stdout, reason = "the program prints its results")]
 
 use std::{
     env,
@@ -23,14 +23,14 @@ use bench::secure::TlsSetup;
 use podmap::{AttachMode, Entry, PodMap};
 use serde_json::json;
 
-/// What `--check` demands.
+/// Limit of `--check`: the maximum ratio of a scrape to the floor.
 const AT_MOST_FLOORS: f64 = 2.0;
 const DEVICES: usize = 256;
 const NAMESPACES: usize = 64;
 const AT_MOST_PLAIN: f64 = 1.2;
 const ADDRESS: &str = "127.0.0.1:9879";
 const SECURE: &str = "127.0.0.1:9878";
-/// A reading younger than half a second is not made anew.
+/// Delay between scrapes. silkraild reuses a snapshot that is less than half a second old.
 const PAUSE: Duration = Duration::from_millis(700);
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -43,13 +43,13 @@ struct BenchScrapeArgs {
     check: bool,
 }
 
-/// What was measured with one kind of devices, in milliseconds.
+/// The results for one kind of devices, in milliseconds.
 struct ScrapeTimes {
     floor: f64,
     scrape: f64,
     /// The same over TLS, with its handshake.
     secure: f64,
-    /// As Prometheus does it: compressed, over a connection that it keeps.
+    /// As Prometheus scrapes: compressed, over a persistent connection.
     gzip: f64,
     /// The same over TLS.
     gzip_secure: f64,
@@ -68,13 +68,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the measurement passes its check, if one was asked for.
+/// Runs the measurements. Returns whether the check passes, or true without `--check`.
 fn run() -> Result<bool> {
     let options = BenchScrapeArgs::read()?;
     make_devices()?;
     move_them_to_pods()?;
     let all = measure(&options)?;
-    // Firmware refuses the error counters of most VFs of mlx5 from the first, and then they are not asked again.
+    // Firmware refuses the error counters of most VFs of mlx5; silkraild does not read them again after the first refusal.
     set_all("port_counters_refuse", "Y")?;
     let vfs = measure(&options)?;
     let holds = vfs.ratio() <= AT_MOST_FLOORS && vfs.gzip_secure() <= AT_MOST_PLAIN;
@@ -98,7 +98,10 @@ fn run() -> Result<bool> {
 impl BenchScrapeArgs {
     fn read() -> Result<Self> {
         let mut args = env::args_os().skip(1);
-        let (daemon, floor) = (args.next().ok_or("no daemon")?.into(), args.next().ok_or("no floor")?.into());
+        let (daemon, floor) = (
+            args.next().ok_or("missing argument: the daemon")?.into(),
+            args.next().ok_or("missing argument: the floor program")?.into(),
+        );
         let mut options = Self { daemon, floor, rounds: 30, json: false, check: false };
         while let Some(argument) = args.next() {
             match argument.to_str() {
@@ -127,14 +130,14 @@ fn make_devices() -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(30);
     while devices()?.len() < DEVICES {
         if Instant::now() > deadline {
-            return Err(format!("there are {} devices, expected {DEVICES}", devices()?.len()).into());
+            return Err(format!("expected {DEVICES} devices, got {}", devices()?.len()).into());
         }
         sleep(Duration::from_millis(100));
     }
     Ok(())
 }
 
-/// Writes a setting of every simulated device.
+/// Writes a debugfs setting of every simulated device.
 fn set_all(setting: &str, value: &str) -> Result<()> {
     for device in fs::read_dir("/sys/kernel/debug/rdmasim")? {
         let file = device?.path().join(setting);
@@ -152,7 +155,7 @@ fn devices() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Gives each pod its devices, and the map an entry of each pod, as the plugins write it.
+/// Moves the devices into the pods, and writes a pod map entry for each pod, as the plugins do.
 fn move_them_to_pods() -> Result<()> {
     let map = PodMap::below("/run/silkrail".as_ref());
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
@@ -180,7 +183,7 @@ fn move_them_to_pods() -> Result<()> {
     Ok(())
 }
 
-/// The daemon, for as long as this value lives.
+/// A running daemon, which is killed on drop.
 struct BenchDaemon(Child);
 
 impl BenchDaemon {
@@ -195,7 +198,7 @@ impl BenchDaemon {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !get(address, secure).is_ok_and(|(_, text)| text.contains("rdma_device_info{")) {
             if Instant::now() > deadline {
-                return Err("the daemon does not answer".into());
+                return Err("the daemon does not respond".into());
             }
             sleep(Duration::from_millis(100));
         }
@@ -210,7 +213,7 @@ impl Drop for BenchDaemon {
     }
 }
 
-/// Medians of the floor, of a scrape of a new daemon, and of one over TLS of another, one after the other in each round.
+/// Measures the floor, a scrape of one daemon and a scrape over TLS of another in each round. Returns the medians.
 fn measure(options: &BenchScrapeArgs) -> Result<ScrapeTimes> {
     let secure = TlsSetup::new()?;
     let daemons = [
@@ -219,7 +222,7 @@ fn measure(options: &BenchScrapeArgs) -> Result<ScrapeTimes> {
     ];
     let mut kept = KeptConnection::open(ADDRESS, None)?;
     let mut kept_secure = KeptConnection::open(SECURE, Some(&secure))?;
-    // With the handshake, which comes once.
+    // The first scrapes include the TLS handshake and are not counted.
     kept.scrape()?;
     kept_secure.scrape()?;
     let mut times: [Vec<f64>; 5] = Default::default();
@@ -241,14 +244,14 @@ fn measure(options: &BenchScrapeArgs) -> Result<ScrapeTimes> {
     drop(daemons);
     let found = last.matches("\nrdma_device_info{").count();
     if found != DEVICES {
-        return Err(format!("a scrape has {found} devices, expected {DEVICES}").into());
+        return Err(format!("expected {DEVICES} devices in a scrape, got {found}").into());
     }
     let lines = last.lines().filter(|line| !line.starts_with('#')).count();
     let [floor, scrape, secure, gzip, gzip_secure] = times.map(median);
     Ok(ScrapeTimes { floor, scrape, secure, gzip, gzip_secure, lines, bytes: last.len() })
 }
 
-/// The median of three: the first has what starting the program costs.
+/// Returns the median of three rounds, since the first includes the start of the program.
 fn floor(options: &BenchScrapeArgs) -> Result<f64> {
     let namespaces = (0..NAMESPACES).map(|number| format!("/run/netns/pod-{number}"));
     let output = Command::new(&options.floor).arg("3").args(namespaces).output()?;
@@ -258,27 +261,31 @@ fn floor(options: &BenchScrapeArgs) -> Result<f64> {
         (devices == DEVICES.to_string()).then(|| time.parse().ok())?
     };
     let rounds: Vec<f64> = text.lines().filter_map(round).collect();
-    if rounds.len() == 3 { Ok(median(rounds) / 1e6) } else { Err(format!("the floor said {text:?}").into()) }
+    if rounds.len() == 3 {
+        Ok(median(rounds) / 1e6)
+    } else {
+        Err(format!("unexpected output of the floor program: {text:?}").into())
+    }
 }
 
-/// A scrape of the uncompressed text: its duration in milliseconds, and the response. The memory for it is allocated before,
-/// as a scraper's is.
+/// Scrapes the uncompressed text. Returns the duration in milliseconds, and the response. Its memory is allocated before the
+/// request, as in a scraper.
 fn get(address: &str, secure: Option<&TlsSetup>) -> Result<(f64, String)> {
-    let (time, answer) = request(address, secure, "identity")?;
-    Ok((time, String::from_utf8(answer)?))
+    let (time, response) = request(address, secure, "identity")?;
+    Ok((time, String::from_utf8(response)?))
 }
 
 fn request(address: &str, secure: Option<&TlsSetup>, encoding: &str) -> Result<(f64, Vec<u8>)> {
     let request = format!(
         "GET /metrics HTTP/1.1\r\nHost: lab\r\nAccept-Encoding: {encoding}\r\nConnection: close\r\n\r\n"
     );
-    let mut answer = vec![1; 8 << 20];
-    answer.clear();
+    let mut response = vec![1; 8 << 20];
+    response.clear();
     let began = Instant::now();
     let mut stream = connect(address, secure)?;
     stream.write_all(request.as_bytes())?;
-    stream.read_to_end(&mut answer)?;
-    Ok((began.elapsed().as_secs_f64() * 1e3, answer))
+    stream.read_to_end(&mut response)?;
+    Ok((began.elapsed().as_secs_f64() * 1e3, response))
 }
 
 trait Connection: Read + Write {}
@@ -292,7 +299,7 @@ fn connect(address: &str, secure: Option<&TlsSetup>) -> Result<Box<dyn Connectio
     })
 }
 
-/// A connection that is kept between scrapes, as Prometheus keeps its own; the text comes compressed.
+/// A persistent connection with compressed responses, as Prometheus uses it.
 struct KeptConnection(Box<dyn Connection>);
 
 impl KeptConnection {
@@ -300,16 +307,16 @@ impl KeptConnection {
         Ok(Self(connect(address, secure)?))
     }
 
-    /// The duration of a scrape in milliseconds.
+    /// Scrapes once. Returns the duration in milliseconds.
     fn scrape(&mut self) -> Result<f64> {
         let began = Instant::now();
         self.0.write_all(b"GET /metrics HTTP/1.1\r\nHost: lab\r\nAccept-Encoding: gzip\r\n\r\n")?;
-        let mut answer = Vec::with_capacity(1 << 20);
+        let mut response = Vec::with_capacity(1 << 20);
         let mut part = vec![0; 64 << 10];
         loop {
             let read = self.0.read(&mut part)?;
-            answer.extend_from_slice(part.get(..read).unwrap_or_default());
-            if is_whole(&answer)? {
+            response.extend_from_slice(part.get(..read).unwrap_or_default());
+            if is_whole(&response)? {
                 return Ok(began.elapsed().as_secs_f64() * 1e3);
             }
             if read == 0 {
@@ -319,16 +326,16 @@ impl KeptConnection {
     }
 }
 
-/// Whether a compressed response is there to its end.
-fn is_whole(answer: &[u8]) -> Result<bool> {
-    let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(false) };
-    let head = String::from_utf8_lossy(answer.get(..end).unwrap_or_default()).to_ascii_lowercase();
+/// Returns whether a compressed response is complete.
+fn is_whole(response: &[u8]) -> Result<bool> {
+    let Some(end) = response.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(false) };
+    let head = String::from_utf8_lossy(response.get(..end).unwrap_or_default()).to_ascii_lowercase();
     if !head.contains("content-encoding: gzip") {
         return Err(format!("not compressed: {head}").into());
     }
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
     let length: usize = length.ok_or("no content-length")?.trim().parse()?;
-    Ok(answer.len() >= end + 4 + length)
+    Ok(response.len() >= end + 4 + length)
 }
 
 fn median(mut times: Vec<f64>) -> f64 {
@@ -341,12 +348,12 @@ impl ScrapeTimes {
         self.scrape / self.floor
     }
 
-    /// What TLS costs, as a part of a scrape without.
+    /// Returns the ratio of a scrape over TLS to one without.
     fn secure(&self) -> f64 {
         self.secure / self.scrape
     }
 
-    /// The same as Prometheus does it.
+    /// Returns the same ratio for compressed scrapes over persistent connections.
     fn gzip_secure(&self) -> f64 {
         self.gzip_secure / self.gzip
     }

@@ -1,4 +1,4 @@
-//! The files of the node that go into a bundle.
+//! The files of the node that a bundle contains.
 
 use std::{
     fs,
@@ -14,19 +14,19 @@ use sysfs::Sysfs;
 use super::kernel_log;
 use crate::{DoctorOptions, NodeFacts, host_root};
 
-/// No file is taken with more bytes.
+/// The maximum size of a file; larger files are truncated.
 const MAX_FILE_BYTES: u64 = 256 << 10;
-/// So many files of a directory are taken.
+/// The maximum number of files per directory.
 const MAX_FILES_PER_DIR: usize = 400;
 
-/// A file of a bundle, or why it is none.
+/// A file of a bundle, or the reason why it was omitted.
 pub(super) struct BundleEntry {
     pub(super) name: String,
     pub(super) content: Option<Vec<u8>>,
     pub(super) note: Option<String>,
 }
 
-/// What is to be read.
+/// The list of files to read.
 pub(super) struct BundleCollector {
     root: PathBuf,
     files: Vec<String>,
@@ -44,8 +44,8 @@ const FILES_OF_THE_NODE: [&str; 8] = [
     "sys/module/ib_core/parameters/netns_mode",
 ];
 
-/// Configuration, and how the names of files end that are. Never `/etc/cni/net.d`, where Multus has its key to the cluster,
-/// and nothing of `/etc/silkrail` that is not named here: tokens are there.
+/// Directories with configuration, and the extensions of the files to read. Never add `/etc/cni/net.d`, which contains the
+/// cluster credentials of Multus, or other files of `/etc/silkrail`, which contains tokens.
 const DIRECTORIES: [(&str, &[&str]); 6] = [
     ("etc/modprobe.d", &[".conf"]),
     ("run/modprobe.d", &[".conf"]),
@@ -91,7 +91,7 @@ const OF_STATE: [(&str, &[&str]); 4] =
     [("attachments", &[".journal", ".bad"]), ("podmap/v1", &[".json"]), ("vf", ANY), ("rdma", ANY)];
 
 impl BundleCollector {
-    pub(super) fn of(asked: &DoctorOptions, facts: &NodeFacts) -> Self {
+    pub(super) fn of(options: &DoctorOptions, facts: &NodeFacts) -> Self {
         let mut files: Vec<String> = FILES_OF_THE_NODE.map(str::to_owned).into();
         let mut add =
             |dir: String, names: &[&str]| files.extend(names.iter().map(|name| format!("{dir}/{name}")));
@@ -108,7 +108,7 @@ impl BundleCollector {
         for function in &facts.functions {
             add(format!("sys/bus/pci/devices/{}", function.address), &OF_FUNCTION);
         }
-        let state = asked.state_dir.strip_prefix("/").unwrap_or(&asked.state_dir);
+        let state = options.state_dir.strip_prefix("/").unwrap_or(&options.state_dir);
         let state_dirs = OF_STATE.map(|(dir, ends)| (state.join(dir).display().to_string(), ends));
         let counters = facts.devices.iter().flat_map(|device| {
             let dir = format!("sys/class/infiniband/{}/ports", device.name);
@@ -116,12 +116,12 @@ impl BundleCollector {
         });
         let directories = DIRECTORIES.map(|(dir, ends)| (dir.to_owned(), ends));
         for (dir, ends) in directories.into_iter().chain(state_dirs).chain(counters) {
-            files.extend(below(&asked.root, &dir, ends));
+            files.extend(below(&options.root, &dir, ends));
         }
-        Self { root: asked.root.clone(), files, kernel_log: facts.look.this_machine }
+        Self { root: options.root.clone(), files, kernel_log: facts.look.this_machine }
     }
 
-    /// Reads all of it; ends early when nobody listens any more.
+    /// Reads and sends all files. Returns early if the receiver is gone.
     pub(super) fn run(self, to: &SyncSender<BundleEntry>) {
         for name in &self.files {
             let Some(piece) = self.piece(name) else { continue };
@@ -138,21 +138,21 @@ impl BundleCollector {
         }
     }
 
-    /// `None` for what is not there.
+    /// Reads a file; `None` if it does not exist.
     fn piece(&self, path: &str) -> Option<BundleEntry> {
         let name = format!("node/{path}");
         if path.starts_with("etc/") && is_private(&self.root, path) {
-            let note = Some("not for everybody to read, and so not for a ticket".to_owned());
+            let note = Some("not readable by all users, and therefore omitted".to_owned());
             return Some(BundleEntry { name, content: None, note });
         }
         match host_root::read(&self.root.join(path), MAX_FILE_BYTES + 1) {
             Ok(mut content) => {
                 let long = content.len() as u64 > MAX_FILE_BYTES;
                 content.truncate(usize::try_from(MAX_FILE_BYTES).unwrap_or(usize::MAX));
-                let note = long.then(|| format!("cut off after {MAX_FILE_BYTES} bytes"));
+                let note = long.then(|| format!("truncated after {MAX_FILE_BYTES} bytes"));
                 Some(BundleEntry { name, content: Some(content), note })
             }
-            // Attributes that have no value now give all kinds of errors.
+            // Attributes that currently have no value fail with various errors.
             Err(error)
                 if path.starts_with("sys/") && error.kind() != std::io::ErrorKind::PermissionDenied =>
             {
@@ -164,18 +164,18 @@ impl BundleCollector {
     }
 }
 
-/// Whether somebody has kept a file that is there from others: it, or a directory on the way to it, or to where it is if it
-/// is a link. What others cannot pass through they cannot read, whatever the file's own mode is.
+/// Returns whether a file is not accessible to all users: the file itself is not readable by others, or a directory on its
+/// path, before or after the resolution of symbolic links, is not searchable by others.
 fn is_private(root: &Path, path: &str) -> bool {
     let path = root.join(path);
     let Ok(meta) = fs::metadata(&path) else { return false };
     let real = [root, &path].map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
     let [real_root, real] = &real;
-    !is_for_others(&meta, 0o004) || is_shut_in(&path, root) || is_shut_in(real, real_root)
+    !is_for_others(&meta, 0o004) || has_private_parent(&path, root) || has_private_parent(real, real_root)
 }
 
-/// Whether a directory between a file and the root lets nobody pass.
-fn is_shut_in(path: &Path, root: &Path) -> bool {
+/// Returns whether a directory between the root and the file is not searchable by others.
+fn has_private_parent(path: &Path, root: &Path) -> bool {
     let mut between = path.ancestors().skip(1).take_while(|dir| *dir != root);
     between.any(|dir| !fs::metadata(dir).is_ok_and(|meta| is_for_others(&meta, 0o001)))
 }
@@ -184,7 +184,7 @@ fn is_for_others(meta: &fs::Metadata, bit: u32) -> bool {
     meta.permissions().mode() & bit != 0
 }
 
-/// The plain files of a directory whose names end so. A pipe or a device is none.
+/// Returns the regular files and symbolic links of a directory whose names have one of the extensions.
 fn below(root: &Path, dir: &str, ends: &[&str]) -> Vec<String> {
     let entries = fs::read_dir(root.join(dir)).into_iter().flatten().flatten();
     let plain = entries.filter(|entry| {
@@ -198,9 +198,9 @@ fn below(root: &Path, dir: &str, ends: &[&str]) -> Vec<String> {
     names
 }
 
-/// What the kernel says by netlink, like `rdma -j dev`, `rdma -j link`, `ip -j address`.
-pub(super) fn netlink(asked: &DoctorOptions) -> Value {
-    let sysfs = Sysfs::at(asked.root.join("sys"));
+/// Queries the kernel over netlink, like `rdma -j dev`, `rdma -j link`, `ip -j address`.
+pub(super) fn netlink(options: &DoctorOptions) -> Value {
+    let sysfs = Sysfs::at(options.root.join("sys"));
     let rdma = rdma::Handle::open(&sysfs).and_then(|rdma| {
         let devices = rdma.devices()?;
         let ports = rdma.all_ports()?;
@@ -262,9 +262,9 @@ fn link_value(link: &rtnl::Link, addresses: &[ipnetwork::IpNetwork]) -> Value {
     })
 }
 
-/// The names by which the node and others are known on it.
-pub(super) fn hosts(asked: &DoctorOptions, facts: &NodeFacts) -> Vec<String> {
-    let text = |path: &str| fs::read_to_string(asked.root.join(path)).unwrap_or_default();
+/// Returns the names of the node, and of the hosts in its `/etc/hosts`.
+pub(super) fn hosts(options: &DoctorOptions, facts: &NodeFacts) -> Vec<String> {
+    let text = |path: &str| fs::read_to_string(options.root.join(path)).unwrap_or_default();
     let mut hosts: Vec<String> = facts.kernel.hostname.iter().cloned().collect();
     hosts.push(text("etc/hostname").trim().to_owned());
     hosts.push(text("proc/sys/kernel/domainname").trim().to_owned());

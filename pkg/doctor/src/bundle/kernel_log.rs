@@ -1,4 +1,4 @@
-//! The end of the kernel's log.
+//! The end of the kernel log.
 
 use std::{
     fs::OpenOptions,
@@ -9,18 +9,18 @@ use std::{
 
 use nix::libc;
 
-/// A record has at most so many bytes (`PRINTK_MESSAGE_MAX`).
+/// `PRINTK_MESSAGE_MAX`: the maximum size of a record.
 const RECORD: usize = 8192;
-/// So many bytes of text are kept.
+/// The maximum size of the text; the beginning is dropped.
 const MAX_LOG_BYTES: usize = 512 << 10;
-/// The log has fewer records; a file that goes on is none.
+/// An upper limit of the number of records, so that reading ends even if the file is not `/dev/kmsg`.
 const MAX_LOG_RECORDS: usize = 200_000;
 
-/// The last lines, each with its seconds since boot.
+/// Returns the last lines, each with its time since boot in seconds.
 ///
 /// # Kernel
-/// `/dev/kmsg`: one record for each read, `6,339,5140900,-;text`; `EAGAIN` at the end, `EPIPE` when records were
-/// overwritten meanwhile.
+/// `/dev/kmsg` returns one record per read: `6,339,5140900,-;text`. It returns `EAGAIN` at the end, and `EPIPE` if records
+/// were overwritten in the meantime.
 pub(super) fn tail(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let (mut text, mut record) = (Vec::new(), [0; RECORD]);
@@ -40,7 +40,7 @@ pub(super) fn tail(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Lines after the first say more about the record: ` SUBSYSTEM=pci`.
+/// Formats a record. Lines after the first contain properties of the record, like ` SUBSYSTEM=pci`, and are dropped.
 fn line(record: &str) -> String {
     let (head, text) = record.split_once(';').unwrap_or(("", record));
     let micros: u64 = head.split(',').nth(2).and_then(|time| time.parse().ok()).unwrap_or(0);

@@ -1,7 +1,7 @@
-//! Pseudonyms for addresses and names of hosts: the same text has the same pseudonym everywhere in a bundle.
+//! Pseudonyms for addresses and host names: the same text has the same pseudonym everywhere in a bundle.
 //!
-//! They are numbers in the order in which the texts appear. A hash would tell the text to whoever tries all of them, and
-//! there are only four billion IPv4 addresses.
+//! Pseudonyms are numbered in order of appearance. A hash would not be safe: there are only four billion IPv4 addresses, so
+//! that it could be reversed by brute force.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,10 +11,10 @@ use std::{
 
 use regex_lite::{Captures, Regex};
 
-/// Gives pseudonyms.
+/// Replaces addresses and host names by pseudonyms.
 #[derive(Debug, Default)]
 pub struct Redactor {
-    /// The longest first, in lower case.
+    /// Host names in lower case, in descending order of length.
     hosts: Vec<String>,
     given: BTreeMap<(PseudonymKind, String), String>,
     count: BTreeMap<PseudonymKind, usize>,
@@ -44,20 +44,20 @@ static DOTTED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}").expect("a pattern")
 });
 
-/// `10-1-2-3`, as names of hosts and pods have it.
+/// `10-1-2-3` or `10_1_2_3`, as in names of hosts and pods.
 static DASHED: LazyLock<Regex> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "a constant, which tests use")]
     Regex::new(r"[0-9]{1,3}(?:-[0-9]{1,3}){3}|[0-9]{1,3}(?:_[0-9]{1,3}){3}").expect("a pattern")
 });
 
-/// An IPv6 address has so many groups, and one more if it begins or ends with `::`.
+/// The maximum number of groups of an IPv6 address in text: 8, plus an empty one if it begins or ends with `::`.
 const GROUPS: usize = 9;
 
-/// Names that tell nothing.
+/// Host names that are the same on every node, and are not replaced.
 const PUBLIC: [&str; 6] = ["localhost", "localdomain", "none", "local", "cluster", "svc"];
 
 impl Redactor {
-    /// One that knows the names of these hosts, and of the domains they are in.
+    /// Creates a redactor for the names of these hosts and their domains.
     pub fn of(hosts: &[String]) -> Self {
         let mut names = BTreeSet::new();
         for host in hosts {
@@ -77,13 +77,13 @@ impl Redactor {
         Self { hosts, ..Self::default() }
     }
 
-    /// A text that is one identifier, in whatever form.
+    /// Replaces a text that is a single identifier in an unknown form.
     pub(super) fn guid(&mut self, text: &str) -> String {
         let digits = text.trim();
         text.replace(digits, &self.name(PseudonymKind::Guid, &digits.to_ascii_lowercase()))
     }
 
-    /// The text with pseudonyms.
+    /// Returns the text with pseudonyms.
     pub(super) fn text(&mut self, text: &str) -> String {
         let text = self.names(text);
         let text = self.macs(&text);
@@ -100,7 +100,7 @@ impl Redactor {
                 result.push_str(&self.name(PseudonymKind::Mac, &digits.to_ascii_lowercase()));
                 result.push_str(&run[12..]);
             } else if run == "0" && after.starts_with('x') {
-                // `0x` and what comes behind it is looked at together.
+                // `0x` and the digits after it are one number.
                 result.push_str("0x");
                 rest = &after[1..];
                 let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
@@ -118,7 +118,7 @@ impl Redactor {
         result
     }
 
-    /// A run of hexadecimal digits, colons and dots: an address, or several, or none.
+    /// Appends a run of hexadecimal digits, colons and dots, which contains any number of addresses.
     fn run(&mut self, run: &str, result: &mut String) {
         let inner = run.trim_end_matches('.');
         let inner = match inner.strip_suffix(':') {
@@ -134,7 +134,7 @@ impl Redactor {
         result.push_str(tail);
     }
 
-    /// A run that is no IP address as a whole.
+    /// Appends a run that is not an IP address as a whole.
     fn groups(&mut self, run: &str, result: &mut String) {
         let groups: Vec<&str> = run.split(':').collect();
         let mut at = 0;
@@ -163,7 +163,7 @@ impl Redactor {
         }
     }
 
-    /// IPv4 addresses that are written so. Numbers around them, such as a port, stay.
+    /// Replaces IPv4 addresses that match the pattern. Adjacent numbers, such as a port, are not changed.
     fn numbers(&mut self, text: &str, pattern: &Regex) -> String {
         let (mut result, mut kept, mut at) = (String::with_capacity(text.len()), 0, 0);
         while let Some(found) = pattern.find_at(text, at) {
@@ -174,7 +174,7 @@ impl Redactor {
                 continue;
             };
             at = found.end();
-            if !is_nobodys(address) {
+            if !is_public(address) {
                 result.push_str(&text[kept..found.start()]);
                 result.push_str(&self.v4(address));
                 kept = at;
@@ -184,7 +184,7 @@ impl Redactor {
         result
     }
 
-    /// MAC addresses with dashes, also behind the number of the kind of hardware as PXE writes it, and with dots.
+    /// Replaces MAC addresses with dashes or dots. PXE writes the hardware type before the address: `01-52-54-00-aa-bb-cc`.
     fn macs(&mut self, text: &str) -> String {
         let replaced = ODD_MAC.replace_all(text, |found: &Captures<'_>| {
             let digits: String = found[0].chars().filter(char::is_ascii_hexdigit).collect();
@@ -196,13 +196,13 @@ impl Redactor {
     }
 
     fn v4(&mut self, address: Ipv4Addr) -> String {
-        if is_nobodys(address) {
+        if is_public(address) {
             return address.to_string();
         }
         self.name(PseudonymKind::Ip4, &address.to_string())
     }
 
-    /// A GID that is an IPv4 address has that one's pseudonym.
+    /// Returns the pseudonym. An IPv4-mapped GID has the pseudonym of the IPv4 address.
     fn v6(&mut self, address: Ipv6Addr) -> String {
         match address.to_ipv4_mapped() {
             Some(v4) => format!("::ffff:{}", self.v4(v4)),
@@ -215,7 +215,7 @@ impl Redactor {
         if let Some(name) = self.given.get(&(kind, text.to_owned())) {
             return name.clone();
         }
-        // All zeros is no address, and worth knowing.
+        // All zeros is not an address; a zero GUID is relevant for the diagnosis.
         if matches!(kind, PseudonymKind::Guid | PseudonymKind::Mac) && text.bytes().all(|byte| byte == b'0') {
             return format!("{}-zero", kind.prefix());
         }
@@ -260,19 +260,20 @@ impl PseudonymKind {
     }
 }
 
-/// Whether an address is the same on every node.
-fn is_nobodys(address: Ipv4Addr) -> bool {
+/// Returns whether an address is the same on every node.
+fn is_public(address: Ipv4Addr) -> bool {
     address.is_loopback() || address.is_unspecified() || address.is_broadcast()
 }
 
-/// Four numbers between whatever marks, also with zeros before them.
+/// Parses four decimal numbers with any separators. Leading zeros are allowed.
 fn v4_of(text: &str) -> Option<Ipv4Addr> {
     let octets = text.split(|c: char| !c.is_ascii_digit()).map(|octet| octet.parse::<u8>().ok());
     let octets: [u8; 4] = octets.collect::<Option<Vec<_>>>()?.try_into().ok()?;
     Some(octets.into())
 }
 
-/// The IPv6 address that some groups begin with: of how many it is, and the port behind a dot, as `tcpdump` writes it.
+/// Returns the IPv6 address at the beginning of the groups: the number of groups, the address, and a port after a dot, as
+/// `tcpdump` writes it.
 fn v6_within<'a>(groups: &[&'a str]) -> Option<(usize, Ipv6Addr, &'a str)> {
     let longest = groups.len().min(GROUPS);
     (3..=longest).rev().find_map(|length| {
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_and_their_domain_have_a_pseudonym_wherever_they_stand_alone() {
+    fn host_and_domain_names_have_a_pseudonym_as_whole_words() {
         assert_eq!(
             redacted("Gpu-17 login: gpu-17.rack.example.com x.rack.example.com"),
             "host-3 login: host-1 x.host-2"
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_stays() {
+    fn other_text_is_not_changed() {
         for text in [
             "0000:af:00.0 at 2026-11-20T08:01:02.123Z, 6.12.95, 16.35.4506",
             "0x0 0x1d 127.0.0.1 ::1 :: 0.0.0.0",
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_guid_shows_as_one() {
+    fn a_zero_guid_has_its_own_pseudonym() {
         assert_eq!(redacted("0000:0000:0000:0000"), "guid-zero");
     }
 }

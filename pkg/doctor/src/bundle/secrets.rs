@@ -1,9 +1,9 @@
-//! What lets somebody in, known by its shape, is taken out of every text of a bundle, also of one without pseudonyms.
+//! Removes credentials from every text of a bundle, with or without pseudonyms.
 //!
-//! The first defence is that files which may hold secrets are not read at all ([`super::collect`]); this is the second, for
-//! what somebody wrote where nobody would look for it. A secret is known by what it is called ([`key`]), whatever it is
-//! then: a word, a list, the lines below ([`value`]); or by what it looks like ([`token`]). Where it is not clear where one
-//! ends, more is taken out rather than less.
+//! The first line of defence is that files which may contain secrets are not read at all ([`super::collect`]). This is the
+//! second one, for secrets in unexpected places. A secret is recognized by its key ([`key`]), in which case its value is
+//! removed regardless of its form: a word, a list, the following lines ([`value`]); or by its format ([`token`]). If the end
+//! of a secret is ambiguous, more text is removed rather than less.
 
 mod key;
 mod lines;
@@ -20,14 +20,14 @@ use serde_json::Value;
 #[cfg(test)]
 pub(super) use self::shapes::SHAPES;
 
-/// What stands in place of a secret.
+/// The replacement for a secret.
 const REDACTED: &str = "[secret]";
 
-/// The text without what lets somebody in. JSON is taken apart, also where each line is some, as in journals.
+/// Returns the text without secrets. JSON is parsed, also if each line is a separate document, as in journals.
 pub(super) fn without(text: &str) -> String {
     if let Some(mut value) = json(text) {
         clean(&mut value);
-        // As it was: for people, or in one line.
+        // Keep the layout: pretty-printed, or in one line.
         return if text.trim().contains('\n') { format!("{value:#}\n") } else { format!("{value}\n") };
     }
     let Some(lines) = text.lines().map(json).collect::<Option<Vec<_>>>().filter(|lines| !lines.is_empty())
@@ -43,12 +43,12 @@ pub(super) fn without(text: &str) -> String {
         .collect()
 }
 
-/// An object or a list.
+/// Parses a JSON object or array.
 fn json(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().filter(|value: &Value| value.is_object() || value.is_array())
 }
 
-/// Takes what lets somebody in out of a value, also out of JSON in its texts.
+/// Removes secrets from a value, including from JSON in its strings.
 pub(super) fn clean(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -71,7 +71,7 @@ pub(super) fn clean(value: &mut Value) {
                 let is_secret = key::is_secret(&name)
                     || names_one && key::is_value(&name)
                     || is_one && key::is_data(&name);
-                if is_secret && says_something(&field) {
+                if is_secret && is_significant(&field) {
                     field = REDACTED.into();
                 } else {
                     clean(&mut field);
@@ -83,7 +83,7 @@ pub(super) fn clean(value: &mut Value) {
     }
 }
 
-/// `["--token", "…"]`: the arguments of a program.
+/// Removes secrets from the arguments of a program: `["--token", "…"]`.
 fn clean_arguments(items: &mut [Value]) {
     for at in 1..items.len() {
         let (before, from) = items.split_at_mut(at);
@@ -97,14 +97,14 @@ fn clean_arguments(items: &mut [Value]) {
     }
 }
 
-/// `{"name": "PASSWORD", "value": …}`: the environment of a container.
+/// Returns whether the object is a secret environment variable of a container: `{"name": "PASSWORD", "value": …}`.
 fn names_a_secret(fields: &serde_json::Map<String, Value>) -> bool {
     let is_one = |name: &str, field: &Value| key::is_name(name) && field.as_str().is_some_and(key::is_secret);
     fields.iter().any(|(name, field)| is_one(name, field))
 }
 
-/// Whether a value under the key of a secret may be one. What it is made of does not matter.
-fn says_something(value: &Value) -> bool {
+/// Returns whether a value under the key of a secret may contain one, regardless of its type.
+fn is_significant(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) => false,
         Value::Number(number) => !key::is_harmless(&number.to_string()),

@@ -2,7 +2,7 @@ use std::{fs::File, io::Read, os::unix::fs::PermissionsExt};
 
 use super::*;
 
-fn asked(root: &Path) -> DoctorOptions {
+fn options(root: &Path) -> DoctorOptions {
     DoctorOptions {
         root: root.to_owned(),
         state_dir: "/run/silkrail".into(),
@@ -30,7 +30,7 @@ fn tree() -> tempfile::TempDir {
     root
 }
 
-/// The files of a tar and what they hold.
+/// Returns the files of a tar archive and their contents.
 fn read(bytes: &[u8]) -> Vec<(String, String)> {
     let mut archive = tar::Archive::new(bytes);
     let entries = archive.entries().unwrap().map(|entry| {
@@ -47,11 +47,11 @@ fn written(redact: bool) -> Vec<(String, String)> {
 }
 
 fn of_tree(root: &tempfile::TempDir, redact: bool) -> Vec<(String, String)> {
-    let asked = asked(root.path());
-    let facts = NodeFacts::read(&asked);
+    let doctor_options = options(root.path());
+    let facts = NodeFacts::read(&doctor_options);
     let path = root.path().join("out.tar");
     let options = BundleOptions { redact, force: true };
-    write(&path, options, &asked, &facts, &crate::examine(&facts)).unwrap();
+    write(&path, options, &doctor_options, &facts, &crate::examine(&facts)).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     read(&fs::read(&path).unwrap())
 }
@@ -65,14 +65,14 @@ fn a_bundle_has_no_address_and_no_host() {
     }
     let text = |name: &str| &files.iter().find(|(path, _)| path.ends_with(name)).unwrap().1;
     let address = text("proc/cmdline").split("ip=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    assert!(text("pools.d/a.yaml").contains(&format!("[{address}]")), "the same address has the same name");
+    assert!(text("pools.d/a.yaml").contains(&format!("[{address}]")), "the same address has the same pseudonym");
     for name in ["report.json", "facts.json", "manifest.json", "proc/modules", "mlx5_0/node_guid"] {
         assert!(!text(name).is_empty(), "{name}");
     }
 }
 
 #[test]
-fn a_bundle_has_no_secret_wherever_it_looks_and_whoever_wrote_it() {
+fn a_bundle_contains_no_secret_from_any_file() {
     let places = [
         "proc/cmdline",
         "etc/os-release",
@@ -99,9 +99,9 @@ fn a_bundle_has_no_secret_wherever_it_looks_and_whoever_wrote_it() {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, format!("before {text}\n")).unwrap();
         }
-        // As a journal has the configuration of an IPAM plugin.
-        let noted = serde_json::json!({"delegated": {"configuration": format!("{{\"a\": {:?}}}", text)}});
-        fs::write(root.path().join("run/silkrail/attachments/j@net1.sriov.journal"), format!("{noted}\n"))
+        // A journal contains the configuration of an IPAM plugin in this form.
+        let journal = serde_json::json!({"delegated": {"configuration": format!("{{\"a\": {:?}}}", text)}});
+        fs::write(root.path().join("run/silkrail/attachments/j@net1.sriov.journal"), format!("{journal}\n"))
             .unwrap();
         for redact in [true, false] {
             let files = of_tree(&root, redact);
@@ -116,18 +116,18 @@ fn a_bundle_has_no_secret_wherever_it_looks_and_whoever_wrote_it() {
 }
 
 #[test]
-fn what_others_may_not_read_is_told_and_left_out() {
+fn a_file_that_is_not_readable_by_all_users_is_omitted_and_listed() {
     let root = tree();
     let path = root.path().join("etc/silkrail/pools.d/a.yaml");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let files = of_tree(&root, true);
     assert!(!files.iter().any(|(name, _)| name.ends_with("a.yaml")));
     let manifest = files.iter().find(|(name, _)| name.ends_with("manifest.json")).unwrap();
-    assert!(manifest.1.contains("a.yaml: not for everybody to read"), "{}", manifest.1);
+    assert!(manifest.1.contains("a.yaml: not readable by all users"), "{}", manifest.1);
 }
 
 #[test]
-fn what_is_in_a_directory_that_others_may_not_enter_is_told_and_left_out() {
+fn a_file_in_a_private_directory_is_omitted_and_listed() {
     let closed = |dir: &str, mode: u32| {
         let root = tree();
         let real = root.path().join("srv/pools");
@@ -145,7 +145,7 @@ fn what_is_in_a_directory_that_others_may_not_enter_is_told_and_left_out() {
             let is_taken = files.iter().any(|(path, _)| path.ends_with(name));
             assert_ne!(
                 is_taken,
-                manifest.contains(&format!("{name}: not for everybody to read")),
+                manifest.contains(&format!("{name}: not readable by all users")),
                 "{manifest}"
             );
             is_taken
@@ -154,11 +154,11 @@ fn what_is_in_a_directory_that_others_may_not_enter_is_told_and_left_out() {
     assert_eq!(closed("etc/silkrail/pools.d", 0o755), [true, true]);
     assert_eq!(closed("etc/silkrail/pools.d", 0o700), [false, false]);
     assert_eq!(closed("etc/silkrail", 0o754), [false, false]);
-    assert_eq!(closed("srv", 0o700), [true, false], "where a link leads to counts");
+    assert_eq!(closed("srv", 0o700), [true, false], "the directories of the target of a symbolic link count");
 }
 
 #[test]
-fn a_secret_in_utf_16_or_in_a_files_name_is_none_of_a_bundle() {
+fn a_secret_in_utf_16_or_in_a_file_name_is_removed() {
     let root = tree();
     let pools = root.path().join("etc/silkrail/pools.d");
     let wide: Vec<u8> = "password=hunter2-plain\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -174,12 +174,12 @@ fn a_secret_in_utf_16_or_in_a_files_name_is_none_of_a_bundle() {
     }
 }
 
-/// A finding nobody can read helps nobody.
+/// Findings without secrets must remain readable.
 #[test]
-fn of_a_node_without_secrets_everything_is_as_it_was() {
+fn facts_and_findings_without_secrets_are_not_changed() {
     let root = tree();
-    let asked = asked(root.path());
-    let facts = NodeFacts::read(&asked);
+    let doctor_options = options(root.path());
+    let facts = NodeFacts::read(&doctor_options);
     for before in
         [serde_json::to_value(&facts).unwrap(), serde_json::to_value(crate::examine(&facts)).unwrap()]
     {
@@ -190,22 +190,22 @@ fn of_a_node_without_secrets_everything_is_as_it_was() {
 }
 
 #[test]
-fn without_redaction_it_is_as_it_was() {
+fn without_redaction_addresses_are_not_changed() {
     let files = written(false);
     let text = |name: &str| &files.iter().find(|(path, _)| path.ends_with(name)).unwrap().1;
     assert_eq!(text("proc/cmdline"), "quiet ip=10.9.8.7 host=gpu-17\n");
 }
 
 #[test]
-fn nothing_is_replaced_unless_that_is_wanted_and_the_end_says_the_format() {
+fn a_file_is_only_replaced_with_force_and_the_extension_selects_the_format() {
     let root = tree();
-    let asked = asked(root.path());
-    let facts = NodeFacts::read(&asked);
+    let doctor_options = options(root.path());
+    let facts = NodeFacts::read(&doctor_options);
     let report = crate::examine(&facts);
     let path = root.path().join("out.tgz");
     fs::write(&path, "mine").unwrap();
     let write =
-        |path: &Path, force| write(path, BundleOptions { redact: true, force }, &asked, &facts, &report);
+        |path: &Path, force| write(path, BundleOptions { redact: true, force }, &doctor_options, &facts, &report);
     assert!(matches!(write(&path, false), Err(Error::Exists { .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     write(&path, true).unwrap();

@@ -1,4 +1,4 @@
-//! The RDMA mode: now, at the next boot, and who says so.
+//! The RDMA mode: the current one, the one after the next boot, and the files that determine it.
 
 use std::collections::BTreeMap;
 
@@ -8,35 +8,35 @@ use rdma::NetnsMode;
 use crate::{Finding, FindingId, NodeFacts};
 
 const NOT_KEPT: FindingId =
-    FindingId::new("rdma-mode-not-kept", "The RDMA mode of now is not the one that the next boot will have");
+    FindingId::new("rdma-mode-not-kept", "The current RDMA mode differs from the mode after the next boot");
 const COMPETING: FindingId =
-    FindingId::new("rdma-mode-competing", "Files of modprobe set different RDMA modes");
+    FindingId::new("rdma-mode-competing", "modprobe.d files set different RDMA modes");
 const DUPLICATE: FindingId =
     FindingId::new("rdma-mode-duplicate", "The RDMA mode is set more than once, to the same value");
 const MALFORMED: FindingId = FindingId::new(
     "rdma-mode-malformed",
-    "A file of modprobe sets netns_mode to what the kernel does not know",
+    "A modprobe.d file sets netns_mode to a value that the kernel rejects",
 );
 const COMMAND_LINE: FindingId = FindingId::new(
     "rdma-mode-command-line",
-    "The kernel's command line sets another RDMA mode than modprobe's files",
+    "The kernel command line and the modprobe.d files set different RDMA modes",
 );
 const BUILT_IN: FindingId = FindingId::new(
     "rdma-mode-built-in",
-    "modprobe's files set the RDMA mode, and ib_core is built in: they have no say",
+    "modprobe.d files set the RDMA mode, but ib_core is built in: they have no effect",
 );
 const INITRAMFS: FindingId =
     FindingId::new("rdma-mode-initramfs", "The initramfs is older than the file that sets the RDMA mode");
 const CANNOT_MOVE: FindingId =
-    FindingId::new("exclusive-cannot-move", "In exclusive mode, a device's driver cannot give it to a pod");
+    FindingId::new("exclusive-cannot-move", "In exclusive mode, the driver of a device cannot move it into a pod");
 const TOO_OLD: FindingId =
-    FindingId::new("kernel-too-old", "The kernel knows no RDMA modes: Linux 5.3 or newer is needed");
+    FindingId::new("kernel-too-old", "The kernel has no RDMA mode: Linux 5.3 or later is required");
 
 pub(super) const IDS: &[FindingId] =
     &[NOT_KEPT, COMPETING, DUPLICATE, MALFORMED, COMMAND_LINE, BUILT_IN, INITRAMFS, CANNOT_MOVE, TOO_OLD];
 
-/// Drivers that do not let go of a device's users, so the kernel does not move their devices: RDMA drivers, and those of
-/// the cards below them.
+/// Drivers that cannot disassociate a device from its user-space processes, so that the kernel does not move their devices
+/// (no `disassociate_ucontext`): RDMA drivers, and the drivers of the network cards.
 const NON_MOVABLE_DRIVERS: [&str; 17] = [
     "rxe",
     "siw",
@@ -60,7 +60,7 @@ const NON_MOVABLE_DRIVERS: [&str; 17] = [
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     if let Some(why) = &facts.mode.too_old {
         let fix = "boot a newer kernel, or install the vendor's RDMA stack";
-        found.push(TOO_OLD.error("kernel", "this kernel knows no RDMA modes").because(why).fix(fix));
+        found.push(TOO_OLD.error("kernel", "this kernel has no RDMA mode").because(why).fix(fix));
     }
     found.extend(not_kept(facts));
     found.extend(settings(facts));
@@ -79,70 +79,70 @@ fn not_kept(facts: &NodeFacts) -> Option<Finding> {
         None => ("ib_core".to_owned(), next.by.to_owned()),
     };
     let mut finding = NOT_KEPT
-        .warning(object, format!("the RDMA mode is {now}, and the next boot will have {}", next.mode))
+        .warning(object, format!("the RDMA mode is {now}, but will be {} after the next boot", next.mode))
         .because(format!("now: {now}"))
         .because(format!("next boot: {} ({by})", next.mode));
     if facts.mode.written.zip(facts.kernel.booted).is_some_and(|(written, booted)| written < booted) {
         finding = finding.because(
-            "the file is older than the last boot: the mode was set by hand since, or an initramfs without the file loaded \
-             ib_core",
+            "the file is older than the last boot: the mode was changed manually since, or an initramfs without the file \
+             loaded ib_core",
         );
     }
     let wanted = next.mode;
     Some(finding.fix(format!(
-        "to keep {now}: silkrail mode set {now} --persist; to have {wanted}: drain the node and reboot"
+        "to keep {now}: silkrail mode set {now} --persist; to change to {wanted}: drain the node and reboot"
     )))
 }
 
-/// What the files say of each other, and the command line of them.
+/// Compares the modprobe.d files with each other and with the kernel command line.
 fn settings(facts: &NodeFacts) -> Vec<Finding> {
     let mode = &facts.mode;
     let mut found = Vec::new();
     for ModprobeOption { path, .. } in mode.settings.iter().filter(|setting| setting.mode.is_none()) {
         let finding = MALFORMED
-            .error(path.display(), "netns_mode has a value that is neither 0 nor 1: ib_core would not load");
+            .error(path.display(), "netns_mode is neither 0 nor 1: ib_core cannot be loaded");
         found.push(
-            finding.because(path.display()).fix("write netns_mode=0 (exclusive) or netns_mode=1 (shared)"),
+            finding.because(path.display()).fix("set netns_mode=0 (exclusive) or netns_mode=1 (shared)"),
         );
     }
-    let said: Vec<(String, NetnsMode)> = mode
+    let settings: Vec<(String, NetnsMode)> = mode
         .settings
         .iter()
         .filter_map(|setting| Some((setting.path.display().to_string(), setting.mode?)))
         .collect();
-    let Some((last, wins)) = said.last() else { return found };
-    let evidence = || said.iter().map(|(path, mode)| format!("{path}: {mode}"));
-    if said.iter().any(|(_, mode)| mode != wins) {
+    let Some((last, wins)) = settings.last() else { return found };
+    let evidence = || settings.iter().map(|(path, mode)| format!("{path}: {mode}"));
+    if settings.iter().any(|(_, mode)| mode != wins) {
         let finding = COMPETING
-            .warning(last, format!("files of modprobe set different RDMA modes; this one wins with {wins}"));
+            .warning(last, format!("modprobe.d files set different RDMA modes; this file takes effect, with {wins}"));
         found.push(
             finding
                 .because_all(evidence())
-                .fix("keep one of the settings, best in /etc/modprobe.d/ib_core.conf"),
+                .fix("keep only one of the settings, preferably in /etc/modprobe.d/ib_core.conf"),
         );
-    } else if said.len() > 1 {
-        let finding = DUPLICATE.warning(last, format!("{wins} mode is set {} times", said.len()));
-        let fix = match only_file(&said) {
-            true => "keep one of the lines; `silkrail mode set MODE --persist` does that".to_owned(),
-            false => "keep one of the files: a later change of one would compete with the others".to_owned(),
+    } else if settings.len() > 1 {
+        let finding = DUPLICATE.warning(last, format!("the RDMA mode is set {} times, each time to {wins}", settings.len()));
+        let fix = match only_file(&settings) {
+            true => "keep only one of the lines; `silkrail mode set MODE --persist` removes the others".to_owned(),
+            false => "keep only one of the files: a later change of one file would conflict with the others".to_owned(),
         };
         found.push(finding.because_all(evidence()).fix(fix));
     }
     if let Some(line) = mode.command_line.filter(|line| line != wins) {
         let finding = COMMAND_LINE
-            .warning("/proc/cmdline", format!("the kernel's command line wins over {last} with {line}"));
+            .warning("/proc/cmdline", format!("the kernel command line sets {line} and overrides {last}"));
         found.push(
             finding
                 .because(format!("/proc/cmdline: ib_core.netns_mode ({line})"))
                 .because(format!("{last}: {wins}"))
-                .fix("take ib_core.netns_mode off the command line (grubby, or /etc/default/grub), or make the file say the same"),
+                .fix("remove ib_core.netns_mode from the command line (grubby, or /etc/default/grub), or set the same mode in the file"),
         );
     }
     found
 }
 
-fn only_file(said: &[(String, NetnsMode)]) -> bool {
-    let files: BTreeMap<&String, NetnsMode> = said.iter().map(|(path, mode)| (path, *mode)).collect();
+fn only_file(settings: &[(String, NetnsMode)]) -> bool {
+    let files: BTreeMap<&String, NetnsMode> = settings.iter().map(|(path, mode)| (path, *mode)).collect();
     files.len() == 1
 }
 
@@ -150,11 +150,11 @@ fn built_in(facts: &NodeFacts) -> Option<Finding> {
     let last =
         facts.mode.settings.last().filter(|_| facts.kernel.ib_core == Some(IbCoreLocation::BuiltIn))?;
     let finding =
-        BUILT_IN.warning(last.path.display(), "ib_core is built into this kernel: the file has no say");
+        BUILT_IN.warning(last.path.display(), "ib_core is built into this kernel: the file has no effect");
     Some(
         finding
-            .because("ib_core is in modules.builtin")
-            .fix("set ib_core.netns_mode=0|1 on the kernel's command line"),
+            .because("modules.builtin contains ib_core")
+            .fix("set ib_core.netns_mode=0|1 on the kernel command line"),
     )
 }
 
@@ -166,11 +166,11 @@ fn initramfs(facts: &NodeFacts) -> Option<Finding> {
     let file = facts.mode.next.as_ref()?.file.as_ref()?;
     let finding = INITRAMFS.info(
         image.image.display(),
-        "it is older than the file that sets the RDMA mode: if it holds ib_core, the old mode is in there",
+        "it is older than the file that sets the RDMA mode: if it contains ib_core, it contains the old mode too",
     );
     Some(
         finding
-            .because(format!("{} was written later", file.display()))
+            .because(format!("{} was modified later", file.display()))
             .fix(format!("rebuild it: {}", image.command)),
     )
 }
@@ -184,7 +184,7 @@ fn cannot_move(facts: &NodeFacts) -> Vec<Finding> {
         let driver = device.driver.as_deref().filter(|driver| NON_MOVABLE_DRIVERS.contains(driver))?;
         let finding = CANNOT_MOVE.error(
             &device.name,
-            format!("the node is (or will be) in exclusive mode, and {driver} cannot move a device into a pod"),
+            format!("the RDMA mode is (or will be) exclusive, but {driver} cannot move a device into a pod"),
         );
         Some(finding.because(format!("driver: {driver}")).fix(
             "use shared mode with macvlan or ipvlan on this card (silkrail mode set shared --persist), or remove the device",
@@ -201,14 +201,14 @@ mod tests {
     use super::super::testing::{findings, with};
     use crate::{NodeFacts, facts::mode::InitramfsFacts};
 
-    fn files(facts: &mut NodeFacts, said: &[(&str, Option<NetnsMode>)]) {
-        let settings = said.iter().map(|(path, mode)| ModprobeOption { path: (*path).into(), mode: *mode });
+    fn files(facts: &mut NodeFacts, settings: &[(&str, Option<NetnsMode>)]) {
+        let settings = settings.iter().map(|(path, mode)| ModprobeOption { path: (*path).into(), mode: *mode });
         facts.mode.settings = settings.collect();
         facts.mode.next = Some(NextBootMode::of(&facts.mode.settings, facts.mode.command_line));
     }
 
     #[test]
-    fn a_mode_that_the_next_boot_will_not_have_is_told_of() {
+    fn a_mode_that_the_next_boot_will_not_keep_is_reported() {
         let found = with(|facts| facts.mode.now = Some(Exclusive));
         assert_eq!(found, ["rdma-mode-not-kept ib_core"]);
         let found = findings(|facts| {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_differ_compete_and_files_that_agree_are_one_too_many() {
+    fn files_that_differ_compete_and_files_that_agree_are_duplicates() {
         let both = |first, second| {
             with(move |facts| files(facts, &[("/a.conf", Some(first)), ("/b.conf", Some(second))]))
         };
@@ -229,12 +229,12 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_makes_no_sense_is_an_error() {
+    fn an_invalid_value_is_an_error() {
         assert_eq!(with(|facts| files(facts, &[("/a.conf", None)])), ["rdma-mode-malformed /a.conf"]);
     }
 
     #[test]
-    fn a_command_line_that_says_otherwise_wins() {
+    fn the_command_line_overrides_the_files() {
         let found = with(|facts| {
             facts.mode.command_line = Some(Shared);
             files(facts, &[("/a.conf", Some(Exclusive))]);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_no_say_if_the_core_is_built_in() {
+    fn a_file_has_no_effect_if_the_core_is_built_in() {
         let found = with(|facts| {
             files(facts, &[("/a.conf", Some(Shared))]);
             facts.kernel.ib_core = Some(modprobe::IbCoreLocation::BuiltIn);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn exclusive_mode_wants_drivers_that_can_move_devices() {
+    fn exclusive_mode_needs_drivers_that_can_move_devices() {
         let found = with(|facts| {
             facts.mode.now = Some(Exclusive);
             files(facts, &[("/a.conf", Some(Exclusive))]);
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(found, ["exclusive-cannot-move mlx5_0"]);
         assert!(
             with(|facts| facts.devices[0].driver = Some("rxe".into())).is_empty(),
-            "shared mode is all right"
+            "shared mode works with any driver"
         );
     }
 

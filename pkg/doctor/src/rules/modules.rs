@@ -1,24 +1,24 @@
-//! Modules and drivers: whether there is any RDMA at all.
+//! Kernel modules and drivers: whether the node has RDMA.
 
 use crate::{Finding, FindingId, Known, NodeFacts, Severity};
 
 const NO_CORE: FindingId =
     FindingId::new("rdma-missing", "The kernel's RDMA core (ib_core) is not loaded: this node has no RDMA");
 const NO_DEVICE: FindingId =
-    FindingId::new("rdma-no-device", "The RDMA core is loaded and no RDMA device is on the node");
+    FindingId::new("rdma-no-device", "The RDMA core is loaded, but the node has no RDMA device");
 const NOT_LOADED: FindingId =
-    FindingId::new("rdma-module-missing", "A card's driver is loaded and the RDMA module for it is not");
+    FindingId::new("rdma-module-missing", "The driver of a card is loaded, but the RDMA module of the driver is not");
 const NO_UVERBS: FindingId =
     FindingId::new("uverbs-module-missing", "ib_uverbs is not loaded: no program can use an RDMA device");
 const MIXED: FindingId =
-    FindingId::new("rdma-stack-mixed", "RDMA modules come partly from the kernel and partly from a vendor");
-const STACK: FindingId = FindingId::new("rdma-stack-vendor", "The RDMA stack is a vendor's");
+    FindingId::new("rdma-stack-mixed", "Some RDMA modules come from the kernel tree, others from a vendor");
+const STACK: FindingId = FindingId::new("rdma-stack-vendor", "The RDMA stack comes from a vendor");
 
-const UNKNOWN: FindingId = FindingId::new("rdma-unknown", "Whether this node has RDMA could not be seen");
+const UNKNOWN: FindingId = FindingId::new("rdma-unknown", "It could not be determined whether this node has RDMA");
 
 pub(super) const IDS: &[FindingId] = &[NO_CORE, UNKNOWN, NO_DEVICE, NOT_LOADED, NO_UVERBS, MIXED, STACK];
 
-/// A card's driver, and the module that makes RDMA devices of its functions.
+/// The driver of a card, and the module that creates the RDMA devices of its functions.
 const MODULES: [(&str, &str); 11] = [
     ("mlx5_core", "mlx5_ib"),
     ("mlx4_core", "mlx4_ib"),
@@ -38,9 +38,9 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         Known::Is(true) => {}
         Known::Is(false) | Known::Absent => found.push(no_core(facts)),
         Known::Unknown => {
-            let finding = UNKNOWN.error("/sys", "nobody can say from here whether this node has RDMA");
-            let fix = "mount sysfs on /sys; in a container: --root with the host's root directory";
-            found.push(finding.because("/sys/class could not be seen").fix(fix));
+            let finding = UNKNOWN.error("/sys", "it cannot be determined whether this node has RDMA");
+            let fix = "mount sysfs on /sys; in a container, pass --root with the root directory of the host";
+            found.push(finding.because("/sys/class could not be read").fix(fix));
         }
     }
     for (driver, module) in MODULES {
@@ -56,23 +56,23 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
 fn no_core(facts: &NodeFacts) -> Finding {
     let cards = cards(facts);
     let fix = match cards.first() {
-        Some((driver, module, _)) => format!("modprobe {module} (the card's driver {driver} is there)"),
-        None => "install the card's driver and load its RDMA module (Mellanox: modprobe mlx5_ib)".to_owned(),
+        Some((driver, module, _)) => format!("modprobe {module} (the driver {driver} of the card is loaded)"),
+        None => "install the driver of the card and load its RDMA module (Mellanox: modprobe mlx5_ib)".to_owned(),
     };
     let because = match cards.is_empty() {
-        true => "no card with RDMA is known by its driver".to_owned(),
+        true => "no card has a driver that is known to support RDMA".to_owned(),
         false => {
             cards.iter().map(|(driver, _, pci)| format!("{pci} ({driver})")).collect::<Vec<_>>().join(", ")
         }
     };
     NO_CORE
         .error("ib_core", "this node has no RDMA: the kernel's RDMA core is not loaded")
-        .because("/sys/class/infiniband is not there")
+        .because("/sys/class/infiniband does not exist")
         .because(because)
         .fix(fix)
 }
 
-/// Cards whose driver has an RDMA module: driver, module, PCI address.
+/// Returns the cards whose driver has an RDMA module: driver, module, PCI address.
 fn cards(facts: &NodeFacts) -> Vec<(&'static str, &'static str, &str)> {
     let card = |(driver, module)| {
         let with = facts.functions.iter().find(|function| function.driver.as_deref() == Some(driver))?;
@@ -92,12 +92,12 @@ fn not_loaded(facts: &NodeFacts, driver: &str, module: &str) -> Option<Finding> 
     if with.is_empty() || facts.kernel.has_module(module) != Some(false) {
         return None;
     }
-    // Beside cards with RDMA, others may be meant for plain traffic.
+    // If other cards have RDMA, these may be intended for other traffic.
     let severity = if facts.devices.is_empty() { Severity::Warning } else { Severity::Info };
-    let text = format!("cards with the driver {driver} have no RDMA: {module} is not loaded");
+    let text = format!("cards with the driver {driver} have no RDMA device: {module} is not loaded");
     let finding = NOT_LOADED.found(severity, module, text).because(with.join(", "));
     Some(finding.fix(format!(
-        "modprobe {module}, and have it loaded at boot (/etc/modules-load.d); or leave it, if these cards are not for RDMA"
+        "modprobe {module}, and load it at boot (/etc/modules-load.d); nothing to do if these cards are not used for RDMA"
     )))
 }
 
@@ -108,11 +108,11 @@ fn no_device(facts: &NodeFacts) -> Option<Finding> {
     }
     let fix = cards(facts)
         .first()
-        .map_or("load the card's RDMA module (Mellanox: modprobe mlx5_ib)".to_owned(), |card| {
-            format!("modprobe {}; if it is loaded, look into dmesg for {}", card.1, card.0)
+        .map_or("load the RDMA module of the card (Mellanox: modprobe mlx5_ib)".to_owned(), |card| {
+            format!("modprobe {}; if it is loaded, check dmesg for messages of {}", card.1, card.0)
         });
     let none =
-        NO_DEVICE.error("/sys/class/infiniband", "the RDMA core is loaded, and there is no RDMA device");
+        NO_DEVICE.error("/sys/class/infiniband", "the RDMA core is loaded, but there is no RDMA device");
     Some(none.fix(fix))
 }
 
@@ -122,14 +122,14 @@ fn no_uverbs(facts: &NodeFacts) -> Option<Finding> {
     }
     let finding = NO_UVERBS
         .error("ib_uverbs", "no program can use an RDMA device: the module ib_uverbs is not loaded")
-        .because("it is neither in /proc/modules nor in /sys/module");
-    Some(finding.fix("modprobe ib_uverbs, and have it loaded at boot (/etc/modules-load.d)"))
+        .because("the module is neither in /proc/modules nor in /sys/module");
+    Some(finding.fix("modprobe ib_uverbs, and load it at boot (/etc/modules-load.d)"))
 }
 
-/// Modules of one stack must be of one origin: their symbols and structures differ.
+/// Checks that all modules of the stack have the same origin: their symbols and structures are not compatible.
 fn stack(facts: &NodeFacts) -> Option<Finding> {
     let modules = facts.kernel.modules.get()?;
-    // Not irdma and bnxt_re: their vendors make them for the kernel's core too.
+    // irdma and bnxt_re are not in the list: their vendors also provide them for the core of the kernel tree.
     let rdma = ["ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "mlx5_ib", "mlx5_core"];
     let of = |vendor: bool| -> Vec<&str> {
         let is = |name: &&str| modules.get(*name).is_some_and(|taint| taint.contains('O') == vendor);
@@ -138,16 +138,16 @@ fn stack(facts: &NodeFacts) -> Option<Finding> {
     let (vendor, kernel) = (of(true), of(false));
     if !vendor.is_empty() && !kernel.is_empty() {
         let mixed =
-            MIXED.error("ib_core", "RDMA modules come partly from the kernel and partly from a vendor");
+            MIXED.error("ib_core", "some RDMA modules come from the kernel tree, others from a vendor");
         return Some(
             mixed
-                .because(format!("out of the kernel's tree: {}", vendor.join(", ")))
-                .because(format!("the kernel's: {}", kernel.join(", ")))
-                .fix("install the vendor's stack again for this kernel, or remove it whole, and reboot"),
+                .because(format!("from a vendor (out of tree): {}", vendor.join(", ")))
+                .because(format!("from the kernel tree: {}", kernel.join(", ")))
+                .fix("reinstall the vendor's stack for this kernel, or remove it completely, and reboot"),
         );
     }
     let version = facts.kernel.stack_version.get()?;
-    Some(STACK.info("ib_core", format!("the RDMA stack is a vendor's, version {version}")))
+    Some(STACK.info("ib_core", format!("the RDMA stack comes from a vendor, version {version}")))
 }
 
 #[cfg(test)]
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_says_that_all_is_well_without_having_seen_it() {
+    fn an_unreadable_sysfs_is_an_error() {
         assert_eq!(with(|facts| facts.kernel.has_rdma = Known::Unknown), ["rdma-unknown /sys"]);
     }
 
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_without_its_rdma_module_is_told_of() {
+    fn a_card_without_its_rdma_module_is_reported() {
         let found = with(|facts| {
             facts.functions[1].driver = Some("ice".into());
             facts.functions[1].uverbs.clear();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_of_two_origins_do_not_fit() {
+    fn modules_of_two_origins_are_an_error() {
         let set = |name: &str| {
             let name = name.to_owned();
             with(move |facts| {

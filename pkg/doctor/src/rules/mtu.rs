@@ -1,7 +1,7 @@
-//! MTU of ports and links.
+//! MTUs of ports and links.
 //!
-//! The kernel shows a RoCE port's active MTU nowhere but to programs that open the device. Every RoCE driver takes it from
-//! the link's MTU in the same way (`iboe_get_mtu`), and so does this.
+//! The kernel reports the active MTU of a RoCE port only to programs that open the device. Every RoCE driver computes it
+//! from the MTU of the link in the same way (`iboe_get_mtu`); this module does the same.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ const TOO_SMALL: FindingId =
     FindingId::new("mtu-too-small", "The MTU of a RoCE link leaves less than 1024 bytes for RDMA");
 const SMALL: FindingId =
     FindingId::new("mtu-below-4096", "The MTU of a RoCE link leaves less than 4096 bytes for RDMA");
-const DIFFERS: FindingId = FindingId::new("mtu-differs", "Links of like PFs have different MTUs");
+const DIFFERS: FindingId = FindingId::new("mtu-differs", "The links of PFs of the same model have different MTUs");
 const VF_ABOVE_PF: FindingId =
-    FindingId::new("mtu-vf-above-pf", "A VF's MTU is above its PF's: its large packets may be dropped");
+    FindingId::new("mtu-vf-above-pf", "The MTU of a VF exceeds the MTU of its PF: large packets may be dropped");
 
 pub(super) const IDS: &[FindingId] = &[TOO_SMALL, SMALL, DIFFERS, VF_ABOVE_PF];
 
-/// GRH or IP, UDP, BTH, and what else may be before the payload, and the ICRC.
+/// The headers that the drivers reserve: GRH or IP, UDP, BTH and extended headers, and the ICRC.
 const HEADERS: u32 = 96;
 
-/// The MTUs that RDMA knows: the largest that fits into a link's.
+/// Returns the largest RDMA MTU that fits into the MTU of a link; `None` if even 256 bytes do not fit.
 fn active_mtu(link: u32) -> Option<u32> {
     [4096, 2048, 1024, 512, 256].into_iter().find(|mtu| link.saturating_sub(HEADERS) >= *mtu)
 }
@@ -46,23 +46,23 @@ fn small(link: &str, mtu: u32, is_vf: bool) -> Option<Finding> {
     let active = active_mtu(mtu);
     let shown = active.map_or("none".to_owned(), |active| active.to_string());
     let evidence =
-        format!("MTU {mtu}; the active MTU of its RDMA port is {shown} (computed as RoCE drivers do)");
+        format!("MTU {mtu}; the active MTU of its RDMA port is {shown} (computed like in the RoCE drivers)");
     match active {
         Some(4096) => None,
-        Some(1024..) if is_vf => None, // told of its PF
+        Some(1024..) if is_vf => None, // reported for its PF
         Some(active @ 1024..) => {
             let finding = SMALL
-                .info(link, format!("RDMA messages travel in pieces of {active} bytes; 4096 are possible"));
+                .info(link, format!("RDMA packets carry at most {active} bytes; 4096 are possible"));
             Some(
                 finding
                     .because(evidence)
-                    .fix("an MTU of 4200 or 9000, on the switches too: ip link set … mtu 9000"),
+                    .fix("set an MTU of 4200 or 9000, also on the switches: ip link set … mtu 9000"),
             )
         }
         _ => {
             let finding = TOO_SMALL.error(link, format!("the MTU {mtu} is too small for RDMA"));
             Some(finding.because(evidence).fix(format!(
-                "ip link set {link} mtu 9000 (or at least 1500), and in the node's network configuration"
+                "ip link set {link} mtu 9000 (at least 1500), and change the network configuration of the host"
             )))
         }
     }
@@ -74,10 +74,10 @@ fn differs(links: Vec<(&str, u32)>) -> Option<Finding> {
     let finding =
         DIFFERS.warning(other, format!("PFs of the same model have different MTUs ({first} and {other})"));
     let evidence = links.iter().map(|(link, mtu)| format!("{link}: {mtu}"));
-    Some(finding.because_all(evidence).fix("give all rails the same MTU"))
+    Some(finding.because_all(evidence).fix("configure the same MTU for all rails"))
 }
 
-/// The link of a function's port. Beside a PF's own there may be those that stand for its VFs (representors).
+/// Returns the link of the port of a function. A PF in switchdev mode also has the representors of its VFs.
 fn link_of<'a>(facts: &'a NodeFacts, function: &'a FunctionFacts) -> Option<&'a String> {
     let device = facts.devices.iter().find(|device| device.function.as_ref() == Some(&function.address));
     let of_port = device.and_then(|device| device.ports.first()?.link.as_ref());
@@ -95,10 +95,10 @@ fn vfs(facts: &NodeFacts) -> Vec<Finding> {
         let (vf_mtu, pf_mtu) = (mtu(vf_link)?, mtu(pf_link)?);
         (vf_mtu > pf_mtu).then(|| {
             let finding =
-                VF_ABOVE_PF.warning(vf_link, format!("the VF's MTU {vf_mtu} is above its PF's {pf_mtu}"));
+                VF_ABOVE_PF.warning(vf_link, format!("the MTU {vf_mtu} of the VF exceeds the MTU {pf_mtu} of its PF"));
             finding
                 .because(format!("{vf_link} ({}): {vf_mtu}; {pf_link}: {pf_mtu}", vf.address))
-                .fix(format!("ip link set {pf_link} mtu {vf_mtu}, or lower the VF's"))
+                .fix(format!("ip link set {pf_link} mtu {vf_mtu}, or reduce the MTU of the VF"))
         })
     });
     above.collect()
@@ -110,7 +110,7 @@ mod tests {
     use crate::Known;
 
     #[test]
-    fn the_active_mtu_is_what_the_drivers_compute() {
+    fn the_active_mtu_is_computed_like_in_the_drivers() {
         let known =
             [(1500, Some(1024)), (4191, Some(2048)), (4192, Some(4096)), (9000, Some(4096)), (300, None)];
         for (link, active) in known {
@@ -119,19 +119,19 @@ mod tests {
     }
 
     #[test]
-    fn a_small_mtu_costs_speed_and_a_tiny_one_works_no_more() {
+    fn a_small_mtu_is_info_and_a_tiny_one_is_an_error() {
         let set = |mtu| with(move |facts| facts.links.iter_mut().for_each(|link| link.mtu = Known::Is(mtu)));
         assert_eq!(set(1500), ["mtu-below-4096 eth0", "mtu-below-4096 eth1"]);
         assert_eq!(set(1000), ["mtu-too-small eth0", "mtu-too-small eth1", "mtu-too-small eth2"]);
     }
 
     #[test]
-    fn rails_have_one_mtu() {
+    fn rails_must_have_the_same_mtu() {
         assert_eq!(with(|facts| facts.links[1].mtu = Known::Is(9000)), ["mtu-differs eth1"]);
     }
 
     #[test]
-    fn a_vf_has_no_larger_mtu_than_its_pf() {
+    fn the_mtu_of_a_vf_must_not_exceed_that_of_its_pf() {
         assert_eq!(with(|facts| facts.links[2].mtu = Known::Is(9000)), ["mtu-vf-above-pf eth2"]);
     }
 }

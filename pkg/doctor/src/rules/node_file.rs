@@ -1,15 +1,15 @@
-//! The node beside its file, `/etc/silkrail/node.yaml`.
+//! Comparison of the node with the node file, `/etc/silkrail/node.yaml`.
 
 use crate::{Finding, FindingId, NodeFacts};
 
 const BROKEN: FindingId =
-    FindingId::new("node-file-broken", "The node file cannot be understood: silkrail apply does nothing");
+    FindingId::new("node-file-broken", "The node file is invalid: silkrail apply does nothing");
 const NO_PF: FindingId =
-    FindingId::new("node-file-no-pf", "The node file names a PF that the node does not have");
+    FindingId::new("node-file-no-pf", "The node file refers to a PF that the node does not have");
 const FEWER: FindingId =
-    FindingId::new("vfs-fewer-than-configured", "A PF has fewer VFs than the node file asks for");
+    FindingId::new("vfs-fewer-than-configured", "A PF has fewer VFs than the node file requests");
 const MODE: FindingId =
-    FindingId::new("rdma-mode-not-as-configured", "The RDMA mode is not the one that the node file asks for");
+    FindingId::new("rdma-mode-not-as-configured", "The RDMA mode differs from the one in the node file");
 
 pub(super) const IDS: &[FindingId] = &[BROKEN, NO_PF, FEWER, MODE];
 
@@ -17,11 +17,11 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let Some(wanted) = &facts.wanted else { return };
     let file = &wanted.file;
     if let Some(problem) = &wanted.problem {
-        let finding = BROKEN.error(file, "it cannot be understood: silkrail apply does nothing with it");
-        found.push(finding.because(problem).fix("correct it; silkrail apply --help has an example"));
+        let finding = BROKEN.error(file, "the file is invalid: silkrail apply does nothing");
+        found.push(finding.because(problem).fix("correct the file; silkrail apply --help contains an example"));
     }
     for pf in &wanted.unmatched {
-        let finding = NO_PF.error(file, format!("no PF of this node is {pf}"));
+        let finding = NO_PF.error(file, format!("no PF of this node matches {pf}"));
         let fix = "correct the match, or add optional: true; silkrail vf list shows the PFs";
         found.push(finding.because(format!("match: {pf}")).fix(fix));
     }
@@ -29,20 +29,20 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         let pf = facts.function(&vfs.pf);
         let Some(&is) = pf.and_then(|pf| pf.num_vfs.get()) else { continue };
         if is < vfs.count {
-            let finding = FEWER.error(&vfs.pf, format!("the PF has {is} VFs, and is to have {}", vfs.count));
+            let finding = FEWER.error(&vfs.pf, format!("the PF has {is} VFs; expected {}", vfs.count));
             found.push(
                 finding
                     .because(format!("{file}: {}", vfs.count))
-                    .fix("silkrail apply, with the node drained"),
+                    .fix("drain the node, and run: silkrail apply"),
             );
         }
     }
     if let (Some(wanted), Some(now)) = (wanted.mode, facts.mode.now)
         && wanted != now
     {
-        let finding = MODE.error("rdma-mode", format!("the RDMA mode is {now}, and is to be {wanted}"));
+        let finding = MODE.error("rdma-mode", format!("the RDMA mode is {now}; expected {wanted}"));
         let because = finding.because(format!("{file}: rdmaMode: {wanted}"));
-        found.push(because.fix("silkrail apply, and reboot if it says so"));
+        found.push(because.fix("run: silkrail apply; reboot if it says so"));
     }
 }
 
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pf_has_as_many_vfs_as_are_wanted() {
+    fn a_pf_has_the_requested_number_of_vfs() {
         let vfs = |count| {
             wanted(DesiredState {
                 vfs: vec![DesiredVfs { pf: "0000:af:00.0".into(), count }],
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_understood_and_its_pfs_are_there() {
+    fn the_file_is_valid_and_its_pfs_exist() {
         let broken = wanted(DesiredState { problem: Some("pfs[0]".into()), ..DesiredState::default() });
         assert_eq!(broken, ["node-file-broken /node.yaml"]);
         let missing =
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_is_as_wanted() {
+    fn the_mode_is_the_requested_one() {
         let mode = |mode| wanted(DesiredState { mode: Some(mode), ..DesiredState::default() });
         assert_eq!(mode(rdma::NetnsMode::Exclusive), ["rdma-mode-not-as-configured rdma-mode"]);
         assert!(mode(rdma::NetnsMode::Shared).is_empty());

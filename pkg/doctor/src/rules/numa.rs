@@ -1,13 +1,13 @@
-//! NUMA: cards, and GPUs near them.
+//! NUMA nodes of cards and GPUs.
 
 use std::collections::BTreeSet;
 
 use crate::{Finding, FindingId, NodeFacts};
 
 const UNKNOWN: FindingId =
-    FindingId::new("numa-unknown", "The platform does not say which NUMA node a card is attached to");
+    FindingId::new("numa-unknown", "The platform does not report the NUMA node of a card");
 const FAR: FindingId =
-    FindingId::new("gpu-without-near-card", "A GPU's NUMA node has no card with RDMA, and others have");
+    FindingId::new("gpu-without-near-card", "The NUMA node of a GPU has no card with RDMA, but other NUMA nodes have");
 
 pub(super) const IDS: &[FindingId] = &[UNKNOWN, FAR];
 
@@ -17,11 +17,11 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     if facts.kernel.numa_nodes > 1 {
         for card in cards().filter(|card| card.numa_node.is_none()) {
             let finding = UNKNOWN
-                .info(&card.address, "the platform does not say which NUMA node the card is attached to");
+                .info(&card.address, "the platform does not report the NUMA node of the card");
             found.push(
                 finding
                     .because("numa_node: -1")
-                    .fix("a BIOS update or setting; until then nobody can place pods near it"),
+                    .fix("update the BIOS or change its settings; until then, pods cannot be placed near the card"),
             );
         }
     }
@@ -29,8 +29,8 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for gpu in &facts.gpus {
         if let Some(node) = gpu.numa_node.filter(|node| !near.is_empty() && !near.contains(node)) {
             let finding =
-                FAR.info(&gpu.address, format!("the GPU is on NUMA node {node}, and no card with RDMA is"));
-            found.push(finding.because(format!("cards are on the nodes {near:?}")));
+                FAR.info(&gpu.address, format!("the GPU is on NUMA node {node}, which has no card with RDMA"));
+            found.push(finding.because(format!("NUMA nodes with cards: {near:?}")));
         }
     }
 }
@@ -41,7 +41,7 @@ mod tests {
     use crate::facts::functions::Gpu;
 
     #[test]
-    fn a_card_of_no_node_is_told_of_where_there_are_several() {
+    fn a_card_without_numa_node_is_reported_if_there_are_several_nodes() {
         let nodes = |nodes| {
             with(move |facts| {
                 facts.kernel.numa_nodes = nodes;
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_far_from_every_card_is_good_to_know() {
+    fn a_gpu_far_from_every_card_is_info() {
         let node = |node| {
             with(move |facts| {
                 facts.gpus = vec![Gpu { address: "0000:01:00.0".into(), numa_node: Some(node) }]

@@ -1,17 +1,17 @@
-//! PCI Express: whether a card's slot lets it be as fast as it could.
+//! PCI Express: whether the link of a card has the maximum speed and width, and is fast enough for the port.
 
 use crate::{Finding, FindingId, NodeFacts, facts::functions::FunctionFacts};
 
 const SLOW: FindingId =
-    FindingId::new("pcie-speed-reduced", "A card's PCIe link runs at less than its maximum speed");
+    FindingId::new("pcie-speed-reduced", "The PCIe link of a card runs below its maximum speed");
 const NARROW: FindingId =
-    FindingId::new("pcie-width-reduced", "A card's PCIe link has fewer lanes than it could have");
+    FindingId::new("pcie-width-reduced", "The PCIe link of a card has fewer lanes than the maximum");
 const BELOW_PORT: FindingId =
-    FindingId::new("pcie-below-port", "A card's PCIe link is slower than the card's network port");
+    FindingId::new("pcie-below-port", "The PCIe link of a card is slower than its network port");
 
 pub(super) const IDS: &[FindingId] = &[SLOW, NARROW, BELOW_PORT];
 
-/// Of cards with RDMA. A VF has no link of its own.
+/// Checks the PFs with RDMA. A VF has no PCIe link of its own.
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let pfs = facts.functions.iter().filter(|function| function.pf.is_none());
     for pf in pfs.filter(|pf| !pf.rdma.is_empty() || !pf.uverbs.is_empty()) {
@@ -21,7 +21,7 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
             let speed = |value: Option<f64>| shown(value.map(|value| format!("{value} GT/s")));
             let width = |value: Option<u32>| shown(value.map(|value| format!("x{value}")));
             format!(
-                "now {} {}, at most {} {}",
+                "current: {} {}; maximum: {} {}",
                 speed(link.speed),
                 width(link.width),
                 speed(link.max_speed),
@@ -29,13 +29,13 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
             )
         };
         let fix =
-            "seat the card again; check slot, riser and BIOS settings; a slot of the board may have no more";
+            "reseat the card; check slot, riser and BIOS settings; the slot itself may be limited";
         if link.speed.zip(link.max_speed).is_some_and(|(now, max)| now < max) {
-            let text = "the card's PCIe link is slower than it could be";
+            let text = "the PCIe link of the card runs below its maximum speed";
             found.push(SLOW.warning(&pf.address, text).because(evidence()).fix(fix));
         }
         if link.width.zip(link.max_width).is_some_and(|(now, max)| now < max) {
-            let text = "the card's PCIe link has fewer lanes than it could have";
+            let text = "the PCIe link of the card has fewer lanes than the maximum";
             found.push(NARROW.warning(&pf.address, text).because(evidence()).fix(fix));
         }
         found.extend(below_port(facts, pf));
@@ -47,7 +47,7 @@ fn below_port(facts: &NodeFacts, pf: &FunctionFacts) -> Option<Finding> {
     let device = facts.devices.iter().find(|device| device.function.as_deref() == Some(&pf.address))?;
     let port = device.ports.first()?;
     let link = port.link.as_deref().and_then(|name| facts.link(name));
-    // A link knows its speed better than a RoCE port does; InfiniBand has none.
+    // The speed of the link is more precise than the rate of a RoCE port. An InfiniBand port has no link.
     let speed = match link {
         Some(link) => link.gigabits()?,
         None => port.gigabits()?,
@@ -57,12 +57,12 @@ fn below_port(facts: &NodeFacts, pf: &FunctionFacts) -> Option<Finding> {
     }
     let finding = BELOW_PORT.warning(
         &pf.address,
-        format!("the port has {speed} Gb/s, and the PCIe link carries {pcie:.0} Gb/s at most"),
+        format!("the port has {speed} Gb/s, but the PCIe link only {pcie:.0} Gb/s"),
     );
     Some(
         finding
             .because(format!("{}: {speed} Gb/s", device.object(port)))
-            .fix("use a faster or wider slot, if the card can"),
+            .fix("use a faster or wider slot, if the card supports it"),
     )
 }
 
@@ -71,7 +71,7 @@ mod tests {
     use super::super::testing::with;
 
     #[test]
-    fn a_link_below_its_maximum_is_told_of() {
+    fn a_link_below_its_maximum_is_reported() {
         assert_eq!(
             with(|facts| facts.functions[0].pcie.speed = Some(8.0)),
             ["pcie-speed-reduced 0000:af:00.0"]
@@ -82,12 +82,12 @@ mod tests {
         );
         assert!(
             with(|facts| facts.functions[0].pcie.speed = None).is_empty(),
-            "what is not known says nothing"
+            "an unknown value does not lead to a finding"
         );
     }
 
     #[test]
-    fn a_slot_that_is_slower_than_the_port_is_told_of() {
+    fn a_slot_that_is_slower_than_the_port_is_reported() {
         let found = with(|facts| {
             let pcie = &mut facts.functions[0].pcie;
             (pcie.speed, pcie.max_speed, pcie.width, pcie.max_width) =

@@ -1,4 +1,4 @@
-//! The pod map and the devices it tells of.
+//! The pod map, and the devices that it lists.
 
 use podmap::{AttachMode, Entry};
 
@@ -6,19 +6,19 @@ use crate::{Finding, FindingId, NodeFacts};
 
 const BROKEN: FindingId = FindingId::new(
     "podmap-broken",
-    "An entry of the pod map cannot be understood: metrics leave its pod out",
+    "An entry of the pod map is invalid: the metrics do not contain its pod",
 );
 const AT_HOME: FindingId = FindingId::new(
     "podmap-device-at-home",
-    "The pod map says that a device is in a pod, and it is on the node",
+    "The pod map assigns a device to a pod, but the device is in the host namespace",
 );
 const GONE: FindingId = FindingId::new(
     "podmap-device-gone",
-    "The pod map says that a pod has a device that the node does not have",
+    "The pod map assigns a device to a pod, but the device does not exist",
 );
 const UNMAPPED: FindingId = FindingId::new(
     "device-elsewhere",
-    "A VF's RDMA device is in another namespace, and the pod map does not say whose",
+    "The RDMA device of a VF is in another namespace, and the pod map has no entry for it",
 );
 
 pub(super) const IDS: &[FindingId] = &[BROKEN, AT_HOME, GONE, UNMAPPED];
@@ -26,12 +26,12 @@ pub(super) const IDS: &[FindingId] = &[BROKEN, AT_HOME, GONE, UNMAPPED];
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for why in &facts.pod_map.broken {
         let path = why.split(": ").next().unwrap_or(why);
-        let finding = BROKEN.warning(path, "it cannot be understood: metrics leave its pod out");
-        found.push(finding.because(why).fix("silkrail gc says whether anything of its attachment is left"));
+        let finding = BROKEN.warning(path, "the entry is invalid: the metrics do not contain its pod");
+        found.push(finding.because(why).fix("run: silkrail gc; it reports whether resources of the attachment remain"));
     }
     let exclusive = || facts.pod_map.entries.iter().filter(|entry| entry.rdma.mode == AttachMode::Exclusive);
     found.extend(exclusive().filter_map(|entry| judge(facts, entry)));
-    // Who sees another namespace's devices sees no pod's as missing.
+    // uverbs without an RDMA device: the device is in another namespace.
     for function in
         facts.functions.iter().filter(|function| function.rdma.is_empty() && !function.uverbs.is_empty())
     {
@@ -40,12 +40,12 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         if !mapped {
             let finding = UNMAPPED.info(
                 &function.address,
-                "its RDMA device is in another network namespace, and the pod map does not say whose",
+                "its RDMA device is in another network namespace, and the pod map has no entry for it",
             );
             found.push(
                 finding
-                    .because(format!("{} is here, and no device of it", function.uverbs.join(", ")))
-                    .because("another plugin (rdma-cni, ib-sriov-cni) may have moved it"),
+                    .because(format!("{} exists, but no RDMA device", function.uverbs.join(", ")))
+                    .because("another plugin (rdma-cni, ib-sriov-cni) may have moved the device"),
             );
         }
     }
@@ -59,20 +59,20 @@ fn judge(facts: &NodeFacts, entry: &Entry) -> Option<Finding> {
         .map_or(entry.container.sandbox_id.clone(), |pod| format!("{}/{}", pod.namespace, pod.name));
     let Some(function) = facts.function(&pci) else {
         if facts.functions.is_empty() {
-            return None; // no PCI here to look at
+            return None; // sysfs shows no PCI functions
         }
         let finding =
-            GONE.error(&pci, format!("the pod map says that {pod} has it, and there is no such PCI device"));
+            GONE.error(&pci, format!("the pod map assigns it to {pod}, but there is no such PCI device"));
         return Some(
             finding
                 .because(format!("interface {} of {pod}", entry.network.ifname))
-                .fix("the VF was taken away under the pod (sriov_numvfs, driver reload): delete the pod"),
+                .fix("the VF was removed while the pod was running (sriov_numvfs, driver reload): delete the pod"),
         );
     };
     let device = function.rdma.first()?;
     let finding = AT_HOME.warning(
         &pci,
-        format!("the pod map says that {pod} has its RDMA device, and {device} is on the node"),
+        format!("the pod map assigns its RDMA device to {pod}, but {device} is in the host namespace"),
     );
     Some(
         finding
@@ -81,7 +81,7 @@ fn judge(facts: &NodeFacts, entry: &Entry) -> Option<Finding> {
                 entry.network.ifname,
                 entry.container.netns_path.display()
             ))
-            .fix("silkrail gc shows whether the pod is gone; if it lives, delete it: it has no RDMA"),
+            .fix("run: silkrail gc; it reports whether the pod is gone; a running pod has no RDMA: delete it"),
     )
 }
 
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_a_pod_is_not_on_the_node() {
+    fn a_device_of_a_pod_is_not_in_the_host_namespace() {
         assert_eq!(with(|facts| entry(facts, "0000:af:00.1")), ["podmap-device-at-home 0000:af:00.1"]);
         let in_the_pod = with(|facts| {
             entry(facts, "0000:af:00.1");
@@ -111,18 +111,18 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_a_pod_is_on_the_bus() {
+    fn a_device_of_a_pod_exists() {
         assert_eq!(with(|facts| entry(facts, "0000:ff:00.1")), ["podmap-device-gone 0000:ff:00.1"]);
     }
 
     #[test]
-    fn a_device_that_is_elsewhere_has_an_entry() {
+    fn a_device_in_another_namespace_has_an_entry() {
         assert_eq!(with(|facts| facts.functions[2].rdma.clear()), ["device-elsewhere 0000:af:00.1"]);
     }
 
     #[test]
-    fn an_entry_that_cannot_be_understood_is_told_of() {
-        let found = with(|facts| facts.pod_map.broken.push("/run/x.json: no JSON".into()));
+    fn an_invalid_entry_is_reported() {
+        let found = with(|facts| facts.pod_map.broken.push("/run/x.json: invalid JSON".into()));
         assert_eq!(found, ["podmap-broken /run/x.json"]);
     }
 }

@@ -1,23 +1,23 @@
-//! The node's pools of addresses.
+//! The address pools of the node.
 
 use crate::{Finding, FindingId, NodeFacts};
 
 const BROKEN: FindingId = FindingId::new(
     "pools-broken",
-    "A file of pools cannot be understood: pods of networks that name its pools do not start",
+    "A pool file is invalid: pods of networks that use its pools cannot start",
 );
-const CONTESTED: FindingId = FindingId::new("pools-twice", "Two pools have one name, and neither is used");
+const CONTESTED: FindingId = FindingId::new("pools-twice", "Two pools have the same name, and neither of them is used");
 const ANY_NODE: FindingId = FindingId::new(
     "pools-any-node",
-    "A pool does not say which node it belongs to: each node that has it gives all its addresses",
+    "A pool has no node: every node that has the file assigns the same addresses",
 );
 const FULL: FindingId =
-    FindingId::new("pools-full", "A pool has no free address on this node: pods that want one wait");
+    FindingId::new("pools-full", "A pool has no free address on this node: pods that need one wait");
 const SHARED: FindingId = FindingId::new(
     "pools-of-spiderpool",
-    "A pool is an export of one that Spiderpool gives addresses of, and only those of that moment are left to it",
+    "A pool was exported from Spiderpool, which may have assigned further addresses since then",
 );
-const IGNORED: FindingId = FindingId::new("pools-ignored", "A document in the directory of pools is no pool");
+const IGNORED: FindingId = FindingId::new("pools-ignored", "A document in the pool directory is not a pool");
 
 pub(super) const IDS: &[FindingId] = &[BROKEN, CONTESTED, FULL, ANY_NODE, SHARED, IGNORED];
 
@@ -25,48 +25,48 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for (path, why) in &facts.pools.broken {
         let finding = BROKEN.error(
             path,
-            "it cannot be understood: a pod of a network that names one of its pools will not start",
+            "the file is invalid: pods of networks that use its pools cannot start",
         );
         found.push(
-            finding.because(why).fix("correct it; SpiderIPPool objects are read as Spiderpool writes them"),
+            finding.because(why).fix("correct the file; SpiderIPPool objects are accepted in the form that Spiderpool writes"),
         );
     }
     for (pool, why) in &facts.pools.contested {
-        let finding = CONTESTED.error(pool, "there are two pools of this name, and neither gives addresses");
-        found.push(finding.because(why).fix("rename or remove one"));
+        let finding = CONTESTED.error(pool, "two pools have this name, and neither of them is used");
+        found.push(finding.because(why).fix("rename or remove one of them"));
     }
     for (pool, addresses) in &facts.pools.full {
         let finding = FULL.warning(
             pool,
-            "it has no free address: a pod that wants one waits, unless its network has another pool",
+            "the pool has no free address: pods that need one wait, unless their network has another pool",
         );
-        let finding = finding.because(format!("all of its {addresses} addresses are given"));
-        found.push(finding.fix("extend its ips, or free some: silkrail gc shows what dead pods left"));
+        let finding = finding.because(format!("all {addresses} addresses are assigned"));
+        found.push(finding.fix("extend its ips, or release addresses of pods that are gone: silkrail gc"));
     }
     for pool in &facts.pools.of_any_node {
         let finding = ANY_NODE.info(
             pool,
-            "it has no nodeName: every node that has this file gives the same addresses, and none asks another",
+            "the pool has no nodeName: every node that has this file assigns the same addresses, without coordination",
         );
         found.push(finding.fix(
-            "on several nodes, give each a range of its own, with its nodeName (conf/pools/per-node.yaml)",
+            "with several nodes, configure a separate range for each, with its nodeName (conf/pools/per-node.yaml)",
         ));
     }
     for (pool, given) in &facts.pools.shared {
         let finding = SHARED.warning(
             pool,
-            "Spiderpool had given addresses of it when it was exported, and may have given others since",
+            "Spiderpool had assigned addresses of the pool when it was exported, and may have assigned others since then",
         );
-        let finding = finding.because(format!("status.allocatedIPs has {given}, which are not given here"));
+        let finding = finding.because(format!("status.allocatedIPs lists {given} addresses, which are not assigned here"));
         found
             .push(finding.fix(
-                "take the range away from one of the two: excludeIPs here, or a SpiderReservedIP there",
+                "exclude the range from one of the two: excludeIPs here, or a SpiderReservedIP in Spiderpool",
             ));
     }
     for ignored in &facts.pools.ignored {
         found.push(
             IGNORED
-                .info(facts.pools.dir, "a document there is no pool, and is not looked at")
+                .info(facts.pools.dir, "a document in this directory is not a pool, and is ignored")
                 .because(ignored),
         );
     }
@@ -77,14 +77,14 @@ mod tests {
     use super::super::testing::with;
 
     #[test]
-    fn a_file_that_cannot_be_understood_is_an_error() {
+    fn an_invalid_file_is_an_error() {
         let found =
             with(|facts| facts.pools.broken.push(("/etc/silkrail/pools.d/a.yaml".into(), "subnet".into())));
         assert_eq!(found, ["pools-broken /etc/silkrail/pools.d/a.yaml"]);
     }
 
     #[test]
-    fn pools_that_others_may_give_addresses_of_are_told() {
+    fn pools_that_others_also_assign_from_are_reported() {
         let found = with(|facts| {
             facts.pools.contested.push(("twice".into(), "in a and in b".into()));
             facts.pools.of_any_node.push("v4-81".into());
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_of_another_kind_is_good_to_know() {
+    fn a_document_of_another_kind_is_info() {
         let found = with(|facts| {
             facts.pools.dir = "/etc/silkrail/pools.d";
             facts.pools.ignored.push("ConfigMap".into());

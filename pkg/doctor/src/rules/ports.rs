@@ -10,15 +10,15 @@ use crate::{
 const LINK_DOWN: FindingId =
     FindingId::new("link-down", "The link of a PF with RDMA is administratively down");
 const NO_CARRIER: FindingId =
-    FindingId::new("link-no-carrier", "The link of a PF with RDMA is up and has no carrier");
+    FindingId::new("link-no-carrier", "The link of a PF with RDMA is up, but has no carrier");
 const NOT_ACTIVE: FindingId =
-    FindingId::new("port-not-active", "An RDMA port is not active, though its link is");
+    FindingId::new("port-not-active", "An RDMA port is not active, although its link is up");
 const NO_MANAGER: FindingId =
-    FindingId::new("ib-no-subnet-manager", "An InfiniBand port has a link and no subnet manager");
+    FindingId::new("ib-no-subnet-manager", "An InfiniBand port has a link, but no subnet manager");
 const ZERO_GUID: FindingId =
-    FindingId::new("node-guid-zero", "A device's node GUID is zero: RDMA-CM does not work with it");
+    FindingId::new("node-guid-zero", "The node GUID of a device is zero: RDMA-CM does not work with it");
 const SAME_GUID: FindingId =
-    FindingId::new("node-guid-duplicate", "Two devices of one driver have the same node GUID");
+    FindingId::new("node-guid-duplicate", "Several devices of one driver have the same node GUID");
 
 pub(super) const IDS: &[FindingId] = &[LINK_DOWN, NO_CARRIER, NOT_ACTIVE, NO_MANAGER, ZERO_GUID, SAME_GUID];
 
@@ -30,7 +30,7 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     found.extend(same_guids(facts));
 }
 
-/// The first thing that keeps a port from being active. A VF's link is down for as long as nobody has it.
+/// Returns the first reason why a port is not active. The link of a VF is down as long as no pod uses it.
 fn judge(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts) -> Option<Finding> {
     if port.is_infiniband() {
         return infiniband(facts, device, port);
@@ -45,13 +45,13 @@ fn judge(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts) -> Option<Fi
     }
     let Some(link) = link else {
         let finding = NOT_ACTIVE.error(device.object(port), format!("the port is {state}"));
-        return Some(finding.because(evidence).fix("look for the port's link: ip link, rdma link"));
+        return Some(finding.because(evidence).fix("check the link of the port: ip link, rdma link"));
     };
     let name = &link.name;
     if link.is_down() {
         let has_vfs = facts.functions.iter().any(|pf| pf.links.contains(name) && !pf.vfs.is_empty());
         let (severity, more) = if has_vfs {
-            (Severity::Error, ", and its VFs have no carrier either")
+            (Severity::Error, ", so that its VFs have no carrier")
         } else {
             (Severity::Warning, "")
         };
@@ -63,22 +63,22 @@ fn judge(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts) -> Option<Fi
         return Some(
             finding
                 .because(evidence)
-                .fix(format!("ip link set {name} up, and in the network configuration of the node")),
+                .fix(format!("ip link set {name} up, and change the network configuration of the host")),
         );
     }
     if !link.has_carrier() {
         let finding = NO_CARRIER
-            .error(name, format!("{name}, the link of {}, is up and has no carrier", device.object(port)));
+            .error(name, format!("{name}, the link of {}, is up, but has no carrier", device.object(port)));
         return Some(
-            finding.because(evidence).fix("check cable, transceiver and switch port; ethtool says more"),
+            finding.because(evidence).fix("check cable, transceiver and switch port; ethtool shows details"),
         );
     }
     let finding = NOT_ACTIVE
-        .error(device.object(port), format!("the port is {state}, though its link {name} has a carrier"));
+        .error(device.object(port), format!("the port is {state}, although its link {name} has a carrier"));
     Some(
         finding
             .because(evidence)
-            .fix("look into dmesg for the driver's complaints; bind the driver anew if nobody uses the card"),
+            .fix("check dmesg for messages of the driver; rebind the driver if no pod uses the card"),
     )
 }
 
@@ -87,15 +87,15 @@ fn infiniband(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts) -> Opti
     let physical = port.physical.get().map_or("?", String::as_str);
     let evidence = format!("{}: {state}, {physical}", device.object(port));
     if physical == "LinkUp" {
-        // A VF has its GUID and its link state from the plugin that gives it to a pod.
+        // The plugin that attaches a VF to a pod sets its GUID and link state.
         let (severity, fix) = match facts.is_vf(device) {
             true => (
                 Severity::Info,
-                "once a pod has it: give the VF a GUID and link state auto, and switch virtualization on in the subnet manager",
+                "when a pod uses the VF: set a GUID and link state auto, and enable virtualization in the subnet manager",
             ),
-            false => (Severity::Error, "start a subnet manager (opensm, UFM, or the switch's)"),
+            false => (Severity::Error, "start a subnet manager (opensm, UFM, or that of the switch)"),
         };
-        let text = format!("the port has a link and is {state}: no subnet manager serves it");
+        let text = format!("the port has a link, but is {state}: there is no subnet manager");
         let finding = NO_MANAGER.found(severity, device.object(port), text);
         let lid = port.sm_lid.get().map(|lid| format!("sm_lid: {lid}"));
         return Some(finding.because(evidence).because_all(lid).fix(fix));
@@ -112,10 +112,10 @@ fn zero_guid(device: &DeviceFacts) -> Option<Finding> {
     if !guid.bytes().all(|byte| matches!(byte, b'0' | b':')) {
         return None;
     }
-    let finding = ZERO_GUID.error(&device.name, "its node GUID is zero: RDMA-CM does not work with it");
+    let finding = ZERO_GUID.error(&device.name, "the node GUID is zero: RDMA-CM does not work with the device");
     Some(finding.because(format!("node_guid: {guid}")).fix(
-        "give the VF a MAC address (RoCE) or a GUID (InfiniBand) through its PF and then bind its driver anew: \
-         ip link set PF vf N mac …, and unbind and bind in /sys/bus/pci/drivers",
+        "set a MAC address (RoCE) or a GUID (InfiniBand) of the VF through its PF, then rebind its driver: \
+         ip link set PF vf N mac …, then unbind and bind in /sys/bus/pci/drivers",
     ))
 }
 
@@ -133,7 +133,7 @@ fn same_guids(facts: &NodeFacts) -> Vec<Finding> {
         let finding = SAME_GUID.warning(names[0], format!("{} have the same node GUID", names.join(", ")));
         finding
             .because(format!("node_guid: {guid}"))
-            .fix("give each VF a MAC address or a GUID of its own, and bind its driver anew")
+            .fix("set a unique MAC address or GUID for each VF, and rebind its driver")
     });
     same.collect()
 }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_without_carrier_and_a_port_that_lags_are_told_apart() {
+    fn a_link_without_carrier_and_an_inactive_port_are_different_findings() {
         let carrier = |carrier| {
             with(move |facts| {
                 set(facts, "DOWN", "Polling");
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_infiniband_port_wants_a_subnet_manager() {
+    fn an_infiniband_port_needs_a_subnet_manager() {
         let physical = |physical: &'static str| {
             with(move |facts| {
                 set(facts, "INIT", physical);
@@ -198,11 +198,11 @@ mod tests {
             let port = &mut facts.devices[2].ports[0];
             (port.layer, port.physical) = (Known::Is("InfiniBand".into()), Known::Is("LinkUp".into()));
         });
-        assert_eq!((vf[0].id, vf[0].severity), ("ib-no-subnet-manager", Severity::Info), "nobody has it yet");
+        assert_eq!((vf[0].id, vf[0].severity), ("ib-no-subnet-manager", Severity::Info), "no pod uses it yet");
     }
 
     #[test]
-    fn a_guid_is_not_zero_and_there_once() {
+    fn a_guid_must_be_unique_and_not_zero() {
         let guid =
             |guid: &'static str| with(move |facts| facts.devices[1].node_guid = Known::Is(guid.into()));
         assert_eq!(guid("0000:0000:0000:0000"), ["node-guid-zero mlx5_1"]);

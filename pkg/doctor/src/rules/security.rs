@@ -1,4 +1,4 @@
-//! What the kernel forbids: lockdown, SELinux.
+//! Restrictions of the kernel: lockdown, SELinux.
 
 use crate::{Finding, FindingId, Known, NodeFacts};
 
@@ -23,13 +23,13 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         found.push(
             finding
                 .because("/sys/kernel/security/lockdown")
-                .fix("change them with secure boot off, or from the BIOS"),
+                .fix("change them with secure boot disabled, or in the BIOS"),
         );
     }
     if facts.kernel.selinux == Known::Is(1) {
         let finding = SELINUX.info(
             "SELinux",
-            "SELinux is enforcing: a device that pods cannot open may be denied by its policy",
+            "SELinux is enforcing: its policy may deny pods access to RDMA devices",
         );
         found.push(
             finding.because("/sys/fs/selinux/enforce: 1").fix("ausearch -m avc -ts recent shows denials"),
@@ -43,14 +43,14 @@ mod tests {
     use crate::Known;
 
     #[test]
-    fn a_kernel_that_is_locked_down_is_good_to_know() {
+    fn a_kernel_that_is_locked_down_is_info() {
         let level = |text: &'static str| with(move |facts| facts.kernel.lockdown = Known::Is(text.into()));
         assert_eq!(level("none [integrity] confidentiality"), ["kernel-lockdown kernel"]);
         assert!(level("[none] integrity confidentiality").is_empty());
     }
 
     #[test]
-    fn selinux_that_enforces_is_good_to_know() {
+    fn enforcing_selinux_is_info() {
         assert_eq!(with(|facts| facts.kernel.selinux = Known::Is(1)), ["selinux-enforcing SELinux"]);
         assert!(with(|facts| facts.kernel.selinux = Known::Is(0)).is_empty());
     }

@@ -1,4 +1,4 @@
-//! A healthy node, for the tests of the rules: each breaks one thing.
+//! The facts of a healthy node, for the tests of the rules: each test changes one fact.
 
 use std::collections::BTreeMap;
 
@@ -160,12 +160,12 @@ pub(super) fn ours(name: &str) -> PluginFile {
     }
 }
 
-/// What a healthy node comes to with one thing changed, as `id object`.
+/// Returns the findings for a healthy node after `change`, as `id object`.
 pub(super) fn with(change: impl FnOnce(&mut NodeFacts)) -> Vec<String> {
     findings(change).iter().map(|finding| format!("{} {}", finding.id, finding.object)).collect()
 }
 
-/// The findings themselves; each says what to do, unless it is only good to know.
+/// Returns the findings for a healthy node after `change`. Each must have a remedy, unless it is informational.
 pub(super) fn findings(change: impl FnOnce(&mut NodeFacts)) -> Vec<Finding> {
     let mut facts = healthy();
     change(&mut facts);

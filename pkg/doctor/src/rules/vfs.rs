@@ -2,19 +2,19 @@
 
 use crate::{Finding, FindingId, Known, NodeFacts, Severity, facts::functions::FunctionFacts};
 
-const NO_DRIVER: FindingId = FindingId::new("vf-without-driver", "A VF is bound to no driver");
+const NO_DRIVER: FindingId = FindingId::new("vf-without-driver", "A VF is not bound to a driver");
 const NO_RDMA: FindingId =
-    FindingId::new("vf-without-rdma", "A VF has no RDMA device, though its PF has one");
+    FindingId::new("vf-without-rdma", "A VF has no RDMA device, although its PF has one");
 const LOST: FindingId =
-    FindingId::new("vf-count-differs", "A PF shows another number of VFs than it was told to have");
+    FindingId::new("vf-count-differs", "A PF has a different number of VFs than sriov_numvfs");
 const AUTOPROBE: FindingId =
-    FindingId::new("vf-autoprobe-off", "The kernel does not bind the VFs of a PF to their driver");
+    FindingId::new("vf-autoprobe-off", "The kernel does not bind new VFs of a PF to a driver");
 const NOT_BOUND: FindingId =
-    FindingId::new("pf-without-driver", "A network card with RDMA of its vendor is bound to no driver");
+    FindingId::new("pf-without-driver", "A network card with RDMA is not bound to a driver");
 
 pub(super) const IDS: &[FindingId] = &[NO_DRIVER, NO_RDMA, LOST, AUTOPROBE, NOT_BOUND];
 
-/// Mellanox: every card of theirs has RDMA.
+/// The vendor ID of Mellanox, all of whose cards support RDMA.
 const MELLANOX: &str = "0x15b3";
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
@@ -29,20 +29,20 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
 fn pf(pf: &FunctionFacts) -> Vec<Finding> {
     let mut found = Vec::new();
     if pf.driver.is_none() && pf.vendor == MELLANOX {
-        let finding = NOT_BOUND.error(&pf.address, "the card is bound to no driver");
+        let finding = NOT_BOUND.error(&pf.address, "the card is not bound to a driver");
         found.push(
             finding
                 .because(&pf.model)
-                .fix("modprobe mlx5_core; if it is loaded, look into dmesg for the reason"),
+                .fix("modprobe mlx5_core; if it is loaded, check dmesg for the reason"),
         );
     }
     if let Some(number) = pf.num_vfs.get().filter(|number| usize::try_from(**number) != Ok(pf.vfs.len())) {
         let finding = LOST
-            .error(&pf.address, format!("the PF was told to have {number} VFs, and shows {}", pf.vfs.len()));
+            .error(&pf.address, format!("the PF has {} VFs; sriov_numvfs is {number}", pf.vfs.len()));
         found.push(
             finding
                 .because(format!("sriov_numvfs: {number}"))
-                .fix("look into dmesg; make the VFs anew with the node drained"),
+                .fix("check dmesg; drain the node and create the VFs again"),
         );
     }
     if pf.autoprobe == Known::Is(0) && !pf.vfs.is_empty() {
@@ -50,7 +50,7 @@ fn pf(pf: &FunctionFacts) -> Vec<Finding> {
         found.push(
             finding
                 .because("sriov_drivers_autoprobe: 0")
-                .fix("echo 1 > sriov_drivers_autoprobe, unless something else binds them"),
+                .fix("echo 1 > sriov_drivers_autoprobe, unless another program binds the VFs"),
         );
     }
     found
@@ -58,7 +58,7 @@ fn pf(pf: &FunctionFacts) -> Vec<Finding> {
 
 fn vf(vf: &FunctionFacts, pf: &FunctionFacts) -> Option<Finding> {
     let Some(driver) = vf.driver.as_deref() else {
-        let finding = NO_DRIVER.error(&vf.address, "the VF is bound to no driver: no pod can have it");
+        let finding = NO_DRIVER.error(&vf.address, "the VF is not bound to a driver: no pod can use it");
         let off =
             (pf.autoprobe == Known::Is(0)).then(|| format!("sriov_drivers_autoprobe of {}: 0", pf.address));
         return Some(
@@ -70,22 +70,22 @@ fn vf(vf: &FunctionFacts, pf: &FunctionFacts) -> Option<Finding> {
                 ))
                 .because_all(off)
                 .fix(format!(
-                    "echo {} > /sys/bus/pci/drivers_probe (with sriov_drivers_autoprobe at 1)",
+                    "echo {} > /sys/bus/pci/drivers_probe (sriov_drivers_autoprobe must be 1)",
                     vf.address
                 )),
         );
     };
-    // In a pod, it has uverbs and no device here. For a virtual machine or DPDK it is bound to vfio or uio.
+    // A VF in a pod has uverbs, but no RDMA device here. For virtual machines or DPDK, a VF is bound to vfio or uio.
     let has_rdma = !vf.rdma.is_empty() || !vf.uverbs.is_empty();
     let pf_has = !pf.rdma.is_empty() || !pf.uverbs.is_empty();
     if has_rdma || !pf_has || driver.contains("vfio") || driver.contains("uio") {
         return None;
     }
-    // The kernel's iavf has no RDMA for the VFs of ice: then nothing is wrong with the node.
+    // iavf in the kernel tree does not support RDMA for VFs of ice: that is not a fault of the node.
     let severity = if pf.driver.as_deref() == Some(driver) { Severity::Error } else { Severity::Info };
-    let finding = NO_RDMA.found(severity, &vf.address, "the VF has no RDMA device, though its PF has one");
+    let finding = NO_RDMA.found(severity, &vf.address, "the VF has no RDMA device, although its PF has one");
     Some(finding.because(format!("driver {driver}; PF {}: {}", pf.address, pf.rdma.join(", "))).fix(
-        "switch RDMA on for VFs (firmware, or devlink dev param … enable_roce), and bind its driver anew",
+        "enable RDMA for VFs (firmware, or devlink dev param … enable_roce), and rebind the driver",
     ))
 }
 
@@ -96,7 +96,7 @@ mod tests {
     use crate::{Known, Severity, facts::functions::FunctionFacts};
 
     #[test]
-    fn a_vf_wants_a_driver_and_an_rdma_device() {
+    fn a_vf_needs_a_driver_and_an_rdma_device() {
         let unbound = with(|facts| {
             facts.functions[2].driver = None;
             facts.functions[2].rdma.clear();
@@ -126,17 +126,17 @@ mod tests {
         };
         assert_eq!((severity("iavf"), severity("ice")), (Severity::Info, Severity::Error));
         let elsewhere = with(|facts| facts.functions[2].rdma.clear());
-        assert_eq!(elsewhere, ["device-elsewhere 0000:af:00.1"], "it is in a pod: it has one");
+        assert_eq!(elsewhere, ["device-elsewhere 0000:af:00.1"], "it is in a pod");
     }
 
     #[test]
-    fn a_pf_has_as_many_vfs_as_it_was_told() {
+    fn a_pf_has_the_number_of_vfs_in_sriov_numvfs() {
         let found = with(|facts| facts.functions[0].num_vfs = Known::Is(4));
         assert_eq!(found, ["vf-count-differs 0000:af:00.0"]);
     }
 
     #[test]
-    fn autoprobe_that_is_off_is_good_to_know() {
+    fn disabled_autoprobe_is_info() {
         assert_eq!(
             with(|facts| facts.functions[0].autoprobe = Known::Is(0)),
             ["vf-autoprobe-off 0000:af:00.0"]

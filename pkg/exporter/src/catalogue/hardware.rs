@@ -1,4 +1,4 @@
-//! Hardware counters, of any driver.
+//! Hardware counters of all drivers.
 
 use super::{
     CommonMetric::{self, Bytes, Congestion, Error, Packets},
@@ -6,7 +6,7 @@ use super::{
     MetricDescriptor, legal,
 };
 
-/// What a hardware counter is. One that is not known is a counter.
+/// Returns the metric of a hardware counter. An unknown one is exposed as a counter.
 pub(super) fn metric(word: &str) -> Option<MetricDescriptor> {
     let name = legal(word)?;
     let is_gauge = is_gauge(&name);
@@ -24,17 +24,17 @@ pub(super) fn metric(word: &str) -> Option<MetricDescriptor> {
     })
 }
 
-/// Some drivers show levels among their counters: bnxt_re how many objects there are, mana its current rate.
+/// Whether it is a gauge. bnxt_re has numbers of objects among its counters, and mana its current rate.
 fn is_gauge(name: &str) -> bool {
     name.starts_with("active_")
         || name.starts_with("watermark_")
         || matches!(name, "current_rate" | "num_qps_congested")
 }
 
-/// The drivers' different words for the same thing.
+/// Maps the names that drivers use to the role and its rank.
 fn role(name: &str) -> Option<(CommonMetric, u8)> {
     Some(match name {
-        // The function's own bytes are better known from the standard counters (rank 0), if it has those.
+        // The standard counters (rank 0) are preferred for bytes and packets of the function, if it has them.
         "rx_roce_only_bytes" | "ip4_in_octets" | "ip6_in_octets" | "rcvd_bytes" | "rx_bytes_cnt" => {
             (Bytes(Receive), 1)
         }
@@ -106,37 +106,37 @@ fn help(name: &str) -> Option<&'static str> {
         "rx_dct_connect" => "Connection requests to dynamically connected targets received.",
         "out_of_buffer" => "Packets dropped because no receive work request was posted.",
         "out_of_sequence" => "Packets that arrived out of order.",
-        "duplicate_request" => "Requests that arrived again after they had been executed.",
-        "rnr_nak_retry_err" => "Receiver-not-ready NAKs received while retries were left.",
-        "packet_seq_err" => "NAKs for a sequence error received; the packets are sent again.",
-        "implied_nak_seq_err" => "Answers received whose sequence number told that packets were lost.",
-        "local_ack_timeout_err" => "Times no acknowledgement came in time; the packets are sent again.",
-        "req_transport_retries_exceeded" => "Queue pairs that went to the error state after the last retry.",
+        "duplicate_request" => "Duplicate requests received.",
+        "rnr_nak_retry_err" => "Receiver-not-ready NAKs received, within the retry limit.",
+        "packet_seq_err" => "NAKs for a sequence error received; the packets are retransmitted.",
+        "implied_nak_seq_err" => "Responses received whose sequence number revealed lost packets.",
+        "local_ack_timeout_err" => "Acknowledgement timeouts of the sender; the packets are retransmitted.",
+        "req_transport_retries_exceeded" => "Queue pairs that entered the error state after the last retry.",
         "req_rnr_retries_exceeded" => {
-            "Queue pairs that went to the error state as their peer was never ready."
+            "Queue pairs that entered the error state because the peer was never ready."
         }
-        "resp_local_length_error" => "Requests received that were longer than the receive buffer.",
-        "resp_cqe_error" => "Completions with an error on the responder's side.",
-        "req_cqe_error" => "Completions with an error on the requester's side.",
-        "req_remote_invalid_request" => "Requests that the remote side found invalid.",
-        "req_remote_access_errors" => "Requests that the remote side refused for lack of access.",
-        "resp_remote_access_errors" => "Requests received that had no access to the memory they asked for.",
+        "resp_local_length_error" => "Messages received that were longer than the receive buffer.",
+        "resp_cqe_error" => "Completions with an error on the responder side.",
+        "req_cqe_error" => "Completions with an error on the requester side.",
+        "req_remote_invalid_request" => "Requests that the peer rejected as invalid.",
+        "req_remote_access_errors" => "Requests for which the peer refused access to its memory.",
+        "resp_remote_access_errors" => "Requests received for memory without access permission.",
         "resp_cqe_flush_error" => {
-            "Completions flushed on the responder's side; normal when a queue pair ends."
+            "Completions flushed on the responder side; normal when a queue pair ends."
         }
         "req_cqe_flush_error" => {
-            "Completions flushed on the requester's side; normal when a queue pair ends."
+            "Completions flushed on the requester side; normal when a queue pair ends."
         }
         "roce_adp_retrans" => "Adaptive retransmissions.",
         "roce_adp_retrans_to" => "Adaptive retransmissions that timed out.",
-        "roce_slow_restart" => "Times slow restart was used.",
+        "roce_slow_restart" => "Times RoCE slow restart was used.",
         "roce_slow_restart_cnps" => "Congestion notifications generated by slow restart.",
-        "roce_slow_restart_trans" => "Times the state changed to slow restart.",
-        "np_ecn_marked_roce_packets" => "RoCEv2 packets received that a switch marked for congestion.",
-        "np_cnp_sent" => "Congestion notifications sent to senders that must slow down.",
-        "rp_cnp_handled" => "Congestion notifications received and acted on by slowing down.",
-        "rp_cnp_ignored" => "Congestion notifications received and ignored.",
-        "rx_icrc_encapsulated" => "RoCE packets received with a wrong checksum (ICRC).",
+        "roce_slow_restart_trans" => "Times slow restart was entered.",
+        "np_ecn_marked_roce_packets" => "RoCEv2 packets received with a congestion mark (ECN).",
+        "np_cnp_sent" => "Congestion notifications (CNP) sent to senders.",
+        "rp_cnp_handled" => "Congestion notifications (CNP) received that reduced the send rate.",
+        "rp_cnp_ignored" => "Congestion notifications (CNP) received and ignored.",
+        "rx_icrc_encapsulated" => "RoCE packets received with an invalid checksum (ICRC).",
         _ => return None,
     })
 }
@@ -146,8 +146,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_generations_of_a_driver_s_names_mean_the_same() {
-        // bnxt_re of Linux 6.12, and of 7.2.
+    fn old_and_new_names_of_a_driver_have_the_same_role() {
+        // bnxt_re in Linux 6.12 and in 7.2.
         for (old, new) in [
             ("to_retransmits", "local_ack_timeout_err"),
             ("seq_err_naks_rcvd", "packet_seq_err"),
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_firmware_made_up_is_a_counter() {
+    fn an_unknown_firmware_name_is_a_counter() {
         let metric = metric("TxFrobnicated,7").unwrap();
         assert_eq!(metric.family.as_deref(), Some("rdma_tx_frobnicated_7_total"));
         assert!(metric.help.contains("TxFrobnicated,7") && metric.role.is_none() && !metric.is_gauge);
     }
 
     #[test]
-    fn irdma_s_words_are_understood() {
+    fn irdma_names_have_roles() {
         for (word, role) in [
             ("ip4InOctets", Bytes(Receive)),
             ("ip6OutPkts", Packets(Transmit)),

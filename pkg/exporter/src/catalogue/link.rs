@@ -1,4 +1,4 @@
-//! Statistics of a port's link: those of the hundreds that are about RDMA, or about what RDMA suffers from.
+//! Statistics of a port's link: those that concern RDMA traffic or affect it.
 
 use super::{
     CommonMetric::{self, Bytes, Discards, Packets, PauseFrames, PauseMicroseconds},
@@ -6,12 +6,12 @@ use super::{
     MetricDescriptor,
 };
 
-/// What a statistic is; `None` if it is not shown.
+/// Returns the metric of a statistic; `None` if it is not exposed.
 pub(super) fn metric(name: &str) -> Option<MetricDescriptor> {
     vport(name).or_else(|| priority(name)).or_else(|| other(name))
 }
 
-/// `rx_vport_rdma_unicast_bytes`: RDMA traffic of the function. The other `vport` ones are not RDMA.
+/// RDMA traffic of the function, such as `rx_vport_rdma_unicast_bytes`. Other `vport` statistics do not count RDMA.
 fn vport(name: &str) -> Option<MetricDescriptor> {
     let (direction, rest) = direction(name)?;
     let (cast, unit) = rest.strip_prefix("vport_rdma_")?.split_once('_')?;
@@ -21,11 +21,11 @@ fn vport(name: &str) -> Option<MetricDescriptor> {
         _ => return None,
     };
     let help = format!("RDMA {cast} {unit} of the function, {}.", past(direction));
-    // The standard counters tell the same, and of more drivers.
+    // The standard counters have the same values, and more drivers have them.
     Some(MetricDescriptor { role: Some(role), rank: 3, ..MetricDescriptor::counter(name, help) })
 }
 
-/// `rx_prio3_pause` and its like: one for each priority.
+/// Statistics of each priority, such as `rx_prio3_pause`.
 fn priority(name: &str) -> Option<MetricDescriptor> {
     let (direction, rest) = direction(name)?;
     let (priority, what) = rest.strip_prefix("prio")?.split_once('_')?;
@@ -55,25 +55,25 @@ fn priority(name: &str) -> Option<MetricDescriptor> {
 
 fn other(name: &str) -> Option<MetricDescriptor> {
     let help = match name {
-        "rx_discards_phy" => "Packets received and discarded by the physical port, for lack of buffers.",
-        "tx_discards_phy" => "Packets discarded by the physical port instead of sent.",
-        "tx_errors_phy" => "Packets the physical port could not send.",
-        "rx_crc_errors_phy" => "Packets received with a wrong checksum.",
+        "rx_discards_phy" => "Packets received and discarded by the physical port because no buffer was free.",
+        "tx_discards_phy" => "Packets that the physical port discarded instead of sending them.",
+        "tx_errors_phy" => "Packets that the physical port could not send.",
+        "rx_crc_errors_phy" => "Packets received with an invalid checksum.",
         "rx_symbol_err_phy" => "Symbol errors on the wire.",
-        "rx_pcs_symbol_err_phy" => "Symbol errors that were not corrected.",
-        "rx_corrected_bits_phy" => "Bits that error correction put right.",
+        "rx_pcs_symbol_err_phy" => "Symbol errors that error correction (FEC) could not correct.",
+        "rx_corrected_bits_phy" => "Bits corrected by error correction (FEC).",
         "link_down_events_phy" => "Times the physical link went down.",
         "rx_global_pause" => "Pause frames received, for all priorities.",
         "tx_global_pause" => "Pause frames sent, for all priorities.",
-        "tx_pause_storm_warning_events" => "Times the port sent pause frames for long.",
-        "tx_pause_storm_error_events" => "Times the port sent pause frames for so long that it was stopped.",
-        "dev_out_of_buffer" => "Packets dropped for lack of buffers, of the device.",
-        "rx_steer_missed_packets" => "Packets dropped because no rule took them.",
+        "tx_pause_storm_warning_events" => "Times the port sent pause frames for a long time.",
+        "tx_pause_storm_error_events" => "Times the port sent pause frames until it was stopped.",
+        "dev_out_of_buffer" => "Packets dropped because the device had no free buffer.",
+        "rx_steer_missed_packets" => "Packets dropped because no steering rule matched.",
         "outbound_pci_stalled_rd_events" => "Seconds in which reads stalled on PCIe for over 30 %.",
         "outbound_pci_stalled_wr_events" => "Seconds in which writes stalled on PCIe for over 30 %.",
         "outbound_pci_buffer_overflow" => "Packets dropped because PCIe was too slow.",
-        "outbound_pci_stalled_rd" => "Percent of the last second in which reads stalled on PCIe.",
-        "outbound_pci_stalled_wr" => "Percent of the last second in which writes stalled on PCIe.",
+        "outbound_pci_stalled_rd" => "Percentage of the last second in which reads stalled on PCIe.",
+        "outbound_pci_stalled_wr" => "Percentage of the last second in which writes stalled on PCIe.",
         _ => return None,
     };
     let counter = MetricDescriptor::counter(name, help.to_owned());
@@ -97,8 +97,8 @@ fn past(direction: Direction) -> &'static str {
 
 fn pause_help(direction: Direction) -> String {
     match direction {
-        Receive => "Pause frames of a priority received: the network told this port to stop.".to_owned(),
-        Transmit => "Pause frames of a priority sent: this host told the network to stop.".to_owned(),
+        Receive => "Pause frames of a priority received: the network paused this port.".to_owned(),
+        Transmit => "Pause frames of a priority sent: this port paused the network.".to_owned(),
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rdma_traffic_is_shown_and_other_traffic_is_not() {
+    fn only_rdma_traffic_is_exposed() {
         let metric = metric("tx_vport_rdma_multicast_packets").unwrap();
         assert_eq!(metric.family.as_deref(), Some("rdma_tx_vport_rdma_multicast_packets_total"));
         assert_eq!((metric.role, metric.rank), (Some(Packets(Transmit)), 3));

@@ -1,4 +1,4 @@
-//! Counters that InfiniBand's performance management defines, whatever the driver.
+//! Standard counters, which InfiniBand performance management (PMA) defines for all drivers.
 
 use super::{
     CommonMetric::{Bytes, Error, Packets},
@@ -6,16 +6,16 @@ use super::{
     MetricDescriptor, legal,
 };
 
-/// The unit of `port_xmit_data` and `port_rcv_data`: four bytes, as the architecture has it, also for RoCE.
+/// The unit of `port_xmit_data` and `port_rcv_data` in bytes, also for RoCE (InfiniBand specification, PortCounters).
 const DATA_COUNTER_UNIT: u64 = 4;
 
-/// What a standard counter is.
+/// Returns the metric of a standard counter.
 pub(super) fn metric(word: &str) -> Option<MetricDescriptor> {
     let name = legal(word)?;
     let help = help(&name).map_or_else(|| format!("Standard counter {word} of the port."), str::to_owned);
     let counter = MetricDescriptor::counter(&name, help);
     Some(match name.as_str() {
-        // Only as bytes: a name with a unit of its own would be misread.
+        // Exposed only in bytes: a family in words of four bytes would be misread.
         "port_rcv_data" => {
             MetricDescriptor { family: None, role: Some(Bytes(Receive)), scale: DATA_COUNTER_UNIT, ..counter }
         }
@@ -37,18 +37,18 @@ pub(super) fn metric(word: &str) -> Option<MetricDescriptor> {
 fn help(name: &str) -> Option<&'static str> {
     Some(match name {
         "symbol_error" => "Minor errors on the wire. 16 bits: stays at 65535.",
-        "link_error_recovery" => "Times the link was trained again with success. 8 bits: stays at 255.",
+        "link_error_recovery" => "Times the link recovered from an error. 8 bits: stays at 255.",
         "link_downed" => "Times the link went down. 8 bits: stays at 255.",
         "port_rcv_errors" => "Packets received with an error. 16 bits: stays at 65535.",
         "port_rcv_remote_physical_errors" => {
-            "Packets received that were marked bad. 16 bits: stays at 65535."
+            "Packets received with a bad-packet marker. 16 bits: stays at 65535."
         }
         "port_rcv_switch_relay_errors" => "Packets that a switch could not forward. 16 bits: stays at 65535.",
         "port_xmit_discards" => "Packets discarded instead of sent. 16 bits: stays at 65535.",
-        "port_xmit_constraint_errors" => "Packets not sent for a partition or a limit. 8 bits: stays at 255.",
-        "port_rcv_constraint_errors" => "Packets dropped for a partition or a limit. 8 bits: stays at 255.",
+        "port_xmit_constraint_errors" => "Packets not sent because of a partition or a limit. 8 bits: stays at 255.",
+        "port_rcv_constraint_errors" => "Packets dropped because of a partition or a limit. 8 bits: stays at 255.",
         "local_link_integrity_errors" => "Times the link had too many errors. 4 bits: stays at 15.",
-        "excessive_buffer_overrun_errors" => "Times buffers overran in a row. 4 bits: stays at 15.",
+        "excessive_buffer_overrun_errors" => "Times buffers overran repeatedly. 4 bits: stays at 15.",
         "vl15_dropped" => "Management packets dropped. 16 bits: stays at 65535.",
         "port_xmit_wait" => "Ticks in which data waited for credits: congestion on InfiniBand.",
         "unicast_xmit_packets" => "Unicast packets sent.",
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_saturates_says_so_and_does_not_wrap() {
+    fn a_saturating_counter_has_a_hint_and_does_not_wrap() {
         let errors = metric("symbol_error").unwrap();
         assert!(errors.help.contains("stays at 65535") && !errors.wraps, "{errors:?}");
         assert_eq!(metric("VL15_dropped").unwrap().family.as_deref(), Some("rdma_vl15_dropped_total"));

@@ -1,4 +1,4 @@
-//! The accounts of pods.
+//! Counters by pod.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -8,17 +8,17 @@ use std::{
 use super::AccountKey;
 use crate::{Attribution, PodInfo, counter_values::CounterValues};
 
-/// The accounts of pods.
+/// The accounts of all pods. An account has the counters of a pod on one port.
 #[derive(Debug, Default)]
 pub(super) struct PodAccounts {
     pub(super) accounts: BTreeMap<Arc<PodInfo>, BTreeMap<AccountKey, CounterValues>>,
-    /// Which pod had its first account when.
+    /// The sequence number of each pod's first account.
     opened: HashMap<Arc<PodInfo>, usize>,
     count: usize,
 }
 
 impl PodAccounts {
-    /// A pod's accounts.
+    /// Returns the accounts of a pod; creates them if they do not exist.
     pub(super) fn of(&mut self, pod: Arc<PodInfo>) -> &mut BTreeMap<AccountKey, CounterValues> {
         if !self.opened.contains_key(&pod) {
             self.count += 1;
@@ -27,8 +27,8 @@ impl PodAccounts {
         self.accounts.entry(pod).or_default()
     }
 
-    /// Keeps those of pods that live. Of two with one name the node knows the former one for a while: it is gone once
-    /// the new one has an account.
+    /// Keeps the accounts of pods that exist. A recreated pod has the name of the former one, which kubelet still lists for a
+    /// while: the former one is removed when the new one has an account.
     pub(super) fn retain(&mut self, lives: impl Fn(&PodInfo) -> bool) {
         let mut newest: HashMap<(&str, &str), usize> = HashMap::new();
         for (pod, opened) in self.opened.iter().filter(|(pod, _)| lives(pod)) {
@@ -40,12 +40,12 @@ impl PodAccounts {
             of_name.is_some() && of_name == self.opened.get(pod)
         };
         self.accounts.retain(|pod, _| is_newest(pod));
-        // The former one keeps its place, or it would be the newest as soon as something is told of it again.
+        // The former pod keeps its sequence number. Otherwise it would be the newest when it is seen again.
         self.opened.retain(|pod, _| lives(pod));
     }
 
-    /// Forgets accounts on devices that are not called so any more: a pod may rename its device as often as it likes. What
-    /// was counted for processes does not come from the device's reading.
+    /// Removes accounts on devices whose names no longer exist: a pod can rename its device any number of times. Accounts by
+    /// PSN and PID counter are kept, as they do not depend on the device's reading.
     pub(super) fn forget_devices(&mut self, is_there: impl Fn(&str) -> bool) {
         for accounts in self.accounts.values_mut() {
             accounts.retain(|(device, _, how), _| {

@@ -1,4 +1,4 @@
-//! One port's counters over time.
+//! The counters of one port over time.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,29 +9,29 @@ use crate::{
     counter_values::CounterValues,
 };
 
-/// One port's counters over time.
+/// The counters of one port over time.
 #[derive(Debug)]
 pub(super) struct PortHistory {
     pub(super) layout: Arc<CounterLayout>,
-    /// The values as they were last read.
+    /// The values of the last reading.
     raw: Vec<u64>,
-    /// What came before the last turn of each.
+    /// The offset of each counter: the sum of its wraparounds.
     base: Vec<u64>,
-    /// The same of counters that are not told now: a stage was late, or a command of the firmware failed.
+    /// Value and offset of counters that the last reading lacks: a stage timed out, or a firmware command failed.
     absent: Vec<(Arc<MetricDescriptor>, u64, u64)>,
-    /// From what each sum is made: the best there was.
+    /// The best composition of each sum so far.
     makings: BTreeMap<(CommonMetric, Option<String>), SumComposition>,
-    /// A layout with sums that are made otherwise now, and the same without these.
+    /// A layout that has sums of another composition, and the same layout without them.
     lacking: Option<(Arc<CounterLayout>, Arc<CounterLayout>)>,
     pub(super) owner: PortUser,
-    /// Bytes that no pod could be named for.
+    /// Bytes that could not be attributed to a pod.
     pub(super) unattributed: BTreeMap<Direction, u64>,
-    /// Whether it was entered in this collection.
+    /// Whether it has a reading in this collection.
     pub(super) seen: bool,
 }
 
 impl PortHistory {
-    /// A port that is seen for the first time: what it counted before is nobody's.
+    /// Creates the history of a new port. Its former traffic is not attributed to a pod.
     pub(super) fn new(sheet: &CounterValues) -> Self {
         Self {
             layout: sheet.layout.clone(),
@@ -46,7 +46,7 @@ impl PortHistory {
         }
     }
 
-    /// Puts the unbroken values into the sheet and returns the increments since the last entry.
+    /// Replaces the values by values without wraparound, and returns the increments since the last reading.
     pub(super) fn update(&mut self, sheet: &mut CounterValues) -> CounterValues {
         self.seen = true;
         self.set_layout(sheet);
@@ -65,7 +65,7 @@ impl PortHistory {
         deltas
     }
 
-    /// Takes on the sheet's layout, if it is another: a counter that is new has not grown yet.
+    /// Adopts the layout of the values if it differs. The increment of a new counter is 0.
     fn set_layout(&mut self, sheet: &CounterValues) {
         if Arc::ptr_eq(&self.layout, &sheet.layout) {
             return;
@@ -83,8 +83,8 @@ impl PortHistory {
         self.layout = sheet.layout.clone();
     }
 
-    /// A sum of another source than before, or of a part less, would look like a counter that began anew. It is left out
-    /// of the sheet until it is made as before, or better.
+    /// Removes sums with another source or fewer parts than before, which would look like a counter reset. They are exposed
+    /// again when their composition is the former one or a better one.
     pub(super) fn drop_changed_sums(&mut self, sheet: &mut CounterValues) {
         let mut is_lacking = false;
         for sum in &sheet.layout.sums {
@@ -112,7 +112,7 @@ impl PortHistory {
         }
     }
 
-    /// Takes down increments that no pod could be named for.
+    /// Adds increments that could not be attributed to a pod.
     pub(super) fn add_unattributed(&mut self, deltas: &CounterValues) {
         for (sum, value) in deltas.sums() {
             if let CommonMetric::Bytes(direction) = sum.role {
@@ -122,8 +122,8 @@ impl PortHistory {
     }
 }
 
-/// The base of the next value, and the increment. A counter of 32 bits that was nearly full has turned over; any other
-/// that fell has begun anew, as after a driver was loaded again.
+/// Returns the new offset and the increment. A 32-bit counter whose value fell from the upper half has wrapped around; any
+/// other counter whose value fell was reset, for example because the driver was reloaded.
 pub(crate) fn unwrap_counter(wraps: bool, before: u64, base: u64, raw: u64) -> (u64, u64) {
     const COUNTER32_MODULUS: u64 = 1 << 32;
     if raw >= before {
@@ -136,7 +136,7 @@ pub(crate) fn unwrap_counter(wraps: bool, before: u64, base: u64, raw: u64) -> (
     (0, raw)
 }
 
-/// The directions in which bytes are counted.
+/// Returns the directions in which bytes are counted.
 fn directions(layout: &CounterLayout) -> impl Iterator<Item = Direction> {
     layout.sums.iter().filter_map(|sum| match sum.role {
         CommonMetric::Bytes(direction) => Some(direction),
@@ -144,7 +144,7 @@ fn directions(layout: &CounterLayout) -> impl Iterator<Item = Direction> {
     })
 }
 
-/// Whether a sum is made of a better known source, or of more parts.
+/// Whether a composition has a source of lower rank, or more parts.
 fn is_better((rank, parts): SumComposition, (than_rank, than_parts): SumComposition) -> bool {
     rank < than_rank || rank == than_rank && parts > than_parts
 }

@@ -1,4 +1,4 @@
-//! The ledger, by what is entered and what is shown.
+//! Tests of the counter history: readings, exposed values and attribution.
 
 use super::*;
 use crate::{
@@ -18,7 +18,7 @@ impl HistoryTest {
         Self { ledger: CounterHistory::default(), layouts: CounterLayouts::default() }
     }
 
-    /// Enters values of `out_of_sequence` and `port_rcv_data`, and returns the first as it is shown.
+    /// Adds a reading of `out_of_sequence` and `port_rcv_data`, and returns the exposed value of the first.
     fn enter(&mut self, owner: PortUser, sequence: u64, words: u64) -> u64 {
         self.enter_with(owner, &[("out_of_sequence", sequence)], words)
     }
@@ -35,7 +35,7 @@ impl HistoryTest {
         Some(accounts.values().map(|account| account.values[0]).sum())
     }
 
-    fn lost(&self) -> u64 {
+    fn unattributed(&self) -> u64 {
         self.ledger.unattributed(PORT).map(|(_, bytes)| bytes).sum()
     }
 }
@@ -49,7 +49,7 @@ fn alone(pod: &Arc<PodInfo>) -> PortUser {
 }
 
 #[test]
-fn a_counter_of_32_bits_that_turns_over_goes_on() {
+fn a_32_bit_counter_continues_after_a_wrap() {
     let mut test = HistoryTest::new();
     assert_eq!(test.enter(None, 4294967290, 0), 4294967290);
     assert_eq!(test.enter(None, 4, 0), 4294967300);
@@ -57,41 +57,41 @@ fn a_counter_of_32_bits_that_turns_over_goes_on() {
 }
 
 #[test]
-fn a_counter_that_begins_anew_is_shown_so() {
+fn a_counter_reset_is_exposed() {
     let mut test = HistoryTest::new();
     test.enter(None, 4294967290, 0);
     test.enter(None, 4, 0);
-    assert_eq!(test.enter(None, 3, 0), 3, "not a turn: it was not nearly full");
+    assert_eq!(test.enter(None, 3, 0), 3, "not a wrap: it was in the lower half");
     let a = pod("a", "1");
     test.enter(alone(&a), 100, 0);
     test.enter(alone(&a), 2, 0);
-    assert_eq!(test.of(&a), Some(2), "what it counted since");
+    assert_eq!(test.of(&a), Some(2), "since the reset");
 }
 
 #[test]
-fn increments_are_the_pod_s_while_it_is_alone() {
+fn increments_are_attributed_to_the_sole_user() {
     let (mut test, a, b) = (HistoryTest::new(), pod("a", "1"), pod("b", "2"));
     test.enter(None, 1000, 1000);
     test.enter(alone(&a), 1010, 1010);
-    assert_eq!((test.of(&a), test.lost()), (Some(0), 40), "nobody saw whose the first ten were");
+    assert_eq!((test.of(&a), test.unattributed()), (Some(0), 40), "the owner of the first ten is unknown");
     test.enter(alone(&a), 1015, 1015);
-    assert_eq!((test.of(&a), test.lost()), (Some(5), 40));
-    test.enter(None, 1020, 1020); // b came
-    assert_eq!((test.of(&a), test.lost()), (Some(5), 60));
-    test.enter(alone(&b), 1030, 1030); // a went
+    assert_eq!((test.of(&a), test.unattributed()), (Some(5), 40));
+    test.enter(None, 1020, 1020); // b started
+    assert_eq!((test.of(&a), test.unattributed()), (Some(5), 60));
+    test.enter(alone(&b), 1030, 1030); // a ended
     test.enter(alone(&b), 1033, 1033);
-    assert_eq!((test.of(&a), test.of(&b), test.lost()), (Some(5), Some(3), 100));
+    assert_eq!((test.of(&a), test.of(&b), test.unattributed()), (Some(5), Some(3), 100));
 }
 
 #[test]
-fn what_was_counted_before_the_first_reading_is_nobody_s() {
+fn values_before_the_first_reading_are_not_attributed() {
     let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
     test.enter(alone(&a), 1000, 1000);
-    assert_eq!((test.of(&a), test.lost()), (Some(0), 0));
+    assert_eq!((test.of(&a), test.unattributed()), (Some(0), 0));
 }
 
 #[test]
-fn a_pod_made_again_under_its_name_starts_anew() {
+fn a_recreated_pod_starts_at_zero() {
     let (mut test, first, second) = (HistoryTest::new(), pod("a", "1"), pod("a", "2"));
     test.enter(alone(&first), 0, 0);
     test.enter(alone(&first), 9, 0);
@@ -101,7 +101,7 @@ fn a_pod_made_again_under_its_name_starts_anew() {
 }
 
 #[test]
-fn of_two_pods_with_one_name_the_newer_one_is_told_of() {
+fn of_two_pods_with_the_same_name_the_newer_one_is_kept() {
     let (mut test, first, second) = (HistoryTest::new(), pod("a", "2"), pod("a", "1"));
     test.enter(alone(&first), 0, 0);
     test.enter(alone(&second), 9, 0);
@@ -110,7 +110,7 @@ fn of_two_pods_with_one_name_the_newer_one_is_told_of() {
 }
 
 #[test]
-fn a_pod_that_lives_keeps_its_last_value() {
+fn a_running_pod_keeps_its_last_value() {
     let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
     test.enter(alone(&a), 0, 0);
     test.enter(alone(&a), 9, 0);
@@ -122,7 +122,7 @@ fn a_pod_that_lives_keeps_its_last_value() {
 }
 
 #[test]
-fn a_port_that_went_is_forgotten() {
+fn a_removed_port_is_forgotten() {
     let mut test = HistoryTest::new();
     test.enter(None, 4294967290, 0);
     test.ledger.forget(|_| true);
@@ -131,29 +131,29 @@ fn a_port_that_went_is_forgotten() {
 }
 
 #[test]
-fn counters_that_come_and_go_do_not_disturb_the_others() {
+fn counters_that_appear_and_disappear_do_not_affect_others() {
     let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
     test.enter(alone(&a), 4294967290, 10);
     test.enter_with(alone(&a), &[("new", 500), ("out_of_sequence", 4294967295)], 20);
     let account = test.ledger.accounts()[&a].values().next().unwrap().clone();
-    assert_eq!(account.values, [0, 5, 10], "what is new has not grown");
+    assert_eq!(account.values, [0, 5, 10], "the increment of a new counter is 0");
     assert_eq!(test.enter(alone(&a), 4, 25), 4294967300);
     let account = test.ledger.accounts()[&a].values().next().unwrap();
-    assert_eq!(account.values, [0, 10, 15], "what is absent keeps what it had");
-    assert_eq!(test.lost(), 0);
+    assert_eq!(account.values, [0, 10, 15], "an absent counter keeps its value");
+    assert_eq!(test.unattributed(), 0);
 }
 
 #[test]
-fn a_counter_that_is_absent_once_goes_on_where_it_was() {
+fn a_counter_continues_after_a_reading_without_it() {
     let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
     test.enter(alone(&a), 4294967290, 0);
     assert_eq!(test.enter(alone(&a), 4, 0), 4294967300);
     test.enter_with(alone(&a), &[("other", 1)], 0);
-    assert_eq!(test.enter(alone(&a), 6, 0), 4294967302, "not 6: it had turned over");
+    assert_eq!(test.enter(alone(&a), 6, 0), 4294967302, "not 6: it had wrapped around");
     assert_eq!(test.of(&a), Some(12));
 }
 
-/// What a port's bytes are, in the shown sums, with these counters.
+/// Returns the exposed sum of received bytes after a reading of these counters.
 fn bytes(test: &mut HistoryTest, standard: &[(&str, u64)], link: &[(&str, u64)]) -> Option<u64> {
     let port = port(&[], standard, link);
     let mut sheet = CounterValues::of_port(&port, &mut test.layouts, test.ledger.layout(PORT));
@@ -162,17 +162,17 @@ fn bytes(test: &mut HistoryTest, standard: &[(&str, u64)], link: &[(&str, u64)])
 }
 
 #[test]
-fn a_sum_is_told_by_one_source_or_not_at_all() {
+fn a_sum_does_not_change_to_a_worse_source() {
     let mut test = HistoryTest::new();
     let (words, link) = ([("port_rcv_data", 100)], [("rx_vport_rdma_unicast_bytes", 390)]);
     let multicast = ("rx_vport_rdma_multicast_bytes", 5);
     assert_eq!(bytes(&mut test, &words, &link), Some(400));
-    assert_eq!(bytes(&mut test, &[], &link), None, "another source is another number");
+    assert_eq!(bytes(&mut test, &[], &link), None, "another source has another value");
     assert_eq!(bytes(&mut test, &[], &link), None);
     assert_eq!(bytes(&mut test, &[("port_rcv_data", 110)], &link), Some(440));
     let mut test = HistoryTest::new();
     assert_eq!(bytes(&mut test, &[], &link), Some(390));
-    assert_eq!(bytes(&mut test, &[], &[link[0], multicast]), Some(395), "a part more is better");
+    assert_eq!(bytes(&mut test, &[], &[link[0], multicast]), Some(395), "more parts are better");
     assert_eq!(bytes(&mut test, &[], &link), None);
-    assert_eq!(bytes(&mut test, &words, &link), Some(400), "and so is a better source");
+    assert_eq!(bytes(&mut test, &words, &link), Some(400), "a better source");
 }

@@ -32,7 +32,7 @@ fn pod(name: &str, uid: &str) -> Arc<PodInfo> {
     Arc::new(PodInfo { namespace: "ml".into(), name: name.into(), uid: Some(uid.into()) })
 }
 
-/// A set of a thread, whose number is that of its pod's UID.
+/// A counter set of a thread. The thread's number is also the UID of its pod.
 fn set(id: u32, thread: u32, counters: &[(&str, u64)]) -> CounterSet {
     CounterSet {
         id,
@@ -61,7 +61,7 @@ impl CounterSetsTest {
         self.sets.publish_totals(&mut self.layouts, &mut self.ledger);
     }
 
-    /// What a pod's account shows: the driver's names and their values.
+    /// Returns the metric names and values of a pod's account.
     fn account(&self, uid: &str) -> Vec<(Option<String>, u64)> {
         let Some(accounts) = self.ledger.accounts().get(&pod("a", uid)) else { return Vec::new() };
         let sheet = &accounts[&("mlx5_0".to_owned(), 1, Attribution::PidCounter)];
@@ -75,11 +75,11 @@ impl CounterSetsTest {
 }
 
 #[test]
-fn what_sets_of_a_pod_count_adds_up_and_stays_when_they_end() {
+fn counts_of_a_pod_add_up_and_remain_after_its_sets_end() {
     let mut test = CounterSetsTest::default();
     test.enter(&[]);
     test.enter(&[retries(1, 304, 10), retries(2, 304, 5)]);
-    assert_eq!(test.retries("304"), Some(15), "each began when its first queue pair was made");
+    assert_eq!(test.retries("304"), Some(15), "each set starts at 0");
     test.enter(&[retries(2, 304, 6)]);
     assert_eq!(test.retries("304"), Some(16));
     test.enter(&[]);
@@ -90,7 +90,7 @@ fn what_sets_of_a_pod_count_adds_up_and_stays_when_they_end() {
 }
 
 #[test]
-fn what_was_counted_before_the_first_reading_is_not_told_again() {
+fn values_before_the_first_reading_are_not_counted() {
     let mut test = CounterSetsTest::default();
     test.enter(&[retries(1, 304, 1000)]);
     assert_eq!(test.retries("304"), Some(0));
@@ -99,18 +99,18 @@ fn what_was_counted_before_the_first_reading_is_not_told_again() {
 }
 
 #[test]
-fn a_number_that_is_used_again_counts_neither_twice_nor_for_the_former_pod() {
+fn a_reused_id_is_a_new_set_of_another_pod() {
     let mut test = CounterSetsTest::default();
     test.enter(&[]);
     test.enter(&[retries(1, 304, 10)]);
     test.enter(&[retries(1, 305, 12)]);
     assert_eq!((test.retries("304"), test.retries("305")), (Some(10), Some(12)));
     test.enter(&[retries(1, 305, 3)]);
-    assert_eq!(test.retries("305"), Some(15), "the same pod's, and begun anew");
+    assert_eq!(test.retries("305"), Some(15), "the same pod after a counter reset");
 }
 
 #[test]
-fn a_counter_of_32_bits_that_turns_over_goes_on() {
+fn a_32_bit_counter_continues_after_a_wrap() {
     let mut test = CounterSetsTest::default();
     test.enter(&[]);
     test.enter(&[retries(1, 304, 4294967290)]);
@@ -119,7 +119,7 @@ fn a_counter_of_32_bits_that_turns_over_goes_on() {
 }
 
 #[test]
-fn a_set_whose_thread_ended_is_still_its_pod_s() {
+fn a_set_of_an_ended_thread_still_belongs_to_its_pod() {
     let mut test = CounterSetsTest::default();
     test.enter(&[]);
     test.enter(&[retries(1, 304, 10)]);
@@ -129,7 +129,7 @@ fn a_set_whose_thread_ended_is_still_its_pod_s() {
 }
 
 #[test]
-fn sets_of_a_type_and_an_operator_s_own_are_no_pod_s() {
+fn sets_bound_by_type_or_manually_belong_to_no_pod() {
     let mut test = CounterSetsTest::default();
     test.enter(&[]);
     let by_type = CounterSet { owner: ResourceOwner::Unknown, kind: Some(QpType::Rc), ..retries(1, 0, 9) };
@@ -140,7 +140,7 @@ fn sets_of_a_type_and_an_operator_s_own_are_no_pod_s() {
 }
 
 #[test]
-fn bytes_are_there_where_optional_counters_are_and_absent_elsewhere() {
+fn bytes_are_present_only_with_optional_counters() {
     use crate::catalogue::{CommonMetric, Direction::Transmit};
     let mut test = CounterSetsTest::default();
     test.enter(&[]);
@@ -155,7 +155,7 @@ fn bytes_are_there_where_optional_counters_are_and_absent_elsewhere() {
 }
 
 #[test]
-fn a_pod_that_is_gone_is_forgotten_and_one_of_its_name_starts_anew() {
+fn a_recreated_pod_starts_at_zero() {
     let mut test = CounterSetsTest::default();
     test.enter(&[]);
     test.enter(&[retries(1, 304, 10)]);
@@ -167,7 +167,7 @@ fn a_pod_that_is_gone_is_forgotten_and_one_of_its_name_starts_anew() {
 }
 
 #[test]
-fn a_device_that_came_again_is_read_for_the_first_time() {
+fn a_device_that_returns_is_a_new_device() {
     let mut test = CounterSetsTest::default();
     test.enter(&[]);
     test.enter(&[retries(1, 304, 10)]);

@@ -13,9 +13,9 @@ use crate::Node;
 
 const MOMENT: Duration = Duration::from_millis(60);
 
-fn budget(work: u64, take_back: u64) -> Budget {
-    let (work, take_back) = (Duration::from_millis(work), Duration::from_millis(take_back));
-    Budget::with(CallLimits { work, take_back, ..CallLimits::ADD })
+fn budget(work: u64, revert: u64) -> Budget {
+    let (work, revert) = (Duration::from_millis(work), Duration::from_millis(revert));
+    Budget::with(CallLimits { work, revert, ..CallLimits::ADD })
 }
 
 fn explained(budget: &Budget) -> String {
@@ -34,7 +34,7 @@ fn a_wait_has_its_own_time_while_the_call_has_more() {
 }
 
 #[test]
-fn several_waits_have_what_is_left_and_the_error_says_what_it_went_into() {
+fn waits_share_the_budget_and_the_error_lists_them() {
     let budget = budget(200, 0);
     for _ in 0..2 {
         let _deadline = budget.until("a lock", Duration::from_secs(9));
@@ -48,9 +48,9 @@ fn several_waits_have_what_is_left_and_the_error_says_what_it_went_into() {
     let details = explained(&budget);
     assert!(details.starts_with("the 0.2 s that an ADD may wait are used up"), "{details}");
     assert!(details.contains("a lock 0.1 s") && details.contains("a device 0.1 s"), "{details}");
-    assert!(!details.contains("the link"), "what took no time is not named: {details}");
-    let told = Error::new(ErrorCode::TRY_AGAIN, "x").with_details("left behind: y");
-    assert!(budget.explain(told).details.starts_with("left behind: y; the 0.2 s that"));
+    assert!(!details.contains("the link"), "a wait that took no time is not listed: {details}");
+    let error = Error::new(ErrorCode::TRY_AGAIN, "x").with_details("not reverted: y");
+    assert!(budget.explain(error).details.starts_with("not reverted: y; the 0.2 s that"));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_wait_that_ended_in_time_is_not_why_a_call_failed() {
 }
 
 #[test]
-fn taking_back_has_time_of_its_own() {
+fn the_revert_has_a_reserved_time() {
     let budget = budget(0, 10_000);
     assert!(budget.until("a device", Duration::from_secs(9)).has_passed());
     budget.begin_revert();
@@ -70,8 +70,8 @@ fn taking_back_has_time_of_its_own() {
     sleep(MOMENT);
     drop(deadline);
     let details = explained(&budget);
-    assert!(details.contains("used up"), "why the ADD failed is not forgotten: {details}");
-    assert!(details.contains("by: nothing; then taking back waited for: a lock 0.1 s"), "{details}");
+    assert!(details.contains("used up"), "the reason of the ADD's failure is kept: {details}");
+    assert!(details.contains("by: nothing; the revert then waited for: a lock 0.1 s"), "{details}");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_share_that_is_used_up_is_not_called_the_whole() {
     drop((deadline, share));
     let details = explained(&budget);
     assert!(details.starts_with("one attachment has a share of the 2 s that an ADD may wait"), "{details}");
-    // However many there are, something is left for what comes after them.
+    // After any number of shares some time is left.
     for _ in 0..5 {
         let _share = budget.share(100);
         sleep(budget.until("a device", Duration::from_secs(9)).left());
@@ -105,11 +105,11 @@ fn a_share_that_is_used_up_is_not_called_the_whole() {
 }
 
 #[test]
-fn an_add_and_what_it_takes_back_fit_into_the_kubelets_patience() {
-    let total = |limits: CallLimits| limits.work + limits.take_back;
+fn an_add_and_its_revert_fit_into_the_kubelets_timeout() {
+    let total = |limits: CallLimits| limits.work + limits.revert;
     assert!(total(CallLimits::ADD) <= Duration::from_secs(240 - 30));
-    for verb in [Operation::Del, Operation::Check, Operation::Gc] {
-        assert!(total(CallLimits::of(verb)) <= Duration::from_secs(120 - 10), "{verb:?}");
+    for operation in [Operation::Del, Operation::Check, Operation::Gc] {
+        assert!(total(CallLimits::of(operation)) <= Duration::from_secs(120 - 10), "{operation:?}");
     }
     assert!(total(CallLimits::of(Operation::Status)) <= Duration::from_secs(30 - 10));
 }
@@ -123,7 +123,7 @@ fn a_call_has_one_budget() {
 }
 
 #[test]
-fn a_wait_for_the_claims_of_devices_is_told_of() {
+fn a_wait_for_the_claims_of_devices_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut node = Node::new(StateDir::at(dir.path()), Vec::new(), None);
     node.budget = budget(100, 0);

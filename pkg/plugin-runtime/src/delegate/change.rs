@@ -1,4 +1,4 @@
-//! That the IPAM plugin was called, as a change that can be taken back.
+//! The call of the IPAM plugin, as a change that can be reverted.
 
 use std::{fmt, path::PathBuf};
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Node};
 
-/// The IPAM plugin was asked for addresses.
+/// The change that the IPAM plugin assigned addresses.
 ///
-/// It holds the call, so that the addresses can be given back when nobody tells us the configuration: by GC,
-/// or by the next ADD that needs the device.
+/// It contains the complete call. So the addresses can be released without the runtime's configuration: by GC, or by
+/// the next ADD that needs the device.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DelegateAdd {
@@ -23,11 +23,11 @@ pub struct DelegateAdd {
 }
 
 impl DelegateAdd {
-    /// The call that an ADD will make; `None` if its configuration has no IPAM plugin.
+    /// Returns the call that an ADD will make; `None` if its configuration has no IPAM plugin.
     ///
     /// # Errors
-    /// If the configuration's `ipam` is wrong, or there is no such plugin: a call that could not be made must
-    /// not be noted, for it could not be taken back either.
+    /// If the configuration's `ipam` is invalid, or there is no such plugin: a call that cannot be made must not be in
+    /// the journal, because it could not be reverted either.
     pub fn of(request: &AddRequest<'_>) -> Result<Option<Self>, Error> {
         if super::find::executable(&request.common)?.is_none() {
             return Ok(None);
@@ -41,13 +41,13 @@ impl DelegateAdd {
         }))
     }
 
-    /// Gives the addresses back.
+    /// Releases the addresses, by a DEL of the IPAM plugin.
     ///
     /// # Errors
     /// The delegate's error.
     pub fn revert(&self, node: &Node) -> Result<(), Error> {
         let stdin = self.configuration.as_bytes();
-        // Where it was; then where the present call would look, for it may have been moved since.
+        // The directories of the ADD, then those of the current call, because the plugin may have been moved since.
         let mut cni_path = self.cni_path.clone();
         cni_path.extend(node.cni_path.iter().filter(|dir| !self.cni_path.contains(dir)).cloned());
         let common = CallContext {

@@ -1,4 +1,4 @@
-//! One call of another plugin's executable.
+//! Running the executable of another plugin.
 
 use std::{
     env,
@@ -22,34 +22,34 @@ use serde_json::Value;
 
 use crate::{Budget, Deadline, seconds};
 
-/// How long a delegate may take. whereabouts allows itself two minutes for an ADD and one for a DEL, Spiderpool's agent
-/// is given 100 s; what is less would kill them before they have given up by themselves.
-fn timeout(verb: Operation) -> Duration {
-    Duration::from_secs(if verb == Operation::Add { 110 } else { 60 })
+/// Returns how long a delegate may take. whereabouts has a timeout of two minutes for an ADD and one for a DEL, and
+/// Spiderpool of 100 s for its agent. A much shorter timeout would kill them before they report their own.
+fn timeout(operation: Operation) -> Duration {
+    Duration::from_secs(if operation == Operation::Add { 110 } else { 60 })
 }
 
-/// No result is longer.
+/// The limit of a delegate's output.
 const MAX_RESULT_BYTES: u64 = 1 << 20;
 
-/// How long an executable that is being replaced is tried again.
+/// How long to retry an executable that is being replaced (`ETXTBSY`).
 const EXEC_ETXTBSY_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// What a delegate is called with.
+/// The operation, standard input and environment of a delegate's call.
 pub(super) struct DelegateCall<'a> {
-    verb: Operation,
+    operation: Operation,
     stdin: &'a [u8],
     environment: Vec<(&'static str, OsString)>,
 }
 
 impl<'a> DelegateCall<'a> {
-    /// A call with the configuration exactly as we received it, and the environment we were called with.
-    pub(super) fn new(verb: Operation, common: &CallContext<'a>) -> Self {
+    /// Returns a call with the unchanged configuration and environment of this plugin's own call.
+    pub(super) fn new(operation: Operation, common: &CallContext<'a>) -> Self {
         let path = env::join_paths(&common.cni_path).unwrap_or_default();
         let args = common.args.as_str().into();
-        Self { verb, stdin: common.stdin, environment: vec![("CNI_PATH", path), ("CNI_ARGS", args)] }
+        Self { operation, stdin: common.stdin, environment: vec![("CNI_PATH", path), ("CNI_ARGS", args)] }
     }
 
-    /// The same call about an attachment.
+    /// Adds the variables of an attachment.
     pub(super) fn about(mut self, attachment: &Attachment, netns: Option<&Path>) -> Self {
         self.environment.extend([
             ("CNI_CONTAINERID", attachment.container_id.as_str().into()),
@@ -60,13 +60,13 @@ impl<'a> DelegateCall<'a> {
     }
 }
 
-/// Runs a delegate and returns what it printed.
+/// Runs a delegate and returns its standard output.
 ///
 /// # Errors
-/// The delegate's error object; or that it could not be run, printed none, or took too long.
+/// The delegate's error object; or if it could not be run, failed without an error object, or timed out.
 pub(super) fn run(path: &Path, call: &DelegateCall<'_>, budget: &Budget) -> Result<Vec<u8>, Error> {
     let failed = |operation, source| crate::Error::Delegate { operation, program: path.to_owned(), source };
-    let deadline = budget.until("the IPAM plugin", timeout(call.verb));
+    let deadline = budget.until("the IPAM plugin", timeout(call.operation));
     let mut child = spawn(path, call, &deadline).map_err(|e| failed("run", e))?;
     let (status, printed) = feed(&mut child, call, path, &deadline)?.map_err(|e| failed("talk to", e))?;
     if status.success() { Ok(printed) } else { Err(refusal(path, status, &printed)) }
@@ -75,14 +75,14 @@ pub(super) fn run(path: &Path, call: &DelegateCall<'_>, budget: &Budget) -> Resu
 fn spawn(path: &Path, call: &DelegateCall<'_>, deadline: &Deadline<'_>) -> io::Result<Child> {
     loop {
         let spawned = Command::new(path)
-            .env("CNI_COMMAND", call.verb.as_str())
+            .env("CNI_COMMAND", call.operation.as_str())
             .envs(call.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0)
             .spawn();
         match spawned {
-            // The file is open for writing: somebody is installing a new version.
+            // The file is open for writing: a new version is being installed.
             Err(e)
                 if e.kind() == io::ErrorKind::ExecutableFileBusy
                     && deadline.waited() < EXEC_ETXTBSY_TIMEOUT
@@ -97,7 +97,7 @@ fn spawn(path: &Path, call: &DelegateCall<'_>, deadline: &Deadline<'_>) -> io::R
 
 type DelegateOutput = io::Result<(ExitStatus, Vec<u8>)>;
 
-/// Writes the configuration, reads the answer and waits for the end; all of it ends at a deadline.
+/// Writes the configuration, reads the output and waits for the exit, until a deadline.
 fn feed(
     child: &mut Child,
     call: &DelegateCall<'_>,
@@ -105,28 +105,28 @@ fn feed(
     deadline: &Deadline<'_>,
 ) -> Result<DelegateOutput, Error> {
     let (input, output, stdin) = (child.stdin.take(), child.stdout.take(), call.stdin.to_vec());
-    // Nobody waits for these threads: what the delegate has started may hold the pipes open.
+    // The threads are not joined: a process that the delegate has started may keep the pipes open.
     thread::spawn(move || {
-        // A delegate that does not read its configuration is not ours to judge.
+        // A delegate need not read its configuration.
         let _ = input.map(|mut input| input.write_all(&stdin));
     });
-    let (sender, answer) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     thread::spawn(move || read_all(output, &sender));
     let mut printed = Vec::new();
     let mut open = true;
     loop {
-        // The end of its output is the event; its own end follows at once.
-        let pause = if open { Duration::from_millis(20) } else { Duration::from_micros(500) };
-        match answer.recv_timeout(pause) {
+        // Wait for the end of the output; the exit follows at once.
+        let delay = if open { Duration::from_millis(20) } else { Duration::from_micros(500) };
+        match receiver.recv_timeout(delay) {
             Ok(part) => printed.extend(part),
             Err(mpsc::RecvTimeoutError::Disconnected) if open => open = false,
-            Err(mpsc::RecvTimeoutError::Disconnected) => thread::sleep(pause),
+            Err(mpsc::RecvTimeoutError::Disconnected) => thread::sleep(delay),
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
         match child.try_wait() {
             Ok(Some(status)) => {
-                // What it printed is on its way; what it left behind may hold the pipe open for ever.
-                while let Ok(part) = answer.recv_timeout(Duration::from_millis(500)) {
+                // The rest of the output may still arrive, but a child of the delegate may keep the pipe open for ever.
+                while let Ok(part) = receiver.recv_timeout(Duration::from_millis(500)) {
                     printed.extend(part);
                 }
                 return Ok(Ok((status, printed)));
@@ -136,8 +136,8 @@ fn feed(
             Err(error) => return Ok(Err(error)),
         }
     }
-    end(child);
-    let (verb, waited) = (call.verb.as_str(), seconds(deadline.waited()));
+    kill_group(child);
+    let (verb, waited) = (call.operation.as_str(), seconds(deadline.waited()));
     Err(crate::Error::DelegateTimedOut { program: path.to_owned(), verb, waited }.into())
 }
 
@@ -151,15 +151,15 @@ fn read_all(output: Option<ChildStdout>, sender: &mpsc::Sender<Vec<u8>>) {
     }
 }
 
-/// Kills a delegate and what it has started.
-fn end(child: &mut Child) {
+/// Kills a delegate and the processes that it has started.
+fn kill_group(child: &mut Child) {
     if let Ok(group) = i32::try_from(child.id()) {
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
     let _ = child.kill().and_then(|()| child.wait());
 }
 
-/// The error object a failing delegate printed, with its code.
+/// Parses the error object of a delegate that failed.
 fn refusal(path: &Path, status: ExitStatus, printed: &[u8]) -> Error {
     let object: Option<Value> = serde_json::from_slice(printed).ok();
     let code =

@@ -1,4 +1,4 @@
-//! Which plugin a configuration's `ipam.type` means.
+//! Finding the plugin of a configuration's `ipam.type`.
 
 use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 
@@ -6,15 +6,15 @@ use cni::{CallContext, Error, Plugin};
 
 /// The IPAM plugin of a configuration.
 pub(super) enum Delegate {
-    /// There is none: layer 2 only.
+    /// The configuration has no `ipam`: layer 2 only.
     None,
-    /// It is part of this executable.
+    /// The IPAM plugin is part of this executable.
     Builtin(&'static dyn Plugin),
-    /// It is another executable.
+    /// The IPAM plugin is another executable.
     Executable(PathBuf),
 }
 
-/// The names our own IPAM plugin answers to.
+/// The names of silkrail's own IPAM plugin.
 const BUILTIN_NAMES: [&str; 2] = ["silkrail-ipam", "spiderpool"];
 
 /// Finds the IPAM plugin of a configuration.
@@ -33,7 +33,7 @@ pub(super) fn find(
     }
 }
 
-/// The IPAM plugin's executable: the first file of its name in `CNI_PATH`; `None` if there is no IPAM.
+/// Returns the IPAM plugin's executable: the first file of its name in `CNI_PATH`; `None` if there is no IPAM.
 ///
 /// # Errors
 /// If there is no such file, or the name is a path.
@@ -49,7 +49,7 @@ pub(super) fn executable(common: &CallContext<'_>) -> Result<Option<PathBuf>, Er
     })
 }
 
-/// All our names are hard links of one file.
+/// Whether a path is this executable. All of its names are hard links of one file.
 fn is_this_executable(path: &PathBuf) -> bool {
     let id = |path: &PathBuf| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
     id(path).is_some_and(|theirs| id(&"/proc/self/exe".into()) == Some(theirs))

@@ -1,4 +1,4 @@
-//! GC of the IPAM plugin: what is not valid any more, but for what a link is left of.
+//! GC of the IPAM plugin. Addresses of attachments whose link still exists are kept.
 
 use cni::{CallContext, Error, GcRequest, NetConf, Operation};
 use identifiers::Attachment;
@@ -10,14 +10,14 @@ use super::{
 };
 use crate::Node;
 
-/// The keys of the list: the specification's, and the one that libcni used for a while.
+/// The keys of the list of valid attachments: the specification's, and the one of some libcni releases.
 const KEYS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
 
-/// Has the IPAM plugin take back what is not valid any more. `kept` are the attachments that the main plugin still has:
-/// where it could not take one back, something may still answer to its address.
+/// Makes the IPAM plugin release the addresses of attachments that are not valid any more. `kept` are the attachments
+/// that the main plugin still has: if it failed to revert one, a link may still use its address.
 ///
 /// # Errors
-/// What is left, in the delegate's words.
+/// The delegate's error.
 pub fn gc(request: &GcRequest<'_>, kept: &[Attachment], node: &Node) -> Result<(), Error> {
     let also: Vec<_> = kept.iter().filter(|kept| !request.valid.contains(kept)).cloned().collect();
     if also.is_empty() {
@@ -43,13 +43,13 @@ fn call(request: &GcRequest<'_>, node: &Node) -> Result<(), Error> {
     }
 }
 
-/// A configuration with more attachments in its lists of valid ones.
+/// Returns a configuration with more attachments in its lists of valid ones.
 fn with(stdin: &[u8], also: &[Attachment]) -> Result<Vec<u8>, Error> {
     let unreadable = |e: serde_json::Error| Error::config(e.to_string());
     let mut conf: Value = serde_json::from_slice(stdin).map_err(unreadable)?;
     for key in KEYS {
         let Some(list) = conf.get_mut(key) else { continue };
-        // Go writes an empty list so.
+        // Go marshals an empty list as null.
         if list.is_null() {
             *list = json!([]);
         }

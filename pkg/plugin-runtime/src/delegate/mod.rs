@@ -1,4 +1,4 @@
-//! Calling the IPAM plugin: in this process if it is this executable, as another process otherwise.
+//! Calling the IPAM plugin: in this process if it is part of this executable, as another process otherwise.
 
 mod change;
 mod exec;
@@ -13,10 +13,10 @@ pub use gc::gc;
 use self::{exec::DelegateCall, find::Delegate};
 use crate::Node;
 
-/// Asks the IPAM plugin for addresses.
+/// Makes the IPAM plugin assign addresses.
 ///
 /// # Errors
-/// The delegate's own error, with its code; or that there is no such plugin.
+/// The delegate's own error, with its code; or if there is no such plugin.
 pub fn add(request: &AddRequest<'_>, node: &Node) -> Result<AddResult, Error> {
     let result = match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => return Ok(AddResult::default()),
@@ -33,10 +33,10 @@ pub fn add(request: &AddRequest<'_>, node: &Node) -> Result<AddResult, Error> {
     Ok(result)
 }
 
-/// Gives an attachment's addresses back.
+/// Makes the IPAM plugin release an attachment's addresses.
 ///
 /// # Errors
-/// The delegate's own error; or that there is no such plugin.
+/// The delegate's own error; or if there is no such plugin.
 pub fn del(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
     match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => Ok(()),
@@ -49,10 +49,10 @@ pub fn del(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
     }
 }
 
-/// Has the IPAM plugin look at an attachment's addresses.
+/// Makes the IPAM plugin check an attachment's addresses.
 ///
 /// # Errors
-/// What differs, in the delegate's words.
+/// The delegate's own error.
 pub fn check(request: &CheckRequest<'_>, node: &Node) -> Result<(), Error> {
     match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => Ok(()),
@@ -65,10 +65,10 @@ pub fn check(request: &CheckRequest<'_>, node: &Node) -> Result<(), Error> {
     }
 }
 
-/// Asks the IPAM plugin whether it could serve.
+/// Queries whether the IPAM plugin could serve an ADD.
 ///
 /// # Errors
-/// Why not, in the delegate's words.
+/// The delegate's own error.
 pub fn status(request: &StatusRequest<'_>, node: &Node) -> Result<(), Error> {
     match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => Ok(()),
@@ -79,13 +79,13 @@ pub fn status(request: &StatusRequest<'_>, node: &Node) -> Result<(), Error> {
     }
 }
 
-/// Whether a configuration's IPAM plugin needs the link while it works, as `dhcp` does.
+/// Whether a configuration's IPAM plugin needs the link during its calls, as `dhcp` does.
 ///
-/// Any other is asked before the link is made and told after it is gone: an address is free only when
-/// nobody answers to it any more.
+/// Any other is called before the link is created and after it is deleted: an address must not be released while a link
+/// still uses it.
 ///
 /// # Errors
-/// If the configuration's `ipam` is wrong.
+/// If the configuration's `ipam` is invalid.
 pub fn needs_link(common: &CallContext<'_>) -> Result<bool, Error> {
     Ok(common.conf.ipam_type()? == Some("dhcp"))
 }

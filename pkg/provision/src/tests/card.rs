@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use identifiers::PciAddress;
+use identifiers::{PciAddress, VfIndex};
 use inventory::{Inventory, PciIds, Pf, PfLink, Vf};
 use rtnl::{VfSetting, VfSettings};
 
@@ -50,7 +50,7 @@ pub(super) fn vf(index: u32, bound: bool) -> Vf {
         ..VfSettings::default()
     };
     Vf {
-        index,
+        index: VfIndex(index),
         pci: pci(&format!("0000:af:00.{}", index + 1)),
         driver: bound.then(|| "mlx5_core".into()),
         link: bound.then(|| format!("eth{index}").parse().unwrap()),
@@ -126,9 +126,9 @@ impl PciBackend for FakeCard {
         self.told(format!("autoprobe {}", u8::from(on)), |pf| pf.autoprobe = Some(on))
     }
 
-    fn configure(&self, _: PciAddress, vf: u32, change: VfSetting) -> Result<(), PciBackendError> {
+    fn configure(&self, _: PciAddress, vf: VfIndex, change: VfSetting) -> Result<(), PciBackendError> {
         self.told(format!("vf {vf} {}", step::VfSettingText(change)), |pf| {
-            let settings = pf.vfs[vf as usize].settings.as_mut().unwrap();
+            let settings = pf.vfs[vf.0 as usize].settings.as_mut().unwrap();
             match change {
                 VfSetting::Mac(mac) => settings.mac = Some(mac),
                 VfSetting::Trust(on) => settings.trust = Some(on),
@@ -143,32 +143,32 @@ impl PciBackend for FakeCard {
         })
     }
 
-    fn unbind(&self, _: PciAddress, number: u32) -> Result<(), PciBackendError> {
+    fn unbind(&self, _: PciAddress, number: VfIndex) -> Result<(), PciBackendError> {
         self.told(format!("unbind {number}"), |pf| {
-            let settings = pf.vfs[number as usize].settings.clone();
-            assert!(pf.vfs[number as usize].is_free(), "a VF in use is never let go");
-            pf.vfs[number as usize] = Vf { settings, ..vf(number, false) };
+            let settings = pf.vfs[number.0 as usize].settings.clone();
+            assert!(pf.vfs[number.0 as usize].is_free(), "a VF in use is never let go");
+            pf.vfs[number.0 as usize] = Vf { settings, ..vf(number.0, false) };
         })
     }
 
-    fn bind(&self, _: PciAddress, number: u32) -> Result<(), PciBackendError> {
+    fn bind(&self, _: PciAddress, number: VfIndex) -> Result<(), PciBackendError> {
         self.told(format!("bind {number}"), |pf| {
             assert_eq!(
                 pf.autoprobe,
                 Some(true),
                 "ENODEV: the kernel binds no VF of a PF that is told not to"
             );
-            let settings = pf.vfs[number as usize].settings.clone().unwrap();
+            let settings = pf.vfs[number.0 as usize].settings.clone().unwrap();
             let has_address = settings.mac.is_some_and(|mac| !mac.is_zero());
             let guid = if has_address { "0800:ebff:fe01:0203" } else { "0000:0000:0000:0000" };
-            let new = Vf { node_guid: Some(guid.into()), settings: Some(settings), ..vf(number, true) };
-            pf.vfs[number as usize] = new;
+            let new = Vf { node_guid: Some(guid.into()), settings: Some(settings), ..vf(number.0, true) };
+            pf.vfs[number.0 as usize] = new;
         })
     }
 
-    fn set_mtu(&self, _: PciAddress, vf: Option<u32>, mtu: u32) -> Result<(), PciBackendError> {
-        self.told(format!("mtu {vf:?} {mtu}"), |pf| match vf {
-            Some(vf) => pf.vfs[vf as usize].mtu = Some(mtu),
+    fn set_mtu(&self, _: PciAddress, vf: Option<VfIndex>, mtu: u32) -> Result<(), PciBackendError> {
+        self.told(format!("mtu {:?} {mtu}", vf.map(|vf| vf.0)), |pf| match vf {
+            Some(vf) => pf.vfs[vf.0 as usize].mtu = Some(mtu),
             None => pf.link.as_mut().unwrap().mtu = mtu,
         })
     }

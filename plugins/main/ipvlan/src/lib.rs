@@ -1,7 +1,7 @@
-//! `ipvlan`: a pod's own link, with the MAC address of the host NIC it is on.
+//! `ipvlan`: a pod's own link, with the MAC address of its parent, a host NIC.
 //!
-//! What it shares with macvlan, and that is nearly all, is in [`child_link`]. It may follow another plugin in a
-//! chain: then it sits on that plugin's interface and takes its addresses.
+//! Nearly all of its code is in [`child_link`], which macvlan uses too. It may follow another plugin in a
+//! chain: then that plugin's interface is the parent, and its addresses are used.
 
 #![forbid(unsafe_code)]
 
@@ -49,6 +49,6 @@ impl ChildLinkKind for IpvlanKind {
 
     fn difference(&self, link: &Link, mode: &IpVlanMode) -> Option<String> {
         let Some(LinkKind::IpVlan(Some(is))) = link.kind else { return None };
-        (is != *mode).then(|| format!("its ipvlan mode is {is}, the configuration's is {mode}"))
+        (is != *mode).then(|| format!("expected the ipvlan mode {mode}, got {is}"))
     }
 }

@@ -1,6 +1,6 @@
 //! `macvlan`: a pod's own link, with its own MAC address, on a host NIC.
 //!
-//! What it shares with ipvlan, and that is nearly all, is in [`child_link`].
+//! Nearly all of its code is in [`child_link`], which ipvlan uses too.
 
 #![forbid(unsafe_code)]
 
@@ -13,11 +13,11 @@ use rtnl::{InfoMacVlan, Link, LinkKind, LinkMacVlan, LinkMessage, MacVlanMode};
 #[derive(Debug)]
 pub struct MacvlanKind;
 
-/// What macvlan has of its own.
+/// The settings that only macvlan has.
 #[derive(Debug)]
 pub struct MacvlanConf {
     mode: MacVlanMode,
-    /// How many broadcast frames may wait; since Linux 5.11.
+    /// The length of the broadcast queue in frames (`IFLA_MACVLAN_BC_QUEUE_LEN`); since Linux 5.11.
     broadcast_queue: Option<u32>,
 }
 
@@ -72,6 +72,6 @@ impl ChildLinkKind for MacvlanKind {
 
     fn difference(&self, link: &Link, mode: &MacvlanConf) -> Option<String> {
         let Some(LinkKind::MacVlan(Some(is))) = link.kind else { return None };
-        (is != mode.mode).then(|| format!("its macvlan mode is {is}, the configuration's is {}", mode.mode))
+        (is != mode.mode).then(|| format!("expected the macvlan mode {}, got {is}", mode.mode))
     }
 }

@@ -196,7 +196,7 @@ impl PreparedVfAdd<'_, '_> {
         entry.rdma = RdmaInfo {
             pci: Some(vf.pci),
             pf_pci: Some(vf.pf.pci),
-            vf_index: Some(vf.index),
+            vf_index: Some(vf.index.0),
             host_netdev: vf.link.as_ref().map(|link| link.name.clone()),
             master: Some(vf.pf.link.name.clone()),
             ..RdmaInfo::default()

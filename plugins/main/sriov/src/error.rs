@@ -2,9 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use identifiers::{Attachment, InvalidLinkName, MacAddr, PciAddress};
+use identifiers::{Attachment, InvalidLinkName, MacAddr, PciAddress, VfIndex};
 use plugin_runtime::{Condition, PluginError};
-use rtnl::VfIndex;
 
 /// A VF cannot be given to a pod, or taken from it, or is not as it was given.
 #[derive(Debug, thiserror::Error)]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use cni::Error as CniError;
-use identifiers::{Attachment, PciAddress};
+use identifiers::{Attachment, PciAddress, VfIndex};
 use plugin_runtime::{Error, Node};
-use rtnl::{Link, VfIndex, VfSettings};
+use rtnl::{Link, VfSettings};
 use state::claim::{self, ClaimKind};
 use sysfs::Function;
 

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use identifiers::{Attachment, PciAddress};
+use identifiers::{Attachment, PciAddress, VfIndex};
 use nix::errno::Errno;
 use plugin_runtime::{Error, Node, retry_while_busy};
-use rtnl::{VfIndex, VfSetting, VfSettings, VfVlanTag};
+use rtnl::{VfSetting, VfSettings, VfVlanTag};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 

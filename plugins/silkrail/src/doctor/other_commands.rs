@@ -1,4 +1,4 @@
-//! What other commands know, for the doctor.
+//! Input of the doctor that other commands provide: stale resources (`gc`) and the node file (`apply`).
 
 use std::{fs, io, path::Path};
 
@@ -11,12 +11,12 @@ use crate::gc;
 
 const NODE_FILE: &str = "/etc/silkrail/node.yaml";
 
-/// What `silkrail gc` would show.
+/// Returns the findings of `silkrail gc`.
 pub(super) fn stale_resources(root: &Path, state_dir: &Path) -> Result<Vec<StaleResource>, String> {
     gc::stale_resources(root, &below(root, state_dir)).map_err(|why| why.to_string())
 }
 
-/// What `silkrail apply` would make of the node; nothing if it has no node file.
+/// Returns the state that `silkrail apply` would set; `None` if the node has no node file.
 pub(super) fn desired_state(root: &Path, state_dir: &Path) -> Result<Option<DesiredState>, String> {
     let text = match fs::read_to_string(below(root, Path::new(NODE_FILE))) {
         Ok(text) => text,

@@ -1,4 +1,4 @@
-//! The reader, which this process does not outlive: not even if it hangs, when nobody sees the socket end.
+//! The frontend does not outlive the reader, even if the frontend hangs and does not see that the socket was closed.
 
 use std::os::unix::net::UnixStream;
 
@@ -12,22 +12,22 @@ use nix::{
     unistd::getppid,
 };
 
-/// It does not end with this one.
+/// The frontend cannot be tied to the reader's lifetime.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("the process at the other end of standard input has not started this one, or has ended")]
+    #[error("the process at the other end of standard input is not the parent of this process, or has exited")]
     Gone,
-    #[error("end with the process that reads the node: {0}")]
+    #[error("failed to set the parent-death signal: {0}")]
     Refused(#[from] Errno),
 }
 
-/// Has the kernel kill this process when the reader ends, which is at the other end of a socket that it made.
+/// Makes the kernel kill this process when the reader exits (`PR_SET_PDEATHSIG`). The reader has created the socket.
 ///
 /// # Errors
-/// That it has ended already.
+/// [`Error::Gone`] if the reader has already exited.
 pub(super) fn end_with(reader: &UnixStream) -> Result<(), Error> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
-    // From here on the kernel sees to it.
+    // From here on the kernel sends the signal. A reader that had exited before is no longer the parent.
     if getsockopt(reader, PeerCredentials)?.pid() != getppid().as_raw() {
         return Err(Error::Gone);
     }

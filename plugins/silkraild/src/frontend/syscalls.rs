@@ -1,5 +1,5 @@
-//! The system calls that the frontend needs. The others are refused: root can do much even without capabilities, and more than
-//! a list of what is dangerous would have.
+//! A seccomp filter that allows only the system calls that the frontend needs. An allowlist is used because root can do much
+//! even without capabilities, and a list of dangerous calls would be incomplete.
 
 use std::{collections::BTreeMap, env::consts::ARCH, process};
 
@@ -9,23 +9,23 @@ use seccompiler::{
     SeccompFilter, SeccompRule,
 };
 
-/// The kernel takes no filter, or there is none for this kind of machine.
+/// The kernel rejects the filter, or the architecture is not supported.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SeccompError {
-    #[error("make a filter of system calls: {0}")]
+    #[error("failed to build the seccomp filter: {0}")]
     Filter(#[from] BackendError),
-    #[error("set a filter of system calls: {0}")]
+    #[error("failed to install the seccomp filter: {0}")]
     Set(#[from] seccompiler::Error),
 }
 
-/// Whatever their arguments are: memory, time, threads, and descriptors that are open.
+/// Allowed with any arguments: memory, time, threads, and descriptors that are open.
 const ALLOWED: &[c_long] = &[
     libc::SYS_accept4,
     libc::SYS_brk,
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
-    libc::SYS_clone3, // refused by a filter of its own
+    libc::SYS_clone3, // refused by a separate filter
     libc::SYS_close,
     libc::SYS_connect,
     libc::SYS_dup,
@@ -85,7 +85,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_writev,
 ];
 
-/// What the older ones are called that newer machines do without, and musl uses.
+/// Older system calls that newer architectures do not have; musl uses them.
 #[cfg(target_arch = "x86_64")]
 const ALLOWED_HERE: &[c_long] = &[
     libc::SYS_access,
@@ -98,30 +98,31 @@ const ALLOWED_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[c_long] = &[];
 
-/// Families of sockets: `AF_UNIX` would reach what trusts root by its user id. A pair of them would too, if it sends datagrams.
+/// Address families of socket(2). `AF_UNIX` would reach services that trust root by its user ID; so would a datagram pair of
+/// socketpair(2).
 const FAMILIES: [c_int; 2] = [libc::AF_INET, libc::AF_INET6];
 
-/// What is done to descriptors. `F_SETOWN` would have the kernel send signals.
+/// Commands of fcntl(2). `F_SETOWN` would make the kernel send signals.
 const FCNTLS: [c_int; 6] =
     [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL, libc::F_DUPFD, libc::F_DUPFD_CLOEXEC];
 
-/// A log asks whether it is a terminal.
+/// Requests of ioctl(2). `TCGETS`: the log checks whether standard error is a terminal.
 const IOCTLS: [libc::Ioctl; 3] = [libc::FIONBIO, libc::FIONREAD, libc::TCGETS];
 
-/// Names of threads, and of their memory.
+/// Operations of prctl(2): names of threads and of their memory.
 const PRCTLS: [c_int; 3] = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA];
 
-/// A file that is opened for reading has none of these.
+/// Flags of open(2) that must not be set: files are opened only for reading.
 const WRITES: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_TMPFILE & !libc::O_DIRECTORY;
 
 type SeccompRules = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// Has the kernel refuse the others to the calling thread and to those that it starts.
+/// Installs the filter for the calling thread and the threads that it starts. Other calls fail with `EPERM`.
 ///
 /// # Errors
-/// That it cannot.
+/// [`SeccompError`]: the frontend must not serve then.
 pub(super) fn deny() -> Result<(), SeccompError> {
-    // A filter does not see its flags. glibc does without, if there seems to be none.
+    // A filter cannot read the flags of clone3, which are in memory. On ENOSYS glibc falls back to clone.
     let unseen = SeccompRules::from([(libc::SYS_clone3, Vec::new())]);
     let errno = |number: c_int| SeccompAction::Errno(number.unsigned_abs());
     seccompiler::apply_filter(&program(unseen, errno(libc::ENOSYS), SeccompAction::Allow)?)?;
@@ -148,7 +149,7 @@ fn allowed() -> Result<SeccompRules, BackendError> {
     rules.insert(libc::SYS_fcntl, one_of(1, FCNTLS.map(number))?);
     rules.insert(libc::SYS_ioctl, one_of(1, IOCTLS)?);
     rules.insert(libc::SYS_prctl, one_of(0, PRCTLS.map(number))?);
-    // Of itself: limits, and the signal by which glibc aborts.
+    // Only on this process: its limits, and the signal by which glibc aborts.
     rules.insert(libc::SYS_prlimit64, one_of(0, [0])?);
     rules.insert(libc::SYS_tgkill, one_of(0, own)?);
     Ok(rules)
@@ -158,7 +159,7 @@ fn number(value: c_int) -> u64 {
     u64::from(value.unsigned_abs())
 }
 
-/// An argument that is one of these.
+/// Rules that match if the argument is one of the values.
 fn one_of<const N: usize>(argument: u8, values: [u64; N]) -> Result<Vec<SeccompRule>, BackendError> {
     let is = |value| {
         let condition = SeccompCondition::new(argument, Dword, SeccompCmpOp::Eq, value)?;
@@ -167,7 +168,7 @@ fn one_of<const N: usize>(argument: u8, values: [u64; N]) -> Result<Vec<SeccompR
     values.into_iter().map(is).collect()
 }
 
-/// An argument that has, of these bits, those.
+/// A rule that matches if the bits `of` of the argument are equal to `those`.
 fn has(argument: u8, of: c_int, those: c_int) -> Result<SeccompRule, BackendError> {
     let masked = SeccompCmpOp::MaskedEq(number(of));
     SeccompRule::new(vec![SeccompCondition::new(argument, Dword, masked, number(those))?])

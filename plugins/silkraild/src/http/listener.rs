@@ -1,4 +1,4 @@
-//! Where clients connect.
+//! The TCP listener.
 
 use std::{
     io,
@@ -12,38 +12,38 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// What the kernel keeps for a client that does not read, which counts as this program's memory; it doubles it.
+/// The send buffer of a connection, in bytes. It counts as memory of this process; the kernel doubles it.
 const SEND_BUFFER: u32 = 128 * 1024;
 
-/// Connections that nobody has taken from the kernel yet.
+/// The backlog of listen(2): connections that are not accepted yet.
 const BACKLOG: u32 = 1024;
 
-/// How often is said that connections cannot be taken.
+/// Minimum interval between log lines about failed accepts.
 const ACCEPT_ERROR_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: TcpListener,
-    said: Option<Instant>,
+    last_logged: Option<Instant>,
 }
 
 impl Listener {
-    /// Listens on an address.
+    /// Binds to the address and listens.
     pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         socket.set_reuseaddr(true)?;
-        socket.set_send_buffer_size(SEND_BUFFER)?; // every connection has it from here
+        socket.set_send_buffer_size(SEND_BUFFER)?; // accepted connections inherit it
         socket.bind(address)?;
-        Ok(Self { socket: socket.listen(BACKLOG)?, said: None })
+        Ok(Self { socket: socket.listen(BACKLOG)?, last_logged: None })
     }
 
-    /// Where it listens.
+    /// Returns the local address, with the port that the kernel has chosen for port 0.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// The next connection, and whose it is.
+    /// Returns the next connection and its source: an IPv4 address or an IPv6 /64.
     pub(super) async fn accept(&mut self) -> (TcpStream, IpAddr) {
         loop {
             match self.socket.accept().await {
@@ -51,16 +51,16 @@ impl Listener {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     self.log_limited(&error);
-                    sleep(Duration::from_millis(100)).await; // out of files: some will be closed
+                    sleep(Duration::from_millis(100)).await; // the limit of open files: some will be closed
                 }
             }
         }
     }
 
     fn log_limited(&mut self, error: &io::Error) {
-        if self.said.is_none_or(|said| said.elapsed() > ACCEPT_ERROR_LOG_INTERVAL) {
-            self.said = Some(Instant::now());
-            tracing::warn!("accept a connection: {error}");
+        if self.last_logged.is_none_or(|last_logged| last_logged.elapsed() > ACCEPT_ERROR_LOG_INTERVAL) {
+            self.last_logged = Some(Instant::now());
+            tracing::warn!("failed to accept a connection: {error}");
         }
     }
 }

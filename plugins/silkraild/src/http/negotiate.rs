@@ -1,17 +1,17 @@
-//! What a client wants.
+//! The headers by which a client selects format, compression and timeout of a response.
 
 use std::time::Duration;
 
 use exposition::ExpositionFormat;
 use hyper::{HeaderMap, header};
 
-/// How long a scrape may take when Prometheus does not say.
+/// The timeout of clients that do not send `X-Prometheus-Scrape-Timeout-Seconds`.
 const DEFAULT_SCRAPE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is left of Prometheus' time for the way to it.
+/// Part of the scrape timeout that is reserved for the transfer of the response.
 const SCRAPE_TIMEOUT_OFFSET: Duration = Duration::from_millis(500);
 
-/// The text a client prefers: OpenMetrics only if it asks for that.
+/// Returns OpenMetrics if the `Accept` header contains it, else the Prometheus text format.
 pub(super) fn format(headers: &HeaderMap) -> ExpositionFormat {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut kinds = accepted.flat_map(|value| value.split(','));
@@ -22,7 +22,7 @@ pub(super) fn format(headers: &HeaderMap) -> ExpositionFormat {
     if wants { ExpositionFormat::OpenMetrics } else { ExpositionFormat::Text }
 }
 
-/// Whether a client takes a compressed answer.
+/// Whether the `Accept-Encoding` header contains gzip.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|coding| {
@@ -31,10 +31,10 @@ pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// How long a client waits: Prometheus says so.
+/// Returns the time within which a response must be ready, from `X-Prometheus-Scrape-Timeout-Seconds`.
 pub(super) fn scrape_timeout(headers: &HeaderMap) -> Duration {
-    let said = headers.get("X-Prometheus-Scrape-Timeout-Seconds").and_then(|value| value.to_str().ok());
-    let seconds = said.and_then(|text| text.parse::<f64>().ok()).filter(|s| *s > 0.0 && *s < 3600.0);
+    let header_value = headers.get("X-Prometheus-Scrape-Timeout-Seconds").and_then(|value| value.to_str().ok());
+    let seconds = header_value.and_then(|text| text.parse::<f64>().ok()).filter(|s| *s > 0.0 && *s < 3600.0);
     let whole = seconds.map_or(DEFAULT_SCRAPE_TIMEOUT, Duration::from_secs_f64);
     whole.saturating_sub(SCRAPE_TIMEOUT_OFFSET).max(SCRAPE_TIMEOUT_OFFSET.min(whole))
 }
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_is_for_those_who_ask_for_it() {
+    fn openmetrics_is_sent_only_if_accepted() {
         for (accept, format) in [
             (
                 "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_compressed_for_those_who_take_it() {
+    fn a_response_is_compressed_if_the_client_accepts_gzip() {
         assert!(takes_gzip(&headers("accept-encoding", "gzip")));
         assert!(takes_gzip(&headers("accept-encoding", "br, gzip;q=0.8")));
         assert!(!takes_gzip(&headers("accept-encoding", "gzip;q=0, identity")));
@@ -75,13 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn prometheus_says_how_long_it_waits() {
+    fn the_scrape_timeout_is_read_from_the_header() {
         let of = |value| scrape_timeout(&headers("x-prometheus-scrape-timeout-seconds", value));
         assert_eq!(of("5"), Duration::from_millis(4500));
         assert_eq!(of("0.7"), Duration::from_millis(500));
         assert_eq!(of("0.2"), Duration::from_millis(200));
-        for nonsense in ["-1", "x", "1e30", "NaN"] {
-            assert_eq!(of(nonsense), Duration::from_millis(9500), "{nonsense}");
+        for invalid in ["-1", "x", "1e30", "NaN"] {
+            assert_eq!(of(invalid), Duration::from_millis(9500), "{invalid}");
         }
     }
 }

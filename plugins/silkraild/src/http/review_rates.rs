@@ -1,4 +1,4 @@
-//! How often the API server is asked about tokens: anybody can send as many as they like.
+//! Rate limits of token reviews, because unauthenticated clients can send any number of tokens.
 
 use std::{
     collections::HashMap,
@@ -9,23 +9,23 @@ use std::{
 
 use ratelimit::{RateLimit, TokenBucket};
 
-/// About tokens from one source. The page and its files are some paths, each of which is a question, and several people may
-/// come from one proxy. A Prometheus whose token is not right asks once in ten seconds at most.
+/// Reviews for one source. The page and its files have several paths, each of which takes a review, and several users may be
+/// behind one proxy. A Prometheus server with an invalid token takes at most one review in ten seconds.
 const OF_SOURCE: RateLimit = RateLimit { burst: 30, each: Duration::from_secs(5) };
 
-/// About all tokens. It takes ten sources to use that up; and an API server that can be asked by any pod as often is not to
-/// suffer if every node of a large cluster asks so.
+/// Reviews for all unknown tokens together, enough for ten sources. The rate is low enough that the API server is not overloaded
+/// if every node of a large cluster uses it up.
 const OF_ALL: RateLimit = RateLimit { burst: 60, each: Duration::from_millis(500) };
 
-/// What is left of it.
+/// The remaining reviews of each limit.
 #[derive(Debug)]
-pub(super) struct Rates(Mutex<Left>);
+pub(super) struct Rates(Mutex<Remaining>);
 
 #[derive(Debug)]
-struct Left {
-    strangers: TokenBucket,
+struct Remaining {
+    unknown: TokenBucket,
     sources: HashMap<IpAddr, TokenBucket>,
-    /// Strangers cannot use up what is here.
+    /// For tokens that were accepted recently. Unknown tokens cannot use it up.
     known: TokenBucket,
 }
 
@@ -33,25 +33,25 @@ impl Rates {
     pub(super) fn new() -> Self {
         let now = Instant::now();
         let all = || TokenBucket::full(OF_ALL, now);
-        Self(Mutex::new(Left { strangers: all(), sources: HashMap::new(), known: all() }))
+        Self(Mutex::new(Remaining { unknown: all(), sources: HashMap::new(), known: all() }))
     }
 
-    /// Whether it may be asked about a token, one that it let somebody in with not long ago or another.
+    /// Takes one review, and returns whether the limits allow it. `is_known`: the token was accepted recently.
     pub(super) fn take(&self, source: IpAddr, is_known: bool) -> bool {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if is_known { left.known.take(Instant::now()) } else { left.take(source, Instant::now()) }
     }
 }
 
-impl Left {
-    /// While there is nothing left for all, no source is remembered: there is no end of sources.
+impl Remaining {
+    /// Adds no source while the common limit is used up: the number of sources is unlimited.
     fn take(&mut self, source: IpAddr, now: Instant) -> bool {
-        if !self.strangers.has_one(now) {
+        if !self.unknown.has_one(now) {
             return false;
         }
         self.sources.retain(|_, bucket| !bucket.is_full(now));
         let of_source = self.sources.entry(source).or_insert_with(|| TokenBucket::full(OF_SOURCE, now));
-        of_source.take(now) && self.strangers.take(now)
+        of_source.take(now) && self.unknown.take(now)
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn one_source_keeps_nobody_from_asking() {
+    fn one_source_does_not_use_up_the_reviews_of_others() {
         let (rates, now) = (Rates::new(), Instant::now());
         let mut left = rates.0.lock().unwrap();
         let mut taken = |from, seconds| {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_known_has_a_share_that_strangers_cannot_take() {
+    fn known_tokens_have_a_share_that_unknown_tokens_cannot_use() {
         let rates = Rates::new();
         while rates.take(source(1), false) || rates.take(source(2), false) {}
         let known = (0..1000).filter(|_| rates.take(source(1), true)).count();

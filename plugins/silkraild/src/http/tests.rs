@@ -14,25 +14,25 @@ use super::*;
 
 const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n";
 
-/// An answer of so many bytes, after some time.
-async fn answer(length: usize, after: Duration) -> Response<Full<Bytes>> {
+/// A response with a body of `length` bytes, after a delay.
+async fn respond(length: usize, after: Duration) -> Response<Full<Bytes>> {
     sleep(after).await;
     Response::new(Full::from(vec![b'.'; length]))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reads_a_byte_now_and_then_is_sent_away() {
+async fn a_client_that_reads_slowly_is_disconnected() {
     let (mut client, ours) = duplex(64);
     let began = Instant::now();
-    let ask = async {
+    let client_task = async {
         client.write_all(REQUEST).await.unwrap();
         while client.read_u8().await.is_ok() {
             sleep(Duration::from_secs(1)).await;
         }
     };
-    join!(ask, serve_requests(ours, |_| answer(100_000, Duration::ZERO)));
+    join!(client_task, serve_requests(ours, |_| respond(100_000, Duration::ZERO)));
     assert!(began.elapsed() >= CONNECTION_MAX_AGE + DRAIN_TIMEOUT);
-    // What had been sent by then it could still read.
+    // The client could still read what had been sent before.
     assert!(
         began.elapsed() < CONNECTION_MAX_AGE + DRAIN_TIMEOUT + Duration::from_secs(70),
         "{:?}",
@@ -41,22 +41,22 @@ async fn a_client_that_reads_a_byte_now_and_then_is_sent_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_being_answered_when_the_time_is_up_is_still_answered() {
+async fn a_request_in_progress_at_the_maximum_age_is_still_served() {
     let (mut client, ours) = duplex(64);
     let late = CONNECTION_MAX_AGE + DRAIN_TIMEOUT / 2;
-    let ask = async {
+    let client_task = async {
         client.write_all(REQUEST).await.unwrap();
         let mut text = String::new();
         client.read_to_string(&mut text).await.unwrap();
         text
     };
-    let (text, ()) = join!(ask, serve_requests(ours, |_| answer(1000, late)));
+    let (text, ()) = join!(client_task, serve_requests(ours, |_| respond(1000, late)));
     assert!(text.ends_with(&".".repeat(1000)), "{text}");
 }
 
-/// A stream that is not would have every answer copied for each reader.
+/// Without vectored writes, hyper copies the body of each response into its buffer.
 #[tokio::test]
-async fn answers_are_not_copied_into_streams() {
+async fn responses_are_not_copied_into_streams() {
     let (_client, ours) = duplex(64);
     assert!(ours.is_write_vectored());
     let (connection, _end) =
@@ -65,9 +65,9 @@ async fn answers_are_not_copied_into_streams() {
 }
 
 #[tokio::test]
-async fn a_head_without_end_is_refused() {
+async fn a_request_with_endless_headers_is_refused() {
     let (mut client, ours) = duplex(1024);
-    let ask = async {
+    let client_task = async {
         let _ = client.write_all(&REQUEST[..REQUEST.len() - 2]).await;
         for _ in 0..MAX_HEADER_BYTES / 100 {
             let _ = client.write_all(format!("X: {}\r\n", "x".repeat(100)).as_bytes()).await;
@@ -76,11 +76,11 @@ async fn a_head_without_end_is_refused() {
         let _ = client.read_to_string(&mut text).await;
         text
     };
-    let (text, ()) = join!(ask, serve_requests(ours, |_| answer(1, Duration::ZERO)));
+    let (text, ()) = join!(client_task, serve_requests(ours, |_| respond(1, Duration::ZERO)));
     assert!(text.starts_with("HTTP/1.1 431 "), "{text}");
 }
 
-/// Everything that is read of a request.
+/// Parses everything that the server reads from a request.
 async fn reader(request: Request<Incoming>) -> Response<Full<Bytes>> {
     let headers = request.headers();
     let login =
@@ -91,30 +91,30 @@ async fn reader(request: Request<Incoming>) -> Response<Full<Bytes>> {
     Response::new(Full::from(read + request.uri().path()))
 }
 
-fn conversation(bytes: &[u8]) -> Vec<u8> {
+fn converse(bytes: &[u8]) -> Vec<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (mut client, ours) = duplex(1 << 20);
         client.write_all(bytes).await.unwrap();
         client.shutdown().await.unwrap();
         serve_requests(ours, reader).await;
-        let mut said = Vec::new();
-        client.read_to_end(&mut said).await.unwrap();
-        said
+        let mut response = Vec::new();
+        client.read_to_end(&mut response).await.unwrap();
+        response
     })
 }
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic_and_each_request_is_answered_or_refused(
+    fn arbitrary_bytes_do_not_panic_and_get_a_response_or_none(
         bytes in prop::collection::vec(any::<u8>(), 0..300)
     ) {
-        let said = conversation(&bytes);
-        prop_assert!(said.is_empty() || said.starts_with(b"HTTP/1."), "{said:?}");
+        let response = converse(&bytes);
+        prop_assert!(response.is_empty() || response.starts_with(b"HTTP/1."), "{response:?}");
     }
 
     #[test]
-    fn headers_may_be_anything(
+    fn arbitrary_headers_get_a_response(
         name in "(accept|accept-encoding|authorization|x-prometheus-scrape-timeout-seconds|te|connection|content-length|transfer-encoding|expect|[a-z-]{1,20})",
         value in "([ -~\\x80-\\xff]{0,60}|basic [A-Za-z0-9+/=]{0,40}|[a-z/;=,.* -]{0,60}|[0-9.e+-]{0,12})",
         path in "/[!-~]{0,40}",
@@ -122,7 +122,7 @@ proptest! {
         let mut head = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{name}: ").into_bytes();
         head.extend(value.chars().map(|letter| u8::try_from(letter).unwrap()));
         head.extend(b"\r\n\r\n");
-        let said = conversation(&head);
-        prop_assert!(said.is_empty() || said.starts_with(b"HTTP/1.1 "), "{said:?}");
+        let response = converse(&head);
+        prop_assert!(response.is_empty() || response.starts_with(b"HTTP/1.1 "), "{response:?}");
     }
 }

@@ -17,25 +17,25 @@ use tokio::net::UnixStream;
 use super::FrontendProcessError;
 use crate::frontend;
 
-/// This program, also where its file has been replaced since it was started.
+/// The running program, even if its file has been replaced since it was started.
 const SELF_EXE: &str = "/proc/self/exe";
 
 /// The send buffer of the reader's socket, in bytes.
 const SOCKET_SEND_BUFFER: usize = 4 << 20;
 
-/// How long a process that has closed its socket, or was killed, may take to end.
+/// Timeout for the exit of a process that has closed its socket or was killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A process that ends with this value. It ends by itself when its socket is closed, whatever happens here.
+/// The frontend process, killed on drop. It also exits on its own when its socket is closed.
 #[derive(Debug)]
 pub(super) struct FrontendProcess(Child);
 
 impl FrontendProcess {
-    /// Starts it with this one's arguments, and a socket as its standard input.
+    /// Starts the frontend with the arguments of this process and a socket as its standard input.
     pub(super) fn start() -> io::Result<(Self, UnixStream)> {
         let (ours, theirs) = net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        // The kernel limits it to net.core.wmem_max. With a small one the text goes over in many pieces, which costs only time.
+        // The kernel limits it to net.core.wmem_max. A small buffer costs only time: a text is sent in more pieces.
         let _ = setsockopt(&ours, sockopt::SndBuf, &SOCKET_SEND_BUFFER);
         let mut command = Command::new(SELF_EXE);
         command.arg0("silkraild").arg(frontend::OPTION).args(std::env::args_os().skip(1));
@@ -43,7 +43,7 @@ impl FrontendProcess {
         Ok((Self(child), UnixStream::from_std(ours)?))
     }
 
-    /// Why nothing is heard of it any more.
+    /// Returns why reading from the frontend failed with `error`.
     pub(super) fn ended_with(&mut self, error: io::Error) -> FrontendProcessError {
         if error.kind() == io::ErrorKind::InvalidData {
             return FrontendProcessError::Talk(error);
@@ -51,7 +51,7 @@ impl FrontendProcess {
         self.status().map_or(FrontendProcessError::Hangs, FrontendProcessError::Ended)
     }
 
-    /// How it has ended, or ends soon.
+    /// Waits for the exit status; `None` after [`EXIT_TIMEOUT`].
     fn status(&mut self) -> Option<ExitStatus> {
         let deadline = Instant::now() + EXIT_TIMEOUT;
         while Instant::now() < deadline {
@@ -67,6 +67,6 @@ impl FrontendProcess {
 impl Drop for FrontendProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
-        let _ = self.status(); // one that a disk keeps in the kernel ends when it can
+        let _ = self.status(); // a process in uninterruptible sleep exits later
     }
 }

@@ -1,4 +1,4 @@
-//! Against a frontend that somebody has taken over.
+//! The reader with a frontend that an attacker controls.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::{
 use super::*;
 use crate::{SilkraildCli, snapshot_encoding::SnapshotEncoding};
 
-/// Of a node that has nothing.
+/// A source of snapshots of a node without devices and pods.
 fn source() -> (TempDir, SnapshotSource) {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().to_str().unwrap();
@@ -24,35 +24,35 @@ fn source() -> (TempDir, SnapshotSource) {
     (root, source)
 }
 
-fn question(id: u64, kind: Option<SnapshotEncoding>, held: Option<u64>) -> SnapshotRequest {
+fn request(id: u64, kind: Option<SnapshotEncoding>, held: Option<u64>) -> SnapshotRequest {
     SnapshotRequest { id, kind, within: Duration::from_secs(60), held, web: None }
 }
 
-async fn answered(stream: &mut UnixStream) -> (SnapshotReply, String) {
-    let answer: SnapshotReply = read_message(stream).await.unwrap();
-    let mut text = vec![0; answer.length.unwrap_or(0)];
+async fn next_reply(stream: &mut UnixStream) -> (SnapshotReply, String) {
+    let reply: SnapshotReply = read_message(stream).await.unwrap();
+    let mut text = vec![0; reply.length.unwrap_or(0)];
     stream.read_exact(&mut text).await.unwrap();
-    (answer, String::from_utf8(text).unwrap())
+    (reply, String::from_utf8(text).unwrap())
 }
 
 #[tokio::test]
-async fn each_text_is_given_once_for_each_reading() {
+async fn each_text_is_sent_once_for_each_snapshot() {
     let (_root, source) = source();
     let (mut theirs, ours) = UnixStream::pair().unwrap();
-    let serving = spawn(async move { answer(ours, question(1, None, None), &source).await });
-    let (first, nothing) = answered(&mut theirs).await;
+    let serving = spawn(async move { serve_socket(ours, request(1, None, None), &source).await });
+    let (first, nothing) = next_reply(&mut theirs).await;
     assert_eq!((first.id, first.number, nothing.as_str()), (1, Some(1), ""));
     for (kind, part) in [
         (SnapshotEncoding::Text, "rdma_exporter_build_info{"),
         (SnapshotEncoding::OpenMetrics, "# EOF"),
         (SnapshotEncoding::Node, "\"node\":\"n\""),
     ] {
-        write_message(&mut theirs, &question(2, Some(kind), None), b"").await.unwrap();
-        let (given, text) = answered(&mut theirs).await;
-        assert!(given.id == 2 && text.contains(part), "{kind:?}: {text}");
-        write_message(&mut theirs, &question(3, Some(kind), given.number), b"").await.unwrap();
-        let (again, _) = answered(&mut theirs).await;
-        assert!(again.length.is_none() || again.number > given.number, "{again:?}");
+        write_message(&mut theirs, &request(2, Some(kind), None), b"").await.unwrap();
+        let (sent, text) = next_reply(&mut theirs).await;
+        assert!(sent.id == 2 && text.contains(part), "{kind:?}: {text}");
+        write_message(&mut theirs, &request(3, Some(kind), sent.number), b"").await.unwrap();
+        let (again, _) = next_reply(&mut theirs).await;
+        assert!(again.length.is_none() || again.number > sent.number, "{again:?}");
     }
     drop(theirs);
     assert_eq!(serving.await.unwrap().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
@@ -64,7 +64,7 @@ async fn who_asks_as_a_frontend_does_not_is_not_served_any_more() {
         let (_root, source) = source();
         let (mut theirs, ours) = UnixStream::pair().unwrap();
         theirs.write_all(said).await.unwrap();
-        let end = answer(ours, question(1, None, None), &source).await;
+        let end = serve_socket(ours, request(1, None, None), &source).await;
         assert_eq!(end.unwrap_err().kind(), io::ErrorKind::InvalidData, "{said:?}");
     }
 }
@@ -73,12 +73,12 @@ async fn who_asks_as_a_frontend_does_not_is_not_served_any_more() {
 async fn who_asks_and_does_not_listen_is_not_heard_for_long() {
     let (_root, source) = source();
     let (mut theirs, ours) = UnixStream::pair().unwrap();
-    let serving = spawn(async move { answer(ours, question(0, None, None), &source).await });
+    let serving = spawn(async move { serve_socket(ours, request(0, None, None), &source).await });
     let flood = async {
         for id in 1.. {
-            write_message(&mut theirs, &question(id, Some(SnapshotEncoding::Text), None), b"").await.unwrap();
+            write_message(&mut theirs, &request(id, Some(SnapshotEncoding::Text), None), b"").await.unwrap();
         }
     };
-    assert!(timeout(Duration::from_secs(5), flood).await.is_err(), "it takes any number of questions");
+    assert!(timeout(Duration::from_secs(5), flood).await.is_err(), "it reads any number of requests");
     assert!(!serving.is_finished());
 }

@@ -1,4 +1,4 @@
-//! Questions to the reader, each with its answer.
+//! Requests to the reader, matched with their replies by ID.
 
 use std::{
     collections::HashMap,
@@ -27,40 +27,40 @@ use crate::{
     web_config::WebConfigReloader,
 };
 
-/// A reading's number and text, if there are any.
+/// The number of a snapshot, and its text if one follows the reply.
 type ReplyBody = (Option<u64>, Option<Bytes>);
 
 type PendingReplies = Arc<Mutex<HashMap<u64, oneshot::Sender<ReplyBody>>>>;
 
-/// Asks the reader.
+/// Sends requests to the reader.
 #[derive(Debug)]
 pub(super) struct RequestSender {
-    questions: mpsc::UnboundedSender<SnapshotRequest>,
-    waiting: PendingReplies,
+    requests: mpsc::UnboundedSender<SnapshotRequest>,
+    pending: PendingReplies,
     next: AtomicU64,
     web: WebConfigReloader,
 }
 
 impl RequestSender {
-    /// Asks over a socket, and what has to be waited for meanwhile.
+    /// Returns a sender for the socket, and the task that transfers its messages. The task ends when the reader does.
     pub(super) fn new(
         stream: UnixStream,
         web: WebConfigReloader,
     ) -> (Self, impl Future<Output = io::Result<()>>) {
-        let (answers, questions) = stream.into_split();
-        let (sender, asked) = mpsc::unbounded_channel();
-        let waiting = PendingReplies::default();
-        let asker = Self { questions: sender, waiting: waiting.clone(), next: AtomicU64::new(1), web };
-        let talk = async move {
+        let (replies, requests) = stream.into_split();
+        let (sender, queue) = mpsc::unbounded_channel();
+        let pending = PendingReplies::default();
+        let request_sender = Self { requests: sender, pending: pending.clone(), next: AtomicU64::new(1), web };
+        let transfer = async move {
             select! {
-                end = write(questions, asked) => end,
-                end = read(answers, &waiting) => end,
+                end = write(requests, queue) => end,
+                end = read(replies, &pending) => end,
             }
         };
-        (asker, talk)
+        (request_sender, transfer)
     }
 
-    /// What the reader answers; `None` if it is gone.
+    /// Sends a request and returns the body of its reply; `None` if the reader has exited.
     pub(super) async fn request(
         &self,
         kind: Option<SnapshotEncoding>,
@@ -68,46 +68,46 @@ impl RequestSender {
         held: Option<u64>,
     ) -> Option<ReplyBody> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (answer, answered) = oneshot::channel();
-        lock(&self.waiting).insert(id, answer);
-        let _waits = PendingReplyGuard { waiting: &self.waiting, id };
-        self.questions.send(SnapshotRequest { id, kind, within, held, web: self.web.status() }).ok()?;
-        answered.await.ok()
+        let (reply, received) = oneshot::channel();
+        lock(&self.pending).insert(id, reply);
+        let _guard = PendingReplyGuard { pending: &self.pending, id };
+        self.requests.send(SnapshotRequest { id, kind, within, held, web: self.web.status() }).ok()?;
+        received.await.ok()
     }
 }
 
 #[cfg(test)]
 impl RequestSender {
-    /// How many wait for an answer.
+    /// Returns the number of requests without a reply.
     pub(super) fn waiting(&self) -> usize {
-        lock(&self.waiting).len()
+        lock(&self.pending).len()
     }
 }
 
-/// Somebody waits for an answer, for as long as this value lives.
+/// Removes a pending request on drop: its client may have disconnected.
 struct PendingReplyGuard<'a> {
-    waiting: &'a PendingReplies,
+    pending: &'a PendingReplies,
     id: u64,
 }
 
 impl Drop for PendingReplyGuard<'_> {
     fn drop(&mut self) {
-        lock(self.waiting).remove(&self.id);
+        lock(self.pending).remove(&self.id);
     }
 }
 
 async fn write(
     mut stream: OwnedWriteHalf,
-    mut asked: mpsc::UnboundedReceiver<SnapshotRequest>,
+    mut queue: mpsc::UnboundedReceiver<SnapshotRequest>,
 ) -> io::Result<()> {
-    while let Some(question) = asked.recv().await {
-        write_message(&mut stream, &question, b"").await?;
+    while let Some(request) = queue.recv().await {
+        write_message(&mut stream, &request, b"").await?;
     }
     Ok(())
 }
 
 /// Ends when the reader does.
-async fn read(mut stream: OwnedReadHalf, waiting: &PendingReplies) -> io::Result<()> {
+async fn read(mut stream: OwnedReadHalf, pending: &PendingReplies) -> io::Result<()> {
     loop {
         let SnapshotReply { id, number, length } = match read_message(&mut stream).await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
@@ -115,7 +115,7 @@ async fn read(mut stream: OwnedReadHalf, waiting: &PendingReplies) -> io::Result
         };
         let text = match length {
             Some(length) => {
-                // Not zeroed first: it may be megabytes.
+                // Not zeroed first: the text can have several megabytes.
                 let mut text = Vec::with_capacity(length);
                 if (&mut stream).take(length as u64).read_to_end(&mut text).await? < length {
                     return Ok(());
@@ -124,12 +124,12 @@ async fn read(mut stream: OwnedReadHalf, waiting: &PendingReplies) -> io::Result
             }
             None => None,
         };
-        if let Some(answer) = lock(waiting).remove(&id) {
-            let _ = answer.send((number, text)); // nobody waits any more
+        if let Some(reply) = lock(pending).remove(&id) {
+            let _ = reply.send((number, text)); // its client may have disconnected
         }
     }
 }
 
-fn lock(waiting: &PendingReplies) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<ReplyBody>>> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(pending: &PendingReplies) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<ReplyBody>>> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,53 +1,53 @@
-//! Against a reader that hangs.
+//! The cache with a reader that is slow or hangs.
 
 use tokio::{spawn, time::sleep};
 
 use super::*;
 use crate::channel::{SnapshotReply, SnapshotRequest, read_message, write_message};
 
-/// A reader that has reading 7, and never a fresh one: it answers when the time is up.
+/// A reader that has snapshot 7 and never a new one: it replies after the timeout of each request.
 async fn slow(mut stream: UnixStream) {
-    let (mut questions, mut answers) = stream.split();
+    let (mut requests, mut replies) = stream.split();
     let (late, mut ready) = tokio::sync::mpsc::unbounded_channel();
     loop {
         select! {
-            question = read_message::<SnapshotRequest>(&mut questions) => {
-                let Ok(question) = question else { return };
+            request = read_message::<SnapshotRequest>(&mut requests) => {
+                let Ok(request) = request else { return };
                 let late = late.clone();
                 spawn(async move {
-                    sleep(question.within).await;
-                    let _ = late.send(question);
+                    sleep(request.within).await;
+                    let _ = late.send(request);
                 });
             }
-            Some(question) = ready.recv() => {
+            Some(request) = ready.recv() => {
                 let text = b"seven";
-                let length = (question.kind.is_some() && question.held != Some(7)).then_some(text.len());
-                let answer = SnapshotReply { id: question.id, number: Some(7), length };
-                write_message(&mut answers, &answer, if length.is_some() { text } else { b"" }).await.unwrap();
+                let length = (request.kind.is_some() && request.held != Some(7)).then_some(text.len());
+                let reply = SnapshotReply { id: request.id, number: Some(7), length };
+                write_message(&mut replies, &reply, if length.is_some() { text } else { b"" }).await.unwrap();
             }
         }
     }
 }
 
-fn over(stream: UnixStream) -> SnapshotClient {
-    let (readings, talk) = SnapshotClient::new(stream, WebConfigReloader::default());
-    spawn(talk);
-    readings
+fn connect(stream: UnixStream) -> SnapshotClient {
+    let (snapshots, task) = SnapshotClient::new(stream, WebConfigReloader::default());
+    spawn(task);
+    snapshots
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_long_keeps_nobody_from_the_latest_reading() {
+async fn a_long_request_does_not_delay_the_latest_snapshot() {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let readings = over(ours);
+    let snapshots = connect(ours);
     spawn(slow(theirs));
-    let patient = readings.clone();
-    let patient = spawn(async move { patient.text(SnapshotEncoding::Text, Duration::from_secs(3600)).await });
+    let long = snapshots.clone();
+    let long = spawn(async move { long.text(SnapshotEncoding::Text, Duration::from_secs(3600)).await });
     sleep(Duration::from_millis(1)).await;
     let began = Instant::now();
     let others: Vec<_> = (0..100)
         .map(|_| {
-            let readings = readings.clone();
-            spawn(async move { readings.text(SnapshotEncoding::Text, Duration::from_secs(1)).await.unwrap() })
+            let snapshots = snapshots.clone();
+            spawn(async move { snapshots.text(SnapshotEncoding::Text, Duration::from_secs(1)).await.unwrap() })
         })
         .collect();
     for other in others {
@@ -55,38 +55,38 @@ async fn who_waits_long_keeps_nobody_from_the_latest_reading() {
         assert_eq!((text.number, &text.plain[..]), (7, &b"seven"[..]));
         assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     }
-    assert!(patient.await.unwrap().is_some());
+    assert!(long.await.unwrap().is_some());
     assert!(began.elapsed() < MAX_REQUEST_TIME + LATEST_TIMEOUT, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_says_nothing_is_waited_for_no_longer_than_it_may_take_and_is_not_well() {
+async fn a_silent_reader_delays_no_client_beyond_its_timeout_and_counts_as_hung() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
-    let readings = over(ours);
+    let snapshots = connect(ours);
     let began = Instant::now();
-    let crowd: Vec<_> = (0..100)
+    let clients: Vec<_> = (0..100)
         .map(|_| {
-            let readings = readings.clone();
-            spawn(async move { readings.text(SnapshotEncoding::Node, Duration::from_secs(1)).await })
+            let snapshots = snapshots.clone();
+            spawn(async move { snapshots.text(SnapshotEncoding::Node, Duration::from_secs(1)).await })
         })
         .collect();
-    for one in crowd {
-        assert!(one.await.unwrap().is_none());
+    for client in clients {
+        assert!(client.await.unwrap().is_none());
     }
     assert!(began.elapsed() <= Duration::from_millis(1010), "{:?}", began.elapsed());
-    assert!(readings.is_responding() && !readings.has_snapshot());
+    assert!(snapshots.is_responding() && !snapshots.has_snapshot());
     sleep(HUNG_TIMEOUT).await;
-    assert!(!readings.is_responding());
+    assert!(!snapshots.is_responding());
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_away_leaves_no_question_behind() {
+async fn a_client_that_disconnects_leaves_no_request_behind() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
-    let readings = over(ours);
+    let snapshots = connect(ours);
     for _ in 0..10 {
-        let asking = readings.text(SnapshotEncoding::Text, Duration::from_secs(5));
-        assert!(timeout(Duration::from_secs(1), asking).await.is_err());
+        let request = snapshots.text(SnapshotEncoding::Text, Duration::from_secs(5));
+        assert!(timeout(Duration::from_secs(1), request).await.is_err());
     }
     sleep(Duration::from_secs(60)).await;
-    assert!(readings.0.asker.waiting() <= 1, "that which keeps telling");
+    assert!(snapshots.0.sender.waiting() <= 1, "only the keepalive");
 }

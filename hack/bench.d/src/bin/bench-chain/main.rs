@@ -1,10 +1,10 @@
-//! Measures the exclusive chain, a VF and its RDMA device into a pod and home, beside its floor, in the lab's machine.
+//! Compares ADD and DEL of the exclusive chain, a VF and its RDMA device, with a C program (the floor), in the lab.
 //!
-//! `hack/bench` builds what is measured and starts this there. The card and the RDMA device are simulated: what they cost
-//! is the kernel's own code around them, and no firmware.
+//! `hack/bench` builds the measured programs and starts this one there. The NIC and the RDMA device are simulated: the
+//! costs are those of the kernel's code around them, without firmware.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "it is what a measurement is for")]
+#![allow(clippy::print_stdout, reason = "the program prints its results")]
 
 mod node;
 mod report;
@@ -25,38 +25,38 @@ use serde_json::{Value, json};
 use node::{BenchVf, PF, SCRATCH, copy, copy_to, crowd, make_node};
 use report::{in_json, ms, table};
 
-/// What `--check` demands of one median beside another.
+/// Limits of `--check`: maximum ratios of two medians.
 ///
-/// The emulator makes a CPU some twenty times slower, but not what the kernel waits for: what a process computes weighs
-/// more here than on any real node, a second process above all.
+/// The emulator makes a CPU some twenty times slower, but not the waits in the kernel. The CPU time of a process, and above
+/// all a second process, therefore costs relatively more than on a real node.
 const CHECKS: [RatioLimit; 6] = [
-    RatioLimit { what: "ADD / floor", of: ONE, beside: FLOOR, verb: BenchStep::Add, at_most: 1.3 },
-    RatioLimit { what: "DEL / floor", of: ONE, beside: FLOOR, verb: BenchStep::Del, at_most: 1.35 },
+    RatioLimit { what: "ADD / floor", of: ONE, against: FLOOR, verb: BenchStep::Add, at_most: 1.3 },
+    RatioLimit { what: "DEL / floor", of: ONE, against: FLOOR, verb: BenchStep::Del, at_most: 1.35 },
     RatioLimit {
         what: "ADD / floor, two processes",
         of: TWO,
-        beside: FLOOR,
+        against: FLOOR,
         verb: BenchStep::Add,
         at_most: 1.5,
     },
     RatioLimit {
         what: "DEL / floor, two processes",
         of: TWO,
-        beside: FLOOR,
+        against: FLOOR,
         verb: BenchStep::Del,
         at_most: 1.45,
     },
     RatioLimit {
         what: "ADD, crowded / empty",
         of: TWO_CROWDED,
-        beside: TWO,
+        against: TWO,
         verb: BenchStep::Add,
         at_most: 1.1,
     },
     RatioLimit {
         what: "macvlan, crowded / empty",
         of: SHARED_CROWDED,
-        beside: SHARED,
+        against: SHARED,
         verb: BenchStep::Add,
         at_most: 1.1,
     },
@@ -78,7 +78,7 @@ type BenchResult<T> = std::result::Result<T, Box<dyn Error>>;
 struct RatioLimit {
     what: &'static str,
     of: &'static str,
-    beside: &'static str,
+    against: &'static str,
     verb: BenchStep,
     at_most: f64,
 }
@@ -93,7 +93,7 @@ struct BenchChainArgs {
     check: bool,
 }
 
-/// A program, or a chain of them, that is measured.
+/// A measured program or chain of programs.
 struct MeasuredChain {
     name: String,
     vf: BenchVf,
@@ -102,7 +102,7 @@ struct MeasuredChain {
 }
 
 enum ChainKind {
-    /// The C program, and whether it goes without the wait for the carrier.
+    /// The C program, and whether it omits the wait for the carrier.
     Floor { program: PathBuf, bare: bool },
     /// CNI plugins in the order of the chain, each with its configuration.
     Plugins(Vec<(PathBuf, Value)>),
@@ -119,7 +119,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the measurement passes its check, if one was asked for.
+/// Runs the measurements. Returns whether the check passes, or true without `--check`.
 fn run() -> BenchResult<bool> {
     let options = BenchChainArgs::read()?;
     let vf = make_node()?;
@@ -155,14 +155,14 @@ fn run() -> BenchResult<bool> {
 }
 
 impl RatioLimit {
-    /// Not a number if one of the two was not measured.
+    /// Returns the ratio of the two medians, or NaN if one of them was not measured.
     fn ratio(&self, times: &[CallTimes]) -> f64 {
         let median = |name: &str| {
             let times = times.iter().find(|times| times.name == name)?;
             let of_verb = if self.verb == BenchStep::Add { &times.add } else { &times.del };
             Some(ms(of_verb.median()))
         };
-        median(self.of).zip(median(self.beside)).map_or(f64::NAN, |(one, other)| one / other)
+        median(self.of).zip(median(self.against)).map_or(f64::NAN, |(one, other)| one / other)
     }
 }
 
@@ -174,8 +174,8 @@ impl BenchChainArgs {
         let mut options = Self { ours, floor, go: None, rounds: 40, json: false, check: false };
         while let Some(argument) = args.next() {
             match argument.as_str() {
-                "--go" => options.go = Some(args.next().ok_or("--go wants a directory")?.into()),
-                "--rounds" => options.rounds = args.next().ok_or("--rounds wants a number")?.parse()?,
+                "--go" => options.go = Some(args.next().ok_or("--go requires a directory")?.into()),
+                "--rounds" => options.rounds = args.next().ok_or("--rounds requires a number")?.parse()?,
                 "--json" => options.json = true,
                 "--check" => options.check = true,
                 other => return Err(format!("unknown argument {other}; see hack/bench --help").into()),
@@ -223,7 +223,7 @@ impl MeasuredChain {
             if plugin == "sriov" {
                 conf["runtimeConfig"] = json!({"mac": MAC, "deviceID": vf.pci});
                 (conf["vlan"], conf["spoofchk"], conf["trust"]) = (json!(100), json!("off"), json!("on"));
-                // Alone, it moves the RDMA device too.
+                // Without rdma in the chain, sriov also moves the RDMA device.
                 conf["rdmaIsolation"] = json!(plugins == ["sriov"]);
             }
             conf
@@ -240,7 +240,7 @@ impl MeasuredChain {
         true
     }
 
-    /// Whether it gives the pod the VF.
+    /// Returns whether the program moves the VF into the pod.
     fn is_exclusive(&self) -> bool {
         match &self.kind {
             ChainKind::Floor { .. } => true,
@@ -248,7 +248,7 @@ impl MeasuredChain {
         }
     }
 
-    /// Runs the C program and says how long it lived.
+    /// Runs the C program. Returns its duration.
     fn run_floor(&self, program: &Path, word: &str, mac: &str) -> BenchResult<Duration> {
         let BenchVf { link, rdma_index, .. } = &self.vf;
         let mut command = Command::new(program);
@@ -259,7 +259,7 @@ impl MeasuredChain {
         if status.success() { Ok(took) } else { Err(format!("{} {word}: {status}", self.name).into()) }
     }
 
-    /// Calls every plugin as a runtime does, and says how long the processes lived together.
+    /// Calls every plugin as a runtime does. Returns the sum of their durations.
     fn run_plugins(&self, plugins: &[(PathBuf, Value)], verb: BenchStep) -> BenchResult<Duration> {
         let mut took = Duration::ZERO;
         let mut result = None;

@@ -1,4 +1,4 @@
-//! The node of the measurement: a VF, a pod's namespace, and what crowds a node.
+//! The node of the measurement: a VF, a pod's namespace, and the additional objects of a crowded node.
 
 use std::{
     fmt::Write as _,
@@ -13,20 +13,20 @@ use serde_json::Value;
 
 use crate::BenchResult;
 
-/// Scratch, on a tmpfs as everything below `/run`.
+/// Directory for temporary files, on the tmpfs at `/run`.
 pub(crate) const SCRATCH: &str = "/run/bench";
 pub(crate) const PF: &str = "eth0";
-/// What makes a node crowded.
+/// Numbers of additional objects on a crowded node.
 pub(crate) const ADDRESSES: u32 = 5_000;
 pub(crate) const LINKS: u32 = 500;
-/// Further RDMA devices, on the other PF and two of its VFs.
+/// Additional RDMA devices, on the other PF and two of its VFs.
 const TWINS: [(&str, &str); 3] = [
     ("/sys/class/net/eth1/device", "31"),
     ("/sys/class/net/eth1/device/virtfn0", "31"),
     ("/sys/class/net/eth1/device/virtfn1", "2"),
 ];
 
-/// The VF that is attached, as it is at home.
+/// The VF that is attached, with its state on the host.
 #[derive(Clone)]
 pub(crate) struct BenchVf {
     pub(crate) pci: String,
@@ -37,11 +37,11 @@ pub(crate) struct BenchVf {
 }
 
 impl BenchVf {
-    /// The first VF of the first PF.
+    /// Reads the first VF of the first PF.
     pub(crate) fn find() -> BenchResult<Self> {
         let dir = PathBuf::from(format!("/sys/class/net/{PF}/device/virtfn0"));
         let only = |below: &str| -> BenchResult<String> {
-            let entry = fs::read_dir(dir.join(below))?.next().ok_or(format!("no {below} of the VF"))??;
+            let entry = fs::read_dir(dir.join(below))?.next().ok_or(format!("the VF has no {below}"))??;
             Ok(entry.file_name().display().to_string())
         };
         let (link, rdma) = (only("net")?, only("infiniband")?);
@@ -57,11 +57,11 @@ impl BenchVf {
             .map(PathBuf::from)
     }
 
-    /// Who says that the pod has it must have given it all of it.
+    /// Returns an error unless both devices were moved into the pod.
     pub(crate) fn is_away(&self) -> BenchResult<()> {
         match self.places().into_iter().find(|place| place.exists()) {
             None => Ok(()),
-            Some(place) => Err(format!("{} is still at home", place.display()).into()),
+            Some(place) => Err(format!("{} is still on the host", place.display()).into()),
         }
     }
 
@@ -69,7 +69,7 @@ impl BenchVf {
         let deadline = Instant::now() + Duration::from_secs(5);
         while let Some(place) = self.places().into_iter().find(|place| !place.exists()) {
             if Instant::now() > deadline {
-                return Err(format!("{} has not come home", place.display()).into());
+                return Err(format!("{} did not return to the host", place.display()).into());
             }
             sleep(Duration::from_millis(5));
         }
@@ -77,12 +77,12 @@ impl BenchVf {
         if mac.trim() == self.mac {
             Ok(())
         } else {
-            Err(format!("it has the MAC {mac}, not {}", self.mac).into())
+            Err(format!("expected the MAC address {}, got {mac}", self.mac).into())
         }
     }
 }
 
-/// A program's copy in memory: the guest's disk is the host's, by way of the emulator.
+/// Copies a program to memory, since the guest reads its disk from the host through the emulator.
 pub(crate) fn copy(program: &Path) -> BenchResult<PathBuf> {
     copy_to(program, "")
 }
@@ -90,10 +90,10 @@ pub(crate) fn copy(program: &Path) -> BenchResult<PathBuf> {
 pub(crate) fn copy_to(program: &Path, dir: &str) -> BenchResult<PathBuf> {
     let dir = Path::new(SCRATCH).join(dir);
     fs::create_dir_all(&dir)?;
-    let copy = dir.join(program.file_name().ok_or("no program")?);
+    let copy = dir.join(program.file_name().ok_or("missing program")?);
     let silkrail = dir.join("silkrail-ipam");
     fs::copy(program, &copy)?;
-    // As in /opt/cni/bin: then the IPAM plugin needs no process of its own.
+    // Hard links, as in /opt/cni/bin, so that the IPAM plugin needs no separate process.
     if !silkrail.exists() && program.with_file_name("silkrail-ipam").exists() {
         fs::hard_link(&copy, &silkrail)?;
     }
@@ -105,7 +105,7 @@ pub(crate) fn tool(program: &str, arguments: &[&str]) -> BenchResult<()> {
     if status.success() { Ok(()) } else { Err(format!("{program} {arguments:?}: {status}").into()) }
 }
 
-/// A node with VFs in exclusive mode, and a pod's namespace.
+/// Sets up a node with VFs in exclusive mode, and a pod's namespace.
 pub(crate) fn make_node() -> BenchResult<BenchVf> {
     tool("rdma", &["system", "set", "netns", "exclusive"])?;
     tool("lab-vfs", &["7", "eth0", "eth1"])?;
@@ -113,11 +113,11 @@ pub(crate) fn make_node() -> BenchResult<BenchVf> {
         tool("ip", &["link", "set", pf, "up"])?;
     }
     tool("ip", &["netns", "add", "pod"])?;
-    sleep(Duration::from_secs(3)); // the PF's carrier
+    sleep(Duration::from_secs(3)); // until the PF has a carrier
     BenchVf::find()
 }
 
-/// Addresses, links and RDMA devices of others.
+/// Adds other addresses, links and RDMA devices.
 pub(crate) fn crowd() -> BenchResult<()> {
     let mut batch = String::from("link add crowd type dummy\n");
     for number in 0..ADDRESSES {
@@ -134,6 +134,6 @@ pub(crate) fn crowd() -> BenchResult<()> {
         let settings = Path::new("/sys/kernel/debug/rdmasim").join(pci.file_name().unwrap_or_default());
         fs::write(settings.join("twins"), twins)?;
     }
-    sleep(Duration::from_secs(3)); // they are made in the background
+    sleep(Duration::from_secs(3)); // the devices are created in the background
     Ok(())
 }

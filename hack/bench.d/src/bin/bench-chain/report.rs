@@ -1,4 +1,4 @@
-//! What is printed.
+//! The results, as text and as JSON.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -16,7 +16,7 @@ pub(crate) fn ms(duration: Duration) -> f64 {
 
 pub(crate) fn table(times: &[CallTimes], ratios: &[f64; CHECKS.len()], rounds: usize) -> String {
     let mut text =
-        format!("a VF and its RDMA device by sriov with IPAM and rdma; all processes, {rounds} rounds, ms\n");
+        format!("VF and RDMA device with sriov, IPAM and rdma; all processes, {rounds} rounds, ms\n");
     let _ = writeln!(text, "  {:<28}{:>10}{:>8}{:>10}{:>8}", "", "ADD p50", "p95", "DEL p50", "p95");
     for CallTimes { name, add, del } in times {
         let [a, b, c, d] = [add.median(), add.p95(), del.median(), del.p95()].map(ms);

@@ -1,4 +1,4 @@
-//! What secrets are called.
+//! Keys of secrets.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use regex_lite::Regex;
 
 use super::token::compiled;
 
-/// In a name of which the words are small and joined by `-`.
+/// Words that mark a secret anywhere in a name. Names are in kebab case here.
 static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| {
     compiled(
         &[
@@ -20,18 +20,18 @@ static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// Words that mean something else where others follow: `sig_enforce`, `auth_type`, `pass_through`.
+/// Words that mark a secret only at the end of a name: `sig_enforce`, `auth_type`, `pass_through` are not secrets.
 static AT_THE_END: LazyLock<Regex> =
     LazyLock::new(|| compiled(r"(?:^|-)(?:pw|auths?|sig|signature)[0-9]*$|pass[0-9]*$"));
 
-/// Words that end as those do.
+/// Words with one of these endings that do not mark a secret.
 const NONE: [&str; 6] = ["bypass", "compass", "encompass", "overpass", "surpass", "underpass"];
 
-/// What no secret is, in small letters.
+/// Values that are not secrets, in lower case.
 const HARMLESS: [&str; 14] =
     ["", "true", "false", "yes", "no", "on", "off", "y", "n", "none", "null", "nil", "~", super::REDACTED];
 
-/// Whether what has this name lets somebody in.
+/// Returns whether this is the name of a secret.
 pub(super) fn is_secret(name: &str) -> bool {
     let words = words(name);
     ANYWHERE.is_match(&words)
@@ -39,23 +39,23 @@ pub(super) fn is_secret(name: &str) -> bool {
             && !NONE.iter().any(|word| words.trim_end_matches(is_digit).ends_with(word))
 }
 
-/// Whether what stands under this name is the name of something: of a variable of the environment.
+/// Returns whether the value of this key is a name, such as that of an environment variable.
 pub(super) fn is_name(name: &str) -> bool {
     ["name", "key"].iter().any(|word| name.eq_ignore_ascii_case(word))
 }
 
-/// Whether all that stands under this name in an object of Kubernetes is secret, if it is a Secret.
+/// Returns whether this field of a Kubernetes Secret contains the secret data.
 pub(super) fn is_data(name: &str) -> bool {
     ["data", "stringData"].contains(&name)
 }
 
-/// Whether what stands under this name is what such a thing has.
+/// Returns whether this key contains the value of a named thing, such as an environment variable.
 pub(super) fn is_value(name: &str) -> bool {
     ["value", "val", "default"].iter().any(|word| name.eq_ignore_ascii_case(word))
 }
 
-/// Whether an option of a command has a secret for its argument: `--token`, `-u user:password`, and `-p` unless that is the
-/// number of a port, a path, or the next option.
+/// Returns whether the argument of a command-line option is a secret: `--token`, `-u user:password`, and `-p` unless the
+/// argument is a port number, a path, or the next option.
 pub(super) fn is_option_of(option: &str, argument: &str) -> bool {
     if !option.starts_with('-') || option.contains('=') || argument.starts_with('-') {
         return false;
@@ -69,7 +69,7 @@ pub(super) fn is_option_of(option: &str, argument: &str) -> bool {
     }
 }
 
-/// Whether a value under the name of a secret says nothing, but that there is none.
+/// Returns whether a value under the name of a secret means that there is none.
 pub(super) fn is_harmless(value: &str) -> bool {
     let value = value.trim().trim_end_matches(',');
     value.len() == 1 && value.ends_with(is_digit)
@@ -80,7 +80,7 @@ fn is_digit(c: char) -> bool {
     c.is_ascii_digit()
 }
 
-/// `clientSecret`, `CLIENT_SECRET` and `client.secret` are the same.
+/// Converts a name to kebab case: `client-secret` for `clientSecret`, `CLIENT_SECRET` and `client.secret`.
 fn words(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut words = String::with_capacity(name.len() + 8);
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_known_by_its_name_however_that_is_written() {
+    fn a_secret_is_recognized_by_its_name_in_any_case_style() {
         for name in [
             "password",
             "DB_PASSWORD",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_sounds_like_one_is_none() {
+    fn similar_names_are_not_secrets() {
         for name in [
             "author",
             "authority",
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_or_a_path_is_no_password() {
+    fn a_port_or_a_path_is_not_a_password() {
         for (option, argument, is_one) in [
             ("--token", "abc", true),
             ("--token", "--quiet", false),

@@ -1,12 +1,13 @@
-//! Where lines begin and end, and which are below another.
+//! Boundaries of lines, and blocks of indented lines.
 
-/// The value of a key that has none in its line may have so many lines, if nothing says where it ends.
+/// The maximum number of lines of a value whose end is ambiguous.
 const LINES: usize = 64;
 
-/// No more of a line is looked at before a key: who writes a thousand keys in one must not have all looked at for each.
+/// The maximum number of bytes of a line that are searched before a key. Otherwise, a line with thousands of keys would take
+/// quadratic time.
 const LONGEST_LINE: usize = 4 << 10;
 
-/// The begin of a line, or of the last part of one that nobody has written.
+/// Returns the start of the line, or a position at most [`LONGEST_LINE`] bytes before `at`.
 pub(super) fn begin_of_line(text: &str, at: usize) -> usize {
     let from = (0..=at.saturating_sub(LONGEST_LINE)).rev().find(|from| text.is_char_boundary(*from));
     let from = from.unwrap_or_default();
@@ -17,7 +18,7 @@ pub(super) fn end_of_line(text: &str, at: usize) -> usize {
     text[at..].find(['\n', '\r']).map_or(text.len(), |length| at + length)
 }
 
-/// Where a value ends of which nobody knows: at an empty line, or after many.
+/// Returns the end of a value whose end is ambiguous: at an empty line, or after [`LINES`] lines.
 pub(super) fn lines_end(text: &str, at: usize) -> usize {
     let mut end = end_of_line(text, at);
     for _ in 0..LINES {
@@ -30,24 +31,24 @@ pub(super) fn lines_end(text: &str, at: usize) -> usize {
     end
 }
 
-/// Where the line behind this end begins.
+/// Returns the start of the next line, given the end of a line.
 fn next_line(text: &str, end: usize) -> usize {
     let rest = &text[end..];
     let length = if rest.starts_with("\r\n") { 2 } else { rest.chars().next().map_or(0, char::len_utf8) };
     end + length
 }
 
-/// How far the line of a key is indented; that of `- key:` is where the key begins.
+/// Returns the indentation of the line of a key. For `- key:`, it is the column of the key.
 pub(super) fn indentation(text: &str, at: usize) -> usize {
     text[begin_of_line(text, at)..].bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'-')).count()
 }
 
-/// The end of the lines below one that are indented more than that. Empty ones between them are theirs.
+/// Returns the end of the following lines that are indented more than `indent`, including empty lines between them.
 pub(super) fn indented(text: &str, end: usize, indent: usize) -> usize {
     lines_below(text, end, |line| line.len() - line.trim_start_matches([' ', '\t']).len() > indent)
 }
 
-/// The end of a list that is no more indented than its key.
+/// Returns the end of a YAML list that is not indented more than its key.
 pub(super) fn items(text: &str, end: usize, indent: usize) -> usize {
     lines_below(text, end, |line| {
         let begin = line.len() - line.trim_start_matches([' ', '\t']).len();

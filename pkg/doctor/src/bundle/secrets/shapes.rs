@@ -1,6 +1,6 @@
-//! Secrets of every shape, for tests: a name, the text that is written, and what of it must not be found.
+//! Secrets in every known form, for tests: a name, the text that is written, and the part that must be removed.
 
-/// Of a name that begins with `cut`, what comes behind may be taken out too.
+/// If the name begins with `cut`, the text after the secret may be removed too.
 pub(crate) const SHAPES: [(&str, &str, &str); 88] = [
     ("password", "password=hunter2-plain", "hunter2-plain"),
     ("iscsi", "rd.iscsi.password=Tr0ub4dor rd.iscsi.in.password=Tr0ub4dor2", "Tr0ub4dor"),

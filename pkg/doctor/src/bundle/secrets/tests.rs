@@ -3,7 +3,7 @@ use std::{fs, path::Path};
 use super::*;
 
 #[test]
-fn nothing_of_a_secret_is_left_and_what_stands_around_it_is() {
+fn a_secret_is_removed_and_the_text_around_it_is_kept() {
     for (name, text, secret) in SHAPES {
         let around = format!("before {text}\nafter");
         let found = without(&around);
@@ -16,7 +16,7 @@ fn nothing_of_a_secret_is_left_and_what_stands_around_it_is() {
 }
 
 #[test]
-fn nor_with_other_line_ends_or_in_a_text_of_json_or_base64() {
+fn secrets_are_removed_with_other_line_ends_and_in_json_and_base64() {
     for (name, text, secret) in SHAPES {
         let lines = format!("before {}\r\nafter\r\n", text.replace("\r", "").replace('\n', "\r\n"));
         let found = without(&lines);
@@ -55,7 +55,7 @@ fn json_stays_json() {
 }
 
 #[test]
-fn under_the_key_of_a_secret_everything_is_taken_out_but_that_there_is_none() {
+fn every_value_under_the_key_of_a_secret_is_removed_unless_it_is_empty() {
     let mut value = serde_json::json!({
         "token": [["abc"]], "secret": {"value": "x"}, "password": 4711, "auth": {"user": "u"},
         "args": ["--token", "abc", "-v", "x"], "env": [{"name": "API_TOKEN", "value": 17}, {"name": "A", "value": 17}],
@@ -74,7 +74,7 @@ fn under_the_key_of_a_secret_everything_is_taken_out_but_that_there_is_none() {
 }
 
 #[test]
-fn what_is_no_secret_stays() {
+fn text_without_secrets_is_not_changed() {
     for text in [
         "options ib_core netns_mode=0",
         "options mlx5_core prof_sel=2 # a comment: with a colon",
@@ -106,9 +106,9 @@ fn what_is_no_secret_stays() {
     }
 }
 
-/// What is shipped, as an administrator has it on a node.
+/// The files in `conf`, as an administrator installs them on a node.
 #[test]
-fn files_of_a_node_stay_as_they_are() {
+fn configuration_files_are_not_changed() {
     let conf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conf");
     let pools = fs::read_dir(conf.join("pools")).unwrap().map(|entry| entry.unwrap().path());
     let files: Vec<_> = pools.chain([conf.join("node/node.yaml")]).collect();
@@ -119,7 +119,7 @@ fn files_of_a_node_stay_as_they_are() {
     }
 }
 
-/// Of pieces that mean something, in any order: there is no panic either.
+/// Random sequences of significant pieces. They must not cause a panic either.
 #[test]
 fn no_text_hides_a_secret_behind_it() {
     const PIECES: [&str; 40] = [

@@ -1,4 +1,4 @@
-//! What secrets look like, whatever they are called.
+//! Removes secrets that are recognizable by their format, regardless of their key.
 
 use std::sync::LazyLock;
 
@@ -6,11 +6,12 @@ use regex_lite::{Captures, Regex};
 
 use super::{REDACTED, value};
 
-/// A block from one line to another, or to the end.
+/// A PEM block, up to its end or the end of the text.
 static BLOCK: LazyLock<Regex> =
     LazyLock::new(|| compiled(r"(?s)-{4,5} ?BEGIN [A-Z0-9 ]+-{4,5}.*?(?:-{4,5} ?END [A-Z0-9 ]+-{4,5}|\z)"));
 
-/// `scheme://user:password@host`: the user says who is asked too. The password may have anything but a blank.
+/// `scheme://user:password@host`. A user alone is removed too, since it may be a key. The password may contain anything but
+/// white space.
 static OF_A_URL: LazyLock<Regex> =
     LazyLock::new(|| compiled(r#"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/\s@":]*:[^\s"]*|[^/\s@"]+)@(sha\d+:)?"#));
 
@@ -18,15 +19,15 @@ static OF_A_URL: LazyLock<Regex> =
 static OF_A_HOST: LazyLock<Regex> =
     LazyLock::new(|| compiled(r#"(^|[\s"'=,(/])[\w.+-]+:[^\s@:/"'<>]+@(sha\d+:)?"#));
 
-/// `iscsi:user:password:user:password@host`, as dracut has it.
+/// `iscsi:user:password:user:password@host`, the syntax of dracut.
 static OF_ISCSI: LazyLock<Regex> = LazyLock::new(|| compiled(r#"(\biscsi:)[^\s"]*@"#));
 
-/// Whole tokens, of kinds that are known by how they begin or are built.
+/// Tokens with a known prefix or structure.
 static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     compiled(
         &[
             r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?", // JWT: service accounts, OIDC
-            r"\b(?:AKIA|ASIA|LTAI|AKID)[A-Za-z0-9]{12,}", // keys of clouds
+            r"\b(?:AKIA|ASIA|LTAI|AKID)[A-Za-z0-9]{12,}", // access keys of cloud providers
             r"\bAIza[\w-]{30,}",
             r"\bgh[pousr]_[A-Za-z0-9]{20,}", // GitHub
             r"\bgithub_pat_\w{20,}",
@@ -40,7 +41,7 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
             r"\bhvs\.[\w-]{16,}",                              // Vault
             r"\bAGE-SECRET-KEY-1[A-Z0-9]{20,}",                // age
             r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b",                  // kubeadm's bootstrap tokens
-            r"\bLS0tLS1[A-Za-z0-9+/]{4,}={0,2}",               // what begins with `-----`, in base64
+            r"\bLS0tLS1[A-Za-z0-9+/]{4,}={0,2}",               // base64 of `-----`, the start of a PEM block
             r"\{S?SHA\d*\}[A-Za-z0-9+/=]{8,}",                 // htpasswd, LDAP
             r"\$2[abxy]?\$\d\d\$[./A-Za-z0-9]{53}",            // bcrypt
             r"\$(?:1|5|6|7|y|gy)\$[^\s:$]{1,}(?:\$[^\s:$]+)+", // crypt(3)
@@ -49,17 +50,17 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// Who has a scheme before it is an answer to a challenge.
+/// HTTP credentials after their scheme.
 static OF_A_SCHEME: LazyLock<Regex> =
     LazyLock::new(|| compiled(r"(?i)\b(bearer|basic|negotiate)([ \t]+)[A-Za-z0-9._~+/-]{12,}=*"));
 
-/// What may be random bytes in base64, or a text.
+/// A run of characters that may be base64 of random bytes or of a text.
 static BASE64: LazyLock<Regex> = LazyLock::new(|| compiled(r"[A-Za-z0-9+/_-]{12,}={0,2}"));
 
-/// A text that says who somebody is, as a challenge is answered.
+/// `user:password`, the contents of HTTP basic credentials.
 static LOGIN: LazyLock<Regex> = LazyLock::new(|| compiled(r"^[\w.@+-]+:[^\s:/]{3,}$"));
 
-/// From so many characters on, random ones are known as such.
+/// The minimum number of characters that is needed to recognize random text.
 const LONG: usize = 32;
 
 pub(super) fn compiled(pattern: &str) -> Regex {
@@ -67,12 +68,12 @@ pub(super) fn compiled(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a pattern of this directory")
 }
 
-/// The text without keys and certificates in armour, which have many lines.
+/// Returns the text without PEM blocks: keys and certificates.
 pub(super) fn without_blocks(text: &str) -> String {
     BLOCK.replace_all(text, REDACTED).into_owned()
 }
 
-/// The text without what looks like a secret, in whatever place.
+/// Returns the text without tokens and other text that has the format of a secret.
 pub(super) fn without_tokens(text: &str) -> String {
     let text = without_users(text);
     let text = OF_A_SCHEME
@@ -87,7 +88,7 @@ fn without_users(text: &str) -> String {
     OF_A_HOST.replace_all(&text, without_user).into_owned()
 }
 
-/// What is before a user and behind. What is before the hash of an image, is its place and tag.
+/// Removes the user from a URL. The text before `@sha256:` is the name and tag of an image, not a user.
 fn without_user(found: &Captures<'_>) -> String {
     match found[0].rsplit_once('@') {
         Some((place, hash)) if found.get(2).is_some() => format!("{}@{hash}", without_users(place)),
@@ -95,7 +96,7 @@ fn without_user(found: &Captures<'_>) -> String {
     }
 }
 
-/// A run of letters that base64 has, and paths, names and numbers too.
+/// Removes base64 of secrets from a run of base64 characters, which may also be a path, a name or a number.
 fn without_base64(run: &str) -> String {
     if is_base64_of_a_secret(run) {
         return REDACTED.to_owned();
@@ -110,12 +111,12 @@ fn is_base64_of_a_secret(run: &str) -> bool {
     is_key || decoded(run).is_some_and(|text| LOGIN.is_match(text.trim_end()) || has_secret(&text))
 }
 
-/// It is shorter than what it was written as, so this ends.
+/// Returns whether decoded base64 contains a secret. It is shorter than its encoding, so the recursion ends.
 fn has_secret(text: &str) -> bool {
     without_tokens(&value::without_values(text)) != text
 }
 
-/// Digits and letters of both cases: names of things have not all of them. The numbers of containers and of hashes are
+/// Returns whether the text has digits and letters of both cases. Names rarely have all of them; container IDs and hashes are
 /// hexadecimal.
 fn is_random(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit())
@@ -123,8 +124,8 @@ fn is_random(text: &str) -> bool {
         && text.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
-/// Whether the kind of letter changes as often as by chance, and not from word to word as in a path. Of random letters six
-/// of ten are of another kind than the one before.
+/// Returns whether the class of the characters changes as often as in random text, and not only between words as in a path.
+/// In random text, six of ten characters have a different class than their predecessor.
 fn is_mixed(text: &str) -> bool {
     let kind = |byte: &u8| match byte {
         b'0'..=b'9' => Some('0'),
@@ -137,7 +138,7 @@ fn is_mixed(text: &str) -> bool {
     changes * 10 >= kinds.len() * 3
 }
 
-/// The text that base64 stands for; `None` if it stands for something else, as every other word does.
+/// Decodes base64; `None` if the result is not ASCII text, as for ordinary words.
 fn decoded(base64: &str) -> Option<String> {
     let (mut text, mut bits, mut held) = (String::new(), 0u32, 0);
     for letter in base64.trim_end_matches('=').bytes() {

@@ -1,4 +1,4 @@
-//! What is called a secret is taken out, whatever it is: a word, what is quoted, a list, the rest of a line, the lines below.
+//! Removes values under the keys of secrets, in any form: a word, a quoted string, a list, the rest of a line, indented lines.
 
 use std::sync::LazyLock;
 
@@ -11,20 +11,20 @@ use super::{
     token::compiled,
 };
 
-/// A list, or what is in quotes, is not longer.
+/// The maximum length of a list or map in brackets.
 const LONGEST: usize = 64 << 10;
 
-/// `key: value`, `"key": value`, `key = value`, `?key=value`, `config["key"] = value`. The words before tell of which kind
-/// a key is.
+/// `key: value`, `"key": value`, `key = value`, `?key=value`, `config["key"] = value`. The preceding words qualify the
+/// key: `private key: value`.
 static FIELD: LazyLock<Regex> = LazyLock::new(|| {
     let words = r#"(?:(\w+) |["']([^"'\\\r\n]{1,80}[ /]))?"#;
     compiled(&format!(r#"{words}([\w./-]*\w)(\\*["'])?(?:\][ \t]*)?[ \t]*(=+>?|->|:=|:|%3[aAdD])([ \t]*)"#))
 });
 
-/// `--key value`, and the same as a list of words.
+/// `--key value`, also as a list of strings.
 static OPTION: LazyLock<Regex> = LazyLock::new(|| compiled(r#"(--?[A-Za-z][\w-]*)(?:\\*["'],?)?[ \t]+"#));
 
-/// `name: PASSWORD` with its `value:`, as the environment of a container is written.
+/// `name: PASSWORD` and its `value:`, as in the environment of a container.
 static VARIABLE: LazyLock<Regex> = LazyLock::new(|| {
     let quote = r#"\\*["']?"#;
     compiled(&format!(
@@ -42,37 +42,37 @@ static GLUED: LazyLock<Regex> = LazyLock::new(|| {
     compiled(r"--(?:proxy-)?user=\S+?:(\S+)|\b(?:sshpass|mysql\w*|mariadb\w*)\b[^\r\n]*?[ \t]-p(\S+)")
 });
 
-/// An object of Kubernetes of which all data are secret.
+/// A Kubernetes Secret, all of whose data are secret.
 static SECRET: LazyLock<Regex> = LazyLock::new(|| compiled(r#"\bkind["']?[ \t]*:[ \t]*["']?Secret\b"#));
 
 /// `<password>…</password>`.
 static ELEMENT: LazyLock<Regex> = LazyLock::new(|| compiled(r"<([\w:.-]+)(?:\s[^<>]*)?>([^<]+)</"));
 
-/// `Cookie: name=value`; a cookie without a name is a number of the kernel's.
+/// `Cookie: name=value`. A cookie without a name is a number from the kernel.
 static COOKIE: LazyLock<Regex> =
     LazyLock::new(|| compiled(r#"(?i)\bcookie\\*["']?[ \t]*:[ \t]*([^\s=]+=[^\r\n]*)"#));
 
-/// Where the value of a secret begins, and how it may be written there.
+/// The start of the value of a secret, and its possible forms.
 struct Place<'a> {
     at: usize,
-    /// It has the rest of the line.
+    /// The value extends to the end of the line.
     whole_line: bool,
-    /// It may be in the lines below.
+    /// The value may be in the following, indented lines.
     below: bool,
-    /// What its key is quoted with.
+    /// The quotes of the key.
     quote: &'a str,
 }
 
-/// A value.
+/// The value of a secret.
 struct Value<'a> {
     end: usize,
-    /// What it says, without its quotes.
-    says: &'a str,
-    /// Before and behind it.
+    /// The text without the quotes.
+    text: &'a str,
+    /// The quotes before and after the text.
     quotes: (&'a str, &'a str),
 }
 
-/// The text without what is called a secret in it.
+/// Returns the text without the values of secrets.
 pub(super) fn without_values(text: &str) -> String {
     let text = replaced(text, &VARIABLE, of_variable);
     let is_object = SECRET.is_match(&text);
@@ -84,7 +84,7 @@ pub(super) fn without_values(text: &str) -> String {
     rest_of(&text, &ELEMENT, 2, |found| is_secret(&found[1]))
 }
 
-/// The text without a group of what was found, where that is a secret.
+/// Replaces a capture group of the pattern where it is a secret.
 fn rest_of(text: &str, pattern: &Regex, group: usize, is_one: impl Fn(&Captures<'_>) -> bool) -> String {
     let replace = |found: &Captures<'_>| match (found.get(0), found.get(group)) {
         (Some(whole), Some(secret)) if is_one(found) => {
@@ -106,7 +106,7 @@ fn replaced<'a>(
         at = found.get(0).map_or(text.len(), |whole| whole.end());
         let Some(place) = place(text, &found) else { continue };
         let value = Value::at(text, &place);
-        if key::is_harmless(value.says) {
+        if key::is_harmless(value.text) {
             continue;
         }
         let is_below = text[place.at..value.end].starts_with(['\r', '\n']);
@@ -132,8 +132,8 @@ fn of_field<'a>(text: &'a str, found: &Captures<'a>, is_object: bool) -> Option<
         None => return None,
     };
     let is_colon = separator.as_str() == ":";
-    let is_told_of = is_colon && quote.is_none() && text[separator.end()..].starts_with(char::is_whitespace);
-    if is_told_of && is_of_a_node(path) {
+    let may_be_a_message = is_colon && quote.is_none() && text[separator.end()..].starts_with(char::is_whitespace);
+    if may_be_a_message && is_of_a_node(path) {
         return None;
     }
     let before = text[begin_of_line(text, begin)..begin].trim_start().trim_start_matches("export ");
@@ -142,7 +142,8 @@ fn of_field<'a>(text: &'a str, found: &Captures<'a>, is_object: bool) -> Option<
     Some(Place { at, whole_line, below: is_colon, quote: quote.map_or("", |quote| quote.as_str()) })
 }
 
-/// `/etc/x/y.token: No such file`; but not `example.com/token: …`, which is an annotation.
+/// Returns whether this is a path on a node, as in the message `/etc/x/y.token: No such file`. `example.com/token: …` is an
+/// annotation.
 fn is_of_a_node(path: &str) -> bool {
     let top = path.split_once('/').map(|(top, _)| top);
     top.is_some_and(|top| {
@@ -185,10 +186,11 @@ impl<'a> Value<'a> {
         } else {
             end
         };
-        Self { end, says: &text[place.at..end], quotes: ("", "") }
+        Self { end, text: &text[place.at..end], quotes: ("", "") }
     }
 
-    /// In quotes, of which there are many levels: `\"` within `"`. One that does not end has the line.
+    /// A quoted value. Quotes may be escaped several times: `\"` within `"`. Without a closing quote, it is the rest of the
+    /// line and the indented lines.
     fn quoted(text: &'a str, at: usize) -> Option<Self> {
         let slashes = text[at..].bytes().take_while(|byte| *byte == b'\\').count();
         let begin = at + slashes + 1;
@@ -196,17 +198,17 @@ impl<'a> Value<'a> {
         let open = &text[at..begin];
         let Some(last) = closing(&text[begin..lines_end(text, begin)], quote, slashes) else {
             let end = indented(text, end_of_line(text, begin), indentation(text, at));
-            return Some(Self { end, says: &text[begin..end], quotes: (open, "") });
+            return Some(Self { end, text: &text[begin..end], quotes: (open, "") });
         };
         let end = begin + last + 1;
         Some(Self {
             end: end + glued(&text[end..]),
-            says: &text[begin..begin + last - slashes],
+            text: &text[begin..begin + last - slashes],
             quotes: (open, open),
         })
     }
 
-    /// A list or a map. One that does not end has the lines up to an empty one.
+    /// A list or a map. Without a closing bracket, it extends to an empty line.
     fn bracketed(text: &'a str, at: usize) -> Option<Self> {
         text[at..].starts_with(['[', '{']).then_some(())?;
         let end = match bracket(&text[at..]) {
@@ -214,14 +216,14 @@ impl<'a> Value<'a> {
             None => lines_end(text, at),
         };
         let inner = text[at..end].trim_matches(['[', ']', '{', '}', ' ']);
-        let says = if inner == "secret" { REDACTED } else { inner };
-        Some(Self { end, says, quotes: ("", "") })
+        let inner = if inner == "secret" { REDACTED } else { inner };
+        Some(Self { end, text: inner, quotes: ("", "") })
     }
 
-    /// In the lines below: as far as they are indented, or a list; else it is one line.
+    /// A value in the following lines: the indented lines, a list, or otherwise one line.
     fn below(text: &'a str, at: usize, line: &'a str) -> Self {
         let (first, indent) = (at + line.len(), indentation(text, at));
-        let value = |end| Self { end, says: &text[at..end], quotes: ("", "") };
+        let value = |end| Self { end, text: &text[at..end], quotes: ("", "") };
         let end = indented(text, first, indent);
         if end > first || !line.trim().is_empty() {
             return value(end);
@@ -239,14 +241,15 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Whether a line ends with what YAML has before lines: `|`, `>-`, `!vault |`.
+/// Returns whether a line ends with the header of a YAML block scalar: `|`, `>-`, `!vault |`.
 fn has_lines_below(line: &str) -> bool {
     let line = line.split(" #").next().unwrap_or_default().trim_end();
     let mark = line.trim_end_matches(|c: char| matches!(c, '-' | '+') || c.is_ascii_digit());
     mark.ends_with(['|', '>']) && (mark.len() == 1 || mark.starts_with(['!', '&']))
 }
 
-/// Where quotes end of which these are before the opening one. Twice as many, and the same ones twice, are of the text.
+/// Returns the closing quote for an opening quote after this number of backslashes. Quotes with more backslashes, and doubled
+/// quotes, belong to the text.
 fn closing(text: &str, quote: &str, slashes: usize) -> Option<usize> {
     let mut from = 0;
     loop {
@@ -260,7 +263,7 @@ fn closing(text: &str, quote: &str, slashes: usize) -> Option<usize> {
     }
 }
 
-/// How long brackets are, with all that is in them.
+/// Returns the length of a bracketed text, including the brackets.
 fn bracket(text: &str) -> Option<usize> {
     let (mut depth, mut is_quoted, mut is_escaped) = (0u32, false, false);
     for (at, byte) in text.bytes().enumerate().take(LONGEST) {
@@ -279,7 +282,7 @@ fn bracket(text: &str) -> Option<usize> {
     None
 }
 
-/// What follows the end of a value and belongs to it: `"a"b`.
+/// Returns the length of the text directly after a value that belongs to it: `"a"b`.
 fn glued(text: &str) -> usize {
     let ends = |c: char| {
         c.is_whitespace() || matches!(c, ',' | ';' | ':' | ')' | ']' | '}' | '<' | '>' | '&' | '|' | '\\')
@@ -287,7 +290,7 @@ fn glued(text: &str) -> usize {
     if text.starts_with(ends) { 0 } else { word(text) }
 }
 
-/// How long a word is; the answer to a challenge has two.
+/// Returns the length of a word. HTTP credentials consist of two: a scheme and a token.
 fn word(text: &str) -> usize {
     let first = end_of_word(text);
     let is_scheme = ["basic", "bearer", "digest", "negotiate", "token"]
@@ -297,13 +300,13 @@ fn word(text: &str) -> usize {
     if is_scheme { text.len() - rest.len() + end_of_word(rest) } else { first }
 }
 
-/// Where a blank is, but for one that a backslash makes a letter like others.
+/// Returns the position of the first white space that is not escaped with a backslash.
 fn end_of_word(text: &str) -> usize {
     let ends = |(at, c): (usize, char)| (c.is_whitespace() && !text[..at].ends_with('\\')).then_some(at);
     text.char_indices().find_map(ends).unwrap_or(text.len())
 }
 
-/// Within which quotes a place of a line is.
+/// Returns the quote that is open at a position of a line.
 fn open_quote(text: &str, at: usize) -> Option<char> {
     let before = &text[begin_of_line(text, at)..at];
     ['"', '\''].into_iter().find(|quote| before.matches(*quote).count() % 2 == 1)
